@@ -1,0 +1,37 @@
+# Two commands for a fresh machine: `make demo` and `make test`. Both run `make setup` when it is needed.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup demo test test-slow check docs bench clean
+setup: .venv/.ready
+
+.venv/.ready: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/truesigma demo --out demo-output
+
+test: setup
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mkdocs build --strict --quiet
+
+docs: setup
+	$(BIN)/mkdocs serve
+
+bench: setup
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv dist site demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The torch half: images in, draws out."""
