@@ -1,0 +1,218 @@
+"""Random variations of a whole batch at once, on its own device.
+
+Every function takes (images, target, generator, *, options) and returns (images, target) of the same
+shapes. Each case draws its own variation; nothing loops over cases and nothing waits for the device, so the
+cost is a few kernels per batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Step = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
+LUMA = (0.299, 0.587, 0.114)  # ITU-R 601, what image libraries call grey
+
+
+def chain(*steps: Step) -> Step:
+    """One augmentation that applies the given ones in turn; `chain()` changes nothing.
+
+    >>> images, target = chain()(torch.ones(1, 1, 2, 2), torch.zeros(1, 1), torch.Generator())
+    >>> float(images.sum())
+    4.0
+    """
+
+    def augment(images: Tensor, target: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        for step in steps:
+            images, target = step(images, target, generator)
+        return images, target
+
+    return augment
+
+
+def flip(
+    images: Tensor,
+    target: Tensor,
+    generator: torch.Generator,
+    *,
+    axis: int = -1,
+    p: float = 0.5,
+    mirror: int | None = None,
+    total: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    """Mirror each case along one axis with probability p.
+
+    y[mirror] -> total - y[mirror] where the image was mirrored and the target holds a coordinate along that
+    axis.
+
+    Arguments:
+        images: (case, channel, *space).
+        target: (case, output).
+        axis: the axis to mirror; -1 is left-right.
+        mirror: the output that is a coordinate along this axis; None: no output is.
+        total: the sum of a coordinate and its mirror image.
+
+    >>> images, target = torch.tensor([[[[1.0, 2.0]]]]), torch.tensor([[0.25, 0.75]])
+    >>> flip(images, target, torch.Generator(), p=1.0, mirror=0)
+    (tensor([[[[2., 1.]]]]), tensor([[0.7500, 0.7500]]))
+    """
+    chosen = torch.rand(len(images), generator=generator, device=images.device) < p
+    images = torch.where(_per_case(chosen, images), images.flip(axis), images)
+    if mirror is not None:
+        outputs = torch.arange(target.shape[1], device=target.device)
+        target = torch.where(chosen[:, None] & (outputs == mirror), total - target, target)
+    return images, target
+
+
+def transpose(
+    images: Tensor, target: Tensor, generator: torch.Generator, *, p: float = 0.5
+) -> tuple[Tensor, Tensor]:
+    """Swap rows and columns of each (square) case with probability p.
+
+    >>> images, _ = transpose(torch.tensor([[[[1, 2], [3, 4]]]]), torch.zeros(1, 1), torch.Generator(), p=1.0)
+    >>> images.tolist()
+    [[[[1, 3], [2, 4]]]]
+    """
+    if images.shape[-1] != images.shape[-2]:
+        raise ValueError(
+            f"images have shape {tuple(images.shape)}; transposing needs square ones: pad or resize them"
+        )
+    chosen = torch.rand(len(images), generator=generator, device=images.device) < p
+    return torch.where(_per_case(chosen, images), images.transpose(-1, -2), images), target
+
+
+def crop(
+    images: Tensor, target: Tensor, generator: torch.Generator, *, padding: int, value: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Pad every side by `padding` and cut the original size out at a random place, which shifts each case.
+
+    Arguments:
+        images: (case, channel, *space), any number of axes.
+        padding: pixels on each side; the shift is uniform on -padding..padding along each axis.
+        value: what is padded with, in the prepared range (black is -mean / sd in normalised images).
+
+    >>> images, _ = crop(torch.ones(4, 1, 8, 8), torch.zeros(4, 1), torch.Generator(), padding=2)
+    >>> images.shape
+    torch.Size([4, 1, 8, 8])
+    """
+    space = images.shape[2:]
+    padded = torch.nn.functional.pad(images, (padding, padding) * len(space), value=value)
+    draw = torch.rand(len(space), len(images), generator=generator, device=images.device)
+    start = (draw * (2 * padding + 1)).long().clamp_(max=2 * padding)  # float32 rounding can reach the end
+    axes = images.ndim
+    index = [
+        _along(torch.arange(n, device=images.device), axis, axes) for axis, n in enumerate(images.shape[:2])
+    ]
+    for axis, length in enumerate(space):
+        steps = torch.arange(length, device=images.device)
+        index.append(_along(steps, axis + 2, axes) + _along(start[axis], 0, axes))
+    return padded[tuple(index)], target
+
+
+def jitter(
+    images: Tensor,
+    target: Tensor,
+    generator: torch.Generator,
+    *,
+    brightness: float = 0.0,
+    contrast: float = 0.0,
+    saturation: float = 0.0,
+    hue: float = 0.0,
+    p: float = 0.5,
+) -> tuple[Tensor, Tensor]:
+    """Vary brightness, contrast, saturation and hue of each case in random order, with probability p.
+
+    Brightness, contrast and saturation blend the image with black, with its mean grey and with its grey
+    image: x -> clip(f x + (1 - f) base), f uniform on [1 - strength, 1 + strength]; hue turns by uniform
+    [-hue, hue] turns.
+
+    Arguments:
+        images: (case, channel, *space) in [0, 1]; saturation and hue need three channels.
+        brightness, contrast, saturation, hue: strengths; 0 leaves that change out.
+
+    >>> images = torch.full((2, 3, 4, 4), 0.5)
+    >>> changed, _ = jitter(images, torch.zeros(2, 1), torch.Generator(), brightness=0.2, p=1.0)
+    >>> bool(((changed >= 0.4) & (changed <= 0.6)).all())
+    True
+    """
+    strengths = {"brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue}
+    names = [name for name, strength in strengths.items() if strength > 0]
+    if images.shape[1] != 3 and (saturation > 0 or hue > 0):
+        raise ValueError(f"images have {images.shape[1]} channels; saturation and hue need 3: set both to 0")
+    if not names:
+        return images, target
+    draw = torch.rand(2 * len(names) + 1, len(images), generator=generator, device=images.device)
+    # Sorting random keys gives every case its own order: row k of `order` says which change is the k-th of
+    # each case.
+    order = draw[1 : len(names) + 1].argsort(0)
+    spread = {name: 2 * u - 1 for name, u in zip(names, draw[len(names) + 1 :])}
+    blends = [name for name in names if name != "hue"]
+    changed = images
+    for step in order:
+        here = {name: step == place for place, name in enumerate(names)}
+        factor = torch.ones_like(draw[0])
+        for name in blends:
+            factor = torch.where(here[name], 1 + strengths[name] * spread[name], factor)
+        if blends:
+            changed = _blend(changed, factor, here.get("contrast"), here.get("saturation"))
+        if "hue" in here:
+            turned = turn_hue(changed, hue * spread["hue"])
+            changed = torch.where(_per_case(here["hue"], images), turned, changed)
+    return torch.where(_per_case(draw[0] < p, images), changed, images), target
+
+
+def _blend(images: Tensor, factor: Tensor, contrast: Tensor | None, saturation: Tensor | None) -> Tensor:
+    """clip(f x + (1 - f) base): base is the mean grey (contrast) or the grey image (saturation)."""
+    channels = images.shape[1]
+    weight = LUMA if channels == 3 else (1 / channels,) * channels
+    base: Tensor | float = 0.0
+    if contrast is not None:
+        # The mean of the grey image needs only the channels' means, not the grey image.
+        means = images.flatten(2).mean(2)
+        base = _per_case(contrast * _weighted(means, weight), images)
+    if saturation is not None:
+        base = base + _per_case(saturation, images) * _weighted(images, weight)[:, None]
+    f = _per_case(factor, images)
+    return (f * images + (1 - f) * base).clamp_(0, 1)
+
+
+def _weighted(values: Tensor, weight: tuple[float, ...]) -> Tensor:
+    """Weighted sum over the channels; plain numbers, since a tensor would be copied to the device."""
+    total = weight[0] * values[:, 0]
+    for channel, w in enumerate(weight[1:], start=1):
+        total = total + w * values[:, channel]
+    return total
+
+
+def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
+    """RGB images (case, 3, *space) in [0, 1] with each case's hue turned by `turns` (case,) of a full circle.
+
+    Value and saturation stay: channel n becomes V - C max(0, min(k, 4 - k, 1)), k = (n + 6 hue) mod 6, n =
+    5, 3, 1.
+
+    >>> turn_hue(torch.tensor([1.0, 0.0, 0.0]).reshape(1, 3, 1, 1), torch.tensor([1 / 3])).flatten().tolist()
+    [0.0, 1.0, 0.0]
+    """
+    red, green, blue = images.unbind(1)
+    top = images.amax(1)
+    chroma = top - images.amin(1)
+    safe = torch.where(chroma > 0, chroma, 1)
+    sixth = torch.where(top == green, 2 + (blue - red) / safe, 4 + (red - green) / safe)
+    sixth = torch.where(top == red, (green - blue) / safe, sixth) + 6 * _per_case(turns, top)
+    return torch.stack([top - chroma * _edge((n + sixth) % 6) for n in (5, 3, 1)], 1)
+
+
+def _edge(k: Tensor) -> Tensor:
+    return torch.minimum(k, 4 - k).clamp_(0, 1)
+
+
+def _per_case(values: Tensor, like: Tensor) -> Tensor:
+    """(case,) values shaped to broadcast against (case, ...)."""
+    return values.reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _along(values: Tensor, axis: int, axes: int) -> Tensor:
+    """1-D values as the given one of `axes` axes."""
+    return values.reshape([-1 if k == axis else 1 for k in range(axes)])

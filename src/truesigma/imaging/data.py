@@ -1,0 +1,291 @@
+"""The values that every data set is read into, and the batches made from them.
+
+A `DataSet` holds named splits (`train`, `valid`, `test`, perhaps more). Images are kept as they were
+stored, usually uint8, so that a small set fits on the GPU whole; `prepare` turns a stored batch into
+network input and `augment` varies it, both on the batch's own device.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+Prepare = Callable[[Tensor], Tensor]
+Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """Images that are read one at a time, because all of them would not fit in memory."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Tensor:
+        """The stored image of one case, shape (channel, *space)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The cases of one split: images, scaled targets, names and groups.
+
+    Arguments:
+        images: uint8 or float32 tensor (case, channel, *space), or a `Reader` that streams (channel, *space).
+        target: (case, output), scaled to about [0, 1]; a row of NaN says that the case has no target.
+        name: one file name or id per case, used in messages and tables.
+        group: one patient (or slide, or video) per case, where known.
+
+    >>> split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([[0.25], [0.5]]), ("a", "b"))
+    >>> split
+    Split(2 cases, image (1, 8, 8) uint8, 1 output)
+    """
+
+    images: Tensor | Reader
+    target: Tensor
+    name: tuple[str, ...]
+    group: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        cases = len(self.images)
+        if isinstance(self.images, Tensor) and self.images.ndim < 3:
+            raise ValueError(
+                f"images have shape {tuple(self.images.shape)}; expected (case, channel, *space): "
+                "add a channel axis to grey images"
+            )
+        if self.target.ndim != 2 or len(self.target) != cases:
+            raise ValueError(
+                f"target has shape {tuple(self.target.shape)} beside {cases} images; "
+                f"expected ({cases}, outputs)"
+            )
+        # Targets are stored once and in float32: a float64 target would silently promote the loss.
+        object.__setattr__(self, "target", self.target.to(torch.float32))
+        missing = torch.isnan(self.target)
+        broken = torch.isinf(self.target).any(1) | (missing.any(1) & ~missing.all(1))
+        if bool(broken.any()):
+            first = int(broken.nonzero()[0])
+            raise ValueError(
+                f"target of case {first} is {self.target[first].tolist()}; expected finite numbers "
+                "(or NaN in every output for a case without target)"
+            )
+        for field in ("name", "group"):
+            values = getattr(self, field)
+            if values is None and field == "group":
+                continue
+            if len(values) != cases:
+                raise ValueError(
+                    f"{field} has {len(values)} entries beside {cases} images; expected one per case"
+                )
+            object.__setattr__(self, field, tuple(values))
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __repr__(self) -> str:
+        outputs = self.target.shape[1]
+        kind = str(self.images.dtype)[6:] if isinstance(self.images, Tensor) else "streamed"
+        plural = "" if outputs == 1 else "s"
+        return f"Split({len(self)} cases, image {self.shape} {kind}, {outputs} output{plural})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one image: (channel, *space)."""
+        if isinstance(self.images, Tensor):
+            return tuple(self.images.shape[1:])
+        return tuple(self.images[0].shape) if len(self.images) else ()
+
+    @property
+    def labelled(self) -> bool:
+        """Whether every case has a target; a split without (NaN) can be predicted, not scored."""
+        return not bool(torch.isnan(self.target).any())
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """Named splits with the functions that turn their stored images into network input.
+
+    Value in the unit = offset + factor * scaled target.
+
+    Arguments:
+        name: name of the data set, for messages and files.
+        splits: "train", "valid", "test"; more are allowed.
+        prepare: stored batch -> float32 network input; deterministic, on the batch's device.
+        augment: (prepared batch, target, generator on its device) -> the same shapes, random per case.
+        unit: one per output, e.g. ("months",).
+        offset, factor: (output,).
+
+    >>> split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([[0.0], [1.0]]), ("a", "b"))
+    >>> same = lambda images, target, generator: (images, target)
+    >>> data = DataSet("two", {"test": split}, torch.Tensor.float, same, ("months",),
+    ...                torch.tensor([1.0]), torch.tensor([227.0]))
+    >>> data.in_unit(split.target).tolist(), data.channels, data.outputs
+    ([[1.0], [228.0]], 1, 1)
+    """
+
+    name: str
+    splits: Mapping[str, Split]
+    prepare: Prepare
+    augment: Augment
+    unit: tuple[str, ...]
+    offset: Tensor
+    factor: Tensor
+
+    def __post_init__(self) -> None:
+        if not self.splits:
+            raise ValueError(f"data set {self.name!r} has no splits; expected at least one")
+        object.__setattr__(self, "splits", MappingProxyType(dict(self.splits)))
+        outputs = len(self.unit)
+        for key, split in self.splits.items():
+            if split.target.shape[1] != outputs:
+                raise ValueError(
+                    f"split {key!r} of {self.name!r} has {split.target.shape[1]} outputs, "
+                    f"but {outputs} units were given"
+                )
+        if tuple(self.offset.shape) != (outputs,) or tuple(self.factor.shape) != (outputs,):
+            raise ValueError(
+                f"offset and factor have shapes {tuple(self.offset.shape)} and {tuple(self.factor.shape)}; "
+                f"expected ({outputs},), one per output"
+            )
+        if bool((self.factor <= 0).any()) or not bool(torch.isfinite(self.offset + self.factor).all()):
+            raise ValueError(f"factor is {self.factor.tolist()}; expected finite numbers above 0")
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{key} {len(split)}" for key, split in self.splits.items())
+        return f"DataSet({self.name}: {sizes})"
+
+    @property
+    def channels(self) -> int:
+        """Number of image channels."""
+        return next(iter(self.splits.values())).shape[0]
+
+    @property
+    def outputs(self) -> int:
+        """Number of target values per case."""
+        return len(self.unit)
+
+    def in_unit(self, scaled: Tensor) -> Tensor:
+        """Scaled values (..., output) in the target's own unit: offset + factor * scaled."""
+        return self.offset.to(scaled) + self.factor.to(scaled) * scaled
+
+
+class Batch(NamedTuple):
+    """One batch: images first, so that it can be handed to the samplers as it is."""
+
+    images: Tensor
+    target: Tensor
+    cases: Tensor  # positions in the split, on the host
+
+
+def resident(split: Split, device: torch.device | str, *, share: float = 0.5) -> Split:
+    """The split with its images on `device`, if they take at most `share` of its free memory; else unchanged.
+
+    >>> split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.zeros(2, 1), ("a", "b"))
+    >>> resident(split, "cpu").images.device.type
+    'cpu'
+    """
+    device = torch.device(device)
+    if not isinstance(split.images, Tensor) or split.images.device == device:
+        return split
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        if split.images.numel() * split.images.element_size() > share * free:
+            return split
+    return replace(split, images=split.images.to(device), target=split.target.to(device))
+
+
+def shuffled(cases: int, *, seed: int, epoch: int = 0) -> Tensor:
+    """The order of the cases in one epoch, which depends on the seed and the epoch alone (so that runs
+    resume).
+
+    >>> sorted(shuffled(4, seed=0, epoch=3).tolist())
+    [0, 1, 2, 3]
+    """
+    generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
+    return torch.randperm(cases, generator=generator)
+
+
+def batches(
+    split: Split,
+    size: int,
+    *,
+    order: Tensor | None = None,
+    prepare: Prepare | None = None,
+    device: torch.device | str | None = None,
+    drop_last: bool = False,
+    workers: int = 4,
+    ahead: int = 4,
+) -> Iterator[Batch]:
+    """Batches of a split in the given order, prepared on the device; what is not in memory streams.
+
+    Arguments:
+        split: the cases.
+        size: cases per batch; the last one is smaller unless `drop_last`.
+        order: (any,) positions to visit; None: 0, 1, 2, ...
+        prepare: applied to every stored batch, e.g. the data set's `prepare`.
+        device: where batches go; None: where the images are (the host for a `Reader`).
+        workers, ahead: threads that read a `Reader`, and how many batches they may be ahead.
+
+    Returns:
+        An iterator of `Batch(images, target, cases)`.
+
+    >>> split = Split(torch.arange(3).reshape(3, 1, 1, 1), torch.zeros(3, 1), ("a", "b", "c"))
+    >>> [batch.images.flatten().tolist() for batch in batches(split, 2)]
+    [[0, 1], [2]]
+    """
+    if size < 1:
+        raise ValueError(f"size is {size}; expected at least one case per batch")
+    order = torch.arange(len(split)) if order is None else order.cpu()
+    chunks = [c for c in order.split(size) if len(c) and not (drop_last and len(c) < size)]
+    images = split.images
+    if isinstance(images, Tensor):
+        stored = _from_memory(images, chunks)
+    else:
+        stored = _from_reader(images, chunks, max(1, workers), max(1, ahead), _pins(device))
+    where = torch.device(device) if device is not None else getattr(images, "device", torch.device("cpu"))
+    target = split.target.to(where)
+    for index, batch in zip(chunks, stored):
+        batch = batch.to(where, non_blocking=True)
+        rows = target.index_select(0, index.to(where, non_blocking=True))
+        yield Batch(batch if prepare is None else prepare(batch), rows, index)
+
+
+def _pins(device: torch.device | str | None) -> bool:
+    return device is not None and torch.device(device).type == "cuda"
+
+
+def _from_memory(images: Tensor, chunks: list[Tensor]) -> Iterator[Tensor]:
+    for index in chunks:
+        yield images.index_select(0, index.to(images.device, non_blocking=True))
+
+
+def _from_reader(
+    images: Reader, chunks: list[Tensor], workers: int, ahead: int, pin: bool
+) -> Iterator[Tensor]:
+    # Threads, not processes: the decoders release the interpreter lock, and nothing needs to be pickled.
+    with ThreadPoolExecutor(max_workers=min(workers, os.cpu_count() or 1)) as pool:
+        waiting: deque[list[Future[Tensor]]] = deque()
+        todo = iter(chunks)
+
+        def submit() -> None:
+            index = next(todo, None)
+            if index is not None:
+                waiting.append([pool.submit(images.__getitem__, i) for i in index.tolist()])
+
+        try:
+            for _ in range(ahead):
+                submit()
+            while waiting:
+                batch = torch.stack([future.result() for future in waiting.popleft()])
+                submit()
+                yield batch.pin_memory() if pin else batch
+        finally:
+            for futures in waiting:
+                for future in futures:
+                    future.cancel()
