@@ -1,0 +1,34 @@
+"""Predictive sigmas that are true: recalibrate, measure and show the uncertainty of regression networks."""
+
+from . import diagrams, metrics, recalibrate
+from .decompose import decompose
+from .evaluate import Evaluation, evaluate
+from .law import Empirical, Laplace, Law, Normal, Undefined
+from .recalibration import Recalibration, load_recalibration
+from .store import read, write
+from .tally import Tally
+from .types import Cases, Draws, Interval, Prediction
+
+__version__ = "0.1.0"
+__all__ = [
+    "Cases",
+    "Draws",
+    "Empirical",
+    "Evaluation",
+    "Interval",
+    "Laplace",
+    "Law",
+    "Normal",
+    "Prediction",
+    "Recalibration",
+    "Tally",
+    "Undefined",
+    "decompose",
+    "diagrams",
+    "evaluate",
+    "load_recalibration",
+    "metrics",
+    "read",
+    "recalibrate",
+    "write",
+]

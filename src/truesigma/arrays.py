@@ -1,0 +1,129 @@
+"""The one seam to the array API: numpy, torch, JAX and CuPy arrays in, the same kind out, on the device where they are.
+
+`array_api_compat` supplies the common functions; what it lacks (the normal distribution function, sums by
+segment, the way to the host) stands here, once for each library.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj, is_jax_array, is_numpy_array, is_torch_array
+from array_api_compat import device as device_of
+
+Array = Any  # an array of any library the array API covers; the libraries share no common base class
+Host = np.ndarray[Any, np.dtype[Any]]
+
+CHUNK = {"cpu": 1 << 15, "other": 1 << 24}  # elements at a time: the CPU's cache, or enough to fill a GPU
+
+
+def as_array(name: str, values: Any) -> Array:
+    """Return `values` as an array: arrays as they are, frames and lists through numpy.
+
+    >>> as_array("location", [1, 2]).dtype
+    dtype('float64')
+    """
+    if not is_array_api_obj(values):
+        values = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    xp = namespace(values)
+    if xp.isdtype(values.dtype, "integral"):
+        return xp.astype(values, xp.asarray(0.0).dtype if not is_numpy_array(values) else np.float64)
+    if not xp.isdtype(values.dtype, "real floating"):
+        raise ValueError(
+            f"{name} has dtype {values.dtype}; expected real floating point numbers. Convert it first, for example "
+            f"with numpy.asarray({name}, dtype=float)."
+        )
+    # Half precision holds files, not arithmetic: sums of squares overflow it.
+    return xp.astype(values, xp.float32) if xp.finfo(values.dtype).bits < 32 else values
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array API namespace the arrays share; `None` is passed over."""
+    given = [a for a in arrays if a is not None]
+    try:
+        return array_namespace(*given)
+    except TypeError:
+        kinds = sorted({type(a).__module__.split(".")[0] for a in given})
+        raise ValueError(
+            f"arrays of different libraries were given together ({', '.join(kinds)}); expected one. "
+            "Convert them to the same kind, on the same device."
+        ) from None
+
+
+def to_host(values: Array) -> Host:
+    """A numpy array with the same values."""
+    if is_torch_array(values):
+        return values.detach().cpu().numpy()
+    return values.get() if hasattr(values, "get") else np.asarray(values)
+
+
+def like(values: Host, example: Array) -> Array:
+    """Host values as an array of the example's kind, device and precision."""
+    xp = namespace(example)
+    if is_numpy_array(example):
+        return values
+    return xp.asarray(values, dtype=example.dtype, device=device_of(example))
+
+
+def expand(name: str, values: Array, shape: tuple[int, ...]) -> Array:
+    """View `values` in `shape`: (case,) stands for every output, length 1 on an output axis for all of it."""
+    if values.shape == shape:
+        return values
+    xp = namespace(values)
+    if values.ndim == 1 and values.shape[0] == shape[0]:
+        values = xp.reshape(values, (shape[0], *[1] * (len(shape) - 1)))
+    fits = values.ndim == len(shape) and all(a in (1, b) for a, b in zip(values.shape[1:], shape[1:]))
+    if not fits or values.shape[0] != shape[0]:
+        raise ValueError(
+            f"{name} has shape {tuple(values.shape)}; expected {shape}, or length 1 on the axes behind the first. "
+            "The first axis is the case, every axis behind it is output."
+        )
+    return xp.broadcast_to(values, shape)
+
+
+def chunk_size(values: Array) -> int:
+    """How many elements to treat at a time where `values` lives."""
+    on_cpu = is_numpy_array(values) or "cpu" in str(device_of(values)).lower()
+    return CHUNK["cpu" if on_cpu else "other"]
+
+
+def normal_cdf(z: Array) -> Array:
+    """Phi(z), the distribution function of the standard normal law."""
+    if is_torch_array(z):
+        import torch
+
+        return torch.special.ndtr(z)
+    if is_jax_array(z):
+        import jax.scipy.special as jax_special
+
+        return jax_special.ndtr(z)
+    if is_numpy_array(z):
+        import scipy.special as scipy_special
+
+        return scipy_special.ndtr(z)
+    import cupyx.scipy.special as cupy_special
+
+    return cupy_special.ndtr(z)
+
+
+def segment_sums(index: Array, cells: int, columns: Sequence[Array | None]) -> Host:
+    """Sums of each column over the elements of each cell, float64 on the host, shape (column, cell).
+
+    `index` (element,) holds the cell of each element; a column of `None` counts them.
+    """
+    if is_numpy_array(index):
+        return np.stack([np.bincount(index, weights=c, minlength=cells).astype(np.float64) for c in columns])
+    if is_torch_array(index):
+        import torch
+
+        sums = [torch.bincount(index, weights=c, minlength=cells).to(torch.float64) for c in columns]
+        return to_host(torch.stack(sums))
+    xp = namespace(index)
+    if is_jax_array(index):
+        import jax
+
+        ones = xp.ones(index.shape)
+        found = [jax.ops.segment_sum(ones if c is None else c, index, cells) for c in columns]
+    else:
+        found = [xp.bincount(index, weights=c, minlength=cells) for c in columns]
+    return np.stack([to_host(s).astype(np.float64) for s in found])

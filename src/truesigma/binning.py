@@ -1,0 +1,153 @@
+"""The only binning routine: edges of equal width or equal mass, the bin of each value, and cells of log2(v)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from .arrays import Array, Host, like, namespace, segment_sums, to_host
+
+Spacing = Literal["width", "mass"]
+PER_OCTAVE = 64  # cells of log2(v): neighbouring cell edges differ by 2^(1/64) - 1 = 1.1 %
+
+
+def bin_edges(values: Array, *, bins: int = 15, spacing: Spacing = "width", weight: Array = None) -> Host:
+    """Edges of up to `bins` bins over the values, float64 on the host.
+
+    "width": equal steps from the smallest value to the largest. "mass": the quantiles k / bins; equal values stay
+    together, so ties can leave fewer bins. One bin when all values are equal. Values with weight 0 do not count.
+
+    >>> bin_edges(np.array([1.0, 2.0, 5.0]), bins=2)
+    array([1., 3., 5.])
+    """
+    if not (isinstance(bins, int | np.integer) and bins >= 1):
+        raise ValueError(f"bins is {bins!r}; expected a whole number, 1 or more.")
+    if spacing not in ("width", "mass"):
+        raise ValueError(f"spacing is {spacing!r}; expected 'width' or 'mass'.")
+    xp = namespace(values)
+    values = xp.reshape(values, (-1,))
+    if weight is not None:
+        weight = xp.reshape(weight, (-1,))
+        values, weight = values[weight > 0], weight[weight > 0]
+    if spacing == "width":
+        low, high = float(xp.min(values)), float(xp.max(values))
+        return np.array([low, high]) if low == high else np.linspace(low, high, bins + 1)
+    share = np.arange(bins + 1) / bins
+    edges = np.unique(_quantiles(values, weight, share))
+    return edges if edges.size > 1 else np.repeat(edges, 2)
+
+
+def _quantiles(values: Array, weight: Array, share: Host) -> Host:
+    """Linear quantiles; with weights, those of the data in which each value stands weight / smallest weight times."""
+    xp = namespace(values)
+    order = xp.argsort(values)
+    ordered = xp.take(values, order)
+    if weight is None:
+        position = share * (values.shape[0] - 1)
+        lower = np.floor(position).astype(np.int64)
+        upper = np.minimum(lower + 1, values.shape[0] - 1)
+    else:
+        copies = to_host(xp.take(weight, order)).astype(np.float64)
+        ends = np.cumsum(copies / copies.min())
+        position = share * (ends[-1] - 1)
+        # A hair above the whole position, so that rounding in the sum of copies does not step back to a neighbour.
+        first = np.floor(position + 1e-9)
+        lower = np.minimum(np.searchsorted(ends, first + 1e-6, side="right"), ends.size - 1)
+        upper = np.minimum(np.searchsorted(ends, first + 1 + 1e-6, side="right"), ends.size - 1)
+        position = np.maximum(position - first, 0.0)
+    part = position - np.floor(position)
+    ends_of = [to_host(xp.take(ordered, xp.asarray(i))).astype(np.float64) for i in (lower, upper)]
+    return ends_of[0] + part * (ends_of[1] - ends_of[0])
+
+
+def assign(values: Array, edges: Host, *, closed: bool = True) -> Array:
+    """Bin of each value: [edge_k, edge_k+1), the last one closed; values outside fall in the first or last bin.
+
+    With `closed=False` the bins are (edge_k, edge_k+1] as in the published code, and a value at or below the first edge,
+    or above the last, is in none (-1).
+
+    >>> assign(np.array([1.0, 3.0, 5.0, 9.0]), np.array([1.0, 3.0, 5.0]))
+    array([0, 1, 1, 1])
+    """
+    xp = namespace(values)
+    known = like(np.asarray(edges), values)
+    if closed:
+        # The outer edges need no comparison: everything below or above belongs to the outer bins.
+        return xp.searchsorted(known[1:-1], values, side="right")
+    index = xp.searchsorted(known, values, side="left") - 1
+    return xp.where(index >= len(edges) - 1, -xp.ones_like(index), index)
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """What is summed in each bin of the variance: weight, error and variance; `total` is the weight of all elements."""
+
+    count: Host
+    error: Host
+    variance: Host
+    total: float
+
+    @property
+    def filled(self) -> "Bins":
+        """The bins that hold something, with means in place of sums."""
+        some = self.count > 0
+        n = self.count[some]
+        return Bins(n, self.error[some] / n, self.variance[some] / n, self.total)
+
+
+@dataclass(frozen=True, eq=False)
+class LogCells:
+    """Mergeable cells of log2(v), 64 an octave, for one pass over values of unknown range.
+
+    `sums` (3, cell) holds weight, error and variance from the cell with index `start` on; `low` and `high` are the
+    smallest and largest variance seen. Merging is the same in any order, up to rounding of the sums.
+    """
+
+    start: int
+    sums: Host
+    low: float
+    high: float
+
+    @staticmethod
+    def of(variance: Array, error: Array, weight: Array = None) -> "LogCells":
+        """Cells of one chunk of elements (1-D arrays); weight 0 leaves an element out."""
+        xp = namespace(variance)
+        if weight is not None:
+            some = weight > 0
+            variance, error, weight = variance[some], error[some], weight[some]
+        if variance.shape[0] == 0:
+            return LogCells(0, np.zeros((3, 0)), np.inf, -np.inf)
+        index = xp.astype(xp.floor(xp.log2(variance) * PER_OCTAVE), xp.int64)
+        low, high, start, end = (float(f(a)) for a in (variance, index) for f in (xp.min, xp.max))
+        columns = [None, error, variance] if weight is None else [weight, error * weight, variance * weight]
+        sums = segment_sums(index - int(start), int(end) - int(start) + 1, columns)
+        return LogCells(int(start), sums, low, high)
+
+    def merge(self, other: "LogCells") -> "LogCells":
+        filled = [c for c in (self, other) if c.sums.shape[1]]
+        if len(filled) < 2:
+            return filled[0] if filled else self
+        start = min(c.start for c in filled)
+        sums = np.zeros((3, max(c.start + c.sums.shape[1] for c in filled) - start))
+        for cells in filled:
+            sums[:, cells.start - start : cells.start - start + cells.sums.shape[1]] += cells.sums
+        return LogCells(start, sums, min(self.low, other.low), max(self.high, other.high))
+
+    def bins(self, *, bins: int = 15, spacing: Spacing = "width") -> Bins:
+        """The cells gathered in bins: an element is at most one cell, 1.1 % of its variance, from its exact bin."""
+        some = self.sums[0] > 0
+        count, error, variance = self.sums[:, some]
+        # The outer cells are as wide as the others; their means may not leave the range that was really seen.
+        middle = np.clip(variance / count, self.low, self.high)
+        if spacing == "width":
+            edges = (
+                np.linspace(self.low, self.high, bins + 1) if self.high > self.low else np.repeat(self.low, 2)
+            )
+        else:
+            ends = np.cumsum(count)
+            share = np.arange(1, bins) / bins * ends[-1]
+            inner = middle[np.minimum(np.searchsorted(ends, share, side="left") + 1, middle.size - 1)]
+            edges = np.unique(np.concatenate([middle[:1], inner, middle[-1:]]))
+            edges = edges if edges.size > 1 else np.repeat(edges, 2)
+        sums = segment_sums(assign(middle, edges), len(edges) - 1, [count, error, variance])
+        return Bins(sums[0], sums[1], sums[2], float(count.sum()))

@@ -1,0 +1,80 @@
+"""Checks of what a caller gives: each error says what was given, what was expected and what to do about it."""
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from .arrays import Array, as_array, expand, namespace, to_host
+
+
+def check_axes(name: str, array: Array, axes: str, least: int) -> None:
+    if array.ndim < least or 0 in array.shape:
+        raise ValueError(
+            f"{name} has shape {tuple(array.shape)}; expected ({axes}) with at least one of each."
+        )
+
+
+def check_mask(mask: Any, example: Array, shape: tuple[int, ...]) -> Array:
+    if mask is None:
+        return None
+    if not is_array_api_obj(mask):
+        mask = np.asarray(mask)
+    xp = namespace(example, mask)
+    if not xp.isdtype(mask.dtype, "bool"):
+        raise ValueError(f"mask has dtype {mask.dtype}; expected booleans, True where a value counts.")
+    return expand("mask", mask, shape)
+
+
+def check_values(name: str, good: Array, mask: Array, problem: str) -> None:
+    """Raise for the first case that is not good, where the mask lets it count."""
+    xp = namespace(good)
+    good = good if mask is None else good | ~mask
+    if not bool(xp.all(good)):
+        bad = ~to_host(good)
+        first = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{name} {problem} in {int(bad.sum())} place{'s' if bad.sum() > 1 else ''}, the first at index {first}. "
+            "Correct them, or give a mask that is False there."
+        )
+
+
+def check_level(level: float) -> None:
+    """A level is a share such as 0.9, never a percentage and never alpha."""
+    if not 0 < level < 1:
+        raise ValueError(
+            f"level is {level}; expected a number between 0 and 1, such as 0.9 for the 90 % interval."
+        )
+
+
+def check_target(location: Array, mask: Array, target: Any) -> Array:
+    """The target as an array beside the prediction, checked where the mask lets it count."""
+    target = as_array("target", target)
+    xp = namespace(location, target)
+    if tuple(target.shape) != tuple(location.shape):
+        raise ValueError(
+            f"target has shape {tuple(target.shape)}; expected the location's {tuple(location.shape)}. "
+            "Reshape it; nothing is broadcast here, because a wrong pairing would give a silent wrong number."
+        )
+    check_values("target", xp.isfinite(target), mask, "is not finite")
+    return target
+
+
+def check_weight(weight: Any, location: Array, mask: Array) -> Array:
+    """Weights >= 0 with the shape (case,) or that of the location, expanded to the latter; None stays None."""
+    if weight is None:
+        return None
+    weight = expand("weight", as_array("weight", weight), tuple(location.shape))
+    xp = namespace(weight, location)
+    check_values("weight", (weight >= 0) & xp.isfinite(weight), mask, "is negative or not finite")
+    return weight
+
+
+def check_group(group: Any, cases: int) -> Any:
+    """One name for each case, as a numpy array; None stays None."""
+    if group is None:
+        return None
+    names = np.asarray(to_host(group) if is_array_api_obj(group) else list(group))
+    if names.shape != (cases,):
+        raise ValueError(f"group has shape {names.shape}; expected one name for each of the {cases} cases.")
+    return names

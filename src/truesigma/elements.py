@@ -1,0 +1,193 @@
+"""Elements: what the scores are sums over, a chunk at a time, with what several terms share computed once.
+
+`outputs="separate"`: an element is one output of one case. `outputs="mean"`: an element is a case, its error and its
+variance averaged over its outputs (the paper: its network has one sigma per image).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from .arrays import Array, chunk_size, namespace
+from .checks import check_target, check_weight
+from .law import Law, Undefined
+from .types import Prediction
+
+Outputs = Literal["separate", "mean"]
+Error = Literal["mean", "draws"]
+Part = Literal["total", "aleatoric"]
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """Some elements: arrays of one shape. `weight` is None where every element counts once, 0 where one is masked."""
+
+    law: Law
+    residual: Array  # target minus location; with outputs="mean" its mean size
+    squared: Array
+    total: Array  # aleatoric + epistemic
+    aleatoric: Array  # None where the split is unknown
+    spread: Array  # None where the split is unknown
+    weight: Array
+
+    @cached_property
+    def scale(self) -> Array:
+        return namespace(self.total).sqrt(self.total if self.law.unit == 1 else self.total / self.law.unit)
+
+    @cached_property
+    def z(self) -> Array:
+        return self.residual / self.scale
+
+    @cached_property
+    def cdf(self) -> Array:
+        return self.law.cdf(self.z)
+
+    @cached_property
+    def variance(self) -> Array:
+        ratio = self.law.variance / self.law.unit
+        return self.total if ratio == 1 else self.total * ratio
+
+    @cached_property
+    def count(self) -> float:
+        """The sum of the weights."""
+        return float(_size(self.residual) if self.weight is None else namespace(self.weight).sum(self.weight))
+
+    def error(self, kind: Error) -> Array:
+        """Squared error of the mean prediction, or the mean squared error of the draws: (mu - y)^2 + spread."""
+        if kind == "mean":
+            return self.squared
+        if self.spread is None:
+            raise Undefined(
+                "the error of the draws needs their spread, which a prediction without the aleatoric/epistemic split "
+                "does not have; use error='mean', or give aleatoric and epistemic."
+            )
+        return self.squared + self.spread
+
+    def ratio(self, part: Part, error: Error) -> Array:
+        """|z|^moment with the scale of that part: its mean is what the factor of sigma scaling is made of."""
+        if part == "aleatoric" and self.aleatoric is None:
+            raise Undefined(
+                "part='aleatoric' needs the aleatoric/epistemic split, which this prediction does not have."
+            )
+        variance = self.total if part == "total" else self.aleatoric
+        if self.law.moment == 2:
+            return self.error(error) * self.law.unit / variance
+        if error == "draws":
+            raise Undefined(
+                f"error='draws' is a squared error; the {self.law.name} law is fitted on absolute ones."
+            )
+        xp = namespace(variance)
+        return xp.abs(self.residual) / xp.sqrt(variance / self.law.unit)
+
+    def sum(self, terms: Array) -> float:
+        """The weighted sum of a term over the elements."""
+        return float(namespace(terms).sum(terms if self.weight is None else terms * self.weight))
+
+
+def _size(array: Array) -> int:
+    return math.prod(array.shape)  # torch's `size` is a method
+
+
+def check_outputs(outputs: str) -> None:
+    if outputs not in ("separate", "mean"):
+        raise ValueError(
+            f"outputs is {outputs!r}; expected 'separate' (each output is an element) or 'mean' (each case)."
+        )
+
+
+def check_error(error: str) -> None:
+    if error not in ("mean", "draws"):
+        raise ValueError(
+            f"error is {error!r}; expected 'mean' (of the mean prediction) or 'draws' (of every draw)."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some whole cases: their elements as arrays (case, output), and where they stand among all cases."""
+
+    elements: Elements
+    rows: slice
+
+    @cached_property
+    def pooled(self) -> Elements:
+        """One element a case: the means over its outputs that count."""
+        part = self.elements
+        xp = namespace(part.residual)
+        if part.residual.shape[1] == 1:
+            return part
+        power = part.squared if part.law.moment == 2 else xp.abs(part.residual)
+        if part.weight is None:
+
+            def mean(values: Array) -> Array:
+                return xp.mean(values, axis=1, keepdims=True)
+
+            weight = None
+        else:
+            share = xp.sum(part.weight, axis=1, keepdims=True)
+            some = share > 0
+            safe = xp.where(some, share, xp.ones_like(share))
+
+            def mean(values: Array) -> Array:
+                average = xp.sum(values * part.weight, axis=1, keepdims=True) / safe
+                return xp.where(some, average, xp.ones_like(average))
+
+            counted = xp.astype(part.weight > 0, share.dtype)
+            weight = share / xp.clip(xp.sum(counted, axis=1, keepdims=True), 1, None)
+        size = mean(power)
+        return Elements(
+            law=part.law,
+            residual=xp.sqrt(size) if part.law.moment == 2 else size,
+            squared=size if part.law.moment == 2 else mean(part.squared),
+            total=mean(part.total),
+            aleatoric=None if part.aleatoric is None else mean(part.aleatoric),
+            spread=None if part.spread is None else mean(part.spread),
+            weight=weight,
+        )
+
+    def view(self, outputs: Outputs) -> Elements:
+        return self.elements if outputs == "separate" else self.pooled
+
+
+def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
+    """The cases in blocks of whole cases that fit the cache; masked elements get weight 0 and harmless values."""
+    target = check_target(prediction.location, prediction.mask, target)
+    weight = check_weight(weight, prediction.location, prediction.mask)
+    xp = namespace(target, prediction.location)
+    cases = len(prediction)
+    whole: dict[str, Array] = {
+        "location": prediction.location,
+        "target": target,
+        "aleatoric": prediction.aleatoric,
+        "epistemic": prediction.epistemic,
+        "spread": prediction.epistemic if prediction.spread is None else prediction.spread,
+        "weight": weight,
+        "mask": prediction.mask,
+    }
+    step = max(1, chunk_size(target) * cases // _size(target))
+    for start in range(0, cases, step):
+        rows = slice(start, min(start + step, cases))
+        shape = (
+            rows.stop - rows.start,
+            -1,
+        )  # reshaped a block at a time: a broadcast array would be copied whole
+        part = {name: None if a is None else xp.reshape(a[rows], shape) for name, a in whole.items()}
+        yield Block(_elements(prediction.law, part), rows)
+
+
+def _elements(law: Law, part: dict[str, Array]) -> Elements:
+    xp = namespace(part["target"])
+    mask, weight = part["mask"], part["weight"]
+    residual, aleatoric, epistemic = part["target"] - part["location"], part["aleatoric"], part["epistemic"]
+    spread = part["spread"]
+    if mask is not None:
+        one, zero = xp.ones_like(residual), xp.zeros_like(residual)
+        residual, aleatoric = xp.where(mask, residual, zero), xp.where(mask, aleatoric, one)
+        epistemic = None if epistemic is None else xp.where(mask, epistemic, zero)
+        spread = None if spread is None else xp.where(mask, spread, zero)
+        weight = xp.astype(mask, residual.dtype) if weight is None else xp.where(mask, weight, zero)
+    total = aleatoric if epistemic is None else aleatoric + epistemic
+    known = None if epistemic is None else aleatoric
+    return Elements(law, residual, residual * residual, total, known, spread, weight)

@@ -1,0 +1,45 @@
+r"""Coverage: the share of targets inside the central prediction interval; nominal is the level itself.
+
+$$\mathrm{coverage}(\gamma) = \tfrac{1}{m} \sum_i 1[l_i \le y_i \le u_i]$$
+"""
+
+from typing import Any
+
+from ..arrays import Array, namespace
+from ..checks import check_level
+from ..elements import Elements
+from ..measure import score as measure_one
+from ..types import Prediction
+
+TITLE = "coverage"
+BETTER = "nominal"
+UNITS = 0
+OVER = "elements"
+
+
+def terms(elements: Elements, *, level: float = 0.9) -> Array:
+    check_level(level)
+    low, high = (elements.law.quantile((1 + sign * level) / 2) for sign in (-1, 1))
+    inside = (elements.z >= low) & (elements.z <= high)
+    return namespace(inside).astype(inside, elements.z.dtype)
+
+
+def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:
+    """Share of the targets inside the central interval of that level.
+
+    Args:
+        prediction: location, scale and law.
+        target: what was true, with the location's shape.
+        weight: (case,) or the location's shape.
+        level: 0.9 for the 90 % interval.
+
+    Returns:
+        A share between 0 and 1; a calibrated prediction gives the level.
+
+    Example:
+        >>> score(Prediction([0.0, 0.0], [1.0, 1.0]), [1.0, 2.0], level=0.9)
+        0.5
+
+    Reference: Laves et al., MELBA 2021, section 4.1 ("observed interval").
+    """
+    return measure_one(__name__, prediction, target, weight=weight, level=level)

@@ -1,0 +1,42 @@
+r"""Continuous ranked probability score: the squared distance between the predicted and the observed distribution.
+
+$$\mathrm{CRPS} = \tfrac{1}{m} \sum_i \int \bigl(F_i(t) - 1[t \ge y_i]\bigr)^2 \, dt$$
+
+Normal: $\sigma\,(z(2\Phi(z) - 1) + 2\varphi(z) - 1/\sqrt\pi)$; Laplace: $b\,(|z| + e^{-|z|} - 3/4)$.
+"""
+
+from typing import Any
+
+from ..arrays import Array
+from ..elements import Elements
+from ..measure import score as measure_one
+from ..types import Prediction
+
+TITLE = "CRPS"
+BETTER = "lower"
+UNITS = 1
+OVER = "elements"
+
+
+def terms(elements: Elements) -> Array:
+    return elements.scale * elements.law.crps(elements.z, elements.cdf)
+
+
+def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+    """Continuous ranked probability score, in the target's unit; the mean absolute error of a prediction without doubt.
+
+    Args:
+        prediction: location, scale and law.
+        target: what was true, with the location's shape.
+        weight: (case,) or the location's shape.
+
+    Returns:
+        The mean over all elements.
+
+    Example:
+        >>> round(score(Prediction([0.0], [1.0]), [0.0]), 4)
+        0.2337
+
+    Reference: Gneiting and Raftery, JASA 2007, Eq. 21; Jordan, Krueger and Lerch, JSS 2019 (Laplace).
+    """
+    return measure_one(__name__, prediction, target, weight=weight)

@@ -1,0 +1,60 @@
+r"""Expected normalised calibration error: the gap between predicted and observed error, relative to the predicted one.
+
+$$\mathrm{ENCE} = \frac{1}{K} \sum_{k=1}^{K} \frac{\bigl|\sqrt{\mathrm{mean}_{B_k} v} - \sqrt{\mathrm{mean}_{B_k} e}\bigr|}
+  {\sqrt{\mathrm{mean}_{B_k} v}}$$ over the bins that hold something.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..binning import Bins, Spacing
+from ..elements import Error, Outputs
+from ..measure import score as measure_one
+from ..types import Prediction
+
+TITLE = "ENCE"
+BETTER = "lower"
+UNITS = 0
+OVER = "variance"
+
+
+def finish(bins: Bins) -> float:
+    some = bins.filled
+    predicted, observed = np.sqrt(some.variance), np.sqrt(some.error)
+    return float(np.mean(abs(predicted - observed) / predicted))
+
+
+def score(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    error: Error = "mean",
+    outputs: Outputs = "separate",
+    bins: int = 15,
+    spacing: Spacing = "mass",
+) -> float:
+    """Expected normalised calibration error: mean relative gap between root variance and root error over bins.
+
+    Args:
+        prediction: location, variance, and for error="draws" the spread of the draws.
+        target: what was true, with the location's shape.
+        weight: (case,) or the location's shape.
+        error: "mean" compares the squared error of the mean prediction; "draws" that of every draw.
+        outputs: "separate" bins each output; "mean" one element per case, averaged over its outputs.
+        bins: number of bins.
+        spacing: "mass" for bins of equal weight (edges at the quantiles), "width" for bins of equal width.
+
+    Returns:
+        A plain number without unit; 0 is perfect.
+
+    Example:
+        >>> score(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 2.0], bins=2)
+        0.5
+
+    Reference: Levi et al., "Evaluating and Calibrating Uncertainty Prediction in Regression Tasks", 2019, Eq. 8.
+    """
+    return measure_one(
+        __name__, prediction, target, weight=weight, error=error, outputs=outputs, bins=bins, spacing=spacing
+    )

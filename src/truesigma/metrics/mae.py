@@ -1,0 +1,40 @@
+r"""Mean absolute error of the location.
+
+$$\mathrm{MAE} = \tfrac{1}{m} \sum_i |y_i - \mu_i|$$
+"""
+
+from typing import Any
+
+from ..arrays import Array, namespace
+from ..elements import Elements
+from ..measure import score as measure_one
+from ..types import Prediction
+
+TITLE = "MAE"
+BETTER = "lower"
+UNITS = 1
+OVER = "elements"
+
+
+def terms(elements: Elements) -> Array:
+    return namespace(elements.residual).abs(elements.residual)
+
+
+def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+    """Mean absolute error of the location, in the target's unit.
+
+    Args:
+        prediction: its location is used alone.
+        target: what was true, with the location's shape.
+        weight: (case,) or the location's shape.
+
+    Returns:
+        The mean of |target - location| over all elements.
+
+    Example:
+        >>> score(Prediction([0.0, 0.0], [1.0, 1.0]), [3.0, -4.0])
+        3.5
+
+    Reference: common to the field; bone-age challenges rank by it (Halabi et al., 2019).
+    """
+    return measure_one(__name__, prediction, target, weight=weight)

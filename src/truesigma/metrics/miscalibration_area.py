@@ -1,0 +1,44 @@
+r"""Miscalibration area: how far observed coverage is from nominal, over all levels at once.
+
+$$\int_0^1 \bigl|\,\mathrm{share}(|2u - 1| \le p) - p\,\bigr| \, dp, \qquad u = F(y)$$
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Host
+from ..measure import score as measure_one
+from ..types import Prediction
+
+TITLE = "miscalibration area"
+BETTER = "lower"
+UNITS = 0
+OVER = "pit"
+
+
+def finish(shares: Host) -> float:
+    level = np.linspace(0, 1, len(shares) + 1)
+    gap = abs(np.concatenate([[0.0], np.cumsum(shares)]) - level)
+    return float(np.mean((gap[1:] + gap[:-1]) / 2))
+
+
+def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+    """Area between observed and nominal coverage of the central intervals of every level.
+
+    Args:
+        prediction: location, scale and law.
+        target: what was true, with the location's shape.
+        weight: (case,) or the location's shape.
+
+    Returns:
+        0 for perfect coverage at every level, at most 0.5; from 1000 equal cells of |2 u - 1|.
+
+    Example:
+        >>> y = np.linspace(-3, 3, 601)
+        >>> 0 < score(Prediction(0 * y, 0 * y + 1), y) < 0.5
+        True
+
+    Reference: Kuleshov et al., ICML 2018; Tran et al., 2020.
+    """
+    return measure_one(__name__, prediction, target, weight=weight)

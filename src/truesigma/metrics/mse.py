@@ -1,0 +1,40 @@
+r"""Mean squared error of the location.
+
+$$\mathrm{MSE} = \tfrac{1}{m} \sum_i (y_i - \mu_i)^2$$
+"""
+
+from typing import Any
+
+from ..arrays import Array
+from ..elements import Elements
+from ..measure import score as measure_one
+from ..types import Prediction
+
+TITLE = "MSE"
+BETTER = "lower"
+UNITS = 2
+OVER = "elements"
+
+
+def terms(elements: Elements) -> Array:
+    return elements.squared
+
+
+def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+    """Mean squared error of the location, in squared units of the target.
+
+    Args:
+        prediction: its location is used alone.
+        target: what was true, with the location's shape.
+        weight: (case,) or the location's shape.
+
+    Returns:
+        The mean of (target - location)^2 over all elements.
+
+    Example:
+        >>> score(Prediction([0.0, 0.0], [1.0, 1.0]), [3.0, 4.0])
+        12.5
+
+    Reference: Laves et al., MELBA 2021, Table 1.
+    """
+    return measure_one(__name__, prediction, target, weight=weight)

@@ -1,0 +1,63 @@
+r"""Negative log-likelihood: how improbable the targets are under the prediction.
+
+$$\mathrm{NLL} = \tfrac{1}{m} \sum_i \bigl[\log \mathrm{scale}_i - \log p(z_i)\bigr], \qquad
+  z_i = (y_i - \mu_i) / \mathrm{scale}_i$$
+"""
+
+import math
+from typing import Any, Literal
+
+from ..arrays import Array, namespace
+from ..elements import Elements, Outputs
+from ..law import Undefined
+from ..measure import score as measure_one
+from ..types import Prediction
+
+TITLE = "NLL"
+BETTER = "lower"
+UNITS = "log"
+OVER = "elements"
+
+
+def terms(elements: Elements, *, units: str = "nats") -> Array:
+    if units not in ("nats", "table"):
+        raise ValueError(f"units is {units!r}; expected 'nats' or 'table'.")
+    if units == "table" and elements.law.name != "normal":
+        raise Undefined(
+            f"the paper's table units are those of a normal law, not of {elements.law.name}; use units='nats'."
+        )
+    return namespace(elements.scale).log(elements.scale) - elements.law.log_density(elements.z)
+
+
+def finish(mean: float, *, units: str = "nats") -> float:
+    return 2 * mean - math.log(2 * math.pi) if units == "table" else mean
+
+
+def score(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    outputs: Outputs = "separate",
+    units: Literal["nats", "table"] = "nats",
+) -> float:
+    """Negative log-likelihood of the targets, per output.
+
+    Args:
+        prediction: location, scale and law; `Undefined` for a law without a density.
+        target: what was true, with the location's shape.
+        weight: (case,) or the location's shape.
+        outputs: "separate" scores each output with its own scale; "mean" one per case, its error and its variance
+            averaged over the outputs.
+        units: "nats", or "table" for the paper's mean(e / v + log v) = 2 NLL - log(2 pi).
+
+    Returns:
+        The mean over all elements, with its constants.
+
+    Example:
+        >>> round(score(Prediction([0.0], [1.0]), [0.0]), 4)
+        0.9189
+
+    Reference: Laves et al., MELBA 2021, Eq. 4 and Table 2; Nix and Weigend, 1994.
+    """
+    return measure_one(__name__, prediction, target, weight=weight, outputs=outputs, units=units)

@@ -1,0 +1,45 @@
+r"""Sharpness: the predicted uncertainty itself, whatever the targets are.
+
+$$\mathrm{sharpness} = \sqrt{\tfrac{1}{m} \sum_i v_i}$$
+"""
+
+import math
+from typing import Any
+
+from ..arrays import Array
+from ..elements import Elements
+from ..measure import score as measure_one
+from ..types import Prediction
+
+TITLE = "sharpness"
+BETTER = "lower"
+UNITS = 1
+OVER = "elements"
+
+
+def terms(elements: Elements) -> Array:
+    return elements.variance
+
+
+def finish(mean: float) -> float:
+    return math.sqrt(mean)
+
+
+def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+    """Root of the mean predicted variance, in the target's unit; worth something only beside good calibration.
+
+    Args:
+        prediction: its variance is used alone.
+        target: what was true; only its shape matters here.
+        weight: (case,) or the location's shape.
+
+    Returns:
+        The root of the mean variance over all elements.
+
+    Example:
+        >>> score(Prediction([0.0, 0.0], [9.0, 16.0]), [0.0, 0.0])
+        3.5355339059327378
+
+    Reference: Gneiting, Balabdaoui and Raftery, JRSS B 2007.
+    """
+    return measure_one(__name__, prediction, target, weight=weight)

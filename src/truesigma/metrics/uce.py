@@ -1,0 +1,66 @@
+r"""Uncertainty calibration error: how far the predicted variance is from the error it should predict.
+
+$$\mathrm{UCE} = \sum_{k=1}^{K} \frac{|B_k|}{m} \Bigl|\,\mathrm{mean}_{B_k} e - \mathrm{mean}_{B_k} v\,\Bigr|$$
+"""
+
+from typing import Any
+
+from ..binning import Bins, Spacing
+from ..elements import Error, Outputs
+from ..measure import score as measure_one
+from ..types import Prediction
+
+TITLE = "UCE"
+BETTER = "lower"
+UNITS = 2
+OVER = "variance"
+
+
+def finish(bins: Bins) -> float:
+    some = bins.filled
+    return float((some.count / bins.total * abs(some.error - some.variance)).sum())
+
+
+def score(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    error: Error = "mean",
+    outputs: Outputs = "separate",
+    bins: int = 15,
+    spacing: Spacing = "width",
+    closed: bool = True,
+) -> float:
+    """Uncertainty calibration error: mean gap between error and variance over bins of the variance.
+
+    Args:
+        prediction: location, variance, and for error="draws" the spread of the draws.
+        target: what was true, with the location's shape.
+        weight: (case,) or the location's shape.
+        error: "mean" compares the squared error of the mean prediction; "draws" that of every draw, (mu - y)^2 + spread.
+        outputs: "separate" bins each output; "mean" one element per case, averaged over its outputs.
+        bins: number of bins between the smallest and the largest variance.
+        spacing: "width" for bins of equal width, "mass" for bins of equal weight.
+        closed: False leaves the smallest variance in no bin, as the published code does.
+
+    Returns:
+        The plain value, in squared units of the target; the paper's tables show it times 100.
+
+    Example:
+        >>> score(Prediction([0.0, 0.0], [1.0, 4.0]), [1.0, 3.0], bins=2)
+        2.5
+
+    Reference: Laves et al., MELBA 2021, section 2.5 (Eq. 13).
+    """
+    return measure_one(
+        __name__,
+        prediction,
+        target,
+        weight=weight,
+        error=error,
+        outputs=outputs,
+        bins=bins,
+        spacing=spacing,
+        closed=closed,
+    )

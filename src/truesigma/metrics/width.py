@@ -1,0 +1,47 @@
+r"""Mean width of the central prediction interval: what the coverage costs.
+
+$$\mathrm{width}(\gamma) = \tfrac{1}{m} \sum_i (u_i - l_i)$$
+"""
+
+from typing import Any
+
+from ..arrays import Array
+from ..checks import check_level
+from ..elements import Elements
+from ..law import Undefined
+from ..measure import score as measure_one
+from ..types import Prediction
+
+TITLE = "width"
+BETTER = "lower"
+UNITS = 1
+OVER = "elements"
+
+
+def terms(elements: Elements, *, level: float = 0.9) -> Array:
+    check_level(level)
+    span = elements.law.quantile((1 + level) / 2) - elements.law.quantile((1 - level) / 2)
+    if span == float("inf"):
+        raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
+    return elements.scale * span
+
+
+def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:
+    """Mean width of the central interval of that level, in the target's unit.
+
+    Args:
+        prediction: scale and law.
+        target: what was true; only its shape and mask matter here.
+        weight: (case,) or the location's shape.
+        level: 0.9 for the 90 % interval.
+
+    Returns:
+        The mean of upper minus lower bound.
+
+    Example:
+        >>> round(score(Prediction([0.0], [1.0]), [0.0], level=0.95), 3)
+        3.92
+
+    Reference: Laves et al., MELBA 2021, section 4.1; Kuleshov et al., 2018 (sharpness of intervals).
+    """
+    return measure_one(__name__, prediction, target, weight=weight, level=level)

@@ -1,0 +1,49 @@
+r"""Winkler (interval) score: the width, plus a penalty for every target outside.
+
+$$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i) + \tfrac{2}{1-\gamma}\bigl((l_i - y_i)_+ + (y_i - u_i)_+\bigr)\Bigr]$$
+"""
+
+from typing import Any
+
+from ..arrays import Array, namespace
+from ..checks import check_level
+from ..elements import Elements
+from ..law import Undefined
+from ..measure import score as measure_one
+from ..types import Prediction
+
+TITLE = "Winkler"
+BETTER = "lower"
+UNITS = 1
+OVER = "elements"
+
+
+def terms(elements: Elements, *, level: float = 0.9) -> Array:
+    check_level(level)
+    xp = namespace(elements.z)
+    low, high = (elements.law.quantile((1 + sign * level) / 2) for sign in (-1, 1))
+    if high - low == float("inf"):
+        raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
+    outside = xp.clip(low - elements.z, 0, None) + xp.clip(elements.z - high, 0, None)
+    return elements.scale * ((high - low) + (2 / (1 - level)) * outside)
+
+
+def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:
+    """Winkler score of the central interval of that level, in the target's unit: a proper score of intervals.
+
+    Args:
+        prediction: location, scale and law.
+        target: what was true, with the location's shape.
+        weight: (case,) or the location's shape.
+        level: 0.9 for the 90 % interval.
+
+    Returns:
+        The mean over all elements.
+
+    Example:
+        >>> round(score(Prediction([0.0], [1.0]), [0.0], level=0.95), 3)
+        3.92
+
+    Reference: Winkler, JASA 1972; Gneiting and Raftery, JASA 2007, Eq. 43.
+    """
+    return measure_one(__name__, prediction, target, weight=weight, level=level)

@@ -1,0 +1,55 @@
+"""No recalibration: the prediction as it is, or its aleatoric part alone.
+
+$$v' = A + E \\quad\\text{or}\\quad v' = A$$
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..elements import Part
+from ..recalibration import select_part
+from ..types import Prediction
+
+TITLE = "none"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Leaves the prediction as it is."""
+
+    part: Part = "total"
+
+    def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
+        return select_part(prediction, self.part)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": "none", "part": self.part}
+
+
+def fit(
+    prediction: Prediction, target: Any, *, weight: Any = None, group: Any = None, part: Part = "total"
+) -> Identity:
+    """Leave the uncertainty as it is.
+
+    Args:
+        prediction: of the calibration cases.
+        target: of the calibration cases.
+        weight: not used.
+        group: not used.
+        part: "total", or "aleatoric" to leave the epistemic part out.
+
+    Returns:
+        The identity.
+
+    Example:
+        >>> fit(Prediction([0.0, 0.0], [1.0, 1.0]), [1.0, 1.0])(Prediction([0.0], [4.0])).scale
+        array([2.])
+
+    Reference: Laves et al., MELBA 2021, Table 1, columns "none".
+    """
+    return Identity(part)
+
+
+def from_dict(stored: Mapping[str, Any]) -> Identity:
+    return Identity(**stored)

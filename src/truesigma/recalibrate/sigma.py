@@ -1,0 +1,157 @@
+r"""Sigma scaling: one scalar for all of the uncertainty.
+
+$$s^2 = \frac{1}{m} \sum_i \frac{e_i}{v_i} \quad\text{(Normal)}, \qquad s = \frac{1}{m} \sum_i \frac{|y_i - \mu_i|}{b_i}
+  \quad\text{(Laplace)}$$
+
+Both are the maximum of the likelihood of `scale * s`: with p the law's moment, s^p is the mean of |z|^p.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from ..arrays import Host
+from ..checks import check_group
+from ..elements import Error, Outputs, Part, check_error, check_outputs
+from ..law import Undefined
+from ..measure import nothing_left
+from ..recalibration import multiply, select_part
+from ..sums import accumulate, factor_sums
+from ..tally import Tally
+from ..types import Prediction
+
+TITLE = "sigma scaling"
+
+
+@dataclass(frozen=True)
+class Sigma:
+    """Multiplies the scale of every output by `factor`."""
+
+    factor: float
+    standard_error: float | None
+    part: Part = "total"
+
+    def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
+        return multiply(select_part(prediction, self.part), self.factor**2)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": "sigma",
+            "factor": self.factor,
+            "standard_error": self.standard_error,
+            "part": self.part,
+        }
+
+
+def fit(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    part: Part = "total",
+    outputs: Outputs = "separate",
+    error: Error = "mean",
+    solver: Literal["closed", "gradient"] = "closed",
+) -> Sigma:
+    """Fit the one factor that makes the calibration targets most probable.
+
+    Args:
+        prediction: of the calibration cases.
+        target: of the calibration cases, with the location's shape.
+        weight: (case,) or the location's shape.
+        group: one name per case (a patient); the standard error then counts groups, not cases.
+        part: "total", or "aleatoric" to scale and keep the aleatoric part alone (Levi et al.).
+        outputs: "separate" takes each output as an element; "mean" each case, averaged over its outputs.
+        error: "mean" fits the error of the mean prediction; "draws" that of every draw, (mu - y)^2 + spread.
+        solver: "closed" form, or "gradient" for the descent the paper describes; they agree.
+
+    Returns:
+        The recalibration, with `.factor` and its `.standard_error` by cluster (None when there is only one).
+
+    Example:
+        >>> fit(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]).factor
+        2.0
+
+    Reference: Laves et al., MELBA 2021, Eq. 8 and 9; Appendix B; Levi et al., 2019.
+    """
+    check_outputs(outputs)
+    check_error(error)
+    if solver not in ("closed", "gradient"):
+        raise ValueError(f"solver is {solver!r}; expected 'closed' or 'gradient'.")
+    if len(prediction) < 2:
+        raise ValueError(
+            "one calibration case cannot show how wrong the others are; expected at least two, better 100."
+        )
+    chosen = select_part(prediction, part)
+    group = check_group(group, len(prediction))
+    names, codes = (None, None) if group is None else np.unique(group, return_inverse=True)
+    cluster = None if names is None else (codes, len(names))
+    statistic = partial(factor_sums, outputs=outputs, error=error, part="total", cluster=cluster)
+    sums = accumulate(chosen, target, {"factor": statistic}, weight=weight)["factor"]
+    if isinstance(sums, Undefined):
+        raise sums
+    clusters = by_cluster(*sums) if cluster is not None else sums
+    return _from_sums(clusters, chosen.law.moment, part, solver)
+
+
+def from_tally(tally: Tally, *, part: Part = "total") -> Sigma:
+    """The same factor from the sums of a tally, without the cases; clusters are its groups, or the cases.
+
+    >>> y = np.array([2.0, 4.0])
+    >>> from_tally(Tally.empty().add(Prediction(0 * y, [1.0, 4.0]), y)).factor
+    2.0
+    """
+    if tally.moment is None:
+        raise nothing_left()
+    sums = tally.sums[f"factor {part}"]
+    if isinstance(sums, Undefined):
+        raise sums
+    if tally.groups:
+        parts = [group.sums[f"factor {part}"] for group in tally.groups.values()]
+        sums = by_cluster(*np.array([[p[2], p[1]] for p in parts]).T)
+    return _from_sums(sums, tally.moment, part, "closed")
+
+
+def by_cluster(s: Host, w: Host) -> Host:
+    """The sums over clusters that `factor_sums` makes over cases."""
+    return np.array([(w > 0).sum(), w.sum(), s.sum(), (s * s).sum(), (s * w).sum(), (w * w).sum()])
+
+
+def _from_sums(sums: Host, moment: int, part: Part, solver: str) -> Sigma:
+    count, weight, total, square, cross, weight_square = (float(x) for x in sums)
+    if weight <= 0:
+        raise nothing_left()
+    mean = total / weight
+    if mean == 0:
+        raise ValueError(
+            "every calibration error is exactly 0, so no factor fits; are these the training targets?"
+        )
+    factor = mean ** (1 / moment) if solver == "closed" else _descend(mean, moment)
+    if count < 2:
+        return Sigma(factor, None, part)
+    deviations = max(square - 2 * mean * cross + mean * mean * weight_square, 0.0)
+    error_of_mean = math.sqrt(count / (count - 1) * deviations) / weight
+    return Sigma(factor, error_of_mean * factor ** (1 - moment) / moment, part)
+
+
+def _descend(mean: float, moment: int) -> float:
+    """Minimise log s + mean / (moment s^moment), paper Eq. 8 per case, by L-BFGS on log s from s = 1."""
+    from scipy.optimize import minimize
+
+    def loss(log_s: Host) -> tuple[float, Host]:
+        pull = mean * math.exp(-moment * float(log_s[0]))
+        return float(log_s[0]) + pull / moment, np.array([1 - pull])
+
+    # Started at the scale of the data: far from it the loss is flat or overflows.
+    start = np.array([math.log(mean) / moment + 0.5])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"gtol": 1e-12, "ftol": 1e-16})
+    return math.exp(float(found.x[0]))
+
+
+def from_dict(stored: Mapping[str, Any]) -> Sigma:
+    return Sigma(**stored)

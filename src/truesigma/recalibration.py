@@ -1,0 +1,81 @@
+"""What every fitted recalibration is, and the way back from its stored form."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from . import plugins
+from .elements import Part
+from .law import Undefined
+from .types import Prediction, trusted
+
+
+@runtime_checkable
+class Recalibration(Protocol):
+    """A fitted recalibration: a frozen function from Prediction to Prediction that can be stored as plain values."""
+
+    def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
+    """The recalibration that `to_dict` described.
+
+    >>> load_recalibration({"name": "none", "part": "total"})
+    Identity(part='total')
+    """
+    described = dict(stored)
+    name = described.pop("name", None)
+    if not isinstance(name, str):
+        raise ValueError(f"a stored recalibration needs its name; given were the keys {sorted(stored)}.")
+    try:
+        return plugins.load("recalibrate", name).from_dict(described)
+    except (TypeError, KeyError) as problem:
+        raise ValueError(
+            f"the stored recalibration {name!r} does not fit its plug-in: {problem}."
+        ) from problem
+
+
+def select_part(prediction: Prediction, part: Part) -> Prediction:
+    """The prediction whose variance is that part: all of it, or the aleatoric one alone as in Levi et al.
+
+    >>> select_part(Prediction([0.0], [1.0], [3.0]), "aleatoric").scale
+    array([1.])
+    """
+    if part not in ("total", "aleatoric"):
+        raise ValueError(f"part is {part!r}; expected 'total' or 'aleatoric'.")
+    if part == "total":
+        return prediction
+    if prediction.epistemic is None:
+        raise Undefined(
+            "part='aleatoric' needs the aleatoric/epistemic split, which this prediction does not have: it was given its "
+            "scale only. Use part='total', or give the columns aleatoric and epistemic."
+        )
+    # Through the constructor: a variance that is all epistemic leaves nothing, and the check says for which case.
+    return Prediction(
+        prediction.location,
+        prediction.aleatoric,
+        0 * prediction.epistemic,
+        law=prediction.law,
+        spread=raw_spread(prediction),
+        mask=prediction.mask,
+    )
+
+
+def raw_spread(prediction: Prediction) -> Any:
+    """The variance of the draws' means as it was before any recalibration."""
+    return prediction.epistemic if prediction.spread is None else prediction.spread
+
+
+def multiply(prediction: Prediction, ratio: Any) -> Prediction:
+    """The prediction with both variances times `ratio`, a number or an array; location, law and spread stay."""
+    epistemic = None if prediction.epistemic is None else prediction.epistemic * ratio
+    return trusted(
+        Prediction,
+        location=prediction.location,
+        aleatoric=prediction.aleatoric * ratio,
+        epistemic=epistemic,
+        law=prediction.law,
+        spread=raw_spread(prediction),
+        mask=prediction.mask,
+    )

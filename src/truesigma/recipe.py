@@ -1,0 +1,97 @@
+"""Recipes: the choices on which the paper's text, its published code and sound statistics differ, as named data.
+
+`exact` is the default, `paper` follows the text, `code` the published repository; a recipe of one's own is a TOML file
+with the same tables. The recipe is recorded with every result.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .decompose import decompose
+from .elements import Part
+from .law import Undefined
+from .types import Cases, Draws, Prediction
+
+FOLDER = Path(__file__).parent / "recipes"
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with the package.
+
+    >>> recipe_names()
+    ['code', 'exact', 'paper']
+    """
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """A name and its tables of choices."""
+
+    name: str
+    tables: Mapping[str, Mapping[str, Any]]
+
+    def prediction(self, cases: Cases) -> Prediction:
+        """The prediction as this recipe makes it: from the draws where they are kept, else as it was given."""
+        choice = self.tables["decompose"]
+        if cases.prediction.epistemic is None and self.name != "exact" and self._needs_split:
+            raise Undefined(
+                f"recipe {self.name!r} needs the aleatoric/epistemic split, and these predictions hold only their scale. "
+                "Use recipe 'exact', or give aleatoric and epistemic (variances), or the draws."
+            )
+        if cases.draws is None:
+            return cases.prediction
+        if not choice["clamp"]:
+            return decompose(cases.draws, aleatoric=choice["aleatoric"], ddof=choice["ddof"])
+        return decompose(_clamp(cases.draws), aleatoric=choice["aleatoric"], ddof=choice["ddof"])
+
+    @property
+    def _needs_split(self) -> bool:
+        return self.tables["uce"]["error"] == "draws"
+
+    def fit_options(self, name: str) -> dict[str, Any]:
+        """The options this recipe gives a recalibration."""
+        return {"outputs": self.tables["elements"]["outputs"], **self.tables.get(name, {})}
+
+    def score_options(self, name: str, part: Part) -> dict[str, Any]:
+        """The options this recipe gives a metric, for a prediction of that part of the uncertainty."""
+        chosen = {"outputs": self.tables["elements"]["outputs"], **self.tables.get(name, {})}
+        aleatoric = chosen.pop("error_aleatoric", None)
+        if part == "aleatoric" and aleatoric is not None:
+            chosen["error"] = aleatoric
+        return chosen
+
+
+def load_recipe(name: str | Path) -> Recipe:
+    """A recipe by its name, or from a TOML file.
+
+    >>> load_recipe("paper").tables["uce"]["error"]
+    'draws'
+    """
+    path = Path(name) if str(name).endswith(".toml") else FOLDER / f"{name}.toml"
+    if not path.is_file():
+        raise ValueError(
+            f"there is no recipe {str(name)!r}; expected one of {', '.join(recipe_names())}, or a .toml file."
+        )
+    with path.open("rb") as file:
+        tables = tomllib.load(file)
+    with (FOLDER / "exact.toml").open("rb") as file:
+        defaults = tomllib.load(file)
+    for table, choices in tables.items():
+        unknown = sorted(set(choices) - set(defaults.get(table, {}))) if table in defaults else [table]
+        if unknown:
+            raise ValueError(
+                f"{path.name} sets {', '.join(unknown)}, which no recipe knows; see recipes/exact.toml."
+            )
+    return Recipe(path.stem, {table: {**defaults[table], **tables.get(table, {})} for table in defaults})
+
+
+def _clamp(draws: Draws) -> Draws:
+    """What the published code does to its outputs: means to [0, 1], log-variances to 0 at most."""
+    from .arrays import namespace
+
+    xp = namespace(draws.mean)
+    return Draws(xp.clip(draws.mean, 0, 1), xp.clip(draws.variance, None, 1), mask=draws.mask, law=draws.law)

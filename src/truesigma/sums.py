@@ -1,0 +1,106 @@
+"""Sums over elements: what every sum-like score is made of, in one pass and in float64 on the host.
+
+A statistic is a function from a block of cases to a value that adds up. `accumulate` carries any number of them through the
+data at once, so that what they share (z, the distribution function) is computed once for each block.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .arrays import Array, Host, namespace, segment_sums, to_host
+from .binning import LogCells, assign
+from .elements import Block, Elements, Error, Outputs, Part, blocks
+from .law import Undefined
+from .types import Prediction
+
+PIT_CELLS = 1000
+Sum = Any  # a numpy array, LogCells, or the `Undefined` that says why there is none: values that add up
+Statistic = Callable[[Block], Sum]
+
+
+def count_sums(block: Block) -> Host:
+    """(weight,) of all elements."""
+    return np.array([block.elements.count])
+
+
+def mean_sums(block: Block, *, terms: Callable[[Elements], Array], outputs: Outputs = "separate") -> Host:
+    """(weight, weighted sum of the terms)."""
+    elements = block.view(outputs)
+    return np.array([elements.count, elements.sum(terms(elements))])
+
+
+def bin_sums(block: Block, *, edges: Host, closed: bool, outputs: Outputs, error: Error) -> Host:
+    """(weight, error, variance) in each bin of the variance, shape (3, bin)."""
+    elements = block.view(outputs)
+    variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
+    index = assign(variance, edges, closed=closed)
+    columns = [None, errors, variance] if weight is None else [weight, errors * weight, variance * weight]
+    sums = segment_sums(index + 1, len(edges), columns)
+    return np.concatenate([sums, [[elements.count, *[0.0] * (len(edges) - 1)]]])
+
+
+def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> LogCells:
+    """The same in cells of log2(variance), for one pass without known edges."""
+    elements = block.view(outputs)
+    return LogCells.of(*flat(elements.variance, elements.error(error), elements.weight))
+
+
+def pit_sums(block: Block) -> Host:
+    """Weight in equal cells of |2 u - 1|, u the probability integral transform: central intervals."""
+    elements = block.elements
+    xp = namespace(elements.cdf)
+    central, weight = flat(xp.abs(2 * elements.cdf - 1), elements.weight)
+    index = xp.astype(xp.clip(central * PIT_CELLS, 0, PIT_CELLS - 1), xp.int64)
+    return segment_sums(index, PIT_CELLS, [weight])[0]
+
+
+def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part, cluster: Any = None) -> Host:
+    """Sums over cases for the factor of sigma scaling and its standard error.
+
+    With S_c and W_c the sums of w |z|^moment and of w in case c: (C, sum W, sum S, sum S^2, sum S W, sum W^2). With
+    `cluster` = (code of each case, number of codes): S and W of each cluster, shape (2, cluster).
+    """
+    elements = block.view(outputs)
+    xp = namespace(elements.total)
+    ratio = elements.ratio(part, error)
+    weight = xp.ones_like(ratio) if elements.weight is None else elements.weight
+    s, w = (to_host(xp.sum(a, axis=1)).astype(np.float64) for a in (ratio * weight, weight))
+    if cluster is not None:
+        codes, count = cluster
+        return segment_sums(codes[block.rows], count, [s, w])
+    return np.array([(w > 0).sum(), w.sum(), s.sum(), (s * s).sum(), (s * w).sum(), (w * w).sum()])
+
+
+def factor_of(sums: Host, moment: int | None) -> float | None:
+    """The factor s of sigma scaling from `factor_sums`: s^moment is the weighted mean of |z|^moment."""
+    return float(sums[2] / sums[1]) ** (1 / moment) if moment and sums[1] > 0 else None
+
+
+def flat(*arrays: Array) -> list[Array]:
+    """Each array with one axis; None stays None."""
+    return [None if a is None else namespace(a).reshape(a, (-1,)) for a in arrays]
+
+
+def accumulate(
+    prediction: Prediction, target: Any, statistics: Mapping[str, Statistic], *, weight: Any = None
+) -> dict[str, Sum]:
+    """Sums of every statistic over all cases, in one pass. A statistic the law does not have becomes its `Undefined`."""
+    sums: dict[str, Sum] = {}
+    for block in blocks(prediction, target, weight):
+        for key, statistic in statistics.items():
+            try:
+                sums[key] = add_sums(sums.get(key), statistic(block))
+            except Undefined as reason:
+                sums[key] = reason
+    return sums
+
+
+def add_sums(left: Sum, right: Sum) -> Sum:
+    """Both together; None is the empty sum, and what is undefined for a part is undefined for the whole."""
+    if left is None or isinstance(right, Undefined):
+        return right
+    if isinstance(left, Undefined):
+        return left
+    return left.merge(right) if isinstance(left, LogCells) else left + right

@@ -1,0 +1,178 @@
+"""One pass over any number of cases, in constant memory: sums that merge, and every sum-like score from them.
+
+Batches, GPU ranks and cluster workers all merge the same way. The metrics are those in the folder `metrics/`: a tally keeps
+what each of their files says it sums.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from . import plugins
+from .binning import LogCells
+from .checks import check_group, check_level, check_target, check_weight
+from .elements import Error, Outputs, check_error, check_outputs
+from .law import Undefined
+from .measure import defaults, nothing_left, value_of
+from .sums import (
+    Statistic,
+    Sum,
+    accumulate,
+    add_sums,
+    bin_sums,
+    cell_sums,
+    count_sums,
+    factor_of,
+    factor_sums,
+    mean_sums,
+    pit_sums,
+)
+from .types import Prediction, take
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Sums over cases that add up: empty, add, merge, summary.
+
+    >>> y = np.random.default_rng(0).normal(size=1000)
+    >>> halves = [Tally.empty().add(Prediction(0 * h, 0 * h + 1, 0 * h), h) for h in (y[:500], y[500:])]
+    >>> round(halves[0].merge(halves[1]).summary()["rmse"], 3)
+    0.978
+    """
+
+    levels: tuple[float, ...]
+    edges: tuple[float, ...] | None
+    outputs: Outputs
+    error: Error
+    moment: int | None  # of the law of the cases so far; the factor needs it
+    sums: Mapping[str, Sum]
+    groups: Mapping[str, "Tally"]
+
+    @staticmethod
+    def empty(
+        *,
+        levels: Iterable[float] = (0.5, 0.9, 0.95, 0.99),
+        edges: Any = None,
+        outputs: Outputs = "separate",
+        error: Error = "mean",
+    ) -> "Tally":
+        """A tally of nothing.
+
+        Args:
+            levels: of the intervals whose coverage, width and Winkler score are kept.
+            edges: of the variance bins of UCE and ENCE; values outside fall in the first or last bin. None: cells of
+                log2(variance), 64 an octave, gathered in each metric's bins at the end, which moves an element's edge by
+                at most 1.1 % of its variance.
+            outputs: "separate" or "mean", for UCE, ENCE, NLL and the factors.
+            error: "mean" or "draws", for UCE and ENCE.
+        """
+        check_outputs(outputs)
+        check_error(error)
+        for level in levels:
+            check_level(level)
+        known = None if edges is None else tuple(float(e) for e in edges)
+        if known is not None and (len(known) < 2 or any(a >= b for a, b in zip(known, known[1:]))):
+            raise ValueError(f"edges is {known}; expected two or more numbers that rise.")
+        return Tally(tuple(levels), known, outputs, error, None, {}, {})
+
+    def add(self, prediction: Prediction, target: Any, *, weight: Any = None, group: Any = None) -> "Tally":
+        """This tally with more cases. One `add` holds whole cases; `group` names the part each of them belongs to."""
+        group = check_group(group, len(prediction))
+        if group is None:
+            return self.merge(self._of(prediction, target, weight))
+        target = check_target(prediction.location, prediction.mask, target)
+        weight = check_weight(weight, prediction.location, prediction.mask)
+        tally = self
+        for name in np.unique(group):
+            some = np.flatnonzero(group == name)
+            part = self._of(prediction[some], take(target, some), take(weight, some))
+            tally = tally.merge(replace(part, groups={str(name): part}))
+        return tally
+
+    def merge(self, other: "Tally") -> "Tally":
+        """The tally of both; neither order nor grouping matters, up to rounding."""
+        settings = [(t.levels, t.edges, t.outputs, t.error) for t in (self, other)]
+        if settings[0] != settings[1]:
+            raise ValueError(f"cannot merge tallies of other settings: {settings[0]} and {settings[1]}.")
+        if None not in (self.moment, other.moment) and self.moment != other.moment:
+            raise ValueError(
+                "cannot merge predictions of different likelihoods, Normal and Laplace; tally them apart."
+            )
+        sums = {key: add_sums(self.sums.get(key), other.sums.get(key)) for key in {**self.sums, **other.sums}}
+        groups = dict(self.groups)
+        for name, tally in other.groups.items():
+            groups[name] = groups[name].merge(tally) if name in groups else tally
+        return replace(self, sums=sums, groups=groups, moment=self.moment or other.moment)
+
+    def summary(self) -> dict[str, Any]:
+        """Every score by its name: plain floats, None where undefined, and a dict by level for interval scores.
+
+        `n` is the weight of all elements; `factor` and `factor_aleatoric` are those of sigma scaling.
+        """
+        if not self.sums:
+            raise nothing_left()
+        found: dict[str, Any] = {"n": float(self.sums["n"][0])}
+        for name, metric, options in self._metrics():
+            value = value_of(metric, self._metric_sums(name, metric, options), options)
+            plain = None if isinstance(value, Undefined) else value
+            if "level" in options:
+                found.setdefault(name, {})[options["level"]] = plain
+            else:
+                found[name] = plain
+        for part in ("total", "aleatoric"):
+            sums = self.sums[f"factor {part}"]
+            key = "factor" if part == "total" else "factor_aleatoric"
+            found[key] = None if isinstance(sums, Undefined) else factor_of(sums, self.moment)
+        return found
+
+    def _metrics(self) -> list[tuple[str, ModuleType, dict[str, Any]]]:
+        """Name, module and options of all sum-like metrics, those with a level once for each."""
+        found = []
+        for name in plugins.names("metrics"):
+            metric = plugins.load("metrics", name)
+            if hasattr(metric, "OVER"):
+                options = {**defaults(metric)}
+                options.update(
+                    {k: v for k, v in (("outputs", self.outputs), ("error", self.error)) if k in options}
+                )
+                for level in self.levels if "level" in options else [None]:
+                    found.append((name, metric, {**options, **({} if level is None else {"level": level})}))
+        return found
+
+    def _statistics(self) -> dict[str, Statistic]:
+        shape: dict[str, Any] = {"outputs": self.outputs, "error": self.error}
+        plan: dict[str, Statistic] = {"n": count_sums}
+        if self.edges is None:
+            plan["variance"] = partial(cell_sums, **shape)
+        else:
+            plan["variance"] = partial(bin_sums, edges=np.array(self.edges), closed=True, **shape)
+        for name, metric, options in self._metrics():
+            if metric.OVER == "elements":
+                terms = partial(metric.terms, **plugins.accepted(metric.terms, options))
+                outputs = options.get("outputs", "separate")
+                plan[_key(name, options)] = partial(mean_sums, terms=terms, outputs=outputs)
+        plan["pit"] = pit_sums
+        for part in ("total", "aleatoric"):
+            plan[f"factor {part}"] = partial(factor_sums, outputs=self.outputs, error="mean", part=part)
+        return plan
+
+    def _of(self, prediction: Prediction, target: Any, weight: Any) -> "Tally":
+        """A tally of the same settings that holds these cases alone."""
+        sums = accumulate(prediction, target, self._statistics(), weight=weight)
+        return replace(self, sums=sums, groups={}, moment=prediction.law.moment)
+
+    def _metric_sums(self, name: str, metric: ModuleType, options: Mapping[str, Any]) -> Sum:
+        if metric.OVER == "elements":
+            return self.sums[_key(name, options)]
+        sums = self.sums[metric.OVER]
+        if isinstance(sums, LogCells):
+            return sums.bins(bins=options["bins"], spacing=options["spacing"])
+        return sums
+
+
+def _key(name: str, options: Mapping[str, Any]) -> str:
+    return f"{name} {options['level']}" if "level" in options else name

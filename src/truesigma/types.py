@@ -1,0 +1,266 @@
+"""The frozen values that stages hand to each other: Draws, Prediction, Interval, Cases.
+
+Every value checks what it is given once, when it is made; the mathematics behind it then holds only mathematics.
+Axes: the case first (behind the draw, in Draws), every further axis is output. Values outside a mask are neither
+checked nor used, so NaN may stand there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+from array_api_compat import device as device_of
+from array_api_compat import is_torch_array
+
+from .arrays import Array, as_array, expand, namespace, to_host
+from .checks import check_axes, check_group, check_level, check_mask, check_target, check_values, check_weight
+from .law import Law, Normal
+
+T = TypeVar("T")
+
+
+def trusted(kind: type[T], **values: Any) -> T:
+    """Make a value of ours without the checks that a stranger's arrays get."""
+    made = object.__new__(kind)
+    for one in fields(kind):  # type: ignore[arg-type]
+        object.__setattr__(made, one.name, values.get(one.name, one.default))
+    return made
+
+
+def _set(value: Any, **attributes: Any) -> None:
+    for name, attribute in attributes.items():
+        object.__setattr__(value, name, attribute)
+
+
+def take(array: Array, index: Any, axis: int = 0) -> Array:
+    """Some cases of an array, by a slice, a boolean mask or an index array; None stays None."""
+    if array is None:
+        return None
+    if is_torch_array(array) and isinstance(index, np.ndarray):
+        import torch
+
+        index = torch.as_tensor(index, device=device_of(array))
+    return array[(slice(None),) * axis + (index,)]
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Stochastic passes, or ensemble members: a mean and a variance for each draw of each case.
+
+    `mean` has the axes (draw, case, output...); `variance` may have length 1 on the draw and the output axes, `mask` the
+    axes (case, output...) or (case,).
+
+    >>> Draws([[0.1, 0.2], [0.3, 0.2]], [[0.01, 0.02], [0.01, 0.02]])
+    Draws(2 draws, 2 cases, normal)
+    """
+
+    mean: Array
+    variance: Array
+    mask: Array = None
+    law: Law = Normal()
+
+    def __post_init__(self) -> None:
+        mean, variance = as_array("mean", self.mean), as_array("variance", self.variance)
+        xp = namespace(mean, variance)
+        check_axes("mean", mean, "draw, case, output...", 2)
+        if variance.ndim == 2 and mean.ndim > 2:  # one variance for all outputs of a case
+            variance = xp.reshape(variance, (*variance.shape, *[1] * (mean.ndim - 2)))
+        fits = variance.ndim == mean.ndim and variance.shape[1] == mean.shape[1]
+        if not fits or any(a not in (1, b) for a, b in zip(variance.shape, mean.shape)):
+            raise ValueError(
+                f"variance has shape {tuple(variance.shape)} beside mean {tuple(mean.shape)}; expected the same, or length "
+                "1 on the draw and output axes."
+            )
+        mask = check_mask(self.mask, mean, tuple(mean.shape[1:]))
+        check_values("mean", xp.all(xp.isfinite(mean), axis=0), mask, "is not finite")
+        wide = None if mask is None else xp.broadcast_to(mask, mean.shape)
+        good = xp.broadcast_to((variance >= 0) & xp.isfinite(variance), mean.shape)
+        check_values("variance", good, wide, "is negative or not finite")
+        _set(self, mean=mean, variance=variance, mask=mask)
+
+    @staticmethod
+    def concat(*parts: "Draws | Sequence[Draws]") -> "Draws":
+        """Join members that were drawn apart, along the draw axis; they must agree in cases, mask and law.
+
+        >>> one = Draws([[0.1, 0.2]], [[0.01, 0.02]])
+        >>> Draws.concat(one, one)
+        Draws(2 draws, 2 cases, normal)
+        """
+        draws = [d for part in parts for d in ([part] if isinstance(part, Draws) else part)]
+        if not draws:
+            raise ValueError("nothing to join; expected at least one Draws.")
+        first, xp = draws[0], namespace(*[d.mean for d in draws])
+        for other in draws[1:]:
+            if other.mean.shape[1:] != first.mean.shape[1:] or other.law != first.law:
+                raise ValueError(
+                    f"cannot join {first!r} of cases {tuple(first.mean.shape[1:])} with {other!r} of {tuple(other.mean.shape[1:])}; "
+                    "expected the same cases, outputs and law."
+                )
+            masks = [np.array(True) if d.mask is None else to_host(d.mask) for d in (first, other)]
+            if not np.array_equal(masks[0], masks[1]):
+                raise ValueError("cannot join draws with different masks; expected the same mask in each.")
+        width = [max(sizes) for sizes in zip(*[d.variance.shape[1:] for d in draws])]
+        variance = [xp.broadcast_to(d.variance, (d.mean.shape[0], *width)) for d in draws]
+        mean = xp.concat([d.mean for d in draws], axis=0)
+        return trusted(Draws, mean=mean, variance=xp.concat(variance, axis=0), mask=first.mask, law=first.law)
+
+    def __len__(self) -> int:
+        return int(self.mean.shape[1])
+
+    def __getitem__(self, index: Any) -> "Draws":
+        """The draws of some cases: a slice, a boolean mask or an index array over the cases."""
+        mean, variance = take(self.mean, index, 1), take(self.variance, index, 1)
+        return trusted(Draws, mean=mean, variance=variance, mask=take(self.mask, index), law=self.law)
+
+    def __repr__(self) -> str:
+        outputs = "".join(f" x {n}" for n in self.mean.shape[2:])
+        return f"Draws({self.mean.shape[0]} draws, {self.mean.shape[1]} cases{outputs}, {self.law.name})"
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Lower and upper bounds, each with the axes of the location."""
+
+    lower: Array
+    upper: Array
+
+    def __repr__(self) -> str:
+        return f"Interval({self.lower.shape[0]} cases)"
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What is predicted for each case: a location, two variances, and the law of z in y = location + scale * z.
+
+    `aleatoric` and `epistemic` are variances; `epistemic=None` says that the split is unknown, `aleatoric` then holds the
+    total. `spread` is the raw variance of the draws' means, which recalibration never changes; None means epistemic.
+
+    >>> Prediction([1.0, 2.0], [0.04, 0.09], [0.0, 0.07]).scale
+    array([0.2, 0.4])
+    """
+
+    location: Array
+    aleatoric: Array
+    epistemic: Array = None
+    law: Law = Normal()
+    spread: Array = None
+    mask: Array = None
+
+    def __post_init__(self) -> None:
+        location = as_array("location", self.location)
+        check_axes("location", location, "case, output...", 1)
+        shape = tuple(location.shape)
+        parts = {"aleatoric": self.aleatoric, "epistemic": self.epistemic, "spread": self.spread}
+        parts = {
+            name: None if p is None else expand(name, as_array(name, p), shape) for name, p in parts.items()
+        }
+        xp = namespace(location, *parts.values())
+        mask = check_mask(self.mask, location, shape)
+        check_values("location", xp.isfinite(location), mask, "is not finite")
+        for name, part in parts.items():
+            if part is not None:
+                check_values(name, (part >= 0) & xp.isfinite(part), mask, "is negative or not finite")
+        total = parts["aleatoric"] if parts["epistemic"] is None else parts["aleatoric"] + parts["epistemic"]
+        check_values("aleatoric + epistemic", total > 0, mask, "is 0")
+        _set(self, location=location, mask=mask, **parts)
+
+    @property
+    def total(self) -> Array:
+        """Aleatoric plus epistemic variance, what the scale is made of."""
+        return self.aleatoric if self.epistemic is None else self.aleatoric + self.epistemic
+
+    @property
+    def scale(self) -> Array:
+        """sqrt(total / law.unit): the standard deviation for Normal, b for Laplace."""
+        return namespace(self.location).sqrt(self.total / self.law.unit)
+
+    @property
+    def variance(self) -> Array:
+        """Predictive variance scale^2 * law.variance; raises Undefined where the law has none."""
+        ratio = self.law.variance / self.law.unit
+        return self.total if ratio == 1 else self.total * ratio
+
+    def interval(self, level: float = 0.9) -> Interval:
+        """The central interval that should hold a share `level` of the targets.
+
+        >>> Prediction([0.0], [1.0], [0.0]).interval(0.95).upper.round(3)
+        array([1.96])
+        """
+        check_level(level)
+        scale = self.scale
+        lower = self.location + scale * self.law.quantile((1 - level) / 2)
+        return Interval(lower, self.location + scale * self.law.quantile((1 + level) / 2))
+
+    def __len__(self) -> int:
+        return int(self.location.shape[0])
+
+    def __getitem__(self, index: Any) -> "Prediction":
+        """The prediction of some cases: a slice, a boolean mask or an index array over the cases."""
+        parts = {name: take(getattr(self, name), index) for name in ("location", "aleatoric", "epistemic")}
+        return trusted(
+            Prediction, law=self.law, spread=take(self.spread, index), mask=take(self.mask, index), **parts
+        )
+
+    def __repr__(self) -> str:
+        outputs = "".join(f" x {n}" for n in self.location.shape[1:])
+        return f"Prediction({self.location.shape[0]} cases{outputs}, {self.law.name})"
+
+
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """Predictions with their targets: what a file holds and what `evaluate` takes.
+
+    `group` (a patient, a site) and `id` name the cases, `unit` the target's unit. `draws` keeps what the prediction was
+    made of, for the recipes that decompose it in another way.
+
+    >>> Cases(Prediction([1.0, 2.0], [0.1, 0.1], [0.0, 0.1]), [1.1, 1.7], unit="mm")
+    Cases(2 cases, normal, in mm)
+    """
+
+    prediction: Prediction
+    target: Array
+    group: Any = None
+    weight: Array = None
+    unit: str = ""
+    id: Any = None
+    draws: Draws | None = None
+
+    def __init__(
+        self,
+        prediction: Prediction,
+        target: Array,
+        *,
+        group: Any = None,
+        weight: Array = None,
+        unit: str = "",
+        id: Any = None,
+        draws: Draws | None = None,
+    ) -> None:
+        if not isinstance(prediction, Prediction):
+            raise ValueError(
+                f"prediction is a {type(prediction).__name__}; expected a Prediction. From draws: "
+                "Cases(decompose(draws), target, draws=draws)."
+            )
+        _set(
+            self,
+            prediction=prediction,
+            target=check_target(prediction.location, prediction.mask, target),
+            unit=unit,
+            draws=draws,
+        )
+        check_weight(weight, prediction.location, prediction.mask)
+        _set(self, weight=None if weight is None else as_array("weight", weight))
+        _set(self, group=check_group(group, len(prediction)), id=check_group(id, len(prediction)))
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def __getitem__(self, index: Any) -> "Cases":
+        parts = {name: take(getattr(self, name), index) for name in ("target", "weight", "group", "id")}
+        draws = None if self.draws is None else self.draws[index]
+        return trusted(Cases, prediction=self.prediction[index], unit=self.unit, draws=draws, **parts)
+
+    def __repr__(self) -> str:
+        unit = f", in {self.unit}" if self.unit else ""
+        return f"Cases({len(self)} cases, {self.prediction.law.name}{unit})"
