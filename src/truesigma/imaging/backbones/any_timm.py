@@ -1,0 +1,17 @@
+"""Any network of timm by its own name, written `timm:NAME` where a backbone is asked for."""
+
+from torch import nn
+
+from truesigma.imaging.pretrained import timm_features
+
+
+def build(channels: int, *, pretrained: bool = False, model: str = "resnet18") -> tuple[nn.Module, int]:
+    """Any network of timm by its own name; `timm:NAME` on the command line and in `network.build`.
+
+    channels: of the images. model: timm's name; its dropout is timm's default, dropout before the heads is ours.
+    Returns (module giving (case, features), features).
+
+    >>> build(3, model="resnet34")[1]
+    512
+    """
+    return timm_features(model, channels, pretrained=pretrained, options={})

@@ -1,0 +1,81 @@
+"""Training states on disk: one safetensors file each, numbers as JSON in its header, swapped in atomically."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+__all__ = ["pack_optimizer", "read_state", "unpack_optimizer", "write_atomically", "write_state"]
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a new file beside `path`, then swap it in: a reader sees the old one or the new, never half."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.touch()
+        mode = part.stat().st_mode  # what this user gives new files; some writers make theirs private
+        write(part)
+        part.chmod(mode)
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_state(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+    """Write tensors and plain values as one safetensors file, atomically.
+
+    tensors: by name, on any device. values: anything JSON holds (no NaN, no infinity).
+    """
+    text = json.dumps(values, allow_nan=False)
+    plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, lambda part: save_file(plain, part, metadata={"state": text}))
+
+
+def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors (on the processor) and values that `write_state` wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            values = json.loads((file.metadata() or {})["state"])
+    except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is no training state of ours: {error}; delete it to start again") from error
+    return tensors, values
+
+
+def pack_optimizer(net: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+    """The optimiser's tensors by the name of their parameter: `optimizer.<state>.<parameter>`."""
+    packed: dict[str, Tensor] = {}
+    for name, parameter in net.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            if isinstance(value, Tensor):
+                packed[f"optimizer.{key}.{name}"] = value
+            elif value is not None:
+                raise ValueError(f"optimiser state {key!r} of {name!r} is {value!r}; expected a tensor")
+    return packed
+
+
+def unpack_optimizer(tensors: Mapping[str, Tensor], net: nn.Module, optimizer: Optimizer) -> None:
+    """Put what `pack_optimizer` gave back, on each parameter's device and with its memory layout."""
+    parameters = dict(net.named_parameters())
+    # an optimiser that can be captured in a graph counts its steps on the device
+    on_device = any(group.get("capturable") or group.get("fused") for group in optimizer.param_groups)
+    for packed, value in tensors.items():
+        if not packed.startswith("optimizer."):
+            continue
+        _, key, name = packed.split(".", 2)
+        parameter = parameters[name]
+        if key == "step":
+            restored = value.to(parameter.device) if on_device else value.clone()
+        else:
+            # fused kernels refuse moments whose strides differ from the parameter's
+            restored = torch.empty_like(parameter, requires_grad=False).copy_(value)
+        optimizer.state[parameter][key] = restored

@@ -1,0 +1,79 @@
+"""Gaussian and Laplace negative log-likelihood of a two-head network, one value per case."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+__all__ = ["LIKELIHOODS", "gaussian", "laplace"]
+
+# exp(20) and exp(-20) are far outside any variance of a target scaled to about [0, 1], and finite in float32
+SMALLEST, LARGEST = -20.0, 20.0
+
+
+def gaussian(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
+    """Gaussian negative log-likelihood in nats, averaged over the outputs of each case.
+
+    loss_i = mean_j [ (y_ij - mu_ij)^2 / (2 v_ij) + log(v_ij) / 2 + log(2 pi) / 2 ]
+
+    The log-variance is clamped to [-20, 20]; its gradient passes the clamp, so that a value outside can come
+    back. Computed in float32 at least, also where the inputs are half precision.
+
+    mean: (case, output...). log_variance: the same, or length 1 on the output axes. target: like mean.
+    Returns one value per case.
+
+    >>> gaussian(torch.zeros(2, 1), torch.zeros(2, 1), torch.tensor([[0.0], [2.0]]))
+    tensor([0.9189, 2.9189])
+
+    Reference: Laves et al. (2021), Eq. 6, which drops the factor 1/2 and the constant.
+    """
+    mean, log_variance, target = _checked(mean, log_variance, target)
+    squared = (target - mean).square()
+    terms = 0.5 * (squared * torch.exp(-log_variance) + log_variance + math.log(2 * math.pi))
+    return terms.flatten(1).mean(1)
+
+
+def laplace(mean: Tensor, log_b: Tensor, target: Tensor) -> Tensor:
+    """Laplace negative log-likelihood in nats, averaged over the outputs of each case.
+
+    loss_i = mean_j [ |y_ij - mu_ij| / b_ij + log(2 b_ij) ];    the variance is 2 b^2
+
+    log b is clamped to [-20, 20]; its gradient passes the clamp. Computed in float32 at least.
+
+    mean: (case, output...). log_b: the same, or length 1 on the output axes. target: like mean.
+    Returns one value per case.
+
+    >>> laplace(torch.zeros(2, 1), torch.zeros(2, 1), torch.tensor([[0.0], [2.0]]))
+    tensor([0.6931, 2.6931])
+
+    Reference: Laves et al. (2021), section 3 (Laplace likelihood).
+    """
+    mean, log_b, target = _checked(mean, log_b, target)
+    terms = (target - mean).abs() * torch.exp(-log_b) + log_b + math.log(2.0)
+    return terms.flatten(1).mean(1)
+
+
+LIKELIHOODS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "gaussian": gaussian,
+    "laplace": laplace,
+}
+
+
+def _checked(mean: Tensor, spread: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Refuse shapes that would broadcast into a silently wrong number; widen half precision; clamp the spread."""
+    if mean.ndim < 2 or mean.shape != target.shape:
+        raise ValueError(
+            f"mean has shape {tuple(mean.shape)} and target {tuple(target.shape)}; expected both (case, output)"
+        )
+    fits = spread.ndim == mean.ndim and all(s in (1, m) for s, m in zip(spread.shape[1:], mean.shape[1:]))
+    if not fits or spread.shape[0] != mean.shape[0]:
+        raise ValueError(
+            f"the second head has shape {tuple(spread.shape)} for a mean of shape {tuple(mean.shape)}; "
+            "expected one value per case (case, 1) or one per output (case, output)"
+        )
+    kind = torch.promote_types(torch.promote_types(mean.dtype, spread.dtype), torch.float32)
+    spread = spread.to(kind)
+    # the value is clamped, the gradient is not: a plain clamp would have no gradient that leads back
+    spread = spread + (spread.clamp(SMALLEST, LARGEST) - spread).detach()
+    return mean.to(kind), spread, target.to(kind)

@@ -1,0 +1,167 @@
+"""The choices of a training run as one frozen value, read from the recipe's TOML file."""
+
+import dataclasses
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["Recipe", "load_recipe"]
+
+WATCHABLE = ("valid_mse", "valid_loss", "train_mse", "train_loss")
+NETWORK = ("heads", "stage_dropout", "head_dropout")
+TRAIN = (
+    "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "patience", "factor", "watch",
+    "keep", "draws", "repeats",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """What defines a network's heads and its training: the tables [network] and [train] of a recipe file.
+
+    heads: "linear" (one layer each) or "deep" (two layers with leaky ReLU each, ReLU before).
+    stage_dropout: after each stage of a ResNet. head_dropout: before the heads, by backbone name, and "other".
+    optimizer: "adam" or "sgd". The rate is multiplied by `factor` after `patience` epochs without gain in
+    `watch`; the weights kept are those of the best epoch by `keep` ("last": of the last epoch).
+    draws, repeats: for the prediction that follows training.
+
+    >>> Recipe(epochs=3).epochs
+    3
+    """
+
+    name: str = "exact"
+    heads: str = "linear"
+    stage_dropout: float = 0.2
+    head_dropout: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"other": 0.2}))
+    epochs: int = 500
+    batch: int = 16
+    optimizer: str = "adam"
+    learning_rate: float = 3e-4
+    momentum: float = 0.0
+    weight_decay: float = 1e-7
+    patience: int = 20
+    factor: float = 0.1
+    watch: str = "valid_mse"
+    keep: str = "valid_mse"
+    draws: int = 25
+    repeats: int = 5
+
+    def __post_init__(self) -> None:
+        """Check every field once."""
+        _one_of("heads", self.heads, ("linear", "deep"))
+        _one_of("optimizer", self.optimizer, ("adam", "sgd"))
+        for name in ("watch", "keep"):
+            value = getattr(self, name)
+            if str(value).startswith("test"):
+                raise ValueError(
+                    f"{name} = {value!r}: the test split must not choose anything; use 'valid_mse'"
+                )
+        _one_of("watch", self.watch, WATCHABLE)
+        _one_of("keep", self.keep, (*WATCHABLE, "last"))
+        for name in ("epochs", "batch", "patience", "draws", "repeats"):
+            value = getattr(self, name)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int)
+                or value < (0 if name == "patience" else 1)
+            ):
+                raise ValueError(f"{name} = {value!r}: expected a whole number of at least 1 (patience: 0)")
+        for name, low, high in (
+            ("stage_dropout", 0.0, 1.0), ("learning_rate", 0.0, math.inf), ("momentum", 0.0, 1.0),
+            ("weight_decay", 0.0, math.inf), ("factor", 0.0, 1.0),
+        ):  # fmt: skip
+            _between(name, getattr(self, name), low, high)
+        if "other" not in self.head_dropout:
+            raise ValueError("head_dropout needs the key 'other', for the backbones it does not name")
+        for backbone, value in self.head_dropout.items():
+            _between(f"head_dropout.{backbone}", value, 0.0, 1.0)
+        object.__setattr__(self, "head_dropout", MappingProxyType(dict(self.head_dropout)))
+
+    def __repr__(self) -> str:
+        """Name, epochs, optimiser: the line to recognise it by."""
+        return (
+            f"Recipe({self.name!r}, epochs={self.epochs}, batch={self.batch}, optimizer={self.optimizer!r})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, in the tables of the file: name, network, train.
+
+        >>> sorted(Recipe().to_dict())
+        ['name', 'network', 'train']
+        """
+        network = {key: getattr(self, key) for key in NETWORK}
+        network["head_dropout"] = dict(self.head_dropout)
+        return {"name": self.name, "network": network, "train": {key: getattr(self, key) for key in TRAIN}}
+
+
+def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
+    """Read a recipe by name ("exact", "paper", "code") or from a TOML file, with single values overridden.
+
+    Only the tables [network] and [train] are read here; an unknown key in them is an error.
+    overrides: fields of Recipe, e.g. epochs=20.
+    Returns the checked Recipe.
+
+    >>> load_recipe("paper", epochs=2).stage_dropout
+    0.5
+    """
+    path = Path(name_or_path)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise ValueError(f"no recipe file {path}; give an existing .toml file or one of {_names()}")
+        text, name = path.read_text(encoding="utf-8"), path.stem
+    else:
+        found = files("truesigma").joinpath("recipes", f"{name_or_path}.toml")
+        if str(name_or_path) not in _names():
+            raise ValueError(f"no recipe {str(name_or_path)!r}; expected one of {_names()}, or a .toml file")
+        text, name = found.read_text(encoding="utf-8"), str(name_or_path)
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"recipe {name_or_path} is not valid TOML: {error}") from error
+    values: dict[str, Any] = {"name": name}
+    for table, known in (("network", NETWORK), ("train", TRAIN)):
+        for key, value in tables.get(table, {}).items():
+            if key not in known:
+                raise ValueError(
+                    f"recipe {name_or_path}: unknown key {key!r} in [{table}]; known: {', '.join(known)}"
+                )
+            values[key] = value
+    for key, value in overrides.items():
+        if key not in NETWORK + TRAIN:
+            raise ValueError(f"unknown recipe value {key!r}; known: {', '.join(NETWORK + TRAIN)}")
+        values[key] = value
+    return Recipe(**values)
+
+
+def from_dict(stored: Mapping[str, Any]) -> Recipe:
+    """The Recipe that `to_dict` wrote.
+
+    >>> from_dict(Recipe(epochs=7).to_dict()).epochs
+    7
+    """
+    known = {f.name for f in dataclasses.fields(Recipe)}
+    values = {"name": stored["name"], **stored["network"], **stored["train"]}
+    if unknown := sorted(set(values) - known):
+        raise ValueError(f"the stored recipe has the unknown keys {unknown}; it comes from another version")
+    return Recipe(**values)
+
+
+def _names() -> list[str]:
+    folder = files("truesigma").joinpath("recipes")
+    return sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} = {value!r}: expected one of {', '.join(allowed)}")
+
+
+def _between(name: str, value: object, low: float, high: float) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not low <= float(value) <= high or math.isinf(float(value)):  # type: ignore[arg-type]
+        raise ValueError(f"{name} = {value!r}: expected a number from {low} to {high}")

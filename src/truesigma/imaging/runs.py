@@ -1,0 +1,113 @@
+"""A training run's folder: what it says about itself, and the network read back from it."""
+
+import json
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from truesigma.imaging.checkpoint import write_atomically
+from truesigma.imaging.data import DataSet
+from truesigma.imaging.network import TwoHead, rebuild
+from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.weights import load_weights
+
+__all__ = ["BEST", "HISTORY", "LAST", "RECIPE", "check_same", "describe", "load_run", "write_recipe"]
+
+RECIPE, BEST, LAST, HISTORY = "recipe.json", "best.safetensors", "last.safetensors", "history.csv"
+FREE = ("epochs", "draws", "repeats")  # of [train]: may differ when a run goes on
+
+
+def describe(
+    net: nn.Module,
+    data: DataSet,
+    recipe: Recipe,
+    *,
+    seed: int,
+    likelihood: str,
+    precision: str,
+    record: Mapping[str, Any],
+) -> dict[str, Any]:
+    """All that is needed to rebuild the network and to know what it was trained on, as plain values."""
+    return {
+        "network": getattr(net, "plan", None),
+        "parameters": sum(parameter.numel() for parameter in net.parameters()),
+        "recipe": recipe.to_dict(),
+        "data": {
+            "name": data.name,
+            "cases": {name: len(split) for name, split in data.splits.items()},
+            "unit": list(data.unit),
+            "offset": data.offset.tolist(),
+            "factor": data.factor.tolist(),
+        },
+        "seed": seed,
+        "likelihood": likelihood,
+        "precision": precision,
+        "record": dict(record),
+        "versions": {name: _version(name) for name in ("truesigma", "torch", "timm", "lightning")}
+        | {"python": platform.python_version()},
+    }
+
+
+def write_recipe(out: Path, description: Mapping[str, Any]) -> None:
+    """Write recipe.json, atomically."""
+    text = json.dumps(description, indent=1, allow_nan=False)
+    write_atomically(out / RECIPE, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def check_same(out: Path, description: Mapping[str, Any]) -> None:
+    """Refuse to go on with a run that was started with other choices, naming the first that differs."""
+    stored = read_recipe(out)
+    now = json.loads(json.dumps(description))
+    pairs = [(key, stored[key], now[key]) for key in ("seed", "likelihood", "parameters")]
+    pairs += [(f"data.{key}", stored["data"][key], now["data"][key]) for key in ("name", "cases")]
+    for table in ("network", "train"):
+        before, after = stored["recipe"][table], now["recipe"][table]
+        keys = [key for key in after if key not in FREE]
+        pairs += [(f"{table}.{key}", before.get(key), after[key]) for key in keys]
+    for key, before, after in pairs:
+        if before != after:
+            raise ValueError(
+                f"{out} holds a run with {key} = {before!r}, now {after!r} was given; take another folder, or "
+                "resume=False to start again and overwrite it"
+            )
+
+
+def read_recipe(out: Path) -> dict[str, Any]:
+    """What recipe.json of a run says."""
+    path = out / RECIPE
+    if not path.is_file():
+        raise ValueError(f"{out} is no training run: it has no {RECIPE}")
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from error
+
+
+def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
+    """The trained network of a run, with the weights that were kept, and what recipe.json says about it.
+
+    out: the folder that `train` wrote.
+    Returns (network on the processor, in evaluation mode; a dict with network, recipe, data, seed, likelihood, ...).
+    """
+    out = Path(out)
+    meta = read_recipe(out)
+    if meta["network"] is None:
+        raise ValueError(
+            f"{out} was trained with a module of your own: build it and read {BEST} with load_weights"
+        )
+    if not (out / BEST).is_file():
+        raise ValueError(f"{out} has no {BEST}: no epoch has been completed yet")
+    net = rebuild(meta["network"])
+    load_weights(net, out / BEST)
+    return net.eval(), meta
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,84 @@
+"""What changes from epoch to epoch in a training run, and its checkpoints."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from truesigma.imaging.checkpoint import pack_optimizer, read_state, unpack_optimizer, write_state
+from truesigma.imaging.plateau import Plateau
+from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.runs import BEST, LAST
+
+__all__ = ["State", "advance", "fresh", "restore", "save"]
+
+
+@dataclass(eq=False)
+class State:
+    """Epochs done, their rows, the learning rate's plateau, and the best weights so far (kept on the device)."""
+
+    epoch: int
+    plateau: Plateau
+    rows: list[dict[str, Any]]
+    best: dict[str, Tensor]
+    best_value: float = math.inf
+    best_epoch: int = 0
+    best_on_disk: int = 0  # the epoch of best.safetensors
+    on_disk: int = 0  # the epoch of last.safetensors
+
+
+def fresh(recipe: Recipe) -> State:
+    """The state before the first epoch."""
+    return State(epoch=0, plateau=Plateau(recipe.learning_rate), rows=[], best={})
+
+
+def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:
+    """The state of the last checkpoint, with its tensors put into the network and the optimiser."""
+    tensors, values = read_state(out / LAST)
+    net.load_state_dict({name[4:]: value for name, value in tensors.items() if name.startswith("net.")})
+    unpack_optimizer(tensors, net, optimizer)
+    # best.safetensors is written before last.safetensors, so after a kill it may be one epoch ahead: it says
+    # itself which epoch it is
+    weights, best = read_state(out / BEST)
+    like = net.state_dict()
+    return State(
+        epoch=values["epoch"],
+        plateau=Plateau.from_dict(values["plateau"]),
+        rows=values["rows"],
+        best={name: value.to(like[name].device) for name, value in weights.items()},
+        best_value=best["value"],
+        best_epoch=best["epoch"],
+        best_on_disk=best["epoch"],
+        on_disk=values["epoch"],
+    )
+
+
+def advance(state: State, row: dict[str, Any], net: nn.Module, recipe: Recipe) -> None:
+    """Take one more epoch in: its row, the weights if they are the best, the plateau."""
+    state.epoch = row["epoch"]
+    state.rows.append(row)
+    value = -float(state.epoch) if recipe.keep == "last" else row[recipe.keep]
+    if value < state.best_value:
+        state.best_value, state.best_epoch = value, state.epoch
+        for name, tensor in net.state_dict().items():
+            if name in state.best:
+                state.best[name].copy_(tensor)
+            else:
+                state.best[name] = tensor.detach().clone()
+    state.plateau = state.plateau.after(row[recipe.watch], patience=recipe.patience, factor=recipe.factor)
+
+
+def save(out: Path, state: State, net: nn.Module, optimizer: Optimizer) -> None:
+    """Write the checkpoint: best.safetensors if it changed, then last.safetensors."""
+    if state.best_on_disk != state.best_epoch:
+        write_state(out / BEST, state.best, {"epoch": state.best_epoch, "value": state.best_value})
+        state.best_on_disk = state.best_epoch
+    tensors = {f"net.{name}": value for name, value in net.state_dict().items()} | pack_optimizer(
+        net, optimizer
+    )
+    values = {"epoch": state.epoch, "plateau": state.plateau.to_dict(), "rows": state.rows}
+    write_state(out / LAST, tensors, values)
+    state.on_disk = state.epoch
