@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
+
+IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 
 
 class BrokenFiles(ValueError):
@@ -82,6 +85,52 @@ def open_archive(root: str | Path) -> Archive:
             raise ValueError(f"{root}: not a zip file ({error}); expected a folder or a zip file") from None
         return Archive(root, tuple(sorted(packed.namelist())), packed)
     raise ValueError(f"{root}: no such folder or zip file")
+
+
+def decoded(
+    archive: Archive,
+    names: Sequence[str],
+    shape: tuple[int, ...],
+    decode: Callable[[Image.Image], NDArray[np.uint8]],
+    *,
+    source: str,
+    cache: str = "",
+    without: str = "",
+) -> NDArray[np.uint8]:
+    """Images by name, decoded in threads, or from the cache where that holds exactly these names.
+
+    Arguments:
+        archive: where the files are, under any folder and image ending.
+        names: stems of the files, one per case.
+        shape: of one decoded image.
+        decode: opened image -> uint8 array of that shape.
+        source: where missing files can be fetched.
+        cache: name of the cache file; empty: none is read or written.
+        without: leave out paths that hold this text.
+
+    Returns:
+        uint8 (case, *shape).
+    """
+    wanted = np.asarray(names)
+    kept = recall(archive.cache(cache), wanted) if cache else None
+    if kept is not None and kept.shape == (len(names), *shape):
+        return kept
+    files = archive.by_stem(IMAGES, without=without)
+
+    def one(name: str) -> NDArray[np.uint8]:
+        if name not in files:
+            raise FileNotFoundError(name)
+        return decode(Image.open(io.BytesIO(archive.read(files[name]))))
+
+    images = np.zeros((len(names), *shape), np.uint8)
+    complain(
+        fill(images, names, one),
+        names,
+        remedy=f"Fetch them from {source}, or take their rows out of the table.",
+    )
+    if cache:
+        remember(archive.cache(cache), {"image": images, "name": wanted})
+    return images
 
 
 def cores() -> int:

@@ -2,49 +2,50 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from .data import Prepare
 
-
-def normaliser(mean: tuple[float, ...] = (), sd: tuple[float, ...] = (), *, top: float = 255.0) -> Prepare:
-    """A `prepare` function: stored values over `top`, then (x - mean) / sd per channel where these are given.
-
-    >>> prepare = normaliser((0.5,), (0.25,))
-    >>> prepare(torch.full((1, 1, 1, 1), 255, dtype=torch.uint8)).item()
-    2.0
-    """
-    if len(mean) != len(sd) or any(s <= 0 for s in sd):
-        raise ValueError(f"mean {mean} and sd {sd} were given; expected one of each per channel, sd above 0")
-    return partial(normalise, mean=tuple(mean), sd=tuple(sd), top=top)
-
-
-def normalise(
-    images: Tensor, *, mean: tuple[float, ...] = (), sd: tuple[float, ...] = (), top: float = 255.0
-) -> Tensor:
-    """(images / top - mean) / sd in float32, where the batch is.
+@dataclass(frozen=True)
+class Normalise:
+    """A `prepare` function: (images / top - mean) / sd in float32, where the batch is.
 
     Arguments:
-        images: (case, channel, *space), any dtype.
-        mean, sd: per channel; empty: not normalised.
-        top: the largest stored value; 255 for uint8.
+        mean, sd: per channel; empty: only divided by `top`.
+        top: what stored values are divided by; 255 for uint8.
 
-    >>> normalise(torch.tensor([[[[0, 255]]]], dtype=torch.uint8)).flatten().tolist()
-    [0.0, 1.0]
+    >>> prepare = Normalise((0.5,), (0.25,))
+    >>> prepare(torch.full((1, 1, 1, 1), 255, dtype=torch.uint8)).item()
+    2.0
+    >>> prepare
+    Normalise(mean=(0.5,), sd=(0.25,), top=255.0)
     """
-    scaled = images.to(torch.float32)
-    if top != 1:
-        scaled = scaled / top
-    if not mean:
-        return scaled
-    if len(mean) != images.shape[1]:
-        raise ValueError(f"images have {images.shape[1]} channels, but {len(mean)} means were given")
-    return (scaled - _per_channel(mean, images.device, images.ndim)) / _per_channel(
-        sd, images.device, images.ndim
-    )
+
+    mean: tuple[float, ...] = ()
+    sd: tuple[float, ...] = ()
+    top: float = 255.0
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != len(self.sd) or any(not s > 0 for s in (*self.sd, self.top)):
+            raise ValueError(
+                f"mean {self.mean}, sd {self.sd}, top {self.top}; expected a mean and an sd per channel, "
+                "sd and top above 0"
+            )
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Stored images (case, channel, *space) of any dtype -> float32 of the same shape."""
+        scaled = images.to(torch.float32)
+        if self.top != 1:
+            scaled = scaled / self.top
+        if not self.mean:
+            return scaled
+        if len(self.mean) != images.shape[1]:
+            raise ValueError(f"images have {images.shape[1]} channels, but {len(self.mean)} means were given")
+        mean, sd = (_per_channel(values, images.device, images.ndim) for values in (self.mean, self.sd))
+        return (scaled - mean) / sd
 
 
 @lru_cache(maxsize=64)

@@ -22,7 +22,7 @@ from PIL import Image
 from .archive import complain, fill
 from .augment import Step, chain, jitter
 from .data import DataSet, Split
-from .prepare import normaliser
+from .prepare import Normalise
 
 SIDE, TOP = 64, 8
 VOLUME = (512, SIDE, SIDE)
@@ -151,7 +151,7 @@ def data_set(
         for split, rows in index.items()
     }
     scale = torch.tensor(factor, dtype=torch.float32)
-    return DataSet(name, splits, normaliser(), augment, UNIT, torch.zeros(6), scale)
+    return DataSet(name, splits, Normalise(), augment, UNIT, torch.zeros(6), scale)
 
 
 def jitters(kind: str) -> Step:

@@ -19,7 +19,6 @@ paper's text says 6811); `truesigma.imaging.splits.published` says where they ar
 
 from __future__ import annotations
 
-import io
 import warnings
 from functools import partial
 from pathlib import Path
@@ -29,10 +28,10 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from truesigma.imaging.archive import Archive, complain, fill, open_archive, recall, remember
+from truesigma.imaging.archive import Archive, decoded, open_archive, recall, remember
 from truesigma.imaging.augment import chain, crop, flip
 from truesigma.imaging.data import DataSet, Split
-from truesigma.imaging.prepare import normaliser
+from truesigma.imaging.prepare import Normalise
 from truesigma.imaging.splits import published, seeded
 
 TITLE = "RSNA paediatric bone age"
@@ -44,7 +43,6 @@ CITATION = (
 CASES = 12611
 SIZES = {"train": 6611, "valid": 2000, "test": 4000}
 MEAN, SD = 0.14344494, 0.18635063
-ENDINGS = (".png", ".webp", ".jpg", ".jpeg", ".tif", ".tiff")
 
 
 def load(
@@ -78,7 +76,9 @@ def load(
     rows = archive.table("boneage-training-dataset.csv", ("id", "boneage"))
     names = tuple(row["id"] for row in rows)
     months = np.array([float(row["boneage"]) for row in rows])
-    images = decoded(archive, names, size, cache)
+    kept = f"boneage-{size}.npz" if cache else ""
+    shape, to_square = (size, size), partial(square, size=size)
+    images = decoded(archive, names, shape, to_square, source=SOURCE, cache=kept, without="test-dataset")
     if len(rows) == CASES:
         index = published("boneage", CASES, CASES, SIZES, root=Path(root), path=splits, seed=seed)
     else:
@@ -103,28 +103,12 @@ def load(
         parts["test_other"] = _other(other_root, size, splits, seed)
     augment = chain(flip, partial(crop, padding=8, value=-MEAN / SD))
     offset, factor = torch.tensor([low]).float(), torch.tensor([high - low]).float()
-    return DataSet("boneage", parts, normaliser((MEAN,), (SD,)), augment, ("months",), offset, factor)
+    return DataSet("boneage", parts, Normalise((MEAN,), (SD,)), augment, ("months",), offset, factor)
 
 
-def decoded(archive: Archive, names: tuple[str, ...], size: int, cache: bool) -> NDArray[np.uint8]:
-    """All images (case, size, size) in the order of the names, from the cache where it holds them."""
-    ids, path = np.asarray(names), archive.cache(f"boneage-{size}.npz")
-    kept = recall(path, ids) if cache else None
-    if kept is not None:
-        return kept
-    files = archive.by_stem(ENDINGS, without="test-dataset")
-    images = np.zeros((len(names), size, size), np.uint8)
-
-    def decode(name: str) -> NDArray[np.uint8]:
-        if name not in files:
-            raise FileNotFoundError(name)
-        return square(Image.open(io.BytesIO(archive.read(files[name]))), size)
-
-    remedy = f"Fetch them from {SOURCE}, or take their rows out of the csv."
-    complain(fill(images, names, decode), names, remedy=remedy)
-    if cache:
-        remember(path, {"image": images, "name": ids})
-    return images
+def read(path: str, *, size: int = 256) -> torch.Tensor:
+    """One image file as this data set stores it: uint8 (1, size, size)."""
+    return torch.from_numpy(square(Image.open(path), size).copy())[None]
 
 
 def square(image: Image.Image, size: int) -> NDArray[np.uint8]:
@@ -175,16 +159,13 @@ def _other(root: str, size: int, splits: str, seed: int) -> Split:
         "breastpathq", len(rows), sum(sizes.values()), sizes, root=Path(root), path=splits, seed=seed
     )["test"]
     names = tuple(f"{rows[k]['slide']}_{rows[k]['rid']}" for k in at)
-    files = archive.by_stem(ENDINGS)
-    images = np.zeros((len(at), size, size), np.uint8)
 
-    def decode(name: str) -> NDArray[np.uint8]:
-        if name not in files:
-            raise FileNotFoundError(name)
-        colour = Image.open(io.BytesIO(archive.read(files[name]))).convert("RGB")
+    def grey(image: Image.Image) -> NDArray[np.uint8]:
+        small = image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
         # The channels' plain average, not the luma that image libraries call grey.
-        small = np.asarray(colour.resize((size, size), Image.Resampling.BILINEAR), np.float32)
-        return np.rint(small.mean(-1)).astype(np.uint8)
+        return np.rint(np.asarray(small, np.float32).mean(-1)).astype(np.uint8)
 
-    complain(fill(images, names, decode), names, remedy="Fetch BreastPathQ again.")
+    images = decoded(
+        archive, names, (size, size), grey, source="the BreastPathQ challenge", without="validation"
+    )
     return Split(torch.from_numpy(images)[:, None], torch.full((len(at), 1), float("nan")), names)

@@ -17,13 +17,18 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+import numpy as np
+import torch
+
 from truesigma.imaging.archive import remember
 from truesigma.imaging.data import DataSet
 from truesigma.imaging.projections import (
     Projections,
     arrays,
     data_set,
+    enlarge,
     jitters,
+    project,
     read_projections,
     read_volumes,
 )
@@ -65,6 +70,12 @@ def load(root: str, *, size: int = 256, jitter: str = "exact", splits: str = "",
         )
         index = seeded(cases, SIZES, seed=seed)
     return data_set("oct", projections, index, size=size, augment=augment)
+
+
+def read(path: str, *, size: int = 256) -> torch.Tensor:
+    """One raw volume file as this data set stores it: uint8 (3, size, size)."""
+    with np.load(path, allow_pickle=False) as raw:
+        return enlarge(project(raw["data"])[None], size)[0]
 
 
 def projected(root: Path) -> Projections:

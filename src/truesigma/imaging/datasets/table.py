@@ -1,0 +1,278 @@
+"""Any folder of images with a csv table: one row per case, with columns for image, targets, split and group.
+
+Where to get it: it is yours.
+
+Layout::
+
+    root/table.csv         image,target,split,group
+                           scans/a.png,3.5,train,patient-1
+                           scans/b.nii.gz,4.25,test,patient-2
+    root/scans/...         PNG, JPEG, TIFF, WebP, BMP, NPY; NIfTI and DICOM with `pip install truesigma[medical]`
+
+Images may be 2-D or 3-D, all of one kind. Paths are relative to root. The columns split and group may be missing:
+without a split column cases are split by a seed; a group (a patient) never has cases in two splits. Targets are scaled
+to [0, 1] by the smallest and largest training target, images by the mean and sd of each channel in training.
+"""
+
+from __future__ import annotations
+
+import csv as csv_format
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from truesigma.imaging.archive import BrokenFiles, complain, fill, reason
+from truesigma.imaging.augment import Step, chain, crop
+from truesigma.imaging.augment import flip as mirror
+from truesigma.imaging.data import DataSet, Split
+from truesigma.imaging.files import read_image
+from truesigma.imaging.prepare import Normalise
+from truesigma.imaging.resize import as_stored
+from truesigma.imaging.splits import SPLITS, by_group, check_groups
+
+TITLE = "Your own images with a csv table"
+SOURCE = "your own folder"
+LICENCE = "your own"
+CITATION = ""
+SPELLINGS = {"training": "train", "val": "valid", "validation": "valid", "testing": "test"}
+
+
+def load(
+    root: str,
+    *,
+    csv: str = "table.csv",
+    image: str = "image",
+    target: str = "target",
+    split: str = "split",
+    group: str = "group",
+    size: int = 0,
+    dimensions: int = 0,
+    unit: str = "",
+    valid: float = 0.25,
+    test: float = 0.25,
+    seed: int = 0,
+    skip_broken: bool = False,
+    memory: float = 8.0,
+    flip: bool = False,
+    shift: int = 0,
+) -> DataSet:
+    """Any folder of images with a csv table of paths, targets, splits and groups.
+
+    Arguments:
+        root: folder that paths in the table are relative to.
+        csv: the table, relative to root.
+        image: column of the image paths.
+        target: columns of the targets, separated by commas.
+        split: column that says train, valid or test; without it cases are split by the seed.
+        group: column of the patient, slide or video; without it every case is its own.
+        size: every image axis is resized to this many pixels; 0: images are of one size already.
+        dimensions: 2 or 3; 0: deduced from the files.
+        unit: of the targets, separated by commas, or one for all.
+        valid, test: shares of the cases, where the table does not split.
+        seed: for the split, where the table does not split.
+        skip_broken: leave out images that cannot be read, with a warning, instead of stopping.
+        memory: GB that all images may take in memory; larger sets are streamed from disk.
+        flip: mirror training images left-right at random (only for targets that this leaves alone).
+        shift: shift training images by up to this many pixels at random.
+
+    Returns:
+        DataSet of uint8 or float32 images (channel, *space), targets in `unit`.
+    """
+    folder = Path(root)
+    columns = [name.strip() for name in target.split(",")]
+    rows = _rows(folder / csv, [image, *columns], {split: "split", group: "group"})
+    values = _targets(rows, columns, folder / csv)
+    names = [row[image] for row in rows]
+    images, keep = _images(folder, names, size, dimensions, skip_broken, memory)
+    rows, names = [rows[k] for k in keep], [names[k] for k in keep]
+    values = values[keep]
+    groups = [row[group] for row in rows] if group in rows[0] else None
+    index = _index(rows, split, groups, valid, test, seed)
+    low, high = values[index["train"]].min(0), values[index["train"]].max(0)
+    flat = [column for column, a, b in zip(columns, low, high) if not b > a]
+    if flat:
+        raise ValueError(f"{', '.join(flat)}: all training targets are equal; there is nothing to learn")
+    scaled = torch.from_numpy(((values - low) / (high - low)).astype(np.float32))
+    parts = {
+        key: Split(
+            images[torch.from_numpy(at)] if isinstance(images, Tensor) else images.part(at),
+            scaled[at],
+            tuple(names[k] for k in at),
+            None if groups is None else tuple(groups[k] for k in at),
+        )
+        for key, at in index.items()
+    }
+    units = tuple(word.strip() for word in unit.split(","))
+    units = units * len(columns) if len(units) == 1 else units
+    prepare = _normalise(parts["train"])
+    augment = _augment(flip, shift)
+    offset, factor = torch.from_numpy(low).float(), torch.from_numpy(high - low).float()
+    return DataSet(folder.name, parts, prepare, augment, units, offset, factor)
+
+
+def read(path: str, *, size: int = 0, dimensions: int = 0) -> Tensor:
+    """One image file as this data set stores it: uint8 or float32 (channel, *space)."""
+    return torch.from_numpy(as_stored(read_image(path, dimensions=dimensions), size))
+
+
+@dataclass(frozen=True, eq=False)
+class FileReader:
+    """Images read from disk one at a time; a file that cannot be read names itself."""
+
+    folder: Path
+    names: tuple[str, ...]
+    size: int
+    dimensions: int
+    like: NDArray[Any]  # one image: the others must have its shape and dtype
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, index: int) -> Tensor:
+        try:
+            return torch.from_numpy(self.decode(self.names[index]))
+        except (OSError, ValueError, KeyError, SyntaxError, EOFError) as error:
+            raise BrokenFiles(f"{self.names[index]} could not be read ({reason(error)})") from error
+
+    def decode(self, name: str) -> NDArray[Any]:
+        """The stored form of one image, if it is like the others."""
+        image = as_stored(read_image(self.folder / name, dimensions=self.dimensions), self.size)
+        if image.shape != self.like.shape:
+            raise ValueError(
+                f"has shape {image.shape}, the others {self.like.shape}; a size makes them equal"
+            )
+        if image.dtype != self.like.dtype:
+            raise ValueError(
+                f"has more or fewer bits per pixel than the others ({image.dtype}, {self.like.dtype})"
+            )
+        return image
+
+    def part(self, rows: NDArray[np.int64]) -> FileReader:
+        """A reader of some of the images."""
+        names = tuple(self.names[k] for k in rows)
+        return FileReader(self.folder, names, self.size, self.dimensions, self.like)
+
+
+def _rows(path: Path, needed: Sequence[str], optional: dict[str, str]) -> list[dict[str, str]]:
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; expected a csv table")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        table = csv_format.DictReader(file)
+        rows, header = list(table), list(table.fieldnames or ())
+    # A split or group column may be missing only where it was not asked for by another name.
+    wanted = [*needed, *(name for name, default in optional.items() if name != default)]
+    missing = [name for name in wanted if name not in header]
+    if missing:
+        raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(header)}")
+    if not rows:
+        raise ValueError(f"{path} has a header but no rows")
+    return rows
+
+
+def _targets(rows: list[dict[str, str]], columns: list[str], path: Path) -> NDArray[np.float64]:
+    values = np.full((len(rows), len(columns)), np.nan)
+    for k, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            try:
+                values[k, j] = float(row[column])
+            except (TypeError, ValueError):
+                continue
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        shown = "; ".join(f"line {k + 2}, {columns[j]} {rows[k][columns[j]]!r}" for k, j in bad[:10])
+        more = f"; and {len(bad) - 10} more" if len(bad) > 10 else ""
+        raise ValueError(f"{path}: {len(bad)} targets are not finite numbers: {shown}{more}")
+    return values
+
+
+def _images(
+    folder: Path, names: list[str], size: int, dimensions: int, skip_broken: bool, memory: float
+) -> tuple[Tensor | FileReader, list[int]]:
+    """The images, in memory or streamed, and the rows they belong to."""
+    reader = _reader(folder, names, size, dimensions)
+    streamed = len(names) * reader.like.nbytes > memory * 1e9
+    if streamed:
+        broken = {k: "no such file" for k, name in enumerate(names) if not (folder / name).exists()}
+    else:
+        out = np.zeros((len(names), *reader.like.shape), reader.like.dtype)
+        broken = fill(out, names, reader.decode)
+    if broken and skip_broken:
+        shown = ", ".join(names[k] for k in list(broken)[:10])
+        warnings.warn(f"{len(broken)} of {len(names)} images left out: {shown}", stacklevel=3)
+    else:
+        complain(broken, names, remedy="Restore them, take their rows out of the table, or pass skip_broken.")
+    keep = [k for k in range(len(names)) if k not in broken]
+    if streamed:
+        return reader.part(np.array(keep)), keep
+    return torch.from_numpy(out[keep] if broken else out), keep
+
+
+def _reader(folder: Path, names: list[str], size: int, dimensions: int) -> FileReader:
+    """A reader whose pattern is the first image that can be read."""
+    broken: dict[int, str] = {}
+    for k, name in enumerate(names):
+        try:
+            like = as_stored(read_image(folder / name, dimensions=dimensions), size)
+            return FileReader(folder, tuple(names), size, dimensions, like)
+        except (OSError, ValueError, KeyError, SyntaxError, EOFError) as error:
+            broken[k] = reason(error)
+    complain(broken, names, remedy="None can be read: are the paths relative to the folder?")
+    raise AssertionError("unreachable: a table has at least one row")
+
+
+def _index(
+    rows: list[dict[str, str]], split: str, groups: list[str] | None, valid: float, test: float, seed: int
+) -> dict[str, NDArray[np.int64]]:
+    if split in rows[0]:
+        given = [row[split].strip().lower() for row in rows]
+        label = np.array([SPELLINGS.get(word, word) for word in given])
+        index = {str(key): np.flatnonzero(label == key) for key in dict.fromkeys([*SPLITS, *label])}
+        if groups is not None:
+            check_groups(groups, index)
+        remedy = f"the column {split!r} says {', '.join(sorted(set(given)))}"
+    else:
+        index = by_group(groups or [str(k) for k in range(len(rows))], valid=valid, test=test, seed=seed)
+        remedy = f"{len(set(groups)) if groups else len(rows)} groups are too few for the shares asked for"
+    empty = [key for key, at in index.items() if not len(at)]
+    if empty:
+        raise ValueError(f"no cases for {', '.join(empty)}: {remedy}")
+    return index
+
+
+def _normalise(train: Split) -> Normalise:
+    """Mean and sd of each channel over the training images, or over 500 of them where they are streamed."""
+    rows = range(len(train))
+    if not isinstance(train.images, Tensor):
+        rows = range(0, len(train), max(1, len(train) // 500))
+    first = train.images[0]
+    top = 255.0 if first.dtype == torch.uint8 else 1.0
+    centre = first.double().flatten(1).mean(1, keepdim=True) / top
+    total, square, count = (np.zeros(len(first)) for _ in range(3))
+    for k in rows:
+        # One image at a time, around the first one's mean: squares of float64 differences lose nothing.
+        pixels = train.images[k].double().flatten(1) / top - centre
+        total += pixels.sum(1).numpy()
+        square += (pixels**2).sum(1).numpy()
+        count += pixels.shape[1]
+    shift = total / count
+    sd = np.sqrt(np.maximum(square / count - shift**2, 0))
+    if not (sd > 0).all():
+        raise ValueError(
+            f"training images are constant in channel {', '.join(map(str, np.flatnonzero(~(sd > 0))))}"
+        )
+    mean = shift + centre.flatten().numpy()
+    return Normalise(tuple(mean.tolist()), tuple(sd.tolist()), top=top)
+
+
+def _augment(flip: bool, shift: int) -> Step:
+    steps: list[Step] = [mirror] if flip else []
+    # Normalised images have mean 0, which is what the moved-in border is filled with.
+    return chain(*steps, *([partial(crop, padding=shift)] if shift else []))

@@ -1,0 +1,178 @@
+"""Reading one medical image file, 2-D or 3-D, into an array (channel, *space).
+
+PNG, JPEG, TIFF (stacks too), WebP, BMP and NPY need nothing more; NIfTI (.nii, .nii.gz) needs nibabel and
+DICOM (.dcm, or a folder with the slices of one series) needs pydicom: `pip install truesigma[medical]`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageSequence
+
+PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
+ENDINGS = (*PICTURES, ".npy", ".nii", ".nii.gz", ".dcm")
+# Modes that hold grey values of more than 8 bits, and what they become.
+DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
+
+
+def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
+    """One image file as an array (channel, *space) of its own dtype.
+
+    Grey pictures have one channel, colour ones three (transparency is dropped). Volumes have axes (channel,
+    depth, row, column): NIfTI is turned to the closest RAS orientation and read as (z, y, x), DICOM series
+    are sorted along the slice normal; DICOM and NIfTI rescaling is applied, and MONOCHROME1 is inverted, so
+    that larger is always brighter.
+
+    Arguments:
+        path: the file; for DICOM also the folder of one series.
+        dimensions: 2 or 3, where an NPY array of three axes would be ambiguous; 0: deduced.
+
+    Returns:
+        (channel, row, column) or (channel, depth, row, column).
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.png"
+    >>> Image.new("RGB", (4, 2)).save(path)
+    >>> read_image(path).shape
+    (3, 2, 4)
+    """
+    path = Path(path)
+    if dimensions not in (0, 2, 3):
+        raise ValueError(f"dimensions={dimensions}; expected 2, 3, or 0 to deduce them")
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    ending = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
+    if path.is_dir() or ending == ".dcm":
+        image = _dicom(path)
+    elif ending in PICTURES:
+        image = _picture(path)
+    elif ending == ".npy":
+        image = channel_first(np.load(path, allow_pickle=False), dimensions)
+    elif ending in (".nii", ".nii.gz"):
+        image = _nifti(path)
+    else:
+        raise ValueError(f"{path.name}: unknown ending {ending!r}; expected one of {' '.join(ENDINGS)}")
+    if dimensions and image.ndim != dimensions + 1:
+        raise ValueError(f"{path.name}: {image.ndim - 1}-D, expected {dimensions}-D")
+    if image.dtype.kind not in "buif":
+        raise ValueError(f"{path.name}: has dtype {image.dtype}; expected numbers")
+    return image
+
+
+def channel_first(array: NDArray[Any], dimensions: int = 0) -> NDArray[Any]:
+    """An array with a channel axis in front: the first or last axis if it has 1, 3 or 4 entries, else a new
+    one.
+
+    >>> channel_first(np.zeros((5, 6))).shape, channel_first(np.zeros((5, 6, 3))).shape
+    ((1, 5, 6), (3, 5, 6))
+    >>> channel_first(np.zeros((20, 5, 6))).shape, channel_first(np.zeros((3, 5, 6)), dimensions=3).shape
+    ((1, 20, 5, 6), (1, 3, 5, 6))
+    """
+    expected = {0: (2, 3, 4), 2: (2, 3), 3: (3, 4)}[dimensions]
+    if array.ndim not in expected:
+        raise ValueError(f"array has shape {array.shape}; expected {' or '.join(map(str, expected))} axes")
+    if array.ndim == expected[0]:
+        return array[None]
+    first, last = array.shape[0] in (1, 3, 4), array.shape[-1] in (1, 3, 4)
+    if first and last:
+        raise ValueError(f"array has shape {array.shape}: its first and its last axis could both be channels")
+    if first:
+        return array
+    if last:
+        return np.moveaxis(array, -1, 0)
+    if array.ndim == 3 and dimensions == 0:
+        return array[None]
+    raise ValueError(f"array has shape {array.shape}; expected 1, 3 or 4 channels on the first or last axis")
+
+
+def _picture(path: Path) -> NDArray[Any]:
+    with Image.open(path) as image:
+        frames = [_pixels(frame) for frame in ImageSequence.Iterator(image)]
+    if len({frame.shape for frame in frames}) > 1:
+        raise ValueError(f"{path.name}: its {len(frames)} pages have different sizes")
+    return frames[0] if len(frames) == 1 else np.stack(frames, axis=1)
+
+
+def _pixels(image: Image.Image) -> NDArray[Any]:
+    if image.mode in DEEP:
+        return np.array(image, dtype=DEEP[image.mode])[None]
+    grey = image.mode in ("L", "LA", "La", "1")
+    pixels = np.array(image.convert("L" if grey else "RGB"))
+    return pixels[None] if grey else pixels.transpose(2, 0, 1)
+
+
+def _nifti(path: Path) -> NDArray[Any]:
+    try:
+        import nibabel
+    except ImportError:
+        raise ImportError(f"{path.name}: NIfTI needs nibabel: pip install truesigma[medical]") from None
+    try:
+        image = nibabel.as_closest_canonical(nibabel.load(path))
+        array = np.asarray(image.dataobj)  # scaled by the header's slope and intercept
+    except nibabel.filebasedimages.ImageFileError as error:
+        raise ValueError(str(error)) from None
+    while array.ndim > 3 and array.shape[-1] == 1:
+        array = array[..., 0]
+    if array.ndim == 3:
+        array = array[..., None]
+    if array.ndim != 4:
+        raise ValueError(f"{path.name}: has shape {array.shape}; expected (x, y, z) or (x, y, z, channel)")
+    array = array.transpose(3, 2, 1, 0)  # (channel, z, y, x)
+    return array[:, 0] if array.shape[1] == 1 else array
+
+
+def _dicom(path: Path) -> NDArray[Any]:
+    try:
+        import pydicom
+    except ImportError:
+        raise ImportError(f"{path.name}: DICOM needs pydicom: pip install truesigma[medical]") from None
+    try:
+        if path.is_dir():
+            files = sorted(file for file in path.iterdir() if file.suffix.lower() == ".dcm")
+            if not files:
+                raise ValueError(f"{path.name}: a folder without .dcm files")
+            slices = sorted((pydicom.dcmread(file) for file in files), key=_position)
+            if len({piece.get("SeriesInstanceUID") for piece in slices}) > 1:
+                raise ValueError(
+                    f"{path.name}: holds slices of more than one series; give each its own folder"
+                )
+            layers = [_dicom_pixels(piece) for piece in slices]
+            if len({layer.shape for layer in layers}) > 1 or layers[0].ndim != 3:
+                raise ValueError(f"{path.name}: its slices have different sizes")
+            return np.stack(layers, axis=1)
+        return _dicom_pixels(pydicom.dcmread(path))
+    except (pydicom.errors.InvalidDicomError, AttributeError, NotImplementedError, RuntimeError) as error:
+        raise ValueError(f"{path.name}: {error}") from None
+
+
+def _position(piece: Any) -> tuple[float, float]:
+    """Where a slice lies along the normal of its plane; the instance number where the header does not say."""
+    place, across = piece.get("ImagePositionPatient"), piece.get("ImageOrientationPatient")
+    along = 0.0
+    if place is not None and across is not None:
+        vectors = np.asarray(across, float).reshape(2, 3)
+        along = float(np.cross(vectors[0], vectors[1]) @ np.asarray(place, float))
+    return along, float(piece.get("InstanceNumber") or 0)
+
+
+def _dicom_pixels(piece: Any) -> NDArray[Any]:
+    from pydicom.pixels.processing import apply_modality_lut, convert_color_space
+
+    pixels: NDArray[Any] = piece.pixel_array
+    colour = piece.PhotometricInterpretation
+    if piece.get("SamplesPerPixel", 1) == 3:
+        if colour.startswith("YBR"):
+            pixels = convert_color_space(pixels, colour, "RGB")
+        return np.moveaxis(pixels, -1, 0)
+    if colour == "MONOCHROME1":
+        # The smallest stored value is white: mirror the range that the header allows, the same for every
+        # file.
+        signed = piece.PixelRepresentation == 1
+        pixels = (-1 if signed else 2**piece.BitsStored - 1) - pixels.astype(np.int32)
+    if "RescaleSlope" in piece or "ModalityLUTSequence" in piece:
+        pixels = apply_modality_lut(pixels, piece)
+    return pixels[None]
