@@ -1,5 +1,9 @@
 """One pass over the train split: order, augmentation, steps, and a stop where the loss is no longer finite."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -8,8 +12,9 @@ from truesigma.imaging.data import DataSet, Split, batches, shuffled
 from truesigma.imaging.step import Meter, Step, channels_last
 from truesigma.imaging.validate import NonFinite
 
-__all__ = ["seed_of", "shard", "train_epoch"]
+__all__ = ["one_ahead", "seed_of", "shard", "train_epoch"]
 
+Pair = tuple[Tensor, Tensor]  # images, target
 LOOK_EVERY = 100  # steps between looks at the meter on a GPU, where looking waits for it
 
 
@@ -62,16 +67,42 @@ def train_epoch(
     order = shard(len(split), seed=seed, epoch=epoch, rank=rank, world=world)
     net.train()
     meter.reset()
-    stream = batches(
+    stored = batches(
         split, size, order=order, prepare=data.prepare, device=device, drop_last=full, workers=workers
     )
-    for number, batch in enumerate(stream, start=1):
-        images, target = data.augment(batch.images, batch.target, generator)
-        step(channels_last(images), target)
+    varied = (data.augment(batch.images, batch.target, generator) for batch in stored)
+    ready = ((channels_last(images), target) for images, target in varied)
+    for number, (images, target) in enumerate(one_ahead(ready, device), start=1):
+        step(images, target)
         if device.type == "cpu" or number % LOOK_EVERY == 0:
             _stop_if_bad(meter, split, order, size, epoch)
     _stop_if_bad(meter, split, order, size, epoch)
     return meter.sums.cpu().double()
+
+
+def one_ahead(made: Iterator[Pair], device: torch.device) -> Iterator[Pair]:
+    """The same batches; on a GPU each is made on a second stream while the step before it runs.
+
+    Augmentation is many small kernels: beside the step they cost next to nothing, in line with it a tenth.
+    """
+    if device.type != "cuda":
+        yield from made
+        return
+    main, side = torch.cuda.current_stream(device), torch.cuda.Stream(device)
+    side.wait_stream(main)
+
+    def make() -> tuple[Pair | None, torch.cuda.Event]:
+        with torch.cuda.stream(side):
+            return next(made, None), side.record_event()
+
+    pair, done = make()
+    while pair is not None:
+        following = make()
+        main.wait_event(done)
+        for tensor in pair:
+            tensor.record_stream(main)  # or the second stream would reuse its memory while the step reads it
+        yield pair
+        pair, done = following
 
 
 def _stop_if_bad(meter: Meter, split: Split, order: Tensor, size: int, epoch: int) -> None:

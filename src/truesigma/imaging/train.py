@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from truesigma.imaging.data import DataSet, Split, batches, resident
+from truesigma.imaging.devices import Fabric, average_buffers, over_all, start
 from truesigma.imaging.epoch import train_epoch
 from truesigma.imaging.history import Board, Watch, write_history
 from truesigma.imaging.losses import LIKELIHOODS
@@ -19,11 +20,6 @@ from truesigma.imaging.runs import BEST, HISTORY, LAST, check_same, describe, wr
 from truesigma.imaging.state import State, advance, fresh, restore, save
 from truesigma.imaging.step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
 from truesigma.imaging.validate import NonFinite, means, validate
-
-try:
-    from lightning.fabric import Fabric
-except ImportError:  # the same package is also published alone
-    from lightning_fabric import Fabric  # type: ignore[assignment]
 
 __all__ = ["NonFinite", "Trained", "train"]
 
@@ -108,9 +104,9 @@ def train(
     >>> train(build("small", 1, 1, recipe, seed=0), data, recipe, seed=0, device="cpu", quiet=True).finished
     True
     """
-    start = time.monotonic()
+    called = time.monotonic()
     _check(data, likelihood=likelihood, precision=precision, graph=graph, devices=devices, batch=recipe.batch)
-    fabric = _fabric(device, devices)
+    fabric = start(device, devices)
     where, rank, world, leads = fabric.device, fabric.global_rank, fabric.world_size, fabric.is_global_zero
     folder = None if out is None else Path(out)
     said = describe(
@@ -155,16 +151,16 @@ def train(
                     full=full, rank=rank, world=world, device=where, workers=workers,
                 )  # fmt: skip
                 trained = time.monotonic()
-                _average_buffers(net, fabric)
+                average_buffers(net, fabric)
                 scores: dict[str, Tensor] = {
-                    name: _over_all(fabric, validate(
+                    name: over_all(fabric, validate(
                         net, data, splits[name], likelihood=likelihood, precision=precision, device=where,
                         size=(16 if where.type == "cuda" else 4) * recipe.batch, rank=rank, world=world,
                         workers=workers,
                     ))
                     for name in ("valid", "test") if name in splits
                 }  # fmt: skip
-                sums = _over_all(fabric, sums)
+                sums = over_all(fabric, sums)
                 row: dict[str, Any] = {
                     "epoch": state.epoch + 1,
                     "seconds": time.monotonic() - began,
@@ -173,7 +169,7 @@ def train(
                     **means(sums, scores, likelihood),
                 }
                 advance(state, row, net, recipe)
-                spent, took = time.monotonic() - start, time.monotonic() - began
+                spent, took = time.monotonic() - called, time.monotonic() - began
                 stopped = time_limit is not None and spent + took > time_limit
                 stopped = bool(fabric.broadcast(stopped)) if world > 1 else stopped
                 if folder is not None and leads:
@@ -228,19 +224,6 @@ def _check(data: DataSet, *, likelihood: str, precision: str, graph: str, device
         raise ValueError(f"a batch of {batch} cannot be shared out evenly over {devices} devices")
 
 
-def _fabric(device: str, devices: int) -> Fabric:
-    """Lightning Fabric on the device asked for; precision stays ours, so that a graph can be captured."""
-    kind, _, index = device.partition(":")
-    if kind not in ("auto", "cpu", "cuda", "mps") or (index and not index.isdigit()):
-        raise ValueError(f"device = {device!r}: expected auto, cpu, cuda, cuda:NUMBER or mps")
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device = 'cuda', but torch sees no GPU here; use device='auto' or 'cpu'")
-    strategy = "ddp" if devices > 1 else "auto"
-    fabric = Fabric(accelerator=kind, devices=[int(index)] if index else devices, strategy=strategy)
-    fabric.launch()
-    return fabric
-
-
 def _begin(
     net: nn.Module,
     optimizer: Optimizer,
@@ -285,25 +268,6 @@ def _step(
         return faster, faster is not step
     module, wrapped = fabric.setup(net, optimizer)
     return plain(module, fabric.backward, wrapped, meter, likelihood=likelihood, precision=precision), False
-
-
-def _average_buffers(net: nn.Module, fabric: Fabric) -> None:
-    """The same batch statistics in every process, before they are used to evaluate."""
-    if fabric.world_size > 1:
-        for buffer in net.buffers():
-            if buffer.is_floating_point():
-                mean = fabric.all_reduce(buffer, reduce_op="mean")
-                assert isinstance(mean, Tensor)
-                buffer.copy_(mean)
-
-
-def _over_all(fabric: Fabric, sums: Tensor) -> Tensor:
-    """Sums over all processes."""
-    if fabric.world_size == 1:
-        return sums
-    total = fabric.all_reduce(sums.to(fabric.device), reduce_op="sum")
-    assert isinstance(total, Tensor)
-    return total.cpu()
 
 
 def _put_back(net: nn.Module, state: State, folder: Path | None) -> str:

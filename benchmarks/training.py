@@ -1,0 +1,150 @@
+"""Time per training step: the published way (eager, float32) beside the captured step in bfloat16, in one run.
+
+python benchmarks/training.py --networks resnet101,densenet201,efficientnet_b4 --json training.json
+python benchmarks/training.py --networks small --size 64 --steps 5 --device cpu
+
+For each network: milliseconds per step of batch 16 on random images, eager float32 and captured bfloat16 with
+channels last (on the processor: plain bfloat16, since there is nothing to capture); then the same step inside an
+epoch, with images taken from a resident uint8 set, prepared, and varied by the paper's colour jitter. `share`
+is the epoch's step rate over the bare step's.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Adam
+
+from truesigma.imaging.augment import jitter
+from truesigma.imaging.data import DataSet, Split
+from truesigma.imaging.epoch import train_epoch
+from truesigma.imaging.network import build
+from truesigma.imaging.prepare import Normalise
+from truesigma.imaging.recipe import load_recipe
+from truesigma.imaging.step import Meter, captured, channels_last, make_optimizer, plain
+
+OUTPUTS = 6
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def milliseconds(step: Callable[[], None], steps: int, device: torch.device) -> float:
+    """Mean time of a step after three that do not count."""
+    for _ in range(3):
+        step()
+    wait(device)
+    start = time.perf_counter()
+    for _ in range(steps):
+        step()
+    wait(device)
+    return 1e3 * (time.perf_counter() - start) / steps
+
+
+def random_data(cases: int, size: int, device: torch.device) -> DataSet:
+    """Random uint8 images on the device, with the paper's colour jitter."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (cases, 3, size, size), dtype=torch.uint8, generator=generator).to(device)
+    target = torch.rand(cases, OUTPUTS, generator=generator).to(device)
+    split = Split(images, target, tuple(map(str, range(cases))))
+    vary = partial(jitter, brightness=0.2, contrast=0.2, saturation=0.2, hue=0.1)
+    return DataSet(
+        "random",
+        {"train": split},
+        Normalise(),
+        vary,
+        ("",) * OUTPUTS,
+        torch.zeros(OUTPUTS),
+        torch.ones(OUTPUTS),
+    )
+
+
+def published(name: str, images: Tensor, target: Tensor, steps: int) -> float:
+    """Eager float32, contiguous, Adam as torch makes it: what the published code does."""
+    device, recipe = images.device, load_recipe("paper")
+    net = build(name, images.shape[1], OUTPUTS, recipe, seed=0).to(device)
+    adam = Adam(net.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    step = plain(net, Tensor.backward, adam, Meter(device), likelihood="gaussian", precision="fp32")
+    return milliseconds(lambda: step(images, target), steps, device)
+
+
+def ours(name: str, data: DataSet, batch: int, steps: int) -> dict[str, Any]:
+    """The captured bfloat16 step alone, and inside an epoch."""
+    split, recipe = data.splits["train"], load_recipe("paper", batch=batch)
+    assert isinstance(split.images, Tensor)
+    device = split.images.device
+    net = build(name, 3, OUTPUTS, recipe, seed=0).to(device)
+    for parameter in net.parameters():
+        parameter.data = channels_last(parameter.data)
+    optimizer, meter = make_optimizer(net, recipe, device), Meter(device)
+    step = eager = plain(net, Tensor.backward, optimizer, meter, likelihood="gaussian", precision="bf16")
+    images, target = channels_last(data.prepare(split.images[:batch])), split.target[:batch]
+    if device.type == "cuda":
+        step = captured(eager, net, optimizer, meter, images, target)
+    alone = milliseconds(lambda: step(images, target), steps, device)
+    seconds = []
+    for epoch in (1, 2):  # the first one warms the augmentation up
+        wait(device)
+        start = time.perf_counter()
+        train_epoch(
+            net, data, split, step, meter, seed=0, epoch=epoch, size=batch, full=True, rank=0, world=1, device=device,
+            workers=1,
+        )  # fmt: skip
+        wait(device)
+        seconds.append(time.perf_counter() - start)
+    within = 1e3 * seconds[-1] / (len(split) // batch)
+    return {"step_ms": alone, "epoch_ms": within, "share": alone / within, "captured": step is not eager}
+
+
+def main() -> None:
+    """Print one line per network; write the numbers where --json says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--networks", default="resnet101,densenet201,efficientnet_b4")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    device = torch.device(given.device)
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
+    data = random_data(given.steps * given.batch, given.size, device)
+    split = data.splits["train"]
+    assert isinstance(split.images, Tensor)
+    images, target = data.prepare(split.images[: given.batch]), split.target[: given.batch]
+    results: dict[str, Any] = {}
+    print(
+        f"{'network':18s} {'published':>12s} {'ours':>12s} {'ratio':>7s} {'in an epoch':>12s} {'share':>7s}"
+    )
+    for name in given.networks.split(","):
+        eager = published(name, images, target, given.steps)
+        row = {"published_ms": eager, **ours(name, data, given.batch, given.steps)}
+        results[name] = row | {"ratio": eager / row["step_ms"]}
+        print(
+            f"{name:18s} {eager:9.2f} ms {row['step_ms']:9.2f} ms {eager / row['step_ms']:6.2f}x "
+            f"{row['epoch_ms']:9.2f} ms {row['share']:7.2f}"
+            + ("" if row["captured"] else "   (not captured)"),
+            flush=True,
+        )
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    if given.json:
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+        about = {"device": name, "torch": torch.__version__, "batch": given.batch, "size": given.size}
+        given.json.write_text(json.dumps(about | {"networks": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
