@@ -1,0 +1,116 @@
+"""Error and variance in bins of the variance, over one run or several repeated ones with the same bins."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import plugins
+from ..arrays import Host, namespace, segment_sums
+from ..binning import Spacing, assign, bin_edges
+from ..elements import Block, Error, Outputs, blocks, check_error, check_outputs
+from ..law import Undefined
+from ..measure import nothing_left
+from ..sums import accumulate, bin_sums, flat
+from ._repeats import Run
+from ._style import plain
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The numbers of a calibration diagram, one of each per bin; NaN where a bin is empty.
+
+    `deviation` is the standard deviation over the repeats, or for one run the standard error of the bin's mean error
+    (elements taken as independent).
+    """
+
+    edges: Host
+    count: Host  # weight in the bin, mean over the repeats
+    variance: Host
+    error: Host
+    deviation: Host
+    repeats: int
+    uce: float
+    uce_deviation: float | None  # over the repeats
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """Plain values by name, for a csv file."""
+        sides = {"low": self.edges[:-1], "high": self.edges[1:]}
+        values = {name: getattr(self, name) for name in ("count", "variance", "error", "deviation")}
+        return {name: plain(column) for name, column in {**sides, **values}.items()}
+
+    def __repr__(self) -> str:
+        return f"Calibration({self.count.size} bins, {self.repeats} repeats, UCE {self.uce:.3g})"
+
+
+def bin_runs(runs: list[Run], *, error: Error, outputs: Outputs, bins: int, spacing: Spacing) -> Calibration:
+    """The bins of all runs, with the UCE of each as the metric scores it."""
+    check_error(error)
+    check_outputs(outputs)
+    edges = _shared_edges(runs, outputs, bins, spacing)
+    chosen: dict[str, Any] = {"outputs": outputs, "error": error}
+    uce = plugins.load("metrics", "uce")
+    layers, scores = [], []
+    for one, truth, share in runs:
+        plan = {
+            "sums": partial(bin_sums, edges=edges, closed=True, **chosen),
+            "squares": partial(_square_sums, edges=edges, **chosen),
+        }
+        sums = accumulate(one, truth, plan, weight=share)
+        for part in sums.values():
+            if isinstance(part, Undefined):
+                raise part
+        layers.append(np.concatenate([sums["sums"][:3, 1:], sums["squares"]]))
+        scores.append(uce.score(one, truth, weight=share, bins=bins, spacing=spacing, **chosen))
+    return _gather(edges, np.stack(layers), scores)
+
+
+def _shared_edges(runs: list[Run], outputs: Outputs, bins: int, spacing: Spacing) -> Host:
+    """Edges over the variances of all repeats, so that a bin means the same in each of them."""
+    variances, weights = [], []
+    for one, truth, share in runs:
+        for block in blocks(one, truth, share):
+            variance, part = flat(block.view(outputs).variance, block.view(outputs).weight)
+            variances.append(variance)
+            weights.append(namespace(variance).ones_like(variance) if part is None else part)
+    xp = namespace(*variances)
+    whole = xp.concat(weights)
+    if not bool(xp.any(whole > 0)):
+        raise nothing_left()
+    # Equal weights are no weights: the quantiles then come from counts, without rounding.
+    even = bool(xp.all(whole == 1))
+    return bin_edges(xp.concat(variances), bins=bins, spacing=spacing, weight=None if even else whole)
+
+
+def _square_sums(block: Block, *, edges: Host, outputs: Outputs, error: Error) -> Host:
+    """(w e^2, w^2) in each bin, for the standard error of its mean error; shape (2, bin)."""
+    elements = block.view(outputs)
+    variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
+    index = assign(variance, edges)
+    columns = [errors * errors, None] if weight is None else [errors * errors * weight, weight * weight]
+    return segment_sums(index, len(edges) - 1, columns)
+
+
+def _gather(edges: Host, layers: Host, scores: list[float]) -> Calibration:
+    """Means over the repeats of (repeat, 5, bin) sums; a repeat that leaves a bin empty does not count there."""
+    count, error, variance, square, weights = np.moveaxis(layers, 1, 0)
+    filled = count > 0
+    safe = np.where(filled, count, 1.0)
+    runs = filled.sum(axis=0)
+    error, variance = (np.where(filled, part / safe, np.nan) for part in (error, variance))
+    some = runs > 0
+    means = []
+    for part in (error, variance):
+        means.append(np.where(some, np.nansum(part, axis=0) / np.maximum(runs, 1), np.nan))
+    if len(scores) > 1:
+        off = np.nansum((error - means[0]) ** 2, axis=0)
+        deviation = np.where(runs > 1, np.sqrt(off / np.maximum(runs - 1, 1)), np.nan)
+    else:
+        size = count[0] ** 2 / np.where(filled[0], weights[0], 1.0)  # effective number of elements
+        inner = np.maximum(square[0] / safe[0] - error[0] ** 2, 0.0)
+        deviation = np.where(size > 1, np.sqrt(inner / np.maximum(size - 1, 1e-300)), np.nan)
+    spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
+    mean = float(np.mean(scores))
+    return Calibration(edges, count.mean(axis=0), means[1], means[0], deviation, len(scores), mean, spread)

@@ -1,0 +1,205 @@
+"""What all diagrams share: journal column widths, colours that colour-blind readers can tell apart, and saving.
+
+Colours are those of Okabe and Ito; every series also has its own marker and line, so that grey print stays readable.
+"""
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..arrays import Host
+
+Axes = Any  # matplotlib.axes.Axes; the package does not import matplotlib until something is drawn
+Figure = Any
+
+COLUMN = 85 / 25.4  # inches: one column of a journal page
+PAGE = 170 / 25.4  # both columns
+BLUE, RED, GREEN, ORANGE, SKY, PURPLE = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7"
+INK, GREY, PALE = "#222222", "#767676", "#D9D9D9"
+SERIES = (
+    {"color": BLUE, "marker": "o", "linestyle": "-"},
+    {"color": RED, "marker": "s", "linestyle": "--"},
+    {"color": GREEN, "marker": "^", "linestyle": "-."},
+    {"color": PURPLE, "marker": "D", "linestyle": ":"},
+    {"color": ORANGE, "marker": "v", "linestyle": "-"},
+    {"color": SKY, "marker": "P", "linestyle": "--"},
+)
+NAMED = {"sigma": 0, "none": 1, "aux": 2}  # a recalibration has the same look in every figure
+SETTINGS: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["Helvetica", "Arial", "Liberation Sans", "DejaVu Sans"],
+    "font.size": 7.5,
+    "axes.titlesize": 7.5,
+    "axes.labelsize": 7.5,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+    "legend.fontsize": 6.5,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.formatter.limits": (-2, 4),
+    "axes.formatter.use_mathtext": True,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.2,
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+    "legend.borderaxespad": 0.3,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,  # letters stay letters, so that an editor can search and set them
+    "svg.fonttype": "none",
+}
+T = TypeVar("T")
+
+
+def style() -> AbstractContextManager[None]:
+    """The settings as a context; outside of it matplotlib is as it was."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise ImportError(
+            "drawing needs matplotlib, which is not installed: pip install 'truesigma[plot]'."
+        ) from None
+    return mpl.rc_context(SETTINGS)
+
+
+def figure(
+    rows: int = 1, columns: int = 1, *, width: float = COLUMN, ratio: float = 0.78, share: bool = False
+) -> tuple[Figure, Host]:
+    """A figure of that many panels, without any window; its axes come as an array (rows, columns).
+
+    Args:
+        rows, columns: panels below and beside each other.
+        width: of the whole figure in inches; COLUMN or PAGE.
+        ratio: height of a panel over its width.
+        share: the same axes limits in all panels.
+    """
+    with style():
+        from matplotlib.figure import Figure as New
+
+        size = (width, width / columns * ratio * rows)
+        made = New(figsize=size, layout="constrained")
+        return made, np.asarray(made.subplots(rows, columns, squeeze=False, sharex=share, sharey=share))
+
+
+def axes_or_new(ax: Axes, ratio: float = 0.78) -> Axes:
+    """The axes that were given, or those of a new figure as wide as one column."""
+    return figure(ratio=ratio)[1][0, 0] if ax is None else ax
+
+
+def look(name: str, index: int) -> dict[str, str]:
+    """Colour, marker and line of a series: fixed for the known recalibrations, else by its number."""
+    return dict(SERIES[NAMED.get(name.partition(":")[0], index) % len(SERIES)])
+
+
+def labelled(tables: T | Mapping[str, T]) -> dict[str, T]:
+    """One table, or several by their label, as a mapping."""
+    return dict(tables) if isinstance(tables, Mapping) else {"": tables}
+
+
+def note_power(axis: Any, label: str, unit: str = "", log: bool = False, square: bool = True) -> None:
+    """Label an axis, with its power of ten in the label: `predicted variance (mm², ×10⁻³)`.
+
+    matplotlib writes the power in the corner of the panel, where it meets other text. Call it when the limits are set.
+    """
+    from matplotlib.ticker import FuncFormatter, LogFormatterMathtext
+
+    power = 0 if log else _power(max(abs(v) for v in axis.get_view_interval()))
+    parts = [f"{unit}²" if square else unit] if unit else []
+    if power:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 10**power:.6g}"))
+        parts.append(rf"$\times 10^{{{power}}}$")
+    elif log:
+        axis.set_minor_formatter(LogFormatterMathtext(minor_thresholds=(1.0, 0.4)))
+    axis.set_label_text(f"{label} ({', '.join(parts)})" if parts else label)
+
+
+def power_only(label: str) -> str:
+    """What is left of an axis label beside a panel that says the rest: its power of ten."""
+    return label[label.index("$") : label.rindex("$") + 1] if "$" in label else ""
+
+
+def _power(value: float) -> int:
+    """The power of ten to take out of numbers as large as this: 0 for ordinary ones."""
+    power = math.floor(math.log10(value)) if value > 0 else 0
+    return 0 if -2 < power < 4 else power
+
+
+def scientific(value: float, deviation: float | None = None) -> str:
+    r"""A number for a title, such as 1.2e-3 in typeset form, with its standard deviation where there is one.
+
+    >>> scientific(0.00123)
+    '$1.23\\times 10^{-3}$'
+    """
+    if not np.isfinite(value):
+        return f"{value:g}"
+    power = _power(abs(value))
+    digits = 2 if power or value == 0 else max(2 - math.floor(math.log10(abs(value))), 0)
+    head = f"{value / 10**power:.{digits}f}"
+    if deviation is not None:
+        head += rf" \pm {deviation / 10**power:.{digits}f}"
+        head = f"({head})" if power else head
+    return rf"${head}\times 10^{{{power}}}$" if power else f"${head}$"
+
+
+def strip(ax: Axes, height: float = 0.13) -> Axes:
+    """A narrow panel on top of the axes, with the same x axis and no frame."""
+    inset = ax.inset_axes([0, 1.0, 1, height], sharex=ax)
+    inset.axis("off")
+    return inset
+
+
+def plain(values: Any) -> list[Any]:
+    """Plain numbers for a csv or JSON column: None for what is undefined, never NaN."""
+    return [None if isinstance(v, float) and not np.isfinite(v) else v for v in np.asarray(values).tolist()]
+
+
+def save(fig: Figure, path: str | Path) -> tuple[Path, Path]:
+    """Write the figure as vector PDF and as PNG of 300 dots an inch, atomically.
+
+    Args:
+        fig: the figure (`ax.figure`).
+        path: without a suffix, or with .pdf or .png; both files are written.
+
+    Returns:
+        The paths of the PDF and of the PNG.
+    """
+    path = Path(path)
+    if path.suffix not in ("", ".pdf", ".png"):
+        raise ValueError(f"path ends in {path.suffix!r}; expected .pdf or .png (both are written).")
+    found = []
+    with style():
+        for kind in ("pdf", "png"):
+            # No date in the file: the same figure gives the same bytes.
+            stamp: dict[str, Any] = {"CreationDate": None} if kind == "pdf" else {"Software": None}
+            found.append(path.with_suffix(f".{kind}"))
+            _write(found[-1], partial(fig.savefig, format=kind, metadata=stamp))
+    return found[0], found[1]
+
+
+def _write(path: Path, fill: Callable[[Any], Any]) -> None:
+    """Fill a file beside `path` and move it in place: a reader sees the old one or the new one, never a half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with part.open("wb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
