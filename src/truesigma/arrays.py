@@ -23,11 +23,22 @@ def as_array(name: str, values: Any) -> Array:
     >>> as_array("location", [1, 2]).dtype
     dtype('float64')
     """
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(
+            f"{name} is a masked array of numpy; expected a plain one, because its hidden values would be used. Give "
+            f"numpy.ma.getdata({name}), and mask=~numpy.ma.getmaskarray({name})."
+        )
     if not is_array_api_obj(values):
-        values = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+        try:
+            values = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+        except ValueError as problem:
+            raise ValueError(
+                f"{name} is no array: {problem} Expected numbers with the same count along each axis."
+            ) from None
     xp = namespace(values)
     if xp.isdtype(values.dtype, "integral"):
-        return xp.astype(values, xp.asarray(0.0).dtype if not is_numpy_array(values) else np.float64)
+        # float64 holds every count there is; JAX has it only when x64 is enabled.
+        return xp.astype(values, xp.asarray(0.0).dtype if is_jax_array(values) else xp.float64)
     if not xp.isdtype(values.dtype, "real floating"):
         raise ValueError(
             f"{name} has dtype {values.dtype}; expected real floating point numbers. Convert it first, for example "
@@ -40,6 +51,12 @@ def as_array(name: str, values: Any) -> Array:
 def namespace(*arrays: Array) -> Any:
     """The array API namespace the arrays share; `None` is passed over."""
     given = [a for a in arrays if a is not None]
+    devices = {a.device for a in given if is_torch_array(a)} if len(given) > 1 else set()
+    if len(devices) > 1:
+        raise ValueError(
+            f"arrays on different devices were given together ({', '.join(sorted(map(str, devices)))}); expected one. "
+            "Move them to the same device."
+        )
     try:
         return array_namespace(*given)
     except TypeError:
@@ -59,10 +76,9 @@ def to_host(values: Array) -> Host:
 
 def like(values: Host, example: Array) -> Array:
     """Host values as an array of the example's kind, device and precision."""
-    xp = namespace(example)
     if is_numpy_array(example):
-        return values
-    return xp.asarray(values, dtype=example.dtype, device=device_of(example))
+        return values.astype(example.dtype, copy=False)
+    return namespace(example).asarray(values, dtype=example.dtype, device=device_of(example))
 
 
 def expand(name: str, values: Array, shape: tuple[int, ...]) -> Array:
@@ -110,20 +126,20 @@ def segment_sums(index: Array, cells: int, columns: Sequence[Array | None]) -> H
     """Sums of each column over the elements of each cell, float64 on the host, shape (column, cell).
 
     `index` (element,) holds the cell of each element; a column of `None` counts them.
+
+    >>> segment_sums(np.array([0, 2, 2]), 3, [None, np.array([0.5, 1.0, 2.0])])
+    array([[1. , 0. , 2. ],
+           [0.5, 0. , 3. ]])
     """
-    if is_numpy_array(index):
-        return np.stack([np.bincount(index, weights=c, minlength=cells).astype(np.float64) for c in columns])
     if is_torch_array(index):
         import torch
 
-        sums = [torch.bincount(index, weights=c, minlength=cells).to(torch.float64) for c in columns]
+        # One cell can hold a whole chunk: float32 sums of 2^24 terms would stop growing.
+        wide = [None if c is None else c.to(torch.float64) for c in columns]
+        sums = [torch.bincount(index, weights=c, minlength=cells).to(torch.float64) for c in wide]
         return to_host(torch.stack(sums))
+    if is_jax_array(index):  # on the host, because JAX without x64 has no float64 to add in
+        index, columns = to_host(index), [None if c is None else to_host(c) for c in columns]
     xp = namespace(index)
-    if is_jax_array(index):
-        import jax
-
-        ones = xp.ones(index.shape)
-        found = [jax.ops.segment_sum(ones if c is None else c, index, cells) for c in columns]
-    else:
-        found = [xp.bincount(index, weights=c, minlength=cells) for c in columns]
+    found = [xp.bincount(index, weights=c, minlength=cells) for c in columns]
     return np.stack([to_host(s).astype(np.float64) for s in found])

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from array_api_compat import device as device_of
 
 from .arrays import Array, Host, like, namespace, segment_sums, to_host
 
@@ -41,30 +42,37 @@ def _quantiles(values: Array, weight: Array, share: Host) -> Host:
     """Linear quantiles; with weights, those of the data in which each value stands weight / smallest weight times."""
     xp = namespace(values)
     order = xp.argsort(values)
-    ordered = xp.take(values, order)
     if weight is None:
+        ends = None
         position = share * (values.shape[0] - 1)
-        lower = np.floor(position).astype(np.int64)
-        upper = np.minimum(lower + 1, values.shape[0] - 1)
     else:
         copies = to_host(xp.take(weight, order)).astype(np.float64)
         ends = np.cumsum(copies / copies.min())
         position = share * (ends[-1] - 1)
-        # A hair above the whole position, so that rounding in the sum of copies does not step back to a neighbour.
-        first = np.floor(position + 1e-9)
-        lower = np.minimum(np.searchsorted(ends, first + 1e-6, side="right"), ends.size - 1)
-        upper = np.minimum(np.searchsorted(ends, first + 1 + 1e-6, side="right"), ends.size - 1)
-        position = np.maximum(position - first, 0.0)
-    part = position - np.floor(position)
-    ends_of = [to_host(xp.take(ordered, xp.asarray(i))).astype(np.float64) for i in (lower, upper)]
-    return ends_of[0] + part * (ends_of[1] - ends_of[0])
+    # Rounding must not push a quantile that is one of the values past it, into the neighbouring bin.
+    whole = np.round(position)
+    position = np.where(abs(position - whole) < 1e-9 * np.maximum(whole, 1), whole, position)
+    first = np.floor(position)
+    if ends is None:
+        lower = first.astype(np.int64)
+        upper = np.minimum(lower + 1, values.shape[0] - 1)
+    else:
+        lower, upper = (
+            np.minimum(np.searchsorted(ends, first + step + 1e-6, side="right"), ends.size - 1)
+            for step in (0, 1)
+        )
+    below, above = (
+        to_host(xp.take(values, xp.take(order, xp.asarray(i, device=device_of(values))))).astype(np.float64)
+        for i in (lower, upper)
+    )
+    return below + (position - first) * (above - below)
 
 
 def assign(values: Array, edges: Host, *, closed: bool = True) -> Array:
     """Bin of each value: [edge_k, edge_k+1), the last one closed; values outside fall in the first or last bin.
 
-    With `closed=False` the bins are (edge_k, edge_k+1] as in the published code, and a value at or below the first edge,
-    or above the last, is in none (-1).
+    With `closed=False` the bins are (edge_k, edge_k+1] as in the published code, and a value at or below the first
+    edge, or above the last, is in none (-1).
 
     >>> assign(np.array([1.0, 3.0, 5.0, 9.0]), np.array([1.0, 3.0, 5.0]))
     array([0, 1, 1, 1])
@@ -117,7 +125,7 @@ class LogCells:
             variance, error, weight = variance[some], error[some], weight[some]
         if variance.shape[0] == 0:
             return LogCells(0, np.zeros((3, 0)), np.inf, -np.inf)
-        index = xp.astype(xp.floor(xp.log2(variance) * PER_OCTAVE), xp.int64)
+        index = xp.astype(xp.floor(xp.log2(variance) * PER_OCTAVE), xp.int32)
         low, high, start, end = (float(f(a)) for a in (variance, index) for f in (xp.min, xp.max))
         columns = [None, error, variance] if weight is None else [weight, error * weight, variance * weight]
         sums = segment_sums(index - int(start), int(end) - int(start) + 1, columns)

@@ -70,11 +70,17 @@ def check_weight(weight: Any, location: Array, mask: Array) -> Array:
     return weight
 
 
-def check_group(group: Any, cases: int) -> Any:
+def check_group(group: Any, cases: int, name: str = "group") -> Any:
     """One name for each case, as a numpy array; None stays None."""
     if group is None:
         return None
-    names = np.asarray(to_host(group) if is_array_api_obj(group) else list(group))
+    given = to_host(group) if is_array_api_obj(group) else list(group)
+    names = np.asarray(given)
     if names.shape != (cases,):
-        raise ValueError(f"group has shape {names.shape}; expected one name for each of the {cases} cases.")
+        raise ValueError(f"{name} has shape {names.shape}; expected one name for each of the {cases} cases.")
+    empty = sum(1 for one in given if one is None or one != one)  # NaN is how a table shows an empty cell
+    if empty:
+        raise ValueError(
+            f"{name} is empty in {empty} of {cases} cases; expected a name for each. Fill them in."
+        )
     return names

@@ -39,10 +39,12 @@ def decompose(
     if aleatoric not in ("arithmetic", "geometric"):
         raise ValueError(f"aleatoric is {aleatoric!r}; expected 'arithmetic' or 'geometric'.")
     xp = namespace(draws.mean)
-    # Means are taken from the first draw on: with an offset far above the spread, plain sums would round it away.
+    # Counted from the first draw: with an offset far above the spread, plain sums would round the spread away.
     origin = draws.mean[0]
-    location = origin + xp.mean(draws.mean - origin, axis=0)
-    spread = xp.mean((draws.mean - location) ** 2, axis=0)
+    offset = draws.mean - origin
+    middle = xp.mean(offset, axis=0)
+    location = origin + middle
+    spread = xp.mean((offset - middle) ** 2, axis=0)
     epistemic = spread if ddof == 0 else spread * (count / (count - 1))
     if aleatoric == "arithmetic":
         inner = xp.mean(draws.variance, axis=0)
@@ -51,6 +53,9 @@ def decompose(
         inner = xp.exp(xp.mean(xp.log(xp.clip(draws.variance, floor, math.inf)), axis=0))
     inner = xp.broadcast_to(inner, location.shape)
     made = dict(location=location, aleatoric=inner, epistemic=epistemic, spread=spread)
-    if bool(xp.any(inner + epistemic <= 0)) or not bool(xp.all(xp.isfinite(inner))):
-        return Prediction(**made, mask=draws.mask, law=draws.law)  # names the cases without any uncertainty
+    total = inner + epistemic
+    if not bool(xp.all((total > 0) & xp.isfinite(total))):
+        return Prediction(
+            **made, mask=draws.mask, law=draws.law
+        )  # says which cases, unless a mask hides them all
     return trusted(Prediction, **made, mask=draws.mask, law=draws.law)

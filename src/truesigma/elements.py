@@ -5,12 +5,14 @@ variance averaged over its outputs (the paper: its network has one sigma per ima
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from .arrays import Array, chunk_size, namespace
+import numpy as np
+
+from .arrays import Array, chunk_size, namespace, to_host
 from .checks import check_target, check_weight
 from .law import Law, Undefined
 from .types import Prediction
@@ -67,11 +69,7 @@ class Elements:
 
     def ratio(self, part: Part, error: Error) -> Array:
         """|z|^moment with the scale of that part: its mean is what the factor of sigma scaling is made of."""
-        if part == "aleatoric" and self.aleatoric is None:
-            raise Undefined(
-                "part='aleatoric' needs the aleatoric/epistemic split, which this prediction does not have."
-            )
-        variance = self.total if part == "total" else self.aleatoric
+        variance = self.total if part == "total" else self._positive_aleatoric
         if self.law.moment == 2:
             return self.error(error) * self.law.unit / variance
         if error == "draws":
@@ -80,6 +78,23 @@ class Elements:
             )
         xp = namespace(variance)
         return xp.abs(self.residual) / xp.sqrt(variance / self.law.unit)
+
+    @cached_property
+    def _positive_aleatoric(self) -> Array:
+        """The aleatoric variance, where every element that counts has one."""
+        if self.aleatoric is None:
+            raise Undefined(
+                "part='aleatoric' needs the aleatoric/epistemic split, which this prediction does not have; use "
+                "part='total', or give aleatoric and epistemic."
+            )
+        xp = namespace(self.aleatoric)
+        some = self.aleatoric > 0
+        if not bool(xp.all(some if self.weight is None else some | (self.weight == 0))):
+            raise Undefined(
+                "part='aleatoric' needs an aleatoric variance above 0, and some cases have none; use part='total', or "
+                "mask them."
+            )
+        return xp.where(some, self.aleatoric, xp.ones_like(self.aleatoric))
 
     def sum(self, terms: Array) -> float:
         """The weighted sum of a term over the elements."""
@@ -106,10 +121,44 @@ def check_error(error: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some whole cases: their elements as arrays (case, output), and where they stand among all cases."""
+    """Some whole cases: what they hold as arrays (case, output), and where they stand among all cases."""
 
-    elements: Elements
+    law: Law
+    parts: Mapping[
+        str, Array
+    ]  # location, target, aleatoric, epistemic, spread, weight, mask; None where not given
     rows: slice
+
+    @cached_property
+    def elements(self) -> Elements:
+        """Each output of each case; masked ones get weight 0 and harmless values."""
+        part = dict(self.parts)
+        mask, weight = part["mask"], part["weight"]
+        xp = namespace(part["target"])
+        if mask is not None:
+            one, zero = xp.ones_like(part["location"]), xp.zeros_like(part["location"])
+            for name in ("target", "location", "epistemic", "spread"):
+                part[name] = None if part[name] is None else xp.where(mask, part[name], zero)
+            part["aleatoric"] = xp.where(mask, part["aleatoric"], one)
+            weight = xp.astype(mask, one.dtype) if weight is None else xp.where(mask, weight, zero)
+        aleatoric, epistemic = part["aleatoric"], part["epistemic"]
+        residual = part["target"] - part["location"]
+        return Elements(
+            law=self.law,
+            residual=residual,
+            squared=residual * residual,
+            total=aleatoric if epistemic is None else aleatoric + epistemic,
+            aleatoric=None if epistemic is None else aleatoric,
+            spread=part["spread"],
+            weight=weight,
+        )
+
+    @cached_property
+    def wide(self) -> "Block":
+        """The same cases in float64 on the host, for sums that overflow float32."""
+        parts = {name: None if a is None else to_host(a) for name, a in self.parts.items()}
+        parts = {k: a if a is None or a.dtype == bool else a.astype(np.float64) for k, a in parts.items()}
+        return Block(self.law, parts, self.rows)
 
     @cached_property
     def pooled(self) -> Elements:
@@ -152,7 +201,7 @@ class Block:
 
 
 def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
-    """The cases in blocks of whole cases that fit the cache; masked elements get weight 0 and harmless values."""
+    """All cases, checked, in blocks of whole cases that fit the cache (or are one case each)."""
     target = check_target(prediction.location, prediction.mask, target)
     weight = check_weight(weight, prediction.location, prediction.mask)
     xp = namespace(target, prediction.location)
@@ -169,25 +218,7 @@ def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[
     step = max(1, chunk_size(target) * cases // _size(target))
     for start in range(0, cases, step):
         rows = slice(start, min(start + step, cases))
-        shape = (
-            rows.stop - rows.start,
-            -1,
-        )  # reshaped a block at a time: a broadcast array would be copied whole
-        part = {name: None if a is None else xp.reshape(a[rows], shape) for name, a in whole.items()}
-        yield Block(_elements(prediction.law, part), rows)
-
-
-def _elements(law: Law, part: dict[str, Array]) -> Elements:
-    xp = namespace(part["target"])
-    mask, weight = part["mask"], part["weight"]
-    residual, aleatoric, epistemic = part["target"] - part["location"], part["aleatoric"], part["epistemic"]
-    spread = part["spread"]
-    if mask is not None:
-        one, zero = xp.ones_like(residual), xp.zeros_like(residual)
-        residual, aleatoric = xp.where(mask, residual, zero), xp.where(mask, aleatoric, one)
-        epistemic = None if epistemic is None else xp.where(mask, epistemic, zero)
-        spread = None if spread is None else xp.where(mask, spread, zero)
-        weight = xp.astype(mask, residual.dtype) if weight is None else xp.where(mask, weight, zero)
-    total = aleatoric if epistemic is None else aleatoric + epistemic
-    known = None if epistemic is None else aleatoric
-    return Elements(law, residual, residual * residual, total, known, spread, weight)
+        # Reshaped a block at a time: an array that is only broadcast would be copied whole.
+        shape = (rows.stop - rows.start, -1)
+        parts = {name: None if a is None else xp.reshape(a[rows], shape) for name, a in whole.items()}
+        yield Block(prediction.law, parts, rows)

@@ -34,16 +34,16 @@ class Evaluation:
     cases: Mapping[str, int]
     unit: str = ""
 
-    def value(self, recalibration: str, metric: str, level: float | None = None) -> float | None:
-        """The value of one row."""
+    def value(
+        self, recalibration: str, metric: str, level: float | None = None, part: str | None = None
+    ) -> float | None:
+        """The value of the first row with that recalibration, metric, level and part; None for the last two: any."""
+        wanted = {"recalibration": recalibration, "metric": metric, "level": level, "part": part}
         for row in self.rows:
-            if (row["recalibration"], row["metric"]) == (recalibration, metric) and level in (
-                None,
-                row["level"],
-            ):
+            if all(value in (None, row[key]) for key, value in wanted.items()):
                 return row["value"]
         raise KeyError(
-            f"no row {recalibration!r}, {metric!r}" + ("" if level is None else f" at level {level}")
+            ", ".join(f"{k} {v!r}" for k, v in wanted.items() if v is not None) + ": there is no such row"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,16 +100,16 @@ def evaluate(
     Reference: Laves et al., MELBA 2021, Tables 1 and 2.
     """
     chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-    repeats = [test] if isinstance(test, Cases) else list(test)
-    if not repeats:
-        raise ValueError("test is empty; expected Cases, or a list with at least one.")
+    repeats: list[Any] = list(test) if isinstance(test, list | tuple) else [test]
     _check_alike(calibration, repeats)
     fitted_on = chosen.prediction(calibration)
     tested = [chosen.prediction(cases) for cases in repeats]
-    asked = [plugins.parse("metrics", m) for m in (plugins.names("metrics") if metrics is None else metrics)]
+    asked = [
+        plugins.parse("metrics", m) for m in _each(plugins.names("metrics") if metrics is None else metrics)
+    ]
     rows: list[dict[str, Any]] = []
     fitted: dict[str, Recalibration] = {}
-    for choice in recalibrations:
+    for choice in _each(recalibrations):
         name, module, options = plugins.parse("recalibrate", choice)
         settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
         recalibration = module.fit(
@@ -150,9 +150,8 @@ def _requests(
         levels = [given["level"]] if "level" in given else LEVELS if "level" in known else [None]
         plain = {k: v for k, v in given.items() if k != "level"}
         for level in levels:
-            found.append(
-                _Request(name, metric, options if level is None else {**options, "level": level}, plain)
-            )
+            chosen = options if level is None else {**options, "level": level}
+            found.append(_Request(name, metric, chosen, plain))
         if name == "uce" and "error" not in given:
             # The two conventions really differ, so both are always shown, the recipe's under the plain name.
             other = "draws" if options.get("error", "mean") == "mean" else "mean"
@@ -181,7 +180,10 @@ def _scores(prediction: Prediction, cases: Cases, requests: list[_Request]) -> l
 
 
 def _row(request: _Request, values: tuple[float | Undefined, ...]) -> dict[str, Any]:
-    reasons = [str(v) for v in values if isinstance(v, Undefined)]
+    undefined = [v for v in values if isinstance(v, Undefined)]
+    if undefined and request.asked.get("error") == "draws":
+        raise undefined[0]  # asked for by name; a row that is shown by default may stay empty
+    reasons = [str(v) for v in undefined]
     numbers = [v for v in values if not isinstance(v, Undefined)]
     defined = not reasons and bool(np.isfinite(numbers).all())
     return {
@@ -193,16 +195,30 @@ def _row(request: _Request, values: tuple[float | Undefined, ...]) -> dict[str, 
     }
 
 
+def _each(choices: Iterable[Choice]) -> Iterable[Choice]:
+    """One name alone is a list of one, not of its letters."""
+    return [choices] if isinstance(choices, str) else choices
+
+
 def _label(name: str, options: Mapping[str, Any]) -> str:
     return name + (":" + ",".join(f"{k}={v}" for k, v in options.items()) if options else "")
 
 
 def _check_alike(calibration: Cases, repeats: list[Cases]) -> None:
+    if not repeats:
+        raise ValueError("test is empty; expected Cases, or a list with at least one.")
+    for name, cases in [("calibration", calibration), *[("test", cases) for cases in repeats]]:
+        if not isinstance(cases, Cases):
+            raise ValueError(
+                f"{name} holds a {type(cases).__name__}; expected Cases, predictions with their targets. From draws: "
+                "Cases(decompose(draws), target, draws=draws)."
+            )
     for number, cases in enumerate(repeats):
         shapes = [tuple(c.prediction.location.shape[1:]) for c in (calibration, cases)]
         if shapes[0] != shapes[1]:
             raise ValueError(
-                f"test set {number + 1} has outputs of shape {shapes[1]}, the calibration set {shapes[0]}; expected the same."
+                f"test set {number + 1} has outputs of shape {shapes[1]}, the calibration set {shapes[0]}; "
+                "expected the same."
             )
         laws = [c.prediction.law.name for c in (calibration, cases)]
         if laws[0] != laws[1]:

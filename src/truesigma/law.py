@@ -137,16 +137,20 @@ class Empirical:
         given = np.asarray(self.values, dtype=np.float64).ravel()
         order = np.argsort(given, kind="stable")
         if given.size == 0 or not np.isfinite(given).all():
+            infinite = int((~np.isfinite(given)).sum())
             raise ValueError(
-                f"values holds {given.size} numbers, or some not finite; expected finite observed z."
+                f"values holds {given.size} numbers, {infinite} of them not finite; expected one or more observed z, "
+                "all finite. Leave the others out."
             )
         if self.probability is None:
             probability = np.arange(1, given.size + 1) / (given.size + 1)
         else:
-            probability = np.asarray(self.probability, dtype=np.float64).ravel()[order]
-            rising = probability.size == given.size and (np.diff(probability) >= 0).all()
-            if not rising or probability[0] < 0 or probability[-1] > 1:
-                raise ValueError("probability must rise with values, one for each, between 0 and 1.")
+            probability = np.asarray(self.probability, dtype=np.float64).ravel()
+            probability = probability[order] if probability.size == given.size else np.array([np.nan])
+            if not ((np.diff(probability) >= 0).all() and probability[0] >= 0 and probability[-1] <= 1):
+                raise ValueError(
+                    "probability does not fit values; expected one for each, from 0 to 1, rising as the values do."
+                )
         object.__setattr__(self, "values", given[order])
         object.__setattr__(self, "probability", probability)
 
@@ -156,13 +160,17 @@ class Empirical:
     @property
     def variance(self) -> float:
         # Uniform between neighbouring values; the unknown outer mass is taken to lie on the outermost ones.
-        low, high = self.values[:-1], self.values[1:]
+        if self.values[0] == self.values[-1]:
+            raise Undefined("an empirical law of one value has no variance; it needs two different ones.")
         mass = np.diff(self.probability)
         first, last = self.probability[0], 1 - self.probability[-1]
-        mean = (mass * (low + high) / 2).sum() + first * self.values[0] + last * self.values[-1]
-        square = (mass * (low * low + low * high + high * high) / 3).sum()
-        square += first * self.values[0] ** 2 + last * self.values[-1] ** 2
-        return float(square - mean * mean)
+        middle = (self.values[:-1] + self.values[1:]) / 2
+        mean = mass @ middle + first * self.values[0] + last * self.values[-1]
+        low, high, lowest, highest = (
+            v - mean for v in (self.values[:-1], self.values[1:], self.values[0], self.values[-1])
+        )
+        square = mass @ (low * low + low * high + high * high) / 3 + first * lowest**2 + last * highest**2
+        return float(square)
 
     def quantile(self, probability: float) -> float:
         _check_probability(probability)
@@ -237,4 +245,7 @@ def law_from_dict(stored: Mapping[str, Any] | str) -> Law:
     }
     if name not in laws:
         raise ValueError(f"law is {name!r}; expected one of {', '.join(laws)}.")
-    return laws[name](**stored)
+    try:
+        return laws[name](**stored)
+    except TypeError as problem:
+        raise ValueError(f"the stored law {name!r} has fields that it does not know: {problem}.") from problem

@@ -1,11 +1,12 @@
 """Scores of arrays in memory: any number of sum-like metrics in one pass, with exact bins.
 
-A metric's file says what is summed (`OVER`, `terms`) and how its value follows from the sums (`finish`), so each formula
-stands once; the `Tally` reads the same files for data that comes in pieces.
+A metric's file says what is summed (`OVER`, `terms`) and how its value follows from the sums (`finish`), so each
+formula stands once; the `Tally` reads the same files for data that comes in pieces.
 """
 
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -34,18 +35,16 @@ def measure(
         requests: (metric module, options) pairs.
         weight: (case,) or the location's shape.
     """
+    asked = [(metric, {**defaults(metric), **chosen}) for metric, chosen in requests]
+    edges = _Edges(prediction, target, weight, {})
     plan: dict[str, Statistic] = {}
-    finish: list[tuple[str, ModuleType, dict[str, Any]]] = []
-    for number, (metric, chosen) in enumerate(requests):
-        given = {**defaults(metric), **chosen}
-        key = f"{number}"
+    for number, (metric, given) in enumerate(asked):
         try:
-            plan[key] = _statistic(metric, given, prediction, target, weight)
+            plan[f"{number}"] = _statistic(metric, given, edges)
         except Undefined as reason:
-            plan[key] = partial(_raise, reason=reason)
-        finish.append((key, metric, given))
+            plan[f"{number}"] = partial(_raise, reason=reason)
     sums = accumulate(prediction, target, plan, weight=weight)
-    return [value_of(metric, sums[key], given) for key, metric, given in finish]
+    return [value_of(metric, sums[f"{number}"], given) for number, (metric, given) in enumerate(asked)]
 
 
 def score(
@@ -68,9 +67,7 @@ def defaults(metric: ModuleType) -> dict[str, Any]:
     return {name: option.default for name, option in options("metrics", metric).items()}
 
 
-def _statistic(
-    metric: ModuleType, given: Mapping[str, Any], prediction: Prediction, target: Any, weight: Any
-) -> Statistic:
+def _statistic(metric: ModuleType, given: Mapping[str, Any], edges: "_Edges") -> Statistic:
     outputs, error = given.get("outputs", "separate"), given.get("error", "mean")
     check_outputs(outputs)
     check_error(error)
@@ -79,24 +76,30 @@ def _statistic(
     if metric.OVER == "elements":
         terms = partial(metric.terms, **accepted(metric.terms, given))
         return partial(mean_sums, terms=terms, outputs=outputs)
-    edges = _exact_edges(prediction, target, weight, outputs, given["bins"], given["spacing"])
-    return partial(bin_sums, edges=edges, closed=given.get("closed", True), outputs=outputs, error=error)
+    known = edges.of(outputs, given["bins"], given["spacing"])
+    return partial(bin_sums, edges=known, closed=given.get("closed", True), outputs=outputs, error=error)
 
 
-def _exact_edges(
-    prediction: Prediction, target: Any, weight: Any, outputs: Outputs, bins: int, spacing: Spacing
-) -> Host:
-    """Edges from all variances at once: a first look at the data, where it is in memory anyway."""
-    parts, weights = [], []
-    for block in blocks(prediction, target, weight):
-        variance, share = flat(block.view(outputs).variance, block.view(outputs).weight)
-        parts.append(variance)
-        weights.append(share)
-    xp = namespace(parts[0])
-    whole = None if weights[0] is None else xp.concat(weights)
-    if whole is not None and not bool(xp.any(whole > 0)):
-        raise nothing_left()
-    return bin_edges(xp.concat(parts), bins=bins, spacing=spacing, weight=whole)
+@dataclass(frozen=True, eq=False)
+class _Edges:
+    """Exact edges from all variances at once: a first look at the data, where it is in memory anyway."""
+
+    prediction: Prediction
+    target: Any
+    weight: Any
+    found: dict[tuple[Any, ...], Host]  # UCE in both conventions shares its edges
+
+    def of(self, outputs: Outputs, bins: int, spacing: Spacing) -> Host:
+        key = (outputs, bins, spacing)
+        if key not in self.found:
+            views = (block.view(outputs) for block in blocks(self.prediction, self.target, self.weight))
+            variances, weights = zip(*[flat(view.variance, view.weight) for view in views])
+            xp = namespace(variances[0])
+            whole = None if weights[0] is None else xp.concat(weights)
+            if whole is not None and not bool(xp.any(whole > 0)):
+                raise nothing_left()
+            self.found[key] = bin_edges(xp.concat(variances), bins=bins, spacing=spacing, weight=whole)
+        return self.found[key]
 
 
 def nothing_left() -> ValueError:
@@ -107,19 +110,24 @@ def nothing_left() -> ValueError:
 
 
 def value_of(metric: ModuleType, sums: Sum, given: Mapping[str, Any]) -> float | Undefined:
-    """The metric's value from its sums."""
+    """The metric's value from its sums, or the `Undefined` that says why it has none."""
     if isinstance(sums, Undefined):
         return sums
-    chosen = accepted(metric.finish, given) if hasattr(metric, "finish") else {}
+    whole: Any
     if metric.OVER == "variance":
-        bins = Bins(sums[0, 1:], sums[1, 1:], sums[2, 1:], float(sums[3, 0])) if not isinstance(sums, Bins) else sums
-        if bins.total <= 0:
-            raise nothing_left()
-        return float(metric.finish(bins, **chosen))
-    total = float(sums.sum() if metric.OVER == "pit" else sums[0])
+        whole = (
+            sums if isinstance(sums, Bins) else Bins(sums[0, 1:], sums[1, 1:], sums[2, 1:], float(sums[3, 0]))
+        )
+        total = whole.total
+    else:
+        whole, total = (sums, sums.sum()) if metric.OVER == "pit" else (sums[1], sums[0])
     if total <= 0:
         raise nothing_left()
-    if metric.OVER == "pit":
-        return float(metric.finish(sums / total, **chosen))
-    mean = float(sums[1] / total)
-    return float(metric.finish(mean, **chosen)) if hasattr(metric, "finish") else mean
+    if metric.OVER != "variance":
+        whole = whole / total
+    if not hasattr(metric, "finish"):
+        return float(whole)
+    try:
+        return float(metric.finish(whole, **accepted(metric.finish, given)))
+    except Undefined as reason:
+        return reason

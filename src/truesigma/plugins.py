@@ -1,9 +1,11 @@
 """A plug-in is a file in a folder: the folder is the registry, the file's name is the plug-in's name.
 
-A path to a file of one's own (`./mine.py`) works wherever a name does. Options are the keyword arguments of the plug-in's
-main function that have a plain default; `name:option=value,option=value` sets them from text.
+A path to a file of one's own (`./mine.py`) works wherever a name does. Options are the keyword arguments of the
+plug-in's main function that have a plain default; `name:option=value,option=value` sets them from text.
 """
 
+import functools
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -45,6 +47,8 @@ def load(kind: str, name: str) -> ModuleType:
     package, function = _folder(kind)
     if name.endswith(".py"):
         return _load_file(Path(name), function)
+    if f"{package}.{name}" in sys.modules:  # a tally asks for every metric at every batch
+        return sys.modules[f"{package}.{name}"]
     if name not in names(kind):
         raise ValueError(
             f"no {kind} plug-in is called {name!r}; expected one of {', '.join(names(kind))}, or a .py file."
@@ -59,7 +63,9 @@ def _folder(kind: str) -> tuple[str, str]:
 
 
 def _load_file(path: Path, function: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"truesigma_plugin_{path.stem}", path)
+    # The name tells files of the same stem apart: a metric finds its own formula by its module's name.
+    mark = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    spec = importlib.util.spec_from_file_location(f"truesigma_plugin_{path.stem}_{mark}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise ValueError(
             f"there is no plug-in file {path}; expected a Python file that defines {function}()."
@@ -73,15 +79,19 @@ def _load_file(path: Path, function: str) -> ModuleType:
 
 def options(kind: str, module: ModuleType) -> dict[str, inspect.Parameter]:
     """The options of a plug-in: keyword-only arguments with a plain default."""
-    function = getattr(module, _folder(kind)[1])
-    parameters = inspect.signature(function).parameters
+    parameters = _parameters(getattr(module, _folder(kind)[1]))
     return {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n not in DATA}
 
 
 def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the given options that the function takes as keywords."""
-    parameters = inspect.signature(function).parameters.values()
+    parameters = _parameters(function).values()
     return {p.name: given[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in given}
+
+
+@functools.lru_cache(maxsize=256)
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
 
 
 def parse(kind: str, choice: str | tuple[str, Mapping[str, Any]]) -> tuple[str, ModuleType, dict[str, Any]]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from . import plugins
+from .arrays import namespace
 from .elements import Part
 from .law import Undefined
 from .types import Prediction, trusted
@@ -28,6 +29,12 @@ def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
     name = described.pop("name", None)
     if not isinstance(name, str):
         raise ValueError(f"a stored recalibration needs its name; given were the keys {sorted(stored)}.")
+    if name not in plugins.names("recalibrate"):
+        # A path is not followed: a stored file is data, and must not choose the code that runs.
+        raise ValueError(
+            f"no recalibration is called {name!r}; expected one of {', '.join(plugins.names('recalibrate'))}. One from "
+            "a file of your own is read with plugins.load('recalibrate', path).from_dict(stored)."
+        )
     try:
         return plugins.load("recalibrate", name).from_dict(described)
     except (TypeError, KeyError) as problem:
@@ -48,14 +55,14 @@ def select_part(prediction: Prediction, part: Part) -> Prediction:
         return prediction
     if prediction.epistemic is None:
         raise Undefined(
-            "part='aleatoric' needs the aleatoric/epistemic split, which this prediction does not have: it was given its "
-            "scale only. Use part='total', or give the columns aleatoric and epistemic."
+            "part='aleatoric' needs the aleatoric/epistemic split, which this prediction does not have: it was given "
+            "its scale only. Use part='total', or give aleatoric and epistemic."
         )
     # Through the constructor: a variance that is all epistemic leaves nothing, and the check says for which case.
     return Prediction(
         prediction.location,
         prediction.aleatoric,
-        0 * prediction.epistemic,
+        namespace(prediction.epistemic).zeros_like(prediction.epistemic),
         law=prediction.law,
         spread=raw_spread(prediction),
         mask=prediction.mask,

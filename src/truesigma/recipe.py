@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .arrays import namespace
 from .decompose import decompose
 from .elements import Part
 from .law import Undefined
@@ -37,20 +38,15 @@ class Recipe:
     def prediction(self, cases: Cases) -> Prediction:
         """The prediction as this recipe makes it: from the draws where they are kept, else as it was given."""
         choice = self.tables["decompose"]
-        if cases.prediction.epistemic is None and self.name != "exact" and self._needs_split:
+        if cases.draws is not None:
+            draws = _clamp(cases.draws) if choice["clamp"] else cases.draws
+            return decompose(draws, aleatoric=choice["aleatoric"], ddof=choice["ddof"])
+        if cases.prediction.epistemic is None and self.tables["uce"]["error"] == "draws":
             raise Undefined(
-                f"recipe {self.name!r} needs the aleatoric/epistemic split, and these predictions hold only their scale. "
-                "Use recipe 'exact', or give aleatoric and epistemic (variances), or the draws."
+                f"recipe {self.name!r} needs the aleatoric/epistemic split, and these predictions hold only their "
+                "scale. Use recipe 'exact', or give aleatoric and epistemic (variances), or the draws."
             )
-        if cases.draws is None:
-            return cases.prediction
-        if not choice["clamp"]:
-            return decompose(cases.draws, aleatoric=choice["aleatoric"], ddof=choice["ddof"])
-        return decompose(_clamp(cases.draws), aleatoric=choice["aleatoric"], ddof=choice["ddof"])
-
-    @property
-    def _needs_split(self) -> bool:
-        return self.tables["uce"]["error"] == "draws"
+        return cases.prediction
 
     def fit_options(self, name: str) -> dict[str, Any]:
         """The options this recipe gives a recalibration."""
@@ -76,22 +72,32 @@ def load_recipe(name: str | Path) -> Recipe:
         raise ValueError(
             f"there is no recipe {str(name)!r}; expected one of {', '.join(recipe_names())}, or a .toml file."
         )
-    with path.open("rb") as file:
-        tables = tomllib.load(file)
-    with (FOLDER / "exact.toml").open("rb") as file:
-        defaults = tomllib.load(file)
+    tables, defaults = _read(path), _read(FOLDER / "exact.toml")
     for table, choices in tables.items():
-        unknown = sorted(set(choices) - set(defaults.get(table, {}))) if table in defaults else [table]
+        known = defaults.get(table)
+        unknown = [table] if known is None else sorted(set(choices) - set(known))
         if unknown:
             raise ValueError(
-                f"{path.name} sets {', '.join(unknown)}, which no recipe knows; see recipes/exact.toml."
+                f"{path.name} sets {', '.join(unknown)}, which no recipe knows; expected "
+                f"{', '.join(defaults if known is None else known)}."
             )
     return Recipe(path.stem, {table: {**defaults[table], **tables.get(table, {})} for table in defaults})
 
 
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as problem:
+        raise ValueError(f"{path} is not a TOML file: {problem}.") from problem
+    loose = [name for name, table in tables.items() if not isinstance(table, dict)]
+    if loose:
+        raise ValueError(
+            f"{path.name} sets {', '.join(loose)} outside a table; expected tables such as [uce] that hold the choices."
+        )
+    return tables
+
+
 def _clamp(draws: Draws) -> Draws:
     """What the published code does to its outputs: means to [0, 1], log-variances to 0 at most."""
-    from .arrays import namespace
-
     xp = namespace(draws.mean)
     return Draws(xp.clip(draws.mean, 0, 1), xp.clip(draws.variance, None, 1), mask=draws.mask, law=draws.law)

@@ -1,7 +1,7 @@
 """Sums over elements: what every sum-like score is made of, in one pass and in float64 on the host.
 
-A statistic is a function from a block of cases to a value that adds up. `accumulate` carries any number of them through the
-data at once, so that what they share (z, the distribution function) is computed once for each block.
+A statistic is a function from a block of cases to a value that adds up. `accumulate` carries any number of them through
+the data at once, so that what they share (z, the distribution function) is computed once for each block.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,25 +52,37 @@ def pit_sums(block: Block) -> Host:
     elements = block.elements
     xp = namespace(elements.cdf)
     central, weight = flat(xp.abs(2 * elements.cdf - 1), elements.weight)
-    index = xp.astype(xp.clip(central * PIT_CELLS, 0, PIT_CELLS - 1), xp.int64)
+    index = xp.astype(xp.clip(central * PIT_CELLS, 0, PIT_CELLS - 1), xp.int32)
     return segment_sums(index, PIT_CELLS, [weight])[0]
 
 
-def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part, cluster: Any = None) -> Host:
+def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part) -> Host:
     """Sums over cases for the factor of sigma scaling and its standard error.
 
-    With S_c and W_c the sums of w |z|^moment and of w in case c: (C, sum W, sum S, sum S^2, sum S W, sum W^2). With
-    `cluster` = (code of each case, number of codes): S and W of each cluster, shape (2, cluster).
+    With S_c and W_c the sums of w |z|^moment and of w in case c: (C, sum W, sum S, sum S^2, sum S W, sum W^2).
     """
+    return squares(*_case_sums(block, outputs, error, part))
+
+
+def cluster_sums(
+    block: Block, *, outputs: Outputs, error: Error, part: Part, code: Host, clusters: int
+) -> Host:
+    """S and W of each cluster, shape (2, cluster); `code` (case,) holds the cluster of each case."""
+    return segment_sums(code[block.rows], clusters, _case_sums(block, outputs, error, part))
+
+
+def squares(s: Host, w: Host) -> Host:
+    """What `factor_sums` holds, from S and W of each case or cluster; those without weight do not count."""
+    return np.array([(w > 0).sum(), w.sum(), s.sum(), (s * s).sum(), (s * w).sum(), (w * w).sum()])
+
+
+def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tuple[Host, Host]:
     elements = block.view(outputs)
-    xp = namespace(elements.total)
     ratio = elements.ratio(part, error)
+    xp = namespace(ratio)
     weight = xp.ones_like(ratio) if elements.weight is None else elements.weight
     s, w = (to_host(xp.sum(a, axis=1)).astype(np.float64) for a in (ratio * weight, weight))
-    if cluster is not None:
-        codes, count = cluster
-        return segment_sums(codes[block.rows], count, [s, w])
-    return np.array([(w > 0).sum(), w.sum(), s.sum(), (s * s).sum(), (s * w).sum(), (w * w).sum()])
+    return s, w
 
 
 def factor_of(sums: Host, moment: int | None) -> float | None:
@@ -86,15 +98,31 @@ def flat(*arrays: Array) -> list[Array]:
 def accumulate(
     prediction: Prediction, target: Any, statistics: Mapping[str, Statistic], *, weight: Any = None
 ) -> dict[str, Sum]:
-    """Sums of every statistic over all cases, in one pass. A statistic the law does not have becomes its `Undefined`."""
+    """Sums of every statistic over all cases, in one pass; one that has none becomes the `Undefined` that says why.
+
+    A block whose sums overflow float32 is summed again in float64.
+    """
     sums: dict[str, Sum] = {}
     for block in blocks(prediction, target, weight):
         for key, statistic in statistics.items():
             try:
-                sums[key] = add_sums(sums.get(key), statistic(block))
+                with np.errstate(over="ignore", invalid="ignore"):
+                    new = statistic(block)
+                    if not _finite(new):
+                        new = statistic(block.wide)
+                if not _finite(new):
+                    raise Undefined(
+                        "the sums overflow float64: errors and variances are too far apart for this score. Look at the "
+                        "smallest and the largest variance, and mask what is not meant."
+                    )
+                sums[key] = add_sums(sums.get(key), new)
             except Undefined as reason:
                 sums[key] = reason
     return sums
+
+
+def _finite(sums: Sum) -> bool:
+    return bool(np.isfinite(sums.sums if isinstance(sums, LogCells) else sums).all())
 
 
 def add_sums(left: Sum, right: Sum) -> Sum:

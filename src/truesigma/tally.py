@@ -1,12 +1,13 @@
 """One pass over any number of cases, in constant memory: sums that merge, and every sum-like score from them.
 
-Batches, GPU ranks and cluster workers all merge the same way. The metrics are those in the folder `metrics/`: a tally keeps
-what each of their files says it sums.
+Batches, GPU ranks and cluster workers all merge the same way. The metrics are those in the folder `metrics/`: a tally
+keeps what each of their files says it sums.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -65,19 +66,20 @@ class Tally:
         Args:
             levels: of the intervals whose coverage, width and Winkler score are kept.
             edges: of the variance bins of UCE and ENCE; values outside fall in the first or last bin. None: cells of
-                log2(variance), 64 an octave, gathered in each metric's bins at the end, which moves an element's edge by
-                at most 1.1 % of its variance.
+                log2(variance), 64 an octave, gathered in each metric's bins at the end. Only elements within 1.1 % of
+                an edge can fall on its other side, so UCE moves by at most 2 / n times their sum of |e - v|.
             outputs: "separate" or "mean", for UCE, ENCE, NLL and the factors.
             error: "mean" or "draws", for UCE and ENCE.
         """
         check_outputs(outputs)
         check_error(error)
+        levels = tuple(float(level) for level in levels)
         for level in levels:
             check_level(level)
         known = None if edges is None else tuple(float(e) for e in edges)
-        if known is not None and (len(known) < 2 or any(a >= b for a, b in zip(known, known[1:]))):
+        if known is not None and not (len(known) > 1 and all(a < b for a, b in pairwise(known))):
             raise ValueError(f"edges is {known}; expected two or more numbers that rise.")
-        return Tally(tuple(levels), known, outputs, error, None, {}, {})
+        return Tally(levels, known, outputs, error, None, {}, {})
 
     def add(self, prediction: Prediction, target: Any, *, weight: Any = None, group: Any = None) -> "Tally":
         """This tally with more cases. One `add` holds whole cases; `group` names the part each of them belongs to."""
@@ -97,7 +99,10 @@ class Tally:
         """The tally of both; neither order nor grouping matters, up to rounding."""
         settings = [(t.levels, t.edges, t.outputs, t.error) for t in (self, other)]
         if settings[0] != settings[1]:
-            raise ValueError(f"cannot merge tallies of other settings: {settings[0]} and {settings[1]}.")
+            raise ValueError(
+                f"cannot merge tallies of other settings, (levels, edges, outputs, error) = {settings[0]} and "
+                f"{settings[1]}; make both with the same arguments of Tally.empty."
+            )
         if None not in (self.moment, other.moment) and self.moment != other.moment:
             raise ValueError(
                 "cannot merge predictions of different likelihoods, Normal and Laplace; tally them apart."

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from array_api_compat import device as device_of
-from array_api_compat import is_torch_array
+from array_api_compat import is_array_api_obj, is_torch_array
 
 from .arrays import Array, as_array, expand, namespace, to_host
 from .checks import check_axes, check_group, check_level, check_mask, check_target, check_values, check_weight
@@ -37,10 +37,16 @@ def take(array: Array, index: Any, axis: int = 0) -> Array:
     """Some cases of an array, by a slice, a boolean mask or an index array; None stays None."""
     if array is None:
         return None
-    if is_torch_array(array) and isinstance(index, np.ndarray):
-        import torch
+    if isinstance(index, int | np.integer):
+        raise ValueError(
+            f"the index is {index}, one case; expected some cases: [{index}:{index + 1}] gives that one."
+        )
+    if is_array_api_obj(index):
+        index = to_host(index)
+        if is_torch_array(array):
+            import torch
 
-        index = torch.as_tensor(index, device=device_of(array))
+            index = torch.as_tensor(index, device=device_of(array))
     return array[(slice(None),) * axis + (index,)]
 
 
@@ -48,8 +54,8 @@ def take(array: Array, index: Any, axis: int = 0) -> Array:
 class Draws:
     """Stochastic passes, or ensemble members: a mean and a variance for each draw of each case.
 
-    `mean` has the axes (draw, case, output...); `variance` may have length 1 on the draw and the output axes, `mask` the
-    axes (case, output...) or (case,).
+    `mean` has the axes (draw, case, output...); `variance` may have length 1 on the draw and the output axes, `mask`
+    the axes (case, output...) or (case,).
 
     >>> Draws([[0.1, 0.2], [0.3, 0.2]], [[0.01, 0.02], [0.01, 0.02]])
     Draws(2 draws, 2 cases, normal)
@@ -69,8 +75,8 @@ class Draws:
         fits = variance.ndim == mean.ndim and variance.shape[1] == mean.shape[1]
         if not fits or any(a not in (1, b) for a, b in zip(variance.shape, mean.shape)):
             raise ValueError(
-                f"variance has shape {tuple(variance.shape)} beside mean {tuple(mean.shape)}; expected the same, or length "
-                "1 on the draw and output axes."
+                f"variance has shape {tuple(variance.shape)} beside mean {tuple(mean.shape)}; expected the same, or "
+                "length 1 on the draw and output axes. Its second axis is the case."
             )
         mask = check_mask(self.mask, mean, tuple(mean.shape[1:]))
         check_values("mean", xp.all(xp.isfinite(mean), axis=0), mask, "is not finite")
@@ -94,8 +100,7 @@ class Draws:
         for other in draws[1:]:
             if other.mean.shape[1:] != first.mean.shape[1:] or other.law != first.law:
                 raise ValueError(
-                    f"cannot join {first!r} of cases {tuple(first.mean.shape[1:])} with {other!r} of {tuple(other.mean.shape[1:])}; "
-                    "expected the same cases, outputs and law."
+                    f"cannot join {first!r} with {other!r}; expected the same cases, outputs and law in each."
                 )
             masks = [np.array(True) if d.mask is None else to_host(d.mask) for d in (first, other)]
             if not np.array_equal(masks[0], masks[1]):
@@ -133,8 +138,8 @@ class Interval:
 class Prediction:
     """What is predicted for each case: a location, two variances, and the law of z in y = location + scale * z.
 
-    `aleatoric` and `epistemic` are variances; `epistemic=None` says that the split is unknown, `aleatoric` then holds the
-    total. `spread` is the raw variance of the draws' means, which recalibration never changes; None means epistemic.
+    `aleatoric` and `epistemic` are variances; `epistemic=None` says that the split is unknown, `aleatoric` then holds
+    the total. `spread` is the raw variance of the draws' means, which no recalibration changes; None means epistemic.
 
     >>> Prediction([1.0, 2.0], [0.04, 0.09], [0.0, 0.07]).scale
     array([0.2, 0.4])
@@ -162,7 +167,7 @@ class Prediction:
             if part is not None:
                 check_values(name, (part >= 0) & xp.isfinite(part), mask, "is negative or not finite")
         total = parts["aleatoric"] if parts["epistemic"] is None else parts["aleatoric"] + parts["epistemic"]
-        check_values("aleatoric + epistemic", total > 0, mask, "is 0")
+        check_values("aleatoric + epistemic", (total > 0) & xp.isfinite(total), mask, "is 0 or overflows")
         _set(self, location=location, mask=mask, **parts)
 
     @property
@@ -211,8 +216,8 @@ class Prediction:
 class Cases:
     """Predictions with their targets: what a file holds and what `evaluate` takes.
 
-    `group` (a patient, a site) and `id` name the cases, `unit` the target's unit. `draws` keeps what the prediction was
-    made of, for the recipes that decompose it in another way.
+    `group` (a patient, a site) and `id` name the cases, `unit` the target's unit. `draws` keeps what the prediction
+    was made of, for the recipes that decompose it in another way.
 
     >>> Cases(Prediction([1.0, 2.0], [0.1, 0.1], [0.0, 0.1]), [1.1, 1.7], unit="mm")
     Cases(2 cases, normal, in mm)
@@ -251,7 +256,12 @@ class Cases:
         )
         check_weight(weight, prediction.location, prediction.mask)
         _set(self, weight=None if weight is None else as_array("weight", weight))
-        _set(self, group=check_group(group, len(prediction)), id=check_group(id, len(prediction)))
+        _set(self, group=check_group(group, len(prediction)), id=check_group(id, len(prediction), "id"))
+        if draws is not None and tuple(draws.mean.shape[1:]) != tuple(prediction.location.shape):
+            raise ValueError(
+                f"draws has cases and outputs {tuple(draws.mean.shape[1:])}; expected the prediction's "
+                f"{tuple(prediction.location.shape)}, which is made of them."
+            )
 
     def __len__(self) -> int:
         return len(self.prediction)

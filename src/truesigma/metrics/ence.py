@@ -1,7 +1,9 @@
 r"""Expected normalised calibration error: the gap between predicted and observed error, relative to the predicted one.
 
-$$\mathrm{ENCE} = \frac{1}{K} \sum_{k=1}^{K} \frac{\bigl|\sqrt{\mathrm{mean}_{B_k} v} - \sqrt{\mathrm{mean}_{B_k} e}\bigr|}
-  {\sqrt{\mathrm{mean}_{B_k} v}}$$ over the bins that hold something.
+$$\mathrm{ENCE} = \frac{1}{K} \sum_{k=1}^{K} \frac{\bigl|\sqrt{V_k} - \sqrt{E_k}\bigr|}{\sqrt{V_k}}, \qquad
+  V_k = \mathrm{mean}_{B_k} v, \quad E_k = \mathrm{mean}_{B_k} e$$
+
+over the bins that hold something.
 """
 
 from typing import Any

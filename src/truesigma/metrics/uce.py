@@ -7,6 +7,7 @@ from typing import Any
 
 from ..binning import Bins, Spacing
 from ..elements import Error, Outputs
+from ..law import Undefined
 from ..measure import score as measure_one
 from ..types import Prediction
 
@@ -18,6 +19,10 @@ OVER = "variance"
 
 def finish(bins: Bins) -> float:
     some = bins.filled
+    if some.count.size == 0:
+        raise Undefined(
+            "every variance is the same, so that with left-open bins no case is in one; use closed=True."
+        )
     return float((some.count / bins.total * abs(some.error - some.variance)).sum())
 
 
@@ -38,7 +43,8 @@ def score(
         prediction: location, variance, and for error="draws" the spread of the draws.
         target: what was true, with the location's shape.
         weight: (case,) or the location's shape.
-        error: "mean" compares the squared error of the mean prediction; "draws" that of every draw, (mu - y)^2 + spread.
+        error: "mean" compares the squared error of the mean prediction; "draws" that of every draw,
+            (mu - y)^2 + spread.
         outputs: "separate" bins each output; "mean" one element per case, averaged over its outputs.
         bins: number of bins between the smallest and the largest variance.
         spacing: "width" for bins of equal width, "mass" for bins of equal weight.

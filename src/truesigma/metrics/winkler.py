@@ -1,6 +1,7 @@
 r"""Winkler (interval) score: the width, plus a penalty for every target outside.
 
-$$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i) + \tfrac{2}{1-\gamma}\bigl((l_i - y_i)_+ + (y_i - u_i)_+\bigr)\Bigr]$$
+$$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i)
+  + \tfrac{2}{1-\gamma}\bigl((l_i - y_i)_+ + (y_i - u_i)_+\bigr)\Bigr]$$
 """
 
 from typing import Any

@@ -8,6 +8,7 @@ fitted to the likelihood of the calibration cases. More flexible than one factor
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,35 +16,47 @@ import numpy as np
 from ..arrays import Host, like, namespace, to_host
 from ..binning import PER_OCTAVE
 from ..elements import Outputs, Part, blocks, check_outputs
+from ..law import Undefined
 from ..measure import nothing_left
 from ..recalibration import multiply, select_part
+from ..sums import accumulate, factor_of, factor_sums
 from ..types import Prediction
 
 TITLE = "aux scaling"
-MANY = 20_000  # more elements than this are gathered in cells of log2(v) first: the network sees one number of each
+MANY = 20_000  # more elements than this are gathered in cells of log2(v): the network sees one mean of each
+AT_A_TIME = 1 << 16  # elements through the network at once
 
 
 @dataclass(frozen=True)
 class Aux:
     """Replaces each log-variance by the network's; the ratio multiplies both parts of the variance."""
 
-    weights: tuple[
-        tuple[float, ...], ...
-    ]  # W1, b1, W2 (hidden each), b2 (one); only b2 when nothing is hidden
+    # W1, b1, W2 (hidden each), b2 (one); only b2 when nothing is hidden
+    weights: tuple[tuple[float, ...], ...]
     shift: float = 0.0  # of log v before the network
     divisor: float = 1.0
     offset: float = 0.0  # added to the network's output
     part: Part = "total"
     outputs: Outputs = "separate"
 
+    def __post_init__(self) -> None:
+        sizes = [len(w) for w in self.weights]
+        fits = sizes == [1] or (len(sizes) == 4 and sizes[:3] == [sizes[0]] * 3 and sizes[3] == 1)
+        if (
+            not fits
+            or not all(math.isfinite(w) for layer in self.weights for w in layer)
+            or self.divisor <= 0
+        ):
+            raise ValueError(
+                f"weights of sizes {sizes} and divisor {self.divisor} are no network of two layers; expected finite "
+                "weights W1, b1, W2 of one size and a single b2. Fit it again."
+            )
+
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         chosen = select_part(prediction, self.part)
-        xp = namespace(chosen.location)
-        total = (
-            chosen.total
-            if chosen.mask is None
-            else xp.where(chosen.mask, chosen.total, xp.ones_like(chosen.total))
-        )
+        xp, total = namespace(chosen.location), chosen.total
+        if chosen.mask is not None:
+            total = xp.where(chosen.mask, total, xp.ones_like(total))
         if self.outputs == "mean" and total.ndim > 1:
             total = _case_mean(total, chosen.mask)
         # Through the host: the network is a handful of numbers, and float64 there gives every library the same ratio.
@@ -55,7 +68,9 @@ class Aux:
         if len(self.weights) == 1:
             return log_v + self.weights[0][0]
         x = (log_v.ravel() - self.shift) / self.divisor
-        return (_forward([np.array(w) for w in self.weights], x)[0] + self.offset).reshape(log_v.shape)
+        layers = [np.array(w) for w in self.weights]
+        new = [_forward(layers, x[i : i + AT_A_TIME])[0] for i in range(0, x.size, AT_A_TIME)]
+        return (np.concatenate(new) + self.offset).reshape(log_v.shape)
 
     def to_dict(self) -> dict[str, Any]:
         weights = [list(w) for w in self.weights]
@@ -105,32 +120,25 @@ def fit(
     Reference: Laves et al., MELBA 2021, section 3 and Appendix F; after Kuleshov et al., 2018.
     """
     check_outputs(outputs)
-    if hidden < 0 or steps < 1:
-        raise ValueError(f"hidden is {hidden} and steps {steps}; expected 0 or more, and at least 1.")
-    if len(prediction) < 2:
-        raise ValueError(
-            "one calibration case cannot show how wrong the others are; expected at least two, better 500."
-        )
+    for name, count, least in (("hidden", hidden, 0), ("steps", steps, 1)):
+        if not (isinstance(count, int | np.integer) and count >= least):
+            raise ValueError(f"{name} is {count!r}; expected a whole number, {least} or more.")
+    if not 0 < rate < math.inf:
+        raise ValueError(f"rate is {rate}; expected a number above 0, such as 0.003.")
     chosen = select_part(prediction, part)
-    log_v, size, share = _gather(chosen, target, weight, outputs)
-    share = share / share.sum()
-    if (size == 0).all():
-        raise ValueError(
-            "every calibration error is exactly 0, so nothing can be fitted; are these the training targets?"
-        )
-    moment = chosen.law.moment
-    log_scale = (log_v - math.log(chosen.law.unit)) / 2
-    bias = (
-        2 / moment * math.log(float(share @ (size * np.exp(-moment * log_scale))))
-    )  # sigma scaling's log s^2
+    # One bias in log space is sigma scaling: the network starts there, and adds what one factor cannot do.
+    bias = 2 * math.log(_factor(chosen, target, weight, outputs))
     if hidden == 0:
         return Aux(((bias,),), part=part, outputs=outputs)
+    log_v, size, share = _gather(chosen, target, weight, outputs)
+    share = share / share.sum()
+    moment = chosen.law.moment
     shift, divisor, offset = 0.0, 1.0, 0.0
     if standardise:
         shift = float(share @ log_v)
         spread = math.sqrt(float(share @ (log_v - shift) ** 2))
         divisor = spread if spread > 1e-9 else 1.0
-        offset = shift + bias  # the network starts around sigma scaling and adds what one factor cannot do
+        offset = shift + bias
     scaled = size * math.exp(-moment * (offset - math.log(chosen.law.unit)) / 2)
     parameters = _train((log_v - shift) / divisor, scaled, share, moment, hidden, steps, rate, seed)
     return Aux(tuple(tuple(float(w) for w in p) for p in parameters), shift, divisor, offset, part, outputs)
@@ -147,28 +155,43 @@ def _case_mean(total: Any, mask: Any) -> Any:
     if mask is None:
         return xp.mean(total, axis=axes, keepdims=True)
     count = xp.sum(xp.astype(mask, total.dtype), axis=axes, keepdims=True)
-    mean = xp.sum(xp.where(mask, total, xp.zeros_like(total)), axis=axes, keepdims=True) / xp.clip(
-        count, 1, None
-    )
-    return xp.where(count > 0, mean, xp.ones_like(mean))
+    sums = xp.sum(xp.where(mask, total, xp.zeros_like(total)), axis=axes, keepdims=True)
+    return xp.where(count > 0, sums / xp.clip(count, 1, None), xp.ones_like(sums))
+
+
+def _factor(prediction: Prediction, target: Any, weight: Any, outputs: Outputs) -> float:
+    """The factor of sigma scaling."""
+    statistic = partial(factor_sums, outputs=outputs, error="mean", part="total")
+    sums = accumulate(prediction, target, {"factor": statistic}, weight=weight)["factor"]
+    if isinstance(sums, Undefined):
+        raise sums
+    factor = factor_of(sums, prediction.law.moment)
+    if factor is None:
+        raise nothing_left()
+    if sums[0] < 2:
+        raise ValueError(
+            "one calibration case cannot show how wrong the others are; expected at least two, better 500."
+        )
+    if factor == 0:
+        raise ValueError(
+            "every calibration error is exactly 0, so nothing can be fitted; are these the training targets?"
+        )
+    return factor
 
 
 def _gather(prediction: Prediction, target: Any, weight: Any, outputs: Outputs) -> tuple[Host, Host, Host]:
     """log v, |y - mu|^moment and weight of every element, or of cells of log2(v) where there are very many."""
-    columns: list[Host] = []
+    gathered = np.zeros((3, 0))
     for block in blocks(prediction, target, weight):
-        part = block.view(outputs)
-        total = to_host(part.total).astype(np.float64).ravel()
-        share = (
-            np.ones_like(total) if part.weight is None else to_host(part.weight).astype(np.float64).ravel()
-        )
-        power = part.squared if part.law.moment == 2 else namespace(part.residual).abs(part.residual)
-        new = np.stack([np.log(total), to_host(power).astype(np.float64).ravel(), share])[:, share > 0]
-        columns.append(_cells(new) if new.shape[1] > MANY // 4 else new)
-    gathered = np.concatenate(columns, axis=1)
-    if gathered.shape[1] == 0:
-        raise nothing_left()
-    return tuple(_cells(gathered) if gathered.shape[1] > MANY else gathered)
+        part = block.wide.view(outputs)
+        power = part.squared if part.law.moment == 2 else abs(part.residual)
+        share = np.ones_like(power) if part.weight is None else part.weight
+        new = np.stack([np.log(part.total).ravel(), power.ravel(), share.ravel()])
+        gathered = np.concatenate([gathered, new[:, new[2] > 0]], axis=1)
+        if gathered.shape[1] > MANY:
+            gathered = _cells(gathered)
+    log_v, size, share = gathered[:, np.lexsort(gathered)]  # so that the order of the cases does not matter
+    return log_v, size, share
 
 
 def _cells(columns: Host) -> Host:
@@ -176,13 +199,8 @@ def _cells(columns: Host) -> Host:
     log_v, size, share = columns
     _, index = np.unique(np.floor(log_v * (PER_OCTAVE / math.log(2))), return_inverse=True)
     total = np.bincount(index, weights=share)
-    return np.stack(
-        [
-            np.bincount(index, weights=log_v * share) / total,
-            np.bincount(index, weights=size * share) / total,
-            total,
-        ]
-    )
+    means = [np.bincount(index, weights=column * share) / total for column in (log_v, size)]
+    return np.stack([*means, total])
 
 
 def _forward(parameters: list[Host], x: Host) -> tuple[Host, Host]:
@@ -198,12 +216,8 @@ def _train(
     """Full-batch Adam on mean(log s + size / (moment s^moment)), s = exp(output / 2); the best step is kept."""
     random = np.random.default_rng(seed)
     bound = 1 / math.sqrt(hidden)  # the usual start of a linear layer: uniform in +- 1 / sqrt(inputs)
-    parameters = [
-        random.uniform(-1, 1, hidden),
-        random.uniform(-1, 1, hidden),
-        random.uniform(-bound, bound, hidden),
-    ]
-    parameters.append(random.uniform(-bound, bound, 1))
+    sizes = ((1.0, hidden), (1.0, hidden), (bound, hidden), (bound, 1))
+    parameters = [random.uniform(-limit, limit, size) for limit, size in sizes]
     first, second = [np.zeros_like(p) for p in parameters], [np.zeros_like(p) for p in parameters]
     best, kept, waiting = math.inf, parameters, 0
     for step in range(1, steps + 1):

@@ -1,7 +1,7 @@
 r"""Sigma scaling: one scalar for all of the uncertainty.
 
-$$s^2 = \frac{1}{m} \sum_i \frac{e_i}{v_i} \quad\text{(Normal)}, \qquad s = \frac{1}{m} \sum_i \frac{|y_i - \mu_i|}{b_i}
-  \quad\text{(Laplace)}$$
+$$s^2 = \frac{1}{m} \sum_i \frac{e_i}{v_i} \quad\text{(Normal)}, \qquad
+  s = \frac{1}{m} \sum_i \frac{|y_i - \mu_i|}{b_i} \quad\text{(Laplace)}$$
 
 Both are the maximum of the likelihood of `scale * s`: with p the law's moment, s^p is the mean of |z|^p.
 """
@@ -20,7 +20,7 @@ from ..elements import Error, Outputs, Part, check_error, check_outputs
 from ..law import Undefined
 from ..measure import nothing_left
 from ..recalibration import multiply, select_part
-from ..sums import accumulate, factor_sums
+from ..sums import Statistic, accumulate, cluster_sums, factor_sums, squares
 from ..tally import Tally
 from ..types import Prediction
 
@@ -34,6 +34,10 @@ class Sigma:
     factor: float
     standard_error: float | None
     part: Part = "total"
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.factor, float | int) and 0 < self.factor < math.inf):
+            raise ValueError(f"factor is {self.factor!r}; expected a number above 0. Fit it again.")
 
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         return multiply(select_part(prediction, self.part), self.factor**2)
@@ -83,20 +87,18 @@ def fit(
     check_error(error)
     if solver not in ("closed", "gradient"):
         raise ValueError(f"solver is {solver!r}; expected 'closed' or 'gradient'.")
-    if len(prediction) < 2:
-        raise ValueError(
-            "one calibration case cannot show how wrong the others are; expected at least two, better 100."
-        )
     chosen = select_part(prediction, part)
+    choice: dict[str, Any] = {"outputs": outputs, "error": error, "part": "total"}
+    plan: dict[str, Statistic] = {"case": partial(factor_sums, **choice)}
     group = check_group(group, len(prediction))
-    names, codes = (None, None) if group is None else np.unique(group, return_inverse=True)
-    cluster = None if names is None else (codes, len(names))
-    statistic = partial(factor_sums, outputs=outputs, error=error, part="total", cluster=cluster)
-    sums = accumulate(chosen, target, {"factor": statistic}, weight=weight)["factor"]
-    if isinstance(sums, Undefined):
-        raise sums
-    clusters = by_cluster(*sums) if cluster is not None else sums
-    return _from_sums(clusters, chosen.law.moment, part, solver)
+    if group is not None:
+        names, code = np.unique(group, return_inverse=True)
+        plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
+    sums = accumulate(chosen, target, plan, weight=weight)
+    if isinstance(sums["case"], Undefined):
+        raise sums["case"]
+    clusters = sums["case"] if group is None else squares(*sums["cluster"])
+    return _from_sums(sums["case"], clusters, chosen.law.moment, part, solver)
 
 
 def from_tally(tally: Tally, *, part: Part = "total") -> Sigma:
@@ -106,32 +108,39 @@ def from_tally(tally: Tally, *, part: Part = "total") -> Sigma:
     >>> from_tally(Tally.empty().add(Prediction(0 * y, [1.0, 4.0]), y)).factor
     2.0
     """
+    if part not in ("total", "aleatoric"):
+        raise ValueError(f"part is {part!r}; expected 'total' or 'aleatoric'.")
     if tally.moment is None:
         raise nothing_left()
     sums = tally.sums[f"factor {part}"]
     if isinstance(sums, Undefined):
         raise sums
+    clusters = sums
     if tally.groups:
-        parts = [group.sums[f"factor {part}"] for group in tally.groups.values()]
-        sums = by_cluster(*np.array([[p[2], p[1]] for p in parts]).T)
-    return _from_sums(sums, tally.moment, part, "closed")
+        weight, total = np.array([g.sums[f"factor {part}"][1:3] for g in tally.groups.values()]).T
+        if not math.isclose(float(weight.sum()), float(sums[1]), rel_tol=1e-9):
+            raise ValueError(
+                "some cases of this tally have a group and others none, so their clusters are unknown; expected a "
+                "group in every add, or in none."
+            )
+        clusters = squares(total, weight)
+    return _from_sums(sums, clusters, tally.moment, part, "closed")
 
 
-def by_cluster(s: Host, w: Host) -> Host:
-    """The sums over clusters that `factor_sums` makes over cases."""
-    return np.array([(w > 0).sum(), w.sum(), s.sum(), (s * s).sum(), (s * w).sum(), (w * w).sum()])
-
-
-def _from_sums(sums: Host, moment: int, part: Part, solver: str) -> Sigma:
-    count, weight, total, square, cross, weight_square = (float(x) for x in sums)
-    if weight <= 0:
+def _from_sums(cases: Host, clusters: Host, moment: int, part: Part, solver: str) -> Sigma:
+    if cases[1] <= 0:
         raise nothing_left()
-    mean = total / weight
+    if cases[0] < 2:
+        raise ValueError(
+            "one calibration case cannot show how wrong the others are; expected at least two, better 100."
+        )
+    mean = float(cases[2] / cases[1])
     if mean == 0:
         raise ValueError(
             "every calibration error is exactly 0, so no factor fits; are these the training targets?"
         )
     factor = mean ** (1 / moment) if solver == "closed" else _descend(mean, moment)
+    count, weight, _, square, cross, weight_square = (float(x) for x in clusters)
     if count < 2:
         return Sigma(factor, None, part)
     deviations = max(square - 2 * mean * cross + mean * mean * weight_square, 0.0)
@@ -140,7 +149,7 @@ def _from_sums(sums: Host, moment: int, part: Part, solver: str) -> Sigma:
 
 
 def _descend(mean: float, moment: int) -> float:
-    """Minimise log s + mean / (moment s^moment), paper Eq. 8 per case, by L-BFGS on log s from s = 1."""
+    """Minimise log s + mean / (moment s^moment), paper Eq. 8 per case, by L-BFGS on log s."""
     from scipy.optimize import minimize
 
     def loss(log_s: Host) -> tuple[float, Host]:
