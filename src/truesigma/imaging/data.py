@@ -7,9 +7,8 @@ network input and `augment` varies it, both on the batch's own device.
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -242,50 +241,44 @@ def batches(
     if size < 1:
         raise ValueError(f"size is {size}; expected at least one case per batch")
     order = torch.arange(len(split)) if order is None else order.cpu()
-    chunks = [c for c in order.split(size) if len(c) and not (drop_last and len(c) < size)]
     images = split.images
-    if isinstance(images, Tensor):
-        stored = _from_memory(images, chunks)
-    else:
-        stored = _from_reader(images, chunks, max(1, workers), max(1, ahead), _pins(device))
-    where = torch.device(device) if device is not None else getattr(images, "device", torch.device("cpu"))
+    home = images.device if isinstance(images, Tensor) else torch.device("cpu")
+    where = home if device is None else torch.device(device)
+    kept = len(order) - len(order) % size if drop_last else len(order)
+    cases = order[:kept].split(size) if kept else ()
+    # The whole order is copied once: a copy per batch would make the host wait for the device.
+    there = order[:kept].to(where).split(size) if kept else ()
     target = split.target.to(where)
-    for index, batch in zip(chunks, stored):
+    if isinstance(images, Tensor) and (home == where or where.type == "cpu"):
+        rows = there if home == where else [index.to(home) for index in cases]
+        stored: Iterator[Tensor] = (images.index_select(0, index) for index in rows)
+    else:
+        stored = _streamed(images, cases, max(1, workers), max(1, ahead), pin=where.type == "cuda")
+    for host, index, batch in zip(cases, there, stored):
         batch = batch.to(where, non_blocking=True)
-        rows = target.index_select(0, index.to(where, non_blocking=True))
-        yield Batch(batch if prepare is None else prepare(batch), rows, index)
+        yield Batch(batch if prepare is None else prepare(batch), target.index_select(0, index), host)
 
 
-def _pins(device: torch.device | str | None) -> bool:
-    return device is not None and torch.device(device).type == "cuda"
-
-
-def _from_memory(images: Tensor, chunks: list[Tensor]) -> Iterator[Tensor]:
-    for index in chunks:
-        yield images.index_select(0, index.to(images.device, non_blocking=True))
-
-
-def _from_reader(
-    images: Reader, chunks: list[Tensor], workers: int, ahead: int, pin: bool
+def _streamed(
+    images: Tensor | Reader, cases: Sequence[Tensor], workers: int, ahead: int, *, pin: bool
 ) -> Iterator[Tensor]:
+    """Stored batches, made by threads while earlier ones are in use, in pinned memory where they go to a GPU."""
+
+    def start(pool: ThreadPoolExecutor, index: Tensor) -> list[Future[Tensor]]:
+        if isinstance(images, Tensor):
+            return [pool.submit(images.index_select, 0, index)]
+        return [pool.submit(images.__getitem__, i) for i in index.tolist()]
+
     # Threads, not processes: the decoders release the interpreter lock, and nothing needs to be pickled.
-    with ThreadPoolExecutor(max_workers=min(workers, os.cpu_count() or 1)) as pool:
-        waiting: deque[list[Future[Tensor]]] = deque()
-        todo = iter(chunks)
-
-        def submit() -> None:
-            index = next(todo, None)
-            if index is not None:
-                waiting.append([pool.submit(images.__getitem__, i) for i in index.tolist()])
-
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        waiting = deque(start(pool, index) for index in cases[:ahead])
         try:
-            for _ in range(ahead):
-                submit()
-            while waiting:
-                batch = torch.stack([future.result() for future in waiting.popleft()])
-                submit()
+            for k in range(len(cases)):
+                parts = [future.result() for future in waiting.popleft()]
+                batch = parts[0] if isinstance(images, Tensor) else torch.stack(parts)
+                if k + ahead < len(cases):
+                    waiting.append(start(pool, cases[k + ahead]))
                 yield batch.pin_memory() if pin else batch
         finally:
-            for futures in waiting:
-                for future in futures:
-                    future.cancel()
+            for future in (future for futures in waiting for future in futures):
+                future.cancel()

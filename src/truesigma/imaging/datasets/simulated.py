@@ -34,7 +34,7 @@ def load(
     root: str,
     *,
     cases: int = 4000,
-    train: int = 800,
+    train: int = 400,
     valid: int = 1000,
     size: int = 64,
     seed: int = 0,

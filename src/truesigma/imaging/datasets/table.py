@@ -153,6 +153,8 @@ class FileReader:
             raise ValueError(
                 f"has more or fewer bits per pixel than the others ({image.dtype}, {self.like.dtype})"
             )
+        if image.dtype != np.uint8 and not np.isfinite(image).all():
+            raise ValueError("holds values that are not finite")
         return image
 
     def part(self, rows: NDArray[np.int64]) -> FileReader:

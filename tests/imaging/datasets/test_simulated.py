@@ -1,0 +1,141 @@
+"""The simulation: files that the real loader reads, noise that is what it says, poses that can be seen."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from truesigma.imaging.datasets import oct, simulated
+from truesigma.imaging.needle import Voxels, draw_voxels, projections, volume
+from truesigma.imaging.projections import LARGEST, project
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("simulated")
+    simulated.simulate(str(root), cases=1200, raw=4)
+    return root
+
+
+def kept(root):
+    with np.load(root / "projections.npz") as file:
+        return {key: file[key] for key in file}
+
+
+def test_raw_volumes_project_to_the_same_rows(folder, tmp_path):
+    """The real loader, given the raw volumes alone, writes the rows of the simulation."""
+    shutil.copytree(folder / "data", tmp_path / "data")
+    rows, whole = oct.projected(tmp_path), kept(folder)
+    assert len(rows.name) == 4
+    assert np.array_equal(rows.name, whole["name"][:4])
+    assert np.array_equal(rows.image, whole["image"][:4])
+    assert np.array_equal(rows.pose, whole["pose"][:4])
+
+
+def test_projections_of_sparse_voxels_are_those_of_the_volume():
+    """Dense random voxels with ties in brightness and in place, against the published projection."""
+    rng = np.random.default_rng(0)
+    place = np.concatenate([rng.integers(0, 64, (2, 3000, 3)), rng.integers(30, 33, (2, 500, 3))], 1)
+    voxels = Voxels(place, rng.integers(0, 4, (2, 3500)))
+    for case, row in enumerate(projections(voxels)):
+        assert np.array_equal(project(volume(voxels, case)), row)
+
+
+def test_loaded_by_both_loaders(folder):
+    data = simulated.load(str(folder), cases=1200, train=200, valid=400)
+    assert {key: len(split) for key, split in data.splits.items()} == {
+        "train": 200,
+        "valid": 400,
+        "test": 600,
+    }
+    whole = kept(folder)
+    assert data.splits["test"].name == tuple(whole["name"][600:])
+    assert data.in_unit(data.splits["test"].target).numpy() == pytest.approx(whole["pose"][600:], abs=1e-5)
+    assert data.splits["test"].shape == (3, 64, 64)
+    with pytest.warns(UserWarning, match="1200 of the 5000"):
+        assert oct.load(str(folder), size=64).outputs == 6
+
+
+def test_noise_is_what_it_says_it_is(folder):
+    whole = kept(folder)
+    z = (whole["pose"] - whole["truth"]) / whole["sigma"]
+    assert abs(z.mean()) < 5 / np.sqrt(z.size)
+    assert abs((z**2).mean() - 1) < 5 * np.sqrt(2 / z.size)
+    share = whole["sigma"] / np.array(LARGEST)
+    assert np.ptp(share, axis=1).max() < 1e-12
+    assert 0.02 <= share.min() < 0.03
+    assert 0.11 < share.max() <= 0.12
+    # It varies between cases for real: the noisiest third of the cases is several times as noisy as the cleanest.
+    order = share[:, 0].argsort()
+    error = ((whole["pose"] - whole["truth"]) / np.array(LARGEST)) ** 2
+    assert error[order[800:]].mean() > 4 * error[order[:400]].mean()
+
+
+def test_noise_can_be_seen(folder):
+    """The number of bright pixels away from the needle tells the noise of the label."""
+    whole = kept(folder)
+    lonely = (whole["image"][:, :, 48:, 1] > 0).sum((1, 2))  # right of the needle's tip, seen from above
+    share = whole["sigma"][:, 0] / LARGEST[0]
+    assert np.corrcoef(lonely, share)[0, 1] > 0.8
+
+
+def test_poses_can_be_seen(folder):
+    """A ridge regression on blurred images finds every pose value: far better than the mean, at noise scale."""
+    whole = kept(folder)
+    images = torch.from_numpy(whole["image"]).permute(0, 3, 1, 2).float()
+    features = torch.nn.functional.avg_pool2d(torch.cat([images / 64, (images > 0).float()], 1), 4).flatten(1)
+    features = features - features.mean(0)
+    target = torch.from_numpy(whole["truth"] / np.array(LARGEST)).float() - 0.5
+    fit, test = slice(0, 900), slice(900, 1200)
+    gram = features[fit].T @ features[fit] + 30 * torch.eye(features.shape[1])
+    weight = torch.linalg.solve(gram, features[fit].T @ target[fit])
+    error = ((features[test] @ weight - target[test]) ** 2).mean(0)
+    assert bool((error < 0.35 / 12).all()), error
+
+
+def test_same_seed_same_files_and_more_cases_begin_alike(tmp_path):
+    for name, options in {"a": {}, "b": {}, "c": {"cases": 300}, "d": {"seed": 1}}.items():
+        simulated.simulate(str(tmp_path / name), **({"cases": 5, "raw": 1} | options))
+    a, b, c, d = (kept(tmp_path / name) for name in "abcd")
+    assert all(np.array_equal(a[key], b[key]) for key in a)
+    assert all(np.array_equal(a[key], c[key][:5]) for key in ("image", "pose", "truth", "sigma", "name"))
+    assert not np.array_equal(a["pose"], d["pose"])
+
+
+def test_another_simulation_is_not_taken_for_this_one(tmp_path):
+    root = str(tmp_path / "s")
+    first = simulated.load(root, cases=20, train=5, valid=5)
+    assert torch.equal(
+        first.splits["test"].images, simulated.load(root, cases=20, train=5, valid=5).splits["test"].images
+    )
+    with pytest.raises(ValueError, match="holds 20 cases of seed 0, but cases=20 and seed=1"):
+        simulated.load(root, cases=20, train=5, valid=5, seed=1)
+    with pytest.raises(ValueError, match="expected some left for testing"):
+        simulated.load(root, cases=20, train=10, valid=10)
+    with pytest.raises(ValueError, match="no more raw volumes than cases"):
+        simulated.simulate(root, cases=2, raw=3)
+
+
+def test_real_data_is_not_taken_for_a_simulation(tmp_path):
+    image, pose = np.zeros((2, 64, 64, 3), np.uint8), np.zeros((2, 6))
+    np.savez(tmp_path / "projections.npz", image=image, pose=pose, name=np.array(["a", "b"]))
+    with pytest.raises(ValueError, match="is not a simulation"):
+        simulated.load(str(tmp_path))
+
+
+def test_looks_like_the_real_set(folder, real_data):
+    """Share of lit pixels and mean position in each projection, beside the real images."""
+    with np.load(real_data / "oct" / "projections.npz") as file:
+        real = file["image"][::10]
+    made = kept(folder)["image"]
+    for channel in range(3):
+        lit = [(images[..., channel] > 0).mean() for images in (real, made)]
+        assert 0.3 < lit[1] / lit[0] < 3, lit
+        depth = [images[..., channel][images[..., channel] > 0].mean() for images in (real, made)]
+        assert abs(depth[1] - depth[0]) < 16, depth
+
+
+def test_out_of_view_points_leave_no_trace():
+    far = draw_voxels(np.array([[1e3] * 3 + [0.0] * 3]), np.ones(1), np.random.default_rng(0))
+    assert (far.value > 0).sum() < 20  # speckle only

@@ -1,0 +1,243 @@
+"""Any folder with a table: file kinds, splits that keep groups whole, scaling by training, broken files, streaming."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from truesigma.imaging.archive import BrokenFiles
+from truesigma.imaging.data import batches
+from truesigma.imaging.datasets import table
+
+
+def make_table(root, lines, name="table.csv"):
+    root.mkdir(exist_ok=True)
+    (root / name).write_text("\n".join(lines) + "\n")
+
+
+def make_folder(root, cases=12, *, header="image,target,split,group", seed=0):
+    """Grey PNG of 8 x 6; half of the cases train, a quarter each valid and test; three cases per patient."""
+    rng = np.random.default_rng(seed)
+    root.mkdir(exist_ok=True)
+    where = ["train"] * (cases // 2) + ["valid"] * (cases // 4) + ["test"] * (cases // 4)
+    lines = [header]
+    for k in range(cases):
+        Image.fromarray(rng.integers(0, 256, (8, 6), dtype=np.uint8)).save(root / f"{k}.png")
+        values = {"image": f"{k}.png", "target": str(3 + 0.5 * k), "split": where[k], "group": f"p{k // 3}"}
+        values |= {"second": str(-k)}
+        lines.append(",".join(values[column] for column in header.split(",")))
+    make_table(root, lines)
+    return root
+
+
+def test_scaling_by_the_training_cases(tmp_path):
+    data = table.load(str(make_folder(tmp_path / "t")), unit="mm")
+    assert {key: len(split) for key, split in data.splits.items()} == {"train": 6, "valid": 3, "test": 3}
+    assert (float(data.offset), float(data.factor)) == (3.0, 2.5)
+    assert float(data.splits["train"].target.min()) == 0
+    assert float(data.splits["train"].target.max()) == 1
+    assert data.in_unit(data.splits["test"].target).flatten().tolist() == pytest.approx([7.5, 8.0, 8.5])
+    assert float(data.splits["test"].target.max()) > 1  # beyond the training range, and said so
+    prepared = data.prepare(data.splits["train"].images)
+    assert float(prepared.mean()) == pytest.approx(0, abs=1e-5)
+    assert float(prepared.std(correction=0)) == pytest.approx(1, abs=1e-5)
+    assert data.unit == ("mm",)
+    assert data.splits["train"].group == ("p0", "p0", "p0", "p1", "p1", "p1")
+
+
+def test_two_targets_and_other_column_names(tmp_path):
+    root = make_folder(tmp_path / "t", header="image,target,second")
+    data = table.load(str(root), target="target,second", unit="mm,deg")
+    assert (data.outputs, data.unit) == (2, ("mm", "deg"))
+    assert all(split.group is None for split in data.splits.values())
+    assert data.splits["train"].target.shape == (6, 2)
+    with pytest.raises(ValueError, match=r"has no column age; it has image, target, second"):
+        table.load(str(root), target="age")
+    with pytest.raises(ValueError, match="has no column fold"):
+        table.load(str(root), split="fold")
+    with pytest.raises(ValueError, match="2 outputs, but 3 units"):
+        table.load(str(root), target="target,second", unit="a,b,c")
+
+
+def test_a_group_that_straddles_is_named(tmp_path):
+    root = make_folder(tmp_path / "t")
+    lines = (root / "table.csv").read_text().splitlines()
+    lines[1] = lines[1].replace("p0", "p3")
+    make_table(root, lines)
+    with pytest.raises(ValueError, match=r"1 of 4 groups.*'p3' in test and train"):
+        table.load(str(root))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_seeded_splits_keep_groups_whole(tmp_path, seed):
+    root = make_folder(tmp_path / "t", 48, header="image,target,group")
+    data = table.load(str(root), seed=seed)
+    groups = [set(split.group) for split in data.splits.values()]
+    assert len(set.union(*groups)) == sum(len(group) for group in groups) == 16
+    assert {key: len(split) for key, split in data.splits.items()} == {"train": 24, "valid": 12, "test": 12}
+    again = table.load(str(root), seed=seed)
+    assert all(again.splits[key].name == split.name for key, split in data.splits.items())
+
+
+def test_other_spellings_and_more_splits(tmp_path):
+    root = make_folder(tmp_path / "t")
+    text = (
+        (root / "table.csv")
+        .read_text()
+        .replace("valid", "Validation")
+        .replace("11.png,8.5,test", "11.png,8.5,shifted")
+    )
+    make_table(root, [line.replace("p3", "p9") if "shifted" in line else line for line in text.splitlines()])
+    assert set(table.load(str(root)).splits) == {"train", "valid", "test", "shifted"}
+    make_table(root, text.replace("Validation", "shifted").splitlines())
+    with pytest.raises(ValueError, match="no cases for valid"):
+        table.load(str(root), group="split")
+
+
+def test_broken_files_are_named_counted_and_can_be_left_out(tmp_path):
+    root = make_folder(tmp_path / "t", 24)
+    (root / "0.png").unlink()
+    (root / "5.png").write_bytes(b"no picture")
+    Image.new("L", (3, 3)).save(root / "7.png")
+    Image.new("RGB", (6, 8)).save(root / "8.png")
+    Image.fromarray(np.zeros((8, 6), np.uint16)).save(root / "9.png")
+    with pytest.raises(BrokenFiles) as error:
+        table.load(str(root))
+    text = str(error.value)
+    assert text.startswith("5 of 24 images could not be read: 0.png (no such file); 5.png")
+    assert "7.png (has shape (1, 3, 3), the others (1, 8, 6); a size makes them equal)" in text
+    assert "9.png (has more or fewer bits" in text
+    with pytest.warns(UserWarning, match=r"5 of 24 images left out: 0\.png, 5\.png, 7\.png"):
+        data = table.load(str(root), skip_broken=True)
+    assert sum(len(split) for split in data.splits.values()) == 19
+
+
+def test_nothing_can_be_read(tmp_path):
+    make_table(tmp_path / "t", ["image,target", "a.png,1", "b.png,2"])
+    with pytest.raises(BrokenFiles, match=r"2 of 2 images.*are the paths relative"):
+        table.load(str(tmp_path / "t"), skip_broken=True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["image,target"], "a header but no rows"),
+        (
+            ["image,target", "0.png,", "1.png,nan", "2.png,x"],
+            r"3 targets are not finite numbers: line 2, target ''",
+        ),
+        (["image,target", "0.png,1", "1.png,1", "2.png,1", "3.png,1"], "all training targets are equal"),
+        (["image,target", "0.png,1", "1.png,2"], "no cases for .*2 groups are too few"),
+    ],
+)
+def test_bad_tables(tmp_path, lines, message):
+    root = make_folder(tmp_path / "t")
+    make_table(root, lines)
+    with pytest.raises(ValueError, match=message):
+        table.load(str(root))
+    with pytest.raises(ValueError, match="no such file; expected a csv"):
+        table.load(str(root), csv="none.csv")
+
+
+def test_streaming_gives_what_memory_gives(tmp_path):
+    root = make_folder(tmp_path / "t", 24)
+    whole, streamed = table.load(str(root)), table.load(str(root), memory=1e-9)
+    assert isinstance(streamed.splits["train"].images, table.FileReader)
+    assert streamed.channels == 1
+    assert streamed.prepare.mean == pytest.approx(whole.prepare.mean)
+    for key, split in whole.splits.items():
+        for one, two in zip(
+            batches(split, 4, prepare=whole.prepare),
+            batches(streamed.splits[key], 4, prepare=streamed.prepare),
+        ):
+            assert torch.allclose(one.images, two.images)
+            assert torch.equal(one.target, two.target)
+    (root / "20.png").write_bytes(b"broken since")
+    with pytest.raises(BrokenFiles, match=r"20\.png could not be read"):
+        list(batches(streamed.splits["test"], 4))
+    (root / "3.png").unlink()
+    with pytest.raises(BrokenFiles, match=r"1 of 24 images could not be read: 3\.png"):
+        table.load(str(root), memory=1e-9)
+
+
+def test_sizes_are_made_equal(tmp_path):
+    root = make_folder(tmp_path / "t")
+    Image.new("L", (30, 20), 7).save(root / "2.png")
+    data = table.load(str(root), size=16)
+    assert data.splits["train"].shape == (1, 16, 16)
+    assert bool((data.splits["train"].images[2] == 7).all())
+    assert torch.equal(table.read(str(root / "0.png"), size=16), data.splits["train"].images[0])
+
+
+def test_augmentation(tmp_path):
+    data = table.load(str(make_folder(tmp_path / "t")), flip=True, shift=2)
+    split = data.splits["train"]
+    images = data.prepare(split.images)
+    out, target = data.augment(images, split.target, torch.Generator().manual_seed(0))
+    assert out.shape == images.shape
+    assert torch.equal(target, split.target)
+    assert not torch.equal(out, images)
+
+
+def volumes(cases=8, shape=(4, 5, 6), seed=0):
+    return np.random.default_rng(seed).normal(100, 20, (cases, *shape)).astype(np.float32)
+
+
+def volume_table(root, names):
+    make_table(root, ["image,target", *(f"{name},{k}" for k, name in enumerate(names))])
+
+
+def check_volumes(root, values, **options):
+    """Every volume comes back, wherever the split put it, and training is normalised."""
+    data = table.load(str(root), **options)
+    rows = [line.split(",")[0] for line in (root / "table.csv").read_text().split()[1:]]
+    for split in data.splits.values():
+        for k, name in enumerate(split.name):
+            assert split.images[k].numpy() == pytest.approx(values[rows.index(name)][None], rel=1e-4)
+    assert float(data.prepare(data.splits["train"].images).mean()) == pytest.approx(0, abs=1e-3)
+    return data
+
+
+def test_npy_volumes(tmp_path):
+    values = volumes()
+    for k, value in enumerate(values):
+        np.save(tmp_path / f"{k}.npy", value)
+    volume_table(tmp_path, [f"{k}.npy" for k in range(8)])
+    data = check_volumes(tmp_path, values, dimensions=3)  # else the first axis, 4 long, would be channels
+    assert data.splits["train"].shape == (1, 4, 5, 6)
+    small = table.load(str(tmp_path), size=4, dimensions=3)
+    assert small.splits["train"].shape == (1, 4, 4, 4)
+    np.save(tmp_path / "3.npy", np.full((4, 5, 6), np.nan, np.float32))
+    with pytest.raises(BrokenFiles, match=r"3\.npy \(holds values that are not finite\)"):
+        table.load(str(tmp_path), dimensions=3)
+
+
+def test_nifti_volumes(tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    values = volumes()
+    for k, value in enumerate(values):
+        image = nibabel.Nifti1Image(value.transpose(2, 1, 0), np.eye(4))
+        nibabel.save(image, tmp_path / f"{k}.nii.gz")
+    volume_table(tmp_path, [f"{k}.nii.gz" for k in range(8)])
+    check_volumes(tmp_path, values)
+
+
+def test_dicom_slices(tmp_path):
+    pydicom = pytest.importorskip("pydicom")
+    values = np.random.default_rng(0).integers(0, 4096, (8, 5, 6)).astype(np.uint16)
+    for k, value in enumerate(values):
+        meta = pydicom.dataset.FileMetaDataset()
+        meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = (
+            "1.2.840.10008.5.1.4.1.1.7",
+            f"1.2.{k + 1}",
+        )
+        meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+        piece = pydicom.dataset.FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
+        piece.Rows, piece.Columns, piece.SamplesPerPixel = 5, 6, 1
+        piece.PhotometricInterpretation, piece.PixelRepresentation = "MONOCHROME2", 0
+        piece.BitsAllocated, piece.BitsStored, piece.HighBit = 16, 12, 11
+        piece.PixelData = value.tobytes()
+        piece.save_as(tmp_path / f"{k}.dcm", enforce_file_format=True)
+    volume_table(tmp_path, [f"{k}.dcm" for k in range(8)])
+    data = check_volumes(tmp_path, values.astype(float), dimensions=2)
+    assert data.splits["train"].shape == (1, 5, 6)
