@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .. import plugins
 from ..arrays import Host
 from ..binning import Spacing
 from ..elements import Error, Outputs
 from ..types import Cases
 from ._bins import Calibration, bin_runs
-from ._style import PAGE, figure
+from ._style import PAGE, figure, power_only
 
 TITLE = "aux ablation"
 HIDDEN = (1, 2, 3, 4, 8, 16)
@@ -106,11 +108,14 @@ def draw(table: Ablation, axes: Any = None, *, unit: str = "", columns: int = 3)
         wide = min(columns, len(table.tables))
         tall = -(-len(table.tables) // wide)
         _, axes = figure(tall, wide, width=PAGE, ratio=1.0)
+    axes = np.asarray(axes)
     flat = axes.ravel()
+    first = [ax for row in axes for ax in row[:1]] if axes.ndim == 2 else flat[:1]
     for ax, count, one in zip(flat, table.hidden, table.tables):
-        panel.draw(
-            one, ax, title=f"{count} hidden unit{'s' if count > 1 else ''}", unit=unit, legend=ax is flat[0]
-        )
+        title = f"{count} hidden unit{'s' if count > 1 else ''}"
+        panel.draw(one, ax, title=title, unit=unit, legend=ax is flat[0])
+        if ax not in first:
+            ax.set_ylabel(power_only(ax.get_ylabel()))
     for ax in flat[len(table.tables) :]:
         ax.set_axis_off()
     return axes

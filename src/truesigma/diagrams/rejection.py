@@ -128,7 +128,10 @@ def draw(
                 ax.plot(one.share, one.by_variance, **series, zorder=3, label=label)
             else:
                 ax.plot(one.threshold, one.mse, **series, zorder=3, label=name)
-        _finish_share(ax, named) if over == "share" else _finish_threshold(ax, named)
+        if over == "share":
+            _finish_share(ax, named)
+        else:
+            _finish_threshold(ax, named, unit)
         note_power(ax.yaxis, "MSE of the kept cases", unit)
         ax.set_title(title, pad=3)
     return ax
@@ -144,22 +147,25 @@ def _finish_share(ax: Axes, named: Mapping[str, Rejection]) -> None:
         first.share, first.oracle, color=INK, linestyle=":", linewidth=0.9, zorder=1, label="best possible"
     )
     ax.set(xlim=(0, 1), xlabel="rejected cases (%)")
-    ax.set_ylim(0, 1.1 * max(max(one.by_variance.max(), one.random[0]) for one in named.values()))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
-    ax.legend(loc="best")
+    top = 1.1 * max(max(one.by_variance.max(), one.random[0]) for one in named.values())
+    ax.set_ylim(0, top if top > 0 else 1.0)
+    ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
+    # Right below the blind line: the one place that falling curves leave free.
+    ax.legend(loc="upper right", bbox_to_anchor=(1, first.random[0] / ax.get_ylim()[1] - 0.02))
 
 
-def _finish_threshold(ax: Axes, named: Mapping[str, Rejection]) -> None:
+def _finish_threshold(ax: Axes, named: Mapping[str, Rejection], unit: str) -> None:
     """Over the threshold, falling to the right as cases are rejected; the share rejected stands on top."""
-    first = next(iter(named.values()))
+    name, first = next(iter(named.items()))
     high = max(one.threshold[0] for one in named.values())
     low = min(one.threshold[-1] for one in named.values())
     ax.set_xlim(high, low if low < high else 0.0)
-    ax.set_ylim(0, 1.1 * max(one.mse.max() for one in named.values()))
-    note_power(ax.xaxis, "largest variance that is kept")
+    ax.set_ylim(0, 1.1 * max(one.mse.max() for one in named.values()) or 1.0)
+    note_power(ax.xaxis, "largest variance that is kept", unit)
     top = strip(ax)
     top.fill_between(first.threshold, 0, first.rejected, color=PALE, linewidth=0)
     top.set_ylim(0, 1)
-    top.text(0.01, 0.9, "share rejected", transform=top.transAxes, fontsize=5.5, color=GREY, va="top")
+    label = f"share rejected ({name})" if len(named) > 1 else "share rejected"
+    top.text(0.01, 0.9, label, transform=top.transAxes, fontsize=5.5, color=GREY, va="top")
     if any(named):
         ax.legend(loc="best")

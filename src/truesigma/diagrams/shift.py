@@ -14,7 +14,7 @@ from ..binning import assign, bin_edges
 from ..detection import aupr, auroc, fpr95
 from ..ranking import rank
 from ..types import Prediction
-from ._style import GREY, Axes, axes_or_new, look, note_power, plain, style
+from ._style import Axes, axes_or_new, look, note_power, plain, style
 
 TITLE = "shift histograms"
 
@@ -92,7 +92,7 @@ def _variance(prediction: Prediction) -> Host:
 
 
 def draw(table: Shift, ax: Axes = None, *, title: str = "", unit: str = "") -> Axes:
-    """Draw the histograms over a logarithmic axis, with the AUROC of every shifted set.
+    """Draw the histograms over a logarithmic axis, with medians marked on it and the AUROC of every shifted set.
 
     Args:
         table: what `table` computed.
@@ -111,22 +111,14 @@ def draw(table: Shift, ax: Axes = None, *, title: str = "", unit: str = "") -> A
             ax.stairs(share, table.edges, fill=True, color=color, alpha=0.25, zorder=2)
             line = look("", index)["linestyle"]
             ax.stairs(share, table.edges, color=color, linestyle=line, linewidth=1.0, zorder=3, label=label)
-            top = ax.get_xaxis_transform()
-            ax.plot([table.median[name]] * 2, [0, 0.03], color=color, transform=top, linewidth=2, zorder=4)
+            # A tick on the axis for the median, which long tails do not move.
+            foot = ax.get_xaxis_transform()
+            ax.plot([table.median[name]] * 2, [0, 0.03], color=color, transform=foot, linewidth=2, zorder=4)
         ax.set_xscale("log")
         ax.set_ylim(0, 1.3 * max(share.max() for share in table.share.values()))
-        ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
+        ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
         note_power(ax.xaxis, "predicted variance", unit, log=True)
         ax.set_ylabel("cases (%)")
         ax.set_title(title)
         ax.legend(loc="upper left")
-        ax.annotate(
-            "bars below: medians",
-            (1, 1),
-            xycoords="axes fraction",
-            fontsize=5.5,
-            color=GREY,
-            ha="right",
-            va="top",
-        )
     return ax
