@@ -47,11 +47,14 @@ class Evaluation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, as they are written to JSON."""
+        """Plain values only, as written to JSON; a recalibration goes by its bare name where that is unique."""
+        bare = [label.partition(":")[0] for label in self.recalibrations]
+        names = [name if bare.count(name) == 1 else label for name, label in zip(bare, self.recalibrations)]
         return {
-            "recipe": {"name": self.recipe.name, **{k: dict(v) for k, v in self.recipe.tables.items()}},
-            "rows": list(self.rows),
-            "recalibrations": {name: fitted.to_dict() for name, fitted in self.recalibrations.items()},
+            "recipe": self.recipe.name,
+            "choices": {table: dict(choices) for table, choices in self.recipe.tables.items()},
+            "rows": [dict(row) for row in self.rows],
+            "recalibrations": {n: fitted.to_dict() for n, fitted in zip(names, self.recalibrations.values())},
             "cases": dict(self.cases),
             "unit": self.unit,
             "versions": versions(),

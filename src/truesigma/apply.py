@@ -1,0 +1,180 @@
+"""Apply a card to a file of predictions: its uncertainty recalibrated, interval bounds added, the rest as it was."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .arrays import to_host
+from .card import Card
+from .checks import check_level
+from .fields import KNOWN, from_fields, law_text, to_fields
+from .files import BadFile, check_folder
+from .law import Law
+from .store import check_suffix, read_fields, write_fields
+from .tablefiles import read_csv, read_parquet, write_csv, write_parquet
+from .tables import METADATA, ORDER, columns_of, field_columns
+from .types import Draws, Prediction
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def apply_file(
+    card: Card,
+    source: str | Path,
+    out: str | Path,
+    *,
+    levels: Sequence[float] = (0.9,),
+    law: Law | str | None = None,
+) -> Prediction:
+    """Recalibrate the predictions of a file and write them to another.
+
+    The columns `scale`, `variance`, `aleatoric` and `epistemic` that are there hold the recalibrated values, `lower_90`
+    and `upper_90` (and so on for each level; `lower_90_0` for output 0 of several) are added, and every other column
+    stays as it is. No target is needed. A file of draws becomes one of predictions. Where `epistemic` changes, its raw
+    value is kept as `spread`.
+
+    Args:
+        card: from `calibrate` or `read_card`.
+        source: .npz, .csv or .parquet.
+        out: .npz, .csv or .parquet, not necessarily the same kind.
+        levels: of the intervals.
+        law: of predictions that do not say it; the card's unless given.
+
+    Returns:
+        The recalibrated prediction.
+    """
+    source, target = Path(source), check_folder(out)
+    suffixes = {check_suffix(source), check_suffix(target)}
+    fields = read_fields(source)
+    try:
+        stated = law if law is not None or fields.get("law") else card.law
+        value = from_fields(fields, law=stated, use_target=False)
+        assert isinstance(value, Draws | Prediction)
+        made = card(value, group=fields.get("group"))
+    except ValueError as problem:
+        raise BadFile(f"{source}: {problem}") from problem
+    bounds = interval_fields(made, levels)
+    if ".npz" not in suffixes:
+        _write_table(_edited(source, fields, made, bounds), target)
+        return made
+    kept = {k: v for k, v in fields.items() if k in ("target", "weight", "group", "id", "unit")}
+    others = _other_columns(source, fields)
+    _refuse_doubled(bounds, others, source)
+    write_fields({**kept, **to_fields(made), **bounds, **others}, target)
+    return made
+
+
+def interval_fields(prediction: Prediction, levels: Sequence[float]) -> dict[str, Any]:
+    """Bounds of the central intervals by the name of their column.
+
+    >>> sorted(interval_fields(Prediction([0.0], [1.0]), [0.9, 0.995]))
+    ['lower_90', 'lower_99.5', 'upper_90', 'upper_99.5']
+    """
+    found = {}
+    for level in levels:
+        check_level(level)
+        interval = prediction.interval(level)
+        found[f"lower_{100 * level:.10g}"] = to_host(interval.lower)
+        found[f"upper_{100 * level:.10g}"] = to_host(interval.upper)
+    return found
+
+
+def _edited(
+    source: Path, fields: Mapping[str, Any], made: Prediction, bounds: Mapping[str, Any]
+) -> "pa.Table":
+    """The table of the source, cells as they are written, with the columns of the uncertainty replaced."""
+    is_csv = check_suffix(source) == ".csv"
+    table = read_csv(source, text=True) if is_csv else read_parquet(source)
+    _refuse_doubled(bounds, table.column_names, source)
+    values = {"location": made.location, "scale": made.scale, "variance": made.total}
+    values.update(aleatoric=made.aleatoric, epistemic=made.epistemic)
+    if made.epistemic is None and "epistemic" in fields:  # a recalibration of the total alone
+        for name in (
+            *columns_of("aleatoric", table.column_names),
+            *columns_of("epistemic", table.column_names),
+        ):
+            table = table.drop_columns([name])
+        table = _append(table, field_columns("variance", to_host(made.total)))
+    for stem, new in values.items():
+        names = columns_of(stem, table.column_names)
+        if names and not (stem == "location" and np.array_equal(new, fields[stem], equal_nan=True)):
+            table = _replaced(table, stem, names, to_host(new))
+    raw = made.epistemic if made.spread is None else made.spread
+    if "epistemic" in fields and "spread" not in fields and not np.array_equal(raw, made.epistemic):
+        table = _append(table, field_columns("spread", to_host(raw)))
+    for stem, bound in bounds.items():
+        table = _append(table, field_columns(stem, bound))
+    return _with_law(table, made.law, fields.get("law"), is_csv)
+
+
+def _replaced(table: "pa.Table", stem: str, names: list[str], new: Any) -> "pa.Table":
+    """One column for all outputs stays one column where the outputs still agree."""
+    if names == [stem] and new.ndim > 1 and np.array_equal(new, new[:, :1] + 0 * new, equal_nan=True):
+        new = new[:, 0]
+    columns = field_columns(stem, new)
+    place = table.column_names.index(names[0])
+    if list(columns) == names:
+        for name, column in columns.items():
+            table = table.set_column(table.column_names.index(name), name, column)
+        return table
+    table = table.drop_columns(names)
+    for offset, (name, column) in enumerate(columns.items()):
+        table = table.add_column(place + offset, name, column)
+    return table
+
+
+def _with_law(table: "pa.Table", law: Law, stored: Any, is_csv: bool) -> "pa.Table":
+    """The table that says its law, unless that is the one that is taken for granted."""
+    import pyarrow as pa
+
+    text = law_text(law)
+    if text == (stored or "normal"):
+        return table
+    if "law" in table.column_names:
+        table = table.drop_columns(["law"])
+    if is_csv:
+        return table.append_column("law", pa.array([law.name] * table.num_rows))
+    metadata = dict(table.schema.metadata or {})
+    constants = {**json.loads(metadata.get(METADATA, b"{}")), "law": text}
+    return table.replace_schema_metadata({**metadata, METADATA: json.dumps(constants).encode()})
+
+
+def _append(table: "pa.Table", columns: Mapping[str, Any]) -> "pa.Table":
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return table
+
+
+def _write_table(table: "pa.Table", out: Path) -> None:
+    write_csv(table, out) if check_suffix(out) == ".csv" else write_parquet(table, out)
+
+
+def _other_columns(source: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands beside the fields, as arrays; cells that numpy has no type for as text."""
+    if check_suffix(source) == ".npz":
+        return {name: array for name, array in fields.items() if name not in KNOWN}
+    table = read_csv(source) if check_suffix(source) == ".csv" else read_parquet(source)
+    taken = {name for stem in ORDER for name in columns_of(stem, table.column_names)}
+    found = {}
+    for name in table.column_names:
+        if name not in taken:
+            cells = table.column(name).to_pylist()
+            array = np.asarray(cells)
+            plain = not array.dtype.hasobject
+            found[name] = array if plain else np.asarray(["" if c is None else str(c) for c in cells])
+    return found
+
+
+def _refuse_doubled(
+    bounds: Mapping[str, Any], names: Sequence[str] | Mapping[str, Any], source: Path
+) -> None:
+    for stem in bounds:
+        if stem in names or f"{stem}_0" in names:
+            raise BadFile(
+                f"{source} already has {stem!r}: was a card applied to it before? Twice would scale it twice. Give the "
+                "predictions as they came from the model, or remove those columns."
+            )

@@ -1,0 +1,166 @@
+"""The card of a fitted recalibration: all that is needed to apply it elsewhere, and where it came from, as JSON."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import plugins
+from .decompose import decompose
+from .evaluate import Choice, versions
+from .files import BadFile, read_json
+from .law import Law, Undefined, law_from_dict
+from .recalibration import Recalibration, load_recalibration
+from .recipe import Recipe, load_recipe
+from .types import Cases, Draws, Prediction
+
+FORMAT = "truesigma recalibration"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Card:
+    """A fitted recalibration with the law and the recipe it was fitted under, and the data it was fitted on.
+
+    Called with a Prediction, Draws or Cases it gives the recalibrated Prediction. `data` says how many cases and
+    outputs it saw, and the name and the hash of their file where they came from one.
+    """
+
+    recalibration: Recalibration
+    law: Law
+    recipe: Recipe
+    data: Mapping[str, Any]
+    unit: str = ""
+    date: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, value: Prediction | Draws | Cases, *, group: Any = None) -> Prediction:
+        """The recalibrated prediction, checked like a stranger's: the card may be one."""
+        if isinstance(value, Draws):
+            value = decompose_for(value)
+        elif isinstance(value, Prediction):
+            value = Cases(value, value.location)
+        given = self.recipe.prediction(value)
+        if given.law.to_dict() != self.law.to_dict():
+            raise ValueError(
+                f"the predictions have law {given.law.name!r}, the card was fitted for {self.law.name!r}; expected it."
+            )
+        try:
+            made = self.recalibration(given, group=value.group if group is None else group)
+        except TypeError as problem:
+            raise ValueError(
+                f"the card's recalibration cannot be applied: {problem}; fit it again."
+            ) from problem
+        return Prediction(
+            made.location, made.aleatoric, made.epistemic, law=made.law, spread=made.spread, mask=made.mask
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, as they are written to JSON."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "recalibration": self.recalibration.to_dict(),
+            "law": self.law.to_dict(),
+            "recipe": self.recipe.name,
+            "choices": {table: dict(choices) for table, choices in self.recipe.tables.items()},
+            "data": dict(self.data),
+            "unit": self.unit,
+            "date": self.date,
+            "versions": dict(self.versions),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Card({self.recalibration.to_dict()['name']}, {self.data.get('cases')} cases, {self.law.name})"
+        )
+
+
+def decompose_for(draws: Draws) -> Cases:
+    """Draws as cases for a recipe to decompose; the location stands in for the target, which is not looked at."""
+    prediction = decompose(draws)
+    return Cases(prediction, prediction.location, draws=draws)
+
+
+def calibrate(
+    cases: Cases,
+    recalibration: Choice = "sigma",
+    *,
+    recipe: str | Recipe = "exact",
+    data: Mapping[str, Any] | None = None,
+) -> Card:
+    """Fit one recalibration and make its card.
+
+    Args:
+        cases: the calibration cases.
+        recalibration: a name, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`.
+        recipe: "exact", "paper", "code", the path of a TOML file, or a Recipe.
+        data: what to say about the data beside its size, such as its file and hash.
+
+    Returns:
+        The card: call it with a prediction, or write it as JSON.
+
+    Example:
+        >>> card = calibrate(Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]))
+        >>> card(Prediction([0.0], [9.0])).scale
+        array([6.])
+    """
+    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    name, module, options = plugins.parse("recalibrate", recalibration)
+    settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
+    prediction = chosen.prediction(cases)
+    fitted = module.fit(prediction, cases.target, weight=cases.weight, group=cases.group, **settings)
+    size = {"cases": len(cases), "outputs": outputs_of(prediction)}
+    date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return Card(fitted, prediction.law, chosen, {**(data or {}), **size}, cases.unit, date, versions())
+
+
+def outputs_of(prediction: Prediction) -> int:
+    """How many numbers are predicted for a case."""
+    count = 1
+    for length in prediction.location.shape[1:]:
+        count *= int(length)
+    return count
+
+
+def read_card(path: str | Path) -> Card:
+    """The card in a JSON file; an error says what about it is not known."""
+    stored = read_json(path)
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+        raise BadFile(
+            f"{path} is not the card of a recalibration; expected what `truesigma calibrate` writes."
+        )
+    if stored.get("version") != VERSION:
+        raise BadFile(
+            f"{path} is a card of version {stored.get('version')!r}; this truesigma reads version {VERSION}. Use the "
+            "version it was written with, or fit it again."
+        )
+    known = {
+        "format",
+        "version",
+        "recalibration",
+        "law",
+        "recipe",
+        "choices",
+        "data",
+        "unit",
+        "date",
+        "versions",
+    }
+    wrong = [f"lacks {name!r}" for name in sorted(known - set(stored))]
+    wrong += [f"has the unknown {name!r}" for name in sorted(set(stored) - known)]
+    if wrong:
+        raise BadFile(f"{path} {', '.join(wrong)}; fit the recalibration again with this truesigma.")
+    try:
+        recipe = Recipe(str(stored["recipe"]), stored["choices"])
+        missing = {"decompose", "elements", "uce"} - set(recipe.tables)
+        if missing:
+            raise ValueError(f"choices lacks {', '.join(sorted(missing))}")
+        recalibration, law = load_recalibration(stored["recalibration"]), law_from_dict(stored["law"])
+        data, used = dict(stored["data"]), dict(stored["versions"])
+    except Undefined:
+        raise
+    except (ValueError, TypeError, AttributeError, KeyError) as problem:
+        raise BadFile(f"{path} cannot be used: {problem}. Fit the recalibration again.") from problem
+    return Card(recalibration, law, recipe, data, str(stored["unit"]), str(stored["date"]), used)

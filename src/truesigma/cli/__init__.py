@@ -1,0 +1,114 @@
+"""The command line: parses, calls one function, writes one artefact.
+
+A file in this folder that has `register(app)` adds its commands. Command files import only what is light; whatever is
+heavy (pyarrow, torch, matplotlib) is imported inside the function that needs it, so that `--help` stays quick.
+"""
+
+import importlib
+import pkgutil
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from .session import Session
+
+ANYWHERE = ("--quiet", "--debug")  # options of the whole program, taken wherever they stand on the line
+EXTRAS = {
+    "torch": "train",
+    "timm": "train",
+    "lightning": "train",
+    "safetensors": "train",
+    "skimage": "train",
+    "PIL": "train",
+    "matplotlib": "plot",
+    "plotly": "report",
+    "ray": "ray",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "nibabel": "medical",
+    "pydicom": "medical",
+}
+
+
+def build() -> typer.Typer:
+    """The program with the commands of every file in this folder."""
+    app = typer.Typer(
+        no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+    )
+    app.callback()(_program)
+    for found in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{found.name}")
+        if hasattr(module, "register"):
+            module.register(app)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program: exit code 0, 2 for bad input or usage, 1 for a failure of our own."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    end = given.index("--") if "--" in given else len(given)
+    moved = [a for a in given[:end] if a in ANYWHERE]
+    given = [*moved, *(a for a in given[:end] if a not in ANYWHERE), *given[end:]]
+    with warnings.catch_warnings():
+        if "--debug" not in moved:
+            warnings.showwarning = _quiet_warning if "--quiet" in moved else _short_warning
+        try:
+            build()(args=given, prog_name="truesigma")
+        except Exception as problem:
+            if "--debug" in moved:
+                traceback.print_exc()
+            message, code = explain(problem)
+            sys.stderr.write(f"error: {' '.join(message.split())}\n")
+            sys.exit(code)
+
+
+def explain(problem: Exception) -> tuple[str, int]:
+    """What to say about an exception, and the exit code.
+
+    >>> explain(ValueError("level is 90; expected a number between 0 and 1."))
+    ('level is 90; expected a number between 0 and 1.', 2)
+    """
+    if isinstance(problem, ModuleNotFoundError):
+        missing = (problem.name or "").split(".")[0]
+        if missing in EXTRAS:
+            return f"this needs {missing}: pip install 'truesigma[{EXTRAS[missing]}]'.", 2
+    if isinstance(problem, ValueError | OSError):
+        return str(problem), 2
+    return (
+        f"{type(problem).__name__}: {problem}. This is a fault of ours; --debug shows where it happened.",
+        1,
+    )
+
+
+def _version(show: bool) -> None:
+    if show:
+        from .. import __version__
+
+        typer.echo(f"truesigma {__version__}")
+        raise typer.Exit
+
+
+def _program(
+    context: typer.Context,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print errors only, and JSON where asked for.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Recalibrate and measure the predictive uncertainty of regression."""
+    context.obj = Session(quiet)
+
+
+def _short_warning(message: Any, *_: Any, **__: Any) -> None:
+    sys.stderr.write(f"warning: {' '.join(str(message).split())}\n")
+
+
+def _quiet_warning(*_: Any, **__: Any) -> None:
+    return None

@@ -1,0 +1,216 @@
+"""evaluate, calibrate, apply, list: from files of predictions to calibrated uncertainty and its scores."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .choices import split_choices, split_levels, with_part
+from .session import check_json
+
+if TYPE_CHECKING:
+    from ..types import Cases
+
+Json = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - for stdout.")
+]
+LawName = Annotated[
+    str | None, typer.Option("--law", help="normal or laplace, for files that do not say it.")
+]
+Part = Annotated[
+    str, typer.Option("--part", help="total, or aleatoric: for each recalibration that takes it.")
+]
+RecipeName = Annotated[str, typer.Option("--recipe", help="exact, paper, code, or a TOML file.")]
+Masking = Annotated[bool, typer.Option("--mask-missing", help="Leave out cases whose target is empty.")]
+Calibration = Annotated[
+    Path,
+    typer.Option(
+        "--calibration", metavar="FILE", help="Cases to fit on: .npz, .csv or .parquet, with targets."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("evaluate")(evaluate)
+    app.command("calibrate")(calibrate)
+    app.command("apply")(apply)
+    app.command("list")(list_plugins)
+
+
+def evaluate(
+    context: typer.Context,
+    calibration: Calibration,
+    test: Annotated[
+        list[Path],
+        typer.Option(
+            "--test", metavar="FILE", help="Cases to score on; given again: repeated runs, mean and sd."
+        ),
+    ],
+    recalibrate: Annotated[
+        str,
+        typer.Option("--recalibrate", help="Comma list, with options as sigma:part=aleatoric,aux:hidden=4."),
+    ] = "none,sigma,aux",
+    part: Part = "total",
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", help="Comma list, with options as uce:bins=10. [default: all]")
+    ] = None,
+    recipe: RecipeName = "exact",
+    law: LawName = None,
+    mask_missing: Masking = False,
+    json: Json = None,
+) -> None:
+    """Fit recalibrations on one file, score them on another."""
+    from ..evaluate import evaluate as run
+    from ..store import read_cases
+    from ..tabletext import evaluation_table
+
+    check_json(json)
+    choices, without = with_part(split_choices(recalibrate), part)
+    for name in without:
+        context.obj.say(f"note: {name} has no option part and is fitted on the total.")
+    fitted_on = read_cases(calibration, law=law, mask_missing=mask_missing)
+    repeats = [read_cases(path, law=law, mask_missing=mask_missing) for path in test]
+    data = {
+        "calibration": describe_file(calibration, fitted_on),
+        "test": [describe_file(path, cases) for path, cases in zip(test, repeats)],
+    }
+    _warn_leak(calibration, fitted_on, test, repeats, data)
+    asked = None if metrics is None else split_choices(metrics)
+    evaluation = run(fitted_on, repeats, recalibrations=choices, metrics=asked, recipe=recipe)
+    context.obj.deliver(evaluation_table(evaluation), {**evaluation.to_dict(), "data": data}, json)
+
+
+def calibrate(
+    context: typer.Context,
+    calibration: Calibration,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The card to write, a .json file.")
+    ],
+    recalibrate: Annotated[
+        str, typer.Option("--recalibrate", help="One recalibration, with options as aux:hidden=4.")
+    ] = "sigma",
+    part: Part = "total",
+    recipe: RecipeName = "exact",
+    law: LawName = None,
+    mask_missing: Masking = False,
+    json: Json = None,
+) -> None:
+    """Fit one recalibration and write its card, for `apply`."""
+    from ..card import calibrate as fit
+    from ..files import check_folder
+    from ..store import read_cases, write
+
+    check_json(json)
+    check_folder(out)
+    choices, without = with_part(split_choices(recalibrate), part)
+    if len(choices) != 1:
+        raise ValueError(
+            f"{recalibrate!r} names {len(choices)} recalibrations; a card holds one. Run calibrate for each."
+        )
+    for name in without:
+        raise ValueError(f"{name} has no option part; leave --part {part} out.")
+    cases = read_cases(calibration, law=law, mask_missing=mask_missing)
+    card = fit(cases, choices[0], recipe=recipe, data=describe_file(calibration, cases))
+    write(card, out)
+    described = card.to_dict()
+    numbers = {k: v for k, v in described["recalibration"].items() if isinstance(v, float) and k != "name"}
+    shown = ", ".join(f"{k.replace('_', ' ')} {v:.6g}" for k, v in numbers.items())
+    words = f"{choices[0]} fitted on {len(cases)} cases{': ' + shown if shown else ''}; written to {out}"
+    context.obj.deliver(words, described, json)
+
+
+def apply(
+    context: typer.Context,
+    card: Annotated[Path, typer.Argument(metavar="CARD", help="What calibrate wrote.")],
+    predictions: Annotated[
+        Path, typer.Argument(metavar="PREDICTIONS", help=".npz, .csv or .parquet; no target needed.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help=".npz, .csv or .parquet to write.")
+    ],
+    level: Annotated[
+        list[str] | None, typer.Option("--level", help="Levels of the intervals, as 0.5,0.9. [default: 0.9]")
+    ] = None,
+    law: LawName = None,
+    json: Json = None,
+) -> None:
+    """Recalibrate a file of predictions and add interval bounds: lower_90, upper_90."""
+    from ..apply import apply_file
+    from ..card import outputs_of, read_card
+    from ..evaluate import versions
+    from ..files import fingerprint
+
+    check_json(json)
+    levels = split_levels(level or ["0.9"])
+    loaded = read_card(card)
+    made = apply_file(loaded, predictions, out, levels=levels, law=law)
+    fitted = loaded.data.get("outputs")
+    if fitted not in (None, outputs_of(made)):
+        warnings.warn(
+            f"the card was fitted on {fitted} outputs, {predictions} has {outputs_of(made)}.", stacklevel=1
+        )
+    result = {
+        "card": {"file": card.name, "sha256": fingerprint(card)},
+        "recalibration": loaded.recalibration.to_dict(),
+        "data": {"file": predictions.name, "sha256": fingerprint(predictions), "cases": len(made)},
+        "output": {"file": out.name, "sha256": fingerprint(out)},
+        "levels": levels,
+        "versions": versions(),
+    }
+    name = loaded.recalibration.to_dict()["name"]
+    context.obj.deliver(f"{name} applied to {len(made)} cases; written to {out}", result, json)
+
+
+def list_plugins(
+    context: typer.Context,
+    kind: Annotated[
+        str | None, typer.Argument(help="recalibrate, metrics, diagrams, datasets, backbones, recipes.")
+    ] = None,
+    json: Json = None,
+) -> None:
+    """List what there is to choose from; with a kind, also the options of each."""
+    from ..catalogue import KINDS, catalogue
+
+    check_json(json)
+    found = {name: catalogue(name) for name in ((kind,) if kind else KINDS)}
+    lines = []
+    for name, entries in found.items():
+        lines += [name, *(f"  {entry.name:<20} {entry.help}" for entry in entries)] if kind is None else []
+        for entry in entries if kind else []:
+            lines.append(f"{entry.name}: {entry.help}")
+            lines += [f"  {entry.name}:{o.name}={o.default}\n      {o.help}" for o in entry.options]
+    result = {
+        name: [{"name": e.name, "help": e.help, "options": [vars(o) for o in e.options]} for e in entries]
+        for name, entries in found.items()
+    }
+    context.obj.deliver("\n".join(lines), result, json)
+
+
+def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:
+    """What a result says about a file it was computed from."""
+    from ..card import outputs_of
+    from ..files import fingerprint
+
+    size = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
+    return {"file": path.name, "sha256": fingerprint(path), **size}
+
+
+def _warn_leak(
+    calibration: Path, fitted_on: "Cases", test: list[Path], repeats: list["Cases"], data: dict[str, Any]
+) -> None:
+    """Say so when cases that were fitted on are scored, which flatters every recalibration."""
+    for path, cases, described in zip(test, repeats, data["test"]):
+        if described["sha256"] == data["calibration"]["sha256"]:
+            warnings.warn(
+                f"{path} is {calibration} again: these scores are of the cases that were fitted on.",
+                stacklevel=1,
+            )
+        elif cases.id is not None and fitted_on.id is not None:
+            both = set(map(str, cases.id)) & set(map(str, fitted_on.id))
+            if both:
+                warnings.warn(
+                    f"{len(both)} ids stand in both {calibration} and {path}, such as {min(both)}: cases that were "
+                    "fitted on are scored.",
+                    stacklevel=1,
+                )

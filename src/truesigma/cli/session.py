@@ -1,0 +1,49 @@
+"""Where a command's words go: tables to stdout, notices to stderr, and JSON alone on stdout when asked for there."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..tabletext import TextTable
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the options of the whole program ask for; `context.obj` of every command."""
+
+    quiet: bool = False
+
+    def say(self, text: str) -> None:
+        """A notice, on stderr."""
+        if not self.quiet:
+            sys.stderr.write(text + "\n")
+
+    def deliver(self, shown: "TextTable | str", result: Mapping[str, Any], json: str | None) -> None:
+        """Print what a person reads, and write the JSON: to a file, or with `-` alone to stdout.
+
+        The file goes first, so that a closed pipe (`| head`) cannot lose it.
+        """
+        from ..files import json_text, write_json
+
+        if json is not None and json != "-":
+            write_json(result, json)
+        if not self.quiet:
+            stream = sys.stderr if json == "-" else sys.stdout
+            if isinstance(shown, str):
+                stream.write(shown + "\n")
+            else:
+                from ..tabletext import print_table
+
+                print_table(shown, stream)
+        if json == "-":
+            sys.stdout.write(json_text(result) + "\n")
+
+
+def check_json(json: str | None) -> None:
+    """Refuse a JSON file that cannot be written before the work begins."""
+    if json is not None and json != "-":
+        from ..files import check_folder
+
+        check_folder(json)

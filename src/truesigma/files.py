@@ -1,0 +1,150 @@
+"""Files on disk: swapped in whole or not at all, known by the hash of their content, JSON without NaN."""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class BadFile(ValueError):
+    """A file that is missing, damaged, not what its name says, or that does not hold what is needed."""
+
+
+# How files begin that could be taken for one another.
+MAGIC = {
+    b"PK\x03\x04": "a zip archive, as .npz files are",
+    b"PK\x05\x06": "an empty zip archive",
+    b"PAR1": "a Parquet file",
+    b"\x93NUMPY": "a single numpy array, as .npy files are",
+    b"\x89HDF": "an HDF5 file",
+    b"\x1f\x8b": "gzip data",
+    b"\x80": "a Python pickle",
+}
+
+
+def check_exists(path: Path) -> None:
+    """Raise `BadFile` unless `path` is a file with something in it."""
+    if path.is_dir():
+        raise BadFile(f"{path} is a folder; expected a file.")
+    if not path.exists():
+        raise BadFile(f"there is no file {path}; check the name, and the folder it is looked for in.")
+    if path.is_file() and path.stat().st_size == 0:
+        raise BadFile(f"{path} is empty; was it written to the end?")
+
+
+def content_kind(path: Path) -> str:
+    """What a file is by its first bytes, in words; "" where they say nothing, as those of text.
+
+    >>> content_kind(Path(__file__))
+    ''
+    """
+    with path.open("rb") as file:
+        start = file.read(1024)
+    for magic, words in MAGIC.items():
+        if start.startswith(magic):
+            return words
+    return "a binary file" if b"\0" in start else ""
+
+
+def check_folder(path: str | Path) -> Path:
+    """The path of a file to be written, after checking that it can be: worth doing before a long computation."""
+    target = Path(path)
+    if target.is_dir():
+        raise BadFile(f"{target} is a folder; expected the name of a file to write.")
+    if target.exists() and not target.is_file():
+        raise BadFile(f"{target} is not a regular file; expected the name of a file to write.")
+    # What a link points to is replaced, not the link.
+    target = Path(os.path.realpath(target))
+    if not target.parent.is_dir():
+        raise BadFile(f"the folder {target.parent} does not exist; make it first, or write somewhere else.")
+    if not os.access(target.parent, os.W_OK):
+        raise BadFile(f"the folder {target.parent} cannot be written to; write somewhere else.")
+    return target
+
+
+def write_atomically(path: str | Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a new file beside `path`, then swap it in: a reader sees the old one or the new, never half.
+
+    Args:
+        path: the file to write; its folder must exist.
+        write: is called with the path of the new file.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> note = Path(folder.name, "note.txt")
+        >>> write_atomically(note, lambda part: part.write_text("done"))
+        >>> note.read_text()
+        'done'
+        >>> folder.cleanup()
+    """
+    target = check_folder(path)
+    part = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
+    try:
+        write(part)
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def fingerprint(path: str | Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal: the same data has the same fingerprint, whatever its name."""
+    path = Path(path)
+    check_exists(path)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """The value in what JSON has: numpy's numbers and arrays as Python's, what is not finite as None.
+
+    >>> plain({"value": np.float32(0.5), "sd": float("nan"), "level": (0.5, 0.9)})
+    {'value': 0.5, 'sd': None, 'level': [0.5, 0.9]}
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(one) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value) if isinstance(value, Path) else value
+
+
+def json_text(value: Any, *, strict: bool = False) -> str:
+    """The value as JSON; `strict` makes a number that is not finite an error instead of null.
+
+    >>> json_text({"uce": float("inf")})
+    '{\\n "uce": null\\n}'
+    """
+    try:
+        return json.dumps(value if strict else plain(value), indent=1, allow_nan=False)
+    except (ValueError, TypeError) as problem:
+        raise ValueError(f"this cannot be written as JSON: {problem}.") from problem
+
+
+def write_json(value: Any, path: str | Path, *, strict: bool = False) -> None:
+    """Write plain values as a JSON file, atomically; `strict` as in `json_text`."""
+    text = json_text(value, strict=strict) + "\n"
+    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def read_json(path: str | Path) -> Any:
+    """The content of a JSON file."""
+    path = Path(path)
+    check_exists(path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
+        kind = content_kind(path)
+        raise BadFile(
+            f"{path} is {kind or 'not valid JSON'} ({problem}); expected a JSON file. Was it cut short?"
+        ) from problem

@@ -1,0 +1,76 @@
+"""Fields in .npz files: numpy arrays in a zip archive, never pickled objects."""
+
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .fields import CONSTANTS, KNOWN
+from .files import BadFile, content_kind, write_atomically
+
+
+def read_npz(path: Path) -> dict[str, Any]:
+    """Every array of the file by its name; `law` and `unit` as text."""
+    if not zipfile.is_zipfile(path):
+        kind = content_kind(path)
+        if kind.startswith("a zip archive"):
+            raise BadFile(
+                f"{path} is cut short: it begins as an .npz file and has no end. Write or copy it again."
+            )
+        raise BadFile(
+            f"{path} is {kind or 'text'}, not the .npz file its name says; give it its right ending, or write it with "
+            "numpy.savez or truesigma.write."
+        )
+    found: dict[str, Any] = {}
+    name = ""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            for name in archive.files:
+                found[name] = _native(archive[name])
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as problem:
+        if "pickle" in str(problem):
+            raise BadFile(
+                f"{path}: {name!r} holds Python objects, which are never loaded from a file because loading can run "
+                "code; save plain numbers, or text as numpy.asarray(values, dtype=str)."
+            ) from problem
+        raise BadFile(f"{path} is damaged ({problem}); write or copy it again.") from problem
+    if not {"mean", "location"} & set(found):
+        raise BadFile(
+            f"{path} holds {', '.join(sorted(found)) or 'nothing'}; expected mean and variance (draws), or location "
+            "with scale or with aleatoric and epistemic, and the target."
+        )
+    for key in CONSTANTS:
+        if key in found:
+            if found[key].size != 1 or found[key].dtype.kind != "U":
+                raise BadFile(
+                    f"{path}: {key} has shape {found[key].shape} and type {found[key].dtype}; expected one text."
+                )
+            found[key] = str(found[key].reshape(-1)[0])
+    return found
+
+
+def write_npz(fields: Mapping[str, Any], path: Path) -> None:
+    """Write fields as an .npz file, atomically; the same fields give the same bytes."""
+    arrays = {}
+    for name in (*(k for k in KNOWN if k in fields), *(k for k in fields if k not in KNOWN)):
+        arrays[name] = np.asarray(fields[name])
+        if arrays[name].dtype.hasobject:
+            raise ValueError(
+                f"{name} holds Python objects, which are not written to files; give numbers, or text for every case."
+            )
+
+    def save(part: Path) -> None:
+        with zipfile.ZipFile(part, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+
+    write_atomically(path, save)
+
+
+def _native(array: Any) -> Any:
+    """The array in this machine's byte order."""
+    return array.astype(array.dtype.newbyteorder("=")) if not array.dtype.isnative else array

@@ -1,0 +1,143 @@
+"""Tables on disk and in memory: .csv and .parquet files, pandas and polars frames, as Arrow tables and back."""
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .fields import NUMBERS
+from .files import BadFile, content_kind, write_atomically
+from .tables import columns_of, stem_of
+
+if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
+    import pyarrow as pa
+
+
+def read_csv(path: Path, *, text: bool = False) -> "pa.Table":
+    """A .csv file as a table: fields as numbers, labels and all other columns as the text they are.
+
+    `text=True` leaves every column as it is written.
+    """
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
+
+    kind = content_kind(path)
+    if kind:
+        raise BadFile(f"{path} is {kind}, not the .csv file its name says; give it its right ending.")
+    names = _header(path)
+    types = {name: pa.string() if text else _csv_type(name.strip()) for name in names}
+    reading = arrow_csv.ReadOptions(encoding="utf8")
+    parsing = arrow_csv.ParseOptions(newlines_in_values=True)
+    options = arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+    try:
+        table = arrow_csv.read_csv(path, reading, parsing, options)
+    except pa.ArrowInvalid as problem:
+        if not text and "conversion error" in str(problem):
+            _explain(read_csv(path, text=True), path)
+        cause = str(problem).split("\n")[0]
+        raise BadFile(
+            f"{path} cannot be read: {cause}. Is every row complete, and the file not cut short?"
+        ) from problem
+    return table.rename_columns([name.strip() for name in table.column_names])
+
+
+def read_parquet(path: Path) -> "pa.Table":
+    """A .parquet file as a table."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    kind = content_kind(path)
+    if kind != "a Parquet file":
+        raise BadFile(
+            f"{path} is {kind or 'text'}, not the .parquet file its name says; give it its right ending."
+        )
+    try:
+        with parquet.ParquetFile(path) as file:
+            return file.read()
+    except (pa.ArrowException, OSError) as problem:
+        cause = str(problem).split("\n")[0]
+        raise BadFile(f"{path} is damaged or cut short ({cause}); write or copy it again.") from problem
+
+
+def frame_table(frame: Any) -> "pa.Table":
+    """A pandas or polars frame, or whatever else speaks Arrow, as a table."""
+    import pyarrow as pa
+
+    if hasattr(frame, "columns"):
+        names = [str(name) for name in frame.columns]
+        for name in names:
+            columns_of(stem_of(name), names)  # before Arrow's own error, which names no remedy
+    try:
+        if type(frame).__module__.split(".")[0] == "pandas":
+            return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+        return pa.table(frame)
+    except (pa.ArrowException, TypeError) as problem:
+        raise ValueError(f"this {type(frame).__name__} cannot be read as a table: {problem}.") from problem
+
+
+def write_csv(table: "pa.Table", path: Path) -> None:
+    """Write a table as .csv, atomically; floats as the shortest text that gives them back exactly."""
+    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
+
+    def save(part: Path) -> None:
+        with part.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(table.column_names)
+            writer.writerows(zip(*columns))
+
+    write_atomically(path, save)
+
+
+def write_parquet(table: "pa.Table", path: Path) -> None:
+    """Write a table as .parquet, atomically."""
+    import pyarrow.parquet as parquet
+
+    write_atomically(path, lambda part: parquet.write_table(table, part))
+
+
+def _header(path: Path) -> list[str]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            names = next(csv.reader(file), [])
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise BadFile(f"{path} is not text in UTF-8 ({problem}); save it as CSV UTF-8.") from problem
+    for separator, words in ((";", "semicolons"), ("\t", "tabs")):
+        if len(names) == 1 and separator in names[0]:
+            raise BadFile(
+                f"{path} separates its columns by {words}; expected commas, and points in numbers. Save it so."
+            )
+    return names
+
+
+def _csv_type(name: str) -> Any:
+    import pyarrow as pa
+
+    stem = stem_of(name)
+    return pa.float64() if stem in NUMBERS else pa.bool_() if stem == "mask" else pa.string()
+
+
+def _explain(table: "pa.Table", path: Path) -> None:
+    """Raise for the first cell that is not what its column should hold."""
+    for name in table.column_names:
+        stem = stem_of(name)
+        parse = float if stem in NUMBERS else _truth if stem == "mask" else str
+        for row, cell in enumerate(table.column(name).to_pylist(), start=1):
+            try:
+                parse(cell.strip() or "nan") if parse is float else parse(cell)
+            except ValueError:
+                expected = "a number, with a point" if parse is float else "true or false"
+                raise BadFile(
+                    f"{path}: row {row} below the header holds {cell!r} in column {name!r}; expected {expected}, or "
+                    "an empty cell."
+                ) from None
+
+
+def _truth(cell: str) -> bool:
+    if cell.strip().lower() not in ("true", "false", "0", "1"):
+        raise ValueError(cell)
+    return cell.strip().lower() in ("true", "1")
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else value

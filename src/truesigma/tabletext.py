@@ -1,0 +1,152 @@
+"""Tables of text: with colours on a terminal, as plain aligned columns in a pipe."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from . import plugins
+from .evaluate import Evaluation
+
+DASH = "-"  # where a number is not defined
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Cells of text under a head, with a title above and notes below; `best` marks cells (row, column) to stand out."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    best: frozenset[tuple[int, int]] = frozenset()
+    left: int = 1  # how many columns are words, aligned to the left
+
+
+def plain_text(table: TextTable) -> str:
+    """The table as lines of aligned text.
+
+    >>> print(plain_text(TextTable("", ("metric", "none"), (("UCE", "0.1"), ("coverage 90 %", "0.88")))))
+    metric         none
+    UCE             0.1
+    coverage 90 %  0.88
+    """
+    lines = [table.head, *table.rows]
+    width = [max(len(line[k]) for line in lines) for k in range(len(table.head))]
+    text = [
+        "  ".join(c.ljust(w) if k < table.left else c.rjust(w) for k, (c, w) in enumerate(zip(line, width)))
+        for line in lines
+    ]
+    return "\n".join([*([table.title] if table.title else []), *(t.rstrip() for t in text), *table.notes])
+
+
+def print_table(table: TextTable, stream: TextIO) -> None:
+    """Print to a stream: by rich where it is a terminal, else as plain text."""
+    if not stream.isatty():
+        stream.write(plain_text(table) + "\n")
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(file=stream)
+    shown = Table(title=escape(table.title) or None, title_justify="left", header_style="bold")
+    for k, name in enumerate(table.head):
+        shown.add_column(escape(name), justify="left" if k < table.left else "right", overflow="fold")
+    for i, row in enumerate(table.rows):
+        shown.add_row(
+            *[f"[bold]{escape(c)}[/bold]" if (i, k) in table.best else escape(c) for k, c in enumerate(row)]
+        )
+    console.print(shown)
+    for note in table.notes:
+        console.print(escape(note), highlight=False)
+
+
+def evaluation_table(evaluation: Evaluation) -> TextTable:
+    """Metrics down, recalibrations across; UCE times 100, as the paper prints it."""
+    labels = list(evaluation.recalibrations)
+    rows = [row for i, row in enumerate(evaluation.rows) if row not in evaluation.rows[:i]]
+    count = len(rows) // len(labels) if labels else 0
+    # Every recalibration has the same requests in the same order; two names for one place (`uce_mean`, `uce_draws`)
+    # stand in two lines.
+    lines: dict[tuple[int, str], dict[str, Mapping[str, Any]]] = {}
+    for i, row in enumerate(rows):
+        lines.setdefault((i % count, row["metric"]), {})[labels[i // count]] = row
+    body: list[tuple[str, ...]] = []
+    best: set[tuple[int, int]] = set()
+    for i, cells in enumerate(lines[key] for key in sorted(lines)):
+        shown = [cells.get(label) for label in labels]
+        body.append((_title(next(iter(cells.items()))), *[_number(row) for row in shown]))
+        best.update((i, k + 1) for k in _best(shown))
+    head = ("metric", *labels)
+    return TextTable(_caption(evaluation), head, tuple(body), _notes(evaluation, rows), frozenset(best))
+
+
+def _base(metric: str) -> str:
+    """The plug-in behind a row's name."""
+    return "uce" if metric in ("uce_mean", "uce_draws") else metric
+
+
+def _about(metric: str, name: str, default: str) -> str:
+    """A constant of the metric's plug-in; a file of one's own is not looked for again."""
+    known = _base(metric) in plugins.names("metrics")
+    return str(getattr(plugins.load("metrics", _base(metric)), name, default)) if known else default
+
+
+def _title(cell: tuple[str, Mapping[str, Any]]) -> str:
+    label, row = cell
+    words = [_about(row["metric"], "TITLE", row["metric"])]
+    if _base(row["metric"]) == "uce":
+        words.append("x100" if row["metric"] == "uce" else f"x100 ({row['metric'][4:]})")
+    if row["level"] is not None:
+        words.append(f"{100 * row['level']:.10g} %")
+    taken = {item.partition("=")[0] for item in label.partition(":")[2].split(",")}
+    words += [f"{key}={value}" for key, value in row["options"].items() if key not in taken]
+    return " ".join(words)
+
+
+def _number(row: Mapping[str, Any] | None) -> str:
+    if row is None or row["value"] is None:
+        return DASH
+    times = 100 if _base(row["metric"]) == "uce" else 1
+    spread = "" if row["sd"] is None else f" +- {times * row['sd']:.2g}"
+    return f"{times * row['value']:.4g}{spread}"
+
+
+def _best(shown: Sequence[Mapping[str, Any] | None]) -> list[int]:
+    """Where the best values of a line stand, if they differ."""
+    found = [(k, row) for k, row in enumerate(shown) if row is not None and row["value"] is not None]
+    if len(found) < 2:
+        return []
+    better, level = _about(found[0][1]["metric"], "BETTER", "lower"), found[0][1]["level"]
+    if better == "nominal" and level is None:
+        return []
+    sign = -1 if better == "higher" else 1
+    size = {k: abs(row["value"] - level) if better == "nominal" else sign * row["value"] for k, row in found}
+    least = min(size.values())
+    return [k for k, value in size.items() if value == least] if max(size.values()) > least else []
+
+
+def _caption(evaluation: Evaluation) -> str:
+    sizes = evaluation.cases
+    runs = f" x {sizes['repeats']} runs (mean +- sd)" if sizes.get("repeats", 1) > 1 else ""
+    unit = f", targets in {evaluation.unit}" if evaluation.unit else ""
+    return (
+        f"recipe {evaluation.recipe.name}: {sizes['calibration']} calibration cases, "
+        f"{sizes['test']} test cases{runs}{unit}"
+    )
+
+
+def _notes(evaluation: Evaluation, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    notes = []
+    for label, fitted in evaluation.recalibrations.items():
+        described = fitted.to_dict()
+        if isinstance(described.get("factor"), float):
+            error = described.get("standard_error")
+            notes.append(
+                f"{label}: factor {described['factor']:.6g}" + ("" if error is None else f" +- {error:.2g}")
+            )
+    reasons: dict[str, str] = {}
+    for row in rows:
+        if row["value"] is None:
+            reasons.setdefault(row["metric"], f"{row['metric']} is not defined: {row['reason']}")
+    return (*notes, *reasons.values())
