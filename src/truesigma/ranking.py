@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .arrays import Host, namespace, to_host
+from .arrays import Host
 from .elements import blocks
 from .measure import nothing_left
 from .sums import flat
@@ -43,10 +43,9 @@ def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "c
         raise ValueError(f"by is {by!r}; expected 'case' (all outputs together) or 'element' (each output).")
     columns: list[tuple[Host, ...]] = []
     for block in blocks(prediction, target, weight):
-        elements = block.view("mean" if by == "case" else "separate")
+        elements = block.wide.view("mean" if by == "case" else "separate")
         error, variance, share = flat(elements.squared, elements.total, elements.weight)
-        share = namespace(error).ones_like(error) if share is None else share
-        columns.append(tuple(to_host(part).astype(np.float64) for part in (error, variance, share)))
+        columns.append((error, variance, np.ones_like(error) if share is None else share))
     error, variance, share = (np.concatenate(column) for column in zip(*columns))
     some = share > 0
     if not some.any():

@@ -10,11 +10,11 @@ from .. import plugins
 from ..arrays import Host, namespace, segment_sums
 from ..binning import Spacing, assign, bin_edges
 from ..elements import Block, Error, Outputs, blocks, check_error, check_outputs
+from ..files import plain
 from ..law import Undefined
 from ..measure import nothing_left
 from ..sums import accumulate, bin_sums, flat
 from ._repeats import Run
-from ._style import plain
 
 
 @dataclass(frozen=True, eq=False)

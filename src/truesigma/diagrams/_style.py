@@ -4,8 +4,7 @@ Colours are those of Okabe and Ito; every series also has its own marker and lin
 """
 
 import math
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..arrays import Host
+from ..files import write_atomically
 
 Axes = Any  # matplotlib.axes.Axes; the package does not import matplotlib until something is drawn
 Figure = Any
@@ -163,11 +163,6 @@ def strip(ax: Axes, height: float = 0.13) -> Axes:
     return inset
 
 
-def plain(values: Any) -> list[Any]:
-    """Plain numbers for a csv or JSON column: None for what is undefined, never NaN."""
-    return [None if isinstance(v, float) and not np.isfinite(v) else v for v in np.asarray(values).tolist()]
-
-
 def save(fig: Figure, path: str | Path) -> tuple[Path, Path]:
     """Write the figure as vector PDF and as PNG of 300 dots an inch, atomically.
 
@@ -181,25 +176,12 @@ def save(fig: Figure, path: str | Path) -> tuple[Path, Path]:
     path = Path(path)
     if path.suffix not in ("", ".pdf", ".png"):
         raise ValueError(f"path ends in {path.suffix!r}; expected .pdf or .png (both are written).")
+    path.parent.mkdir(parents=True, exist_ok=True)
     found = []
     with style():
         for kind in ("pdf", "png"):
             # No date in the file: the same figure gives the same bytes.
             stamp: dict[str, Any] = {"CreationDate": None} if kind == "pdf" else {"Software": None}
             found.append(path.with_suffix(f".{kind}"))
-            _write(found[-1], partial(fig.savefig, format=kind, metadata=stamp))
+            write_atomically(found[-1], partial(fig.savefig, format=kind, metadata=stamp))
     return found[0], found[1]
-
-
-def _write(path: Path, fill: Callable[[Any], Any]) -> None:
-    """Fill a file beside `path` and move it in place: a reader sees the old one or the new one, never a half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with part.open("wb") as file:
-            fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -12,11 +12,13 @@ import numpy as np
 from .. import plugins
 from ..arrays import Host
 from ..checks import check_level
+from ..files import plain
+from ..law import Undefined
 from ..measure import measure
 from ..ranking import rank
 from ..types import Prediction
 from ._repeats import runs
-from ._style import GREY, Axes, axes_or_new, labelled, look, plain, style
+from ._style import GREY, Axes, axes_or_new, labelled, look, style
 
 TITLE = "observed over estimated intervals"
 LEVELS = (*(round(0.05 * k, 2) for k in range(1, 20)), 0.99)
@@ -78,7 +80,11 @@ def table(
     metric = plugins.load("metrics", "coverage")
     requests = [(metric, {"level": float(level)}) for level in wanted]
     many = runs(prediction, target, weight)
-    observed = np.array([measure(one, truth, requests, weight=share) for one, truth, share in many])
+    rows = [measure(one, truth, requests, weight=share) for one, truth, share in many]
+    for value in (value for row in rows for value in row):
+        if isinstance(value, Undefined):
+            raise value
+    observed = np.array(rows)
     one, truth, share = many[0]
     weights = rank(one, truth, weight=share).weight
     cases = float(weights.sum() ** 2 / (weights**2).sum())

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Host
-from ._style import BLUE, GREY, RED, Axes, axes_or_new, note_power, plain, style
+from ..files import plain
+from ._style import BLUE, GREY, RED, Axes, axes_or_new, note_power, style
 
 TITLE = "training history"
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..arrays import Host
+from ..files import plain
 from ..ranking import By, keep_lowest, rank
 from ..types import Prediction
 from ._style import (
@@ -21,7 +22,6 @@ from ._style import (
     labelled,
     look,
     note_power,
-    plain,
     scientific,
     strip,
     style,

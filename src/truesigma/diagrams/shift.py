@@ -12,9 +12,10 @@ import numpy as np
 from ..arrays import Host
 from ..binning import assign, bin_edges
 from ..detection import aupr, auroc, fpr95
+from ..files import plain
 from ..ranking import rank
 from ..types import Prediction
-from ._style import Axes, axes_or_new, look, note_power, plain, style
+from ._style import Axes, axes_or_new, look, note_power, style
 
 TITLE = "shift histograms"
 
