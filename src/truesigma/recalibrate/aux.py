@@ -23,7 +23,9 @@ from ..sums import accumulate, factor_of, factor_sums
 from ..types import Prediction
 
 TITLE = "aux scaling"
-MANY = 20_000  # more elements than this are gathered in cells of log2(v): the network sees one mean of each
+MANY = (
+    2048  # more elements than this are gathered in cells of log2(v): the network sees the mean of each cell
+)
 AT_A_TIME = 1 << 16  # elements through the network at once
 
 

@@ -1,0 +1,247 @@
+"""What every file in recalibrate/ must hold, found by name: a new recalibration is tested without a new test."""
+
+import contextlib
+import json
+import math
+import typing
+
+import numpy as np
+import pytest
+from samples import KINDS, Sample, arrays_of, draw
+
+from truesigma import Prediction, Undefined, load_recalibration, plugins
+from truesigma.arrays import namespace, to_host
+
+NAMES = plugins.names("recalibrate")
+QUICK = {"aux": {"steps": 150}}  # enough steps to leave the start, few enough for a test
+each = pytest.mark.parametrize("name", NAMES)
+PARTS = [
+    (name, part)
+    for name in NAMES
+    for part in ("total", "aleatoric")
+    if part == "total" or "part" in plugins.options("recalibrate", plugins.load("recalibrate", name))
+]
+each_part = pytest.mark.parametrize(("name", "part"), PARTS)
+
+
+def takes_weights(name: str) -> bool:
+    try:
+        fit(name, draw(weight=True))
+    except ValueError:
+        return False
+    return True
+
+
+def fit(name, sample, make=lambda a: a, prediction=None, **options):
+    weight = None if sample.weight is None else make(sample.weight)
+    prediction = sample.prediction(make) if prediction is None else prediction
+    return plugins.load("recalibrate", name).fit(
+        prediction, make(sample.target), weight=weight, **{**QUICK.get(name, {}), **options}
+    )
+
+
+def effect(recalibration, prediction, levels=(0.05, 0.5, 0.8)) -> np.ndarray:
+    """Everything a recalibration changes: scales of the cases, and quantiles of the law."""
+    new = recalibration(prediction)
+    scale = to_host(new.scale).astype(float)
+    law = [new.law.quantile((1 + sign * g) / 2) for g in levels for sign in (-1, 1)]
+    return np.concatenate([scale.ravel(), law])
+
+
+@each
+def test_says_what_it_is(name):
+    module = plugins.load("recalibrate", name)
+    assert module.TITLE
+    for document, needed in (
+        (module.__doc__, ["$$"]),
+        (module.fit.__doc__, ["Example:", ">>>", "Reference:"]),
+    ):
+        assert document
+        assert [word for word in needed if word not in document] == []
+    hints = typing.get_type_hints(module.fit)
+    for option, parameter in plugins.options("recalibrate", module).items():
+        assert isinstance(parameter.default, str | int | float | bool), f"{option} is no plain option"
+        assert option in hints, f"{option} has no type"
+
+
+@each_part
+def test_inputs_and_location_untouched(name, part):
+    sample = draw(mask=True)
+    arrays = [sample.location, sample.target, sample.aleatoric, sample.epistemic, sample.spread, sample.mask]
+    before = [a.copy() for a in arrays]
+    for a in arrays:
+        a.flags.writeable = False
+    options = {} if part == "total" else {"part": part}
+    prediction = sample.prediction()
+    new = fit(name, sample, **options)(prediction)
+    for a, b in zip(arrays, before):
+        np.testing.assert_array_equal(a, b)
+    assert new is not prediction or name == "none"
+    np.testing.assert_array_equal(new.location, sample.location)
+    np.testing.assert_array_equal(new.mask, sample.mask)
+    np.testing.assert_array_equal(new.spread, sample.spread)
+
+
+@each
+def test_order_of_cases_is_irrelevant(name):
+    sample = draw(1, mask=True)
+    order = np.random.default_rng(2).permutation(len(sample.location))
+    there, here = (effect(fit(name, s), sample.prediction()) for s in (sample.take(order), sample))
+    np.testing.assert_allclose(there, here, rtol=1e-9)
+
+
+@each
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+def test_translation_invariant_and_scale_equivariant(name, law):
+    sample, k = draw(2, law=law), 3.7
+    before = fit(name, sample)(sample.prediction())
+    for moved, factor in ((sample.moved(shift=64.0), 1.0), (sample.moved(k=k), k)):
+        after = fit(name, moved)(moved.prediction())
+        np.testing.assert_allclose(after.scale, factor * before.scale, rtol=1e-7)
+        assert after.law.quantile(0.8) == pytest.approx(before.law.quantile(0.8), rel=1e-9)
+
+
+@each
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_in_every_library_and_the_same_kind_comes_back(name, kind):
+    sample = draw(3, mask=True)
+    with arrays_of(kind) as make:
+        prediction = sample.prediction(make)
+        recalibration = fit(name, sample, make)
+        new = recalibration(prediction)
+        for array in (new.location, new.aleatoric, new.epistemic):
+            assert namespace(array) is namespace(prediction.location)
+            assert array.dtype == prediction.location.dtype
+        found = effect(recalibration, prediction)
+    np.testing.assert_allclose(found, effect(fit(name, sample), sample.prediction()), rtol=1e-10)
+
+
+@each
+@pytest.mark.parametrize("kind", KINDS)
+def test_single_precision_stays(name, kind):
+    sample = draw(4).astype("float32")
+    with arrays_of(kind, x64=False) as make:
+        prediction = sample.prediction(make)
+        new = fit(name, sample, make)(prediction)
+        assert new.aleatoric.dtype == prediction.aleatoric.dtype
+        found = to_host(new.scale)
+    wide = sample.astype("float64")
+    np.testing.assert_allclose(found, fit(name, wide)(wide.prediction()).scale, rtol=2e-4)
+
+
+@each_part
+def test_saves_and_reloads_identical(name, part):
+    sample = draw(5)
+    fitted = fit(name, sample, **({} if part == "total" else {"part": part}))
+    text = json.dumps(fitted.to_dict(), allow_nan=False)
+    loaded = load_recalibration(json.loads(text))
+    np.testing.assert_array_equal(effect(fitted, sample.prediction()), effect(loaded, sample.prediction()))
+    assert json.dumps(loaded.to_dict(), allow_nan=False) == text
+
+
+@each
+def test_stored_form_is_checked(name):
+    stored = fit(name, draw(5)).to_dict()
+    with pytest.raises(ValueError, match="does not fit"):
+        load_recalibration({**stored, "surprise": 1})
+    if len(stored) > 2:
+        with pytest.raises(ValueError, match="does not fit"):
+            load_recalibration({"name": name, "surprise": 1})
+
+
+@each
+def test_one_case_or_none_is_an_error_or_harmless(name):
+    one = draw(6, cases=1, outputs=(1,))
+    left = draw(6, cases=3, outputs=(1,))
+    left = Sample(**{**vars(left), "mask": np.array([True, False, False])})
+    for sample in (one, left):
+        if name == "none":
+            fit(name, sample)
+        else:
+            with pytest.raises(ValueError, match="calibration case"):
+                fit(name, sample)
+    if name != "none":
+        gone = draw(6)
+        with pytest.raises(ValueError, match="remove everything"):
+            fit(name, Sample(**{**vars(gone), "mask": np.zeros(gone.target.shape, dtype=bool)}))
+
+
+@each
+def test_constant_sigma(name):
+    sample = draw(7)
+    constant = Sample(
+        sample.location, sample.target, *[np.full_like(sample.location, v) for v in (2.0, 0.5, 0.4)]
+    )
+    assert np.isfinite(effect(fit(name, constant), constant.prediction())).all()
+
+
+@each
+def test_integer_weights_are_repeated_cases_or_refused(name):
+    sample = draw(8, weight=True)
+    if not takes_weights(name):
+        with pytest.raises(ValueError, match="weight"):
+            fit(name, sample)
+        return
+    repeated = sample.take(np.repeat(np.arange(len(sample.weight)), sample.weight.astype(int)))
+    repeated = Sample(**{**vars(repeated), "weight": None})
+    scaled = Sample(**{**vars(sample), "weight": 0.3 * sample.weight})
+    expected = effect(fit(name, sample), sample.prediction())
+    np.testing.assert_allclose(effect(fit(name, scaled), sample.prediction()), expected, rtol=1e-7)
+    # The network of aux sees other roundings, which 150 steps make larger.
+    np.testing.assert_allclose(effect(fit(name, repeated), sample.prediction()), expected, rtol=1e-7)
+
+
+@each
+def test_masked_cases_equal_compacted_ones(name):
+    sample = draw(9)
+    keep = np.random.default_rng(0).uniform(size=len(sample.location)) < 0.6
+    spoiled = {
+        n: np.where(keep[:, None], getattr(sample, n), np.nan) for n in ("location", "target", "aleatoric")
+    }
+    masked = Sample(**{**vars(sample), **spoiled, "mask": keep})
+    there, here = fit(name, masked), fit(name, sample.take(keep))
+    np.testing.assert_allclose(
+        effect(there, sample.prediction()), effect(here, sample.prediction()), rtol=1e-8
+    )
+    applied = there(masked.prediction())
+    assert np.isfinite(applied.scale[keep]).all()
+
+
+@each_part
+def test_split_unknown(name, part):
+    sample = draw(10)
+    total = Prediction(sample.location, sample.aleatoric + sample.epistemic)
+    if part == "aleatoric":
+        with pytest.raises(Undefined, match="split"):
+            fit(name, sample, prediction=total, part=part)
+        return
+    new = fit(name, sample, prediction=total)(total)
+    assert new.epistemic is None
+    same = fit(name, sample)(sample.prediction())
+    np.testing.assert_allclose(new.scale, same.scale, rtol=1e-9)
+
+
+@each_part
+def test_the_aleatoric_part_alone(name, part):
+    if part == "total":
+        pytest.skip("the other part")
+    sample = draw(11)
+    new = fit(name, sample, part="aleatoric")(sample.prediction())
+    assert (new.epistemic == 0).all()
+    np.testing.assert_array_equal(new.spread, sample.spread)  # what the error of the draws needs is kept
+    alone = Sample(**{**vars(sample), "epistemic": 0 * sample.epistemic})
+    np.testing.assert_allclose(new.scale, fit(name, alone)(alone.prediction()).scale, rtol=1e-9)
+    without = Sample(**{**vars(sample), "aleatoric": 0 * sample.aleatoric})
+    with pytest.raises(ValueError, match="aleatoric"):
+        fit(name, without, part="aleatoric")(without.prediction())
+
+
+@each
+def test_fitted_predictions_can_be_recalibrated_and_scored_again(name):
+    sample = draw(12)
+    new = fit(name, sample)(sample.prediction())
+    again = fit(name, sample, prediction=new)(new)
+    assert np.isfinite(again.scale).all()
+    for metric in plugins.names("metrics"):
+        with contextlib.suppress(Undefined):  # such as the density of an empirical law
+            assert math.isfinite(plugins.load("metrics", metric).score(again, sample.target))
