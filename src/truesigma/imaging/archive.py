@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import os
+import struct
 import tempfile
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +21,19 @@ from numpy.typing import NDArray
 from PIL import Image
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
+# What decoders raise on damaged files; anything else is a fault of the program and not of the file.
+UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    IndexError,
+    EOFError,
+    SyntaxError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+    Image.DecompressionBombError,
+)
 
 
 class BrokenFiles(ValueError):
@@ -163,7 +178,7 @@ def fill(
             if image.shape != out.shape[1:]:
                 raise ValueError(f"has shape {image.shape}, the others {out.shape[1:]}")
             out[row] = image
-        except (OSError, ValueError, KeyError, SyntaxError, EOFError, zipfile.BadZipFile) as error:
+        except UNREADABLE as error:
             broken[row] = reason(error)
 
     with ThreadPoolExecutor(max_workers=workers or cores()) as pool:
@@ -221,6 +236,6 @@ def recall(path: Path, names: NDArray[Any]) -> NDArray[Any] | None:
     try:
         with np.load(path, allow_pickle=False) as kept:
             return kept["image"] if np.array_equal(kept["name"], names) else None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         warnings.warn(f"{path} is damaged ({reason(error)}); decoding again", stacklevel=2)
         return None

@@ -143,54 +143,57 @@ def jitter(
         raise ValueError(f"images have {images.shape[1]} channels; saturation and hue need 3: set both to 0")
     if not names:
         return images, target
-    draw = torch.rand(2 * len(names) + 1, len(images), generator=generator, device=images.device)
-    # Sorting random keys gives every case its own order: row k of `order` says which change is the k-th of
-    # each case.
-    order = draw[1 : len(names) + 1].argsort(0)
-    spread = {name: 2 * u - 1 for name, u in zip(names, draw[len(names) + 1 :])}
     blends = [name for name in names if name != "hue"]
-    changed = images
-    for step in order:
-        here = {name: step == place for place, name in enumerate(names)}
-        factor = torch.ones_like(draw[0])
-        for name in blends:
-            factor = torch.where(here[name], 1 + strengths[name] * spread[name], factor)
-        if blends:
-            changed = _blend(changed, factor, here.get("contrast"), here.get("saturation"))
-        if "hue" in here:
-            turned = turn_hue(changed, hue * spread["hue"])
-            changed = torch.where(_per_case(here["hue"], images), turned, changed)
+    draw = torch.rand(2 * len(names) + 1, len(images), generator=generator, device=images.device)
+    keys, spread = draw[1 : len(names) + 1], 2 * draw[len(names) + 1 :] - 1
+    if not blends:
+        changed = turn_hue(images, hue * spread[-1])
+        return torch.where(_per_case(draw[0] < p, images), changed, images), target
+    # Sorting random keys gives every case its own order: row k says which blend is the k-th of each case.
+    order = keys[: len(blends)].argsort(0)
+    factors = torch.stack([1 + strengths[name] * spread[k] for k, name in enumerate(blends)]).gather(0, order)
+    if hue > 0:
+        # The costly turn is made once: each case has its blends with smaller keys before it, the others after it,
+        # and a factor of 1, which changes nothing, on the other side.
+        before = keys.gather(0, order) < keys[-1]
+        changed = _blends(images, order, torch.where(before, factors, 1), blends)
+        changed = turn_hue(changed, hue * spread[-1])
+        changed = _blends(changed, order, torch.where(before, 1, factors), blends)
+    else:
+        changed = _blends(images, order, factors, blends)
     return torch.where(_per_case(draw[0] < p, images), changed, images), target
 
 
-def _blend(images: Tensor, factor: Tensor, contrast: Tensor | None, saturation: Tensor | None) -> Tensor:
-    """clip(f x + (1 - f) base): base is the mean grey (contrast) or the grey image (saturation)."""
+def _blends(images: Tensor, order: Tensor, factors: Tensor, names: list[str]) -> Tensor:
+    """clip(f x + (1 - f) base) in turn: base is black, the mean grey (contrast) or the grey image (saturation)."""
     channels = images.shape[1]
     weight = LUMA if channels == 3 else (1 / channels,) * channels
-    base: Tensor | float = 0.0
-    if contrast is not None:
-        # The mean of the grey image needs only the channels' means, not the grey image.
-        means = images.flatten(2).mean(2)
-        base = _per_case(contrast * _weighted(means, weight), images)
-    if saturation is not None:
-        base = base + _per_case(saturation, images) * _weighted(images, weight)[:, None]
-    f = _per_case(factor, images)
-    return (f * images + (1 - f) * base).clamp_(0, 1)
+    for step, factor in zip(order, factors):
+        base = torch.zeros_like(factor)
+        grey = _weighted(images, weight) if "saturation" in names else None
+        if "contrast" in names:
+            # The mean of the grey image needs only the channels' means, not the grey image.
+            mean = _weighted(images.flatten(2).mean(2), weight) if grey is None else grey.flatten(1).mean(1)
+            base = (step == names.index("contrast")) * mean
+        base = _per_case(base, images)
+        if grey is not None:
+            base = torch.where(_per_case(step == names.index("saturation"), images), grey[:, None], base)
+        images = torch.lerp(base, images, _per_case(factor, images)).clamp_(0, 1)
+    return images
 
 
 def _weighted(values: Tensor, weight: tuple[float, ...]) -> Tensor:
     """Weighted sum over the channels; plain numbers, since a tensor would be copied to the device."""
     total = weight[0] * values[:, 0]
     for channel, w in enumerate(weight[1:], start=1):
-        total = total + w * values[:, channel]
+        total = total.add(values[:, channel], alpha=w)
     return total
 
 
 def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
     """RGB images (case, 3, *space) in [0, 1] with each case's hue turned by `turns` (case,) of a full circle.
 
-    Value and saturation stay: channel n becomes V - C max(0, min(k, 4 - k, 1)), k = (n + 6 hue) mod 6, n =
-    5, 3, 1.
+    Value and saturation stay: channel n becomes V - C max(0, min(k, 4 - k, 1)), k = (n + 6 hue) mod 6, n = 5, 3, 1.
 
     >>> turn_hue(torch.tensor([1.0, 0.0, 0.0]).reshape(1, 3, 1, 1), torch.tensor([1 / 3])).flatten().tolist()
     [0.0, 1.0, 0.0]
@@ -201,11 +204,8 @@ def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
     safe = torch.where(chroma > 0, chroma, 1)
     sixth = torch.where(top == green, 2 + (blue - red) / safe, 4 + (red - green) / safe)
     sixth = torch.where(top == red, (green - blue) / safe, sixth) + 6 * _per_case(turns, top)
-    return torch.stack([top - chroma * _edge((n + sixth) % 6) for n in (5, 3, 1)], 1)
-
-
-def _edge(k: Tensor) -> Tensor:
-    return torch.minimum(k, 4 - k).clamp_(0, 1)
+    k = (sixth[:, None] + _along(torch.arange(5, 0, -2, device=images.device), 1, images.ndim)) % 6
+    return top[:, None] - chroma[:, None] * torch.minimum(k, 4 - k).clamp_(0, 1)
 
 
 def _per_case(values: Tensor, like: Tensor) -> Tensor:

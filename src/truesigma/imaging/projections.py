@@ -7,7 +7,6 @@ A raw volume is an npz file with `data` (512, 64, 64) uint8 and `pos` (6,). The 
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from .archive import complain, fill
+from .archive import UNREADABLE, complain, fill
 from .augment import Step, chain, jitter
 from .data import DataSet, Split
 from .prepare import Normalise
@@ -101,7 +100,7 @@ def read_projections(path: Path) -> Projections:
     try:
         with np.load(path, allow_pickle=False) as kept:
             return Projections(kept["image"], kept["pose"], kept["name"])
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise ValueError(
             f"{path}: not a projected OCT file ({error}); delete it to have it made anew from the raw volumes"
         ) from None

@@ -74,7 +74,14 @@ def test_broken_volumes_are_all_named(tmp_path):
     root = make_volumes(tmp_path / "oct", 4)
     (root / "data" / "1001.5.npz").write_bytes(b"not a volume")
     np.savez(root / "data" / "1002.5.npz", data=np.zeros((3, 3, 3)), pos=np.zeros(6))
-    with pytest.raises(BrokenFiles, match=r"2 of 4 images.*1001\.5\.npz.*1002\.5\.npz.*expected \(512"):
+    path = root / "data" / "1003.5.npz"
+    np.savez_compressed(
+        path, data=np.random.default_rng(0).integers(0, 9, (512, 64, 64), np.uint8), pos=np.zeros(6)
+    )
+    damaged = bytearray(path.read_bytes())
+    damaged[5000:6000] = bytes(1000)
+    path.write_bytes(damaged)
+    with pytest.raises(BrokenFiles, match=r"3 of 4 images.*1001\.5\.npz.*1002\.5\.npz.*expected \(512.*1003"):
         oct.load(str(root))
     assert not (root / "projections.npz").exists()
 

@@ -29,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from truesigma.imaging.archive import BrokenFiles, complain, fill, reason
+from truesigma.imaging.archive import UNREADABLE, BrokenFiles, complain, fill, reason
 from truesigma.imaging.augment import Step, chain, crop
 from truesigma.imaging.augment import flip as mirror
 from truesigma.imaging.data import DataSet, Split
@@ -139,7 +139,7 @@ class FileReader:
     def __getitem__(self, index: int) -> Tensor:
         try:
             return torch.from_numpy(self.decode(self.names[index]))
-        except (OSError, ValueError, KeyError, SyntaxError, EOFError) as error:
+        except UNREADABLE as error:
             raise BrokenFiles(f"{self.names[index]} could not be read ({reason(error)})") from error
 
     def decode(self, name: str) -> NDArray[Any]:
@@ -224,7 +224,7 @@ def _reader(folder: Path, names: list[str], size: int, dimensions: int) -> FileR
         try:
             like = as_stored(read_image(folder / name, dimensions=dimensions), size)
             return FileReader(folder, tuple(names), size, dimensions, like)
-        except (OSError, ValueError, KeyError, SyntaxError, EOFError) as error:
+        except UNREADABLE as error:
             broken[k] = reason(error)
     complain(broken, names, remedy="None can be read: are the paths relative to the folder?")
     raise AssertionError("unreachable: a table has at least one row")
