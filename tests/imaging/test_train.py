@@ -22,7 +22,13 @@ from torch import Tensor, nn
 
 from truesigma.imaging import epoch as epochs
 from truesigma.imaging import step as steps
-from truesigma.imaging.checkpoint import read_state, write_atomically, write_state
+from truesigma.imaging.checkpoint import (
+    pack_optimizer,
+    read_state,
+    unpack_optimizer,
+    write_atomically,
+    write_state,
+)
 from truesigma.imaging.data import DataSet, Split
 from truesigma.imaging.losses import gaussian
 from truesigma.imaging.network import build
@@ -188,6 +194,7 @@ def test_kill_9_loses_at_most_the_current_epoch(tmp_path: Path) -> None:
     subprocess.run(script(tmp_path, tmp_path / "killed"), check=True)
     for name in ("last.safetensors", "best.safetensors"):
         assert equal(read_state(tmp_path / "whole" / name)[0], read_state(tmp_path / "killed" / name)[0])
+    assert not list((tmp_path / "killed").glob(".*"))
 
 
 @settings(max_examples=40, deadline=None)
@@ -402,6 +409,19 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     path.write_bytes(b"not a state")
     with pytest.raises(ValueError, match=r"state\.safetensors"):
         read_state(path)
+
+
+def test_optimiser_state_comes_back_in_the_layout_of_its_parameter() -> None:
+    """Fused kernels on a GPU refuse moments whose strides are not the parameter's."""
+    nets = [nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last) for _ in range(2)]
+    adams = [torch.optim.Adam(net.parameters(), fused=True) for net in nets]
+    nets[0](torch.rand(2, 3, 8, 8)).sum().backward()
+    adams[0].step()
+    stored = {name: value.contiguous() for name, value in pack_optimizer(nets[0], adams[0]).items()}
+    unpack_optimizer(stored, nets[1], adams[1])
+    first, second = (adam.state[net.weight] for adam, net in zip(adams, nets))
+    assert second["exp_avg"].stride() == nets[1].weight.stride()
+    assert all(torch.equal(first[key], second[key]) for key in ("exp_avg", "exp_avg_sq", "step"))
 
 
 def test_torchs_generator_is_left_alone_and_the_seed_decides(data: DataSet) -> None:

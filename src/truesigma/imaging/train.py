@@ -194,6 +194,7 @@ def train(
 def _trained(net: nn.Module, state: State, recipe: Recipe, seed: int, folder: Path | None) -> Trained:
     """The network with its kept weights, ready to predict."""
     net.load_state_dict(state.best)
+    net.zero_grad(set_to_none=True)  # gradients of a captured step would keep its memory
     net.eval()
     finished = state.epoch >= recipe.epochs
     return Trained(net, tuple(state.rows), state.best_epoch, finished, recipe, seed, folder)
@@ -235,6 +236,9 @@ def _begin(
     leads: bool,
 ) -> State:
     """The state to start from: the checkpoint's where a run goes on, else a fresh one."""
+    if folder is not None and leads:
+        for torn in folder.glob(".*.safetensors.*"):  # what a killed run was writing
+            torn.unlink(missing_ok=True)
     if folder is not None and resume and (folder / LAST).is_file():
         check_same(folder, said)
         return restore(folder, net, optimizer)

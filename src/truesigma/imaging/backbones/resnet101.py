@@ -8,7 +8,8 @@ from truesigma.imaging.pretrained import timm_features
 def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2) -> tuple[nn.Module, int]:
     """ResNet-101 with dropout after each of its four stages.
 
-    channels: of the images. stage_dropout: the probability.
+    channels: of the images. pretrained: torchvision's ImageNet weights, as in the paper.
+    stage_dropout: the probability.
     Returns (module giving (case, 2048), 2048).
 
     >>> build(3)[1]
@@ -16,7 +17,7 @@ def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2
 
     Reference: He et al. (2016); dropout as in Laves et al. (2021), section 5.
     """
-    net, features = timm_features("resnet101", channels, pretrained=pretrained, options={})
+    net, features = timm_features("resnet101.tv_in1k", channels, pretrained=pretrained, options={})
     for stage in (net.layer1, net.layer2, net.layer3, net.layer4):
         assert isinstance(stage, nn.Sequential)
         # appended inside the stage: the names of the weights stay those that other people's files use
