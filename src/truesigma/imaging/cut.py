@@ -61,7 +61,10 @@ def cut(traced: Any, out_spec: Any) -> Partition:
         node = waiting.pop()
         if node in in_rest or node in handed:
             continue
-        if node in from_input and _can_be_handed(node.meta.get("val"), cases):
+        empty = node.op == "call_function" and "empty" in str(
+            node.target
+        )  # room for a mask: nothing to compute, not worth handing over
+        if node in from_input and not empty and _can_be_handed(node.meta.get("val"), cases):
             handed[node] = None
         else:
             in_rest.add(node)
@@ -93,8 +96,15 @@ def _with(start: list[fx.Node], neighbours: Callable[[fx.Node], Any]) -> set[fx.
 
 
 def _simplify(graph: fx.Graph) -> None:
-    """Back to the operations people write, where making the graph functional chose others."""
+    """Back to the operations people write, where making the graph functional chose others; each cast once."""
+    casts = dict[Any, fx.Node]()
     for node in list(graph.nodes):
+        if node.target is aten._to_copy.default:
+            known = casts.setdefault((node.args, tuple(node.kwargs.items())), node)
+            if known is not node:
+                node.replace_all_uses_with(known)
+                graph.erase_node(node)
+                continue
         if node.target in (aten.view.default, aten._unsafe_view.default):
             node.target = aten.reshape.default  # views fail on tensors that kernels laid out otherwise
         first = [u for u in node.users if u.target is operator.getitem and u.args[1] == 0]

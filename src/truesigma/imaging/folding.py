@@ -62,7 +62,7 @@ class Sampler:
                 warnings.warn(
                     f"torch.export cannot follow {type(self.net).__name__}, so every draw runs the whole network; "
                     f"the draws are right, only slower. Reason: {problem}",
-                    stacklevel=4,
+                    stacklevel=5,
                 )
                 self.prepared[kind] = problem
         return self.prepared[kind]

@@ -75,24 +75,28 @@ def _fingerprint(net: nn.Module) -> list[Any]:
     """What a trace depends on. Modules stand as weak references, since a later one may get the same id."""
     found: list[Any] = []
     for module in net.modules():
-        attributes = vars(module)
-        settings = [(k, _plain(v)) for k, v in attributes.items() if k != "training" and _is_plain(v)]
+        own = {name: value for name, value in vars(module).items() if name not in _TORCHS_OWN}
+        settings = [(name, _frozen(value)) for name, value in own.items() if _is_plain(value)]
         hooks = tuple(module._forward_hooks), tuple(module._forward_pre_hooks)
         found.append((weakref.ref(module), settings, hooks))
         tensors = [*module._parameters.values(), *module._buffers.values()]
-        tensors += [v for v in attributes.values() if isinstance(v, Tensor)]
+        tensors += [value for value in own.values() if isinstance(value, Tensor)]
         found += [(id(t), t.dtype, t.device, t.shape, t.stride()) for t in tensors if t is not None]
     return found
+
+
+_TORCHS_OWN = frozenset(vars(nn.Module()))  # modes, hooks, and what is looked at by name
+_SCALARS = (type(None), bool, int, float, str)
 
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(_is_plain(v) for v in value)
-    return value is None or isinstance(value, bool | int | float | str)
+    return type(value) in _SCALARS
 
 
-def _plain(value: Any) -> Any:
-    return tuple(_plain(v) for v in value) if isinstance(value, list | tuple) else value  # a copy of lists
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(v) for v in value) if isinstance(value, list | tuple) else value
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
