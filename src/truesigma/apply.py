@@ -59,7 +59,7 @@ def apply_file(
         raise BadFile(f"{source}: {problem}") from problem
     bounds = interval_fields(made, levels)
     if ".npz" not in suffixes:
-        _write_table(_edited(source, fields, made, bounds), target)
+        _write_table(_edited(source, fields, made, bounds, check_suffix(target) == ".csv"), target)
         return made
     kept = {k: v for k, v in fields.items() if k in ("target", "weight", "group", "id", "unit")}
     others = _other_columns(source, fields)
@@ -84,11 +84,11 @@ def interval_fields(prediction: Prediction, levels: Sequence[float]) -> dict[str
 
 
 def _edited(
-    source: Path, fields: Mapping[str, Any], made: Prediction, bounds: Mapping[str, Any]
+    source: Path, fields: Mapping[str, Any], made: Prediction, bounds: Mapping[str, Any], to_csv: bool
 ) -> "pa.Table":
-    """The table of the source, cells as they are written, with the columns of the uncertainty replaced."""
-    is_csv = check_suffix(source) == ".csv"
-    table = read_csv(source, text=True) if is_csv else read_parquet(source)
+    """The source with the columns of its uncertainty replaced; from .csv to .csv the other cells stay as written."""
+    from_csv = check_suffix(source) == ".csv"
+    table = read_csv(source, text=to_csv) if from_csv else read_parquet(source)
     _refuse_doubled(bounds, table.column_names, source)
     values = {"location": made.location, "scale": made.scale, "variance": made.total}
     values.update(aleatoric=made.aleatoric, epistemic=made.epistemic)
@@ -108,7 +108,7 @@ def _edited(
         table = _append(table, field_columns("spread", to_host(raw)))
     for stem, bound in bounds.items():
         table = _append(table, field_columns(stem, bound))
-    return _with_law(table, made.law, fields.get("law"), is_csv)
+    return _with_constants(table, fields, made.law, to_csv)
 
 
 def _replaced(table: "pa.Table", stem: str, names: list[str], new: Any) -> "pa.Table":
@@ -127,20 +127,20 @@ def _replaced(table: "pa.Table", stem: str, names: list[str], new: Any) -> "pa.T
     return table
 
 
-def _with_law(table: "pa.Table", law: Law, stored: Any, is_csv: bool) -> "pa.Table":
-    """The table that says its law, unless that is the one that is taken for granted."""
+def _with_constants(table: "pa.Table", fields: Mapping[str, Any], law: Law, to_csv: bool) -> "pa.Table":
+    """The table that says its unit, and its law unless that is the one taken for granted: a .csv in columns."""
     import pyarrow as pa
 
-    text = law_text(law)
-    if text == (stored or "normal"):
-        return table
-    if "law" in table.column_names:
+    if law_text(law) != fields.get("law", "normal") and "law" in table.column_names:
         table = table.drop_columns(["law"])
-    if is_csv:
-        return table.append_column("law", pa.array([law.name] * table.num_rows))
+    said = {"law": law_text(law), "unit": fields.get("unit", "")}
+    if to_csv:
+        for name, text in {**said, "law": law.name}.items():
+            if text not in ("", "normal") and name not in table.column_names:
+                table = table.append_column(name, pa.array([text] * table.num_rows))
+        return table
     metadata = dict(table.schema.metadata or {})
-    constants = {**json.loads(metadata.get(METADATA, b"{}")), "law": text}
-    return table.replace_schema_metadata({**metadata, METADATA: json.dumps(constants).encode()})
+    return table.replace_schema_metadata({**metadata, METADATA: json.dumps(said).encode()})
 
 
 def _append(table: "pa.Table", columns: Mapping[str, Any]) -> "pa.Table":

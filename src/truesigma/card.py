@@ -124,8 +124,11 @@ def outputs_of(prediction: Prediction) -> int:
     return count
 
 
-def read_card(path: str | Path) -> Card:
-    """The card in a JSON file; an error says what about it is not known."""
+def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
+    """The card in a JSON file; an error says what about it is not known.
+
+    A card never names code to run: one that was fitted with a file of one's own is read with that file as `plugin`.
+    """
     stored = read_json(path)
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         raise BadFile(
@@ -157,10 +160,19 @@ def read_card(path: str | Path) -> Card:
         missing = {"decompose", "elements", "uce"} - set(recipe.tables)
         if missing:
             raise ValueError(f"choices lacks {', '.join(sorted(missing))}")
-        recalibration, law = load_recalibration(stored["recalibration"]), law_from_dict(stored["law"])
+        recalibration, law = _recalibration(stored["recalibration"], plugin), law_from_dict(stored["law"])
         data, used = dict(stored["data"]), dict(stored["versions"])
     except Undefined:
         raise
     except (ValueError, TypeError, AttributeError, KeyError) as problem:
-        raise BadFile(f"{path} cannot be used: {problem}. Fit the recalibration again.") from problem
+        cause = str(problem).rstrip(".")
+        raise BadFile(f"{path} cannot be used: {cause}. Fit the recalibration again.") from problem
     return Card(recalibration, law, recipe, data, str(stored["unit"]), str(stored["date"]), used)
+
+
+def _recalibration(stored: Mapping[str, Any], plugin: str | None) -> Recalibration:
+    if plugin is None:
+        return load_recalibration(stored)
+    module = plugins.load("recalibrate", plugin)
+    made: Recalibration = module.from_dict({key: value for key, value in stored.items() if key != "name"})
+    return made

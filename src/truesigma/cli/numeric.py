@@ -133,9 +133,15 @@ def apply(
         list[str] | None, typer.Option("--level", help="Levels of the intervals, as 0.5,0.9. [default: 0.9]")
     ] = None,
     law: LawName = None,
+    recalibrate: Annotated[
+        str | None,
+        typer.Option(
+            "--recalibrate", metavar="FILE", help="Your own plug-in file, if the card was fitted with one."
+        ),
+    ] = None,
     json: Json = None,
 ) -> None:
-    """Recalibrate a file of predictions and add interval bounds: lower_90, upper_90."""
+    """Recalibrate predictions and add interval bounds."""
     from ..apply import apply_file
     from ..card import outputs_of, read_card
     from ..evaluate import versions
@@ -143,7 +149,7 @@ def apply(
 
     check_json(json)
     levels = split_levels(level or ["0.9"])
-    loaded = read_card(card)
+    loaded = read_card(card, plugin=recalibrate)
     made = apply_file(loaded, predictions, out, levels=levels, law=law)
     fitted = loaded.data.get("outputs")
     if fitted not in (None, outputs_of(made)):
@@ -169,7 +175,7 @@ def list_plugins(
     ] = None,
     json: Json = None,
 ) -> None:
-    """List what there is to choose from; with a kind, also the options of each."""
+    """List recalibrations, metrics and so on, with their options."""
     from ..catalogue import KINDS, catalogue
 
     check_json(json)

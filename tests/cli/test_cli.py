@@ -1,0 +1,232 @@
+"""The command line: what it prints, what it writes, and where to."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import truesigma as ts
+from truesigma.cli.choices import split_choices, with_part
+from truesigma.store import write
+
+TYPICAL = ["evaluate", "--calibration", "cal.csv", "--test", "test.csv"]
+QUICK = ["--recalibrate", "none,sigma"]
+
+
+def table_of(text):
+    """Printed lines by their first words: the numbers behind them."""
+    lines = [re.split(r"\s{2,}", line) for line in text.splitlines()]
+    return {line[0]: line[1:] for line in lines if len(line) > 1}
+
+
+def test_evaluate_prints_what_python_computes(folder, run):
+    code, out, err = run(*TYPICAL, "--json", "result.json")
+    assert (code, err) == (0, "")
+    expected = ts.evaluate(ts.read("cal.csv"), ts.read("test.csv"))
+    shown = table_of(out)
+    assert shown["metric"] == ["none", "sigma", "aux"]
+    assert shown["coverage 90 %"] == [f"{expected.value(n, 'coverage', 0.9):.4g}" for n in shown["metric"]]
+    assert shown["UCE x100"] == [f"{100 * expected.value(n, 'uce'):.4g}" for n in shown["metric"]]
+    assert shown["UCE x100 (draws)"] == [
+        f"{100 * expected.value(n, 'uce_draws'):.4g}" for n in shown["metric"]
+    ]
+    assert "recipe exact: 300 calibration cases, 200 test cases, targets in mm" in out
+    assert f"sigma: factor {expected.recalibrations['sigma'].factor:.6g}" in out
+    assert "\x1b" not in out  # plain text in a pipe
+    stored = json.loads(Path("result.json").read_text())
+    assert stored["rows"] == [dict(row) for row in expected.rows]
+    assert stored["recipe"] == "exact"
+    assert set(stored) >= {"recipe", "choices", "rows", "recalibrations", "versions", "data", "cases", "unit"}
+    assert ts.load_recalibration(stored["recalibrations"]["sigma"]) == expected.recalibrations["sigma"]
+    assert stored["data"]["calibration"]["cases"] == 300
+    assert stored["data"]["test"][0]["file"] == "test.csv"
+    assert len(stored["data"]["test"][0]["sha256"]) == 64
+
+
+def test_json_alone_on_stdout(folder, run):
+    code, out, err = run(*TYPICAL, *QUICK, "--json", "-")
+    assert code == 0
+    stored = json.loads(out)
+    names = {(row["recalibration"], row["metric"], row["level"]) for row in stored["rows"]}
+    assert ("sigma", "coverage", 0.9) in names
+    assert ("none", "uce", None) in names
+    assert [row["metric"] for row in stored["rows"] if row["recalibration"] == "none"].count("uce") == 1
+    assert table_of(err)["metric"] == ["none", "sigma"]
+    code, out, err = run("--quiet", *TYPICAL, *QUICK, "--json", "-")
+    assert (json.loads(out)["rows"], err) == (stored["rows"], "")
+    code, out, err = run(*TYPICAL, *QUICK, "--quiet")  # also behind the command
+    assert (code, out, err) == (0, "", "")
+
+
+def test_repeats_give_mean_and_deviation(folder, run):
+    _, out, _ = run(*TYPICAL, "--test", "test2.parquet", *QUICK, "--metrics", "mse", "--json", "-")
+    stored = json.loads(out)
+    each = [ts.metrics.mse.score(c.prediction, c.target) for c in map(ts.read, ("test.csv", "test2.parquet"))]
+    assert stored["rows"][0]["value"] == pytest.approx(np.mean(each), rel=1e-12)
+    assert stored["rows"][0]["sd"] == pytest.approx(np.std(each, ddof=1), rel=1e-12)
+    assert stored["cases"]["repeats"] == 2
+    assert [entry["file"] for entry in stored["data"]["test"]] == ["test.csv", "test2.parquet"]
+
+
+def test_options_of_each_recalibration_and_metric(folder, run):
+    chosen = "none,sigma:part=aleatoric,aux:hidden=2,steps=20,sigma"
+    _, out, err = run(
+        *TYPICAL, "--recalibrate", chosen, "--metrics", "coverage:level=0.8,uce:bins=5", "--json", "-"
+    )
+    stored = json.loads(out)
+    rows = [row for row in stored["rows"] if row["metric"] == "coverage"]
+    assert [(row["recalibration"], row["part"], row["level"]) for row in rows] == [
+        ("none", "total", 0.8), ("sigma", "aleatoric", 0.8), ("aux", "total", 0.8), ("sigma", "total", 0.8),
+    ]  # fmt: skip
+    assert rows[2]["options"] == {"hidden": 2, "steps": 20}
+    assert list(stored["recalibrations"]) == ["none", "sigma:part=aleatoric", "aux", "sigma"]
+    assert len(stored["recalibrations"]["aux"]["weights"][0]) == 2
+    assert "UCE x100 bins=5" in table_of(err)
+
+
+def test_part_for_all(folder, run):
+    _, out, _ = run(
+        *TYPICAL, "--recalibrate", "none,sigma", "--part", "aleatoric", "--metrics", "mse", "--json", "-"
+    )
+    stored = json.loads(out)
+    assert {row["part"] for row in stored["rows"]} == {"aleatoric"}
+    assert stored["recalibrations"]["sigma"]["part"] == "aleatoric"
+    code, _, err = run(*TYPICAL, "--part", "epistemic")
+    assert code == 2
+    assert "part is 'epistemic'; expected total or aleatoric" in err
+
+
+@pytest.mark.parametrize("recipe", ["paper", "code"])
+def test_recipes_are_recorded(folder, run, recipe):
+    _, out, _ = run(*TYPICAL, *QUICK, "--recipe", recipe, "--metrics", "uce,nll", "--json", "-")
+    stored = json.loads(out)
+    assert stored["recipe"] == recipe
+    assert stored["choices"]["uce"]["error"] == "draws"
+    assert [row["metric"] for row in stored["rows"][:3]] == ["uce", "uce_mean", "nll"]
+
+
+def test_without_the_split(folder, run):
+    for name in ("cal", "test"):
+        cases = ts.read(f"{name}.csv")
+        write(
+            ts.Cases(ts.Prediction(cases.prediction.location, cases.prediction.total), cases.target),
+            f"{name}_s.csv",
+        )
+    files = ["evaluate", "--calibration", "cal_s.csv", "--test", "test_s.csv"]
+    code, out, err = run(*files, *QUICK, "--json", "-")
+    undefined = [row for row in json.loads(out)["rows"] if row["value"] is None]
+    assert [row["metric"] for row in undefined] == ["uce_draws", "uce_draws"]
+    assert "needs their spread" in undefined[0]["reason"]
+    assert table_of(err)["UCE x100 (draws)"] == ["-", "-"]
+    assert "uce_draws is not defined" in err
+    for more in (["--part", "aleatoric"], ["--recalibrate", "sigma:error=draws"], ["--recipe", "paper"]):
+        code, out, err = run(*files, *more)
+        assert (code, out) == (2, "")
+        assert re.search("split", err)
+    code, _, err = run(*files, "--metrics", "uce:error=draws", *QUICK)
+    assert code == 2
+    assert "needs their spread" in err
+
+
+def test_laplace_scale_is_b(folder, run):
+    Path("l.csv").write_text("target,location,scale\n3,1,1\n-5,-1,1\n")
+    _, out, _ = run(
+        "evaluate", "--calibration", "l.csv", "--test", "l.csv", "--law", "laplace", *QUICK, "--json", "-"
+    )
+    assert json.loads(out)["recalibrations"]["sigma"]["factor"] == 3.0  # mean(|y - mu| / b), not its square
+    code, _, err = run("evaluate", "--calibration", "l.csv", "--test", "l.csv", "--law", "cauchy")
+    assert (code, "law is 'cauchy'" in err) == (2, True)
+
+
+def test_calibrate_and_apply(folder, run):
+    code, out, _ = run("calibrate", "--calibration", "cal.csv", "--recalibrate", "sigma", "-o", "card.json")
+    assert code == 0
+    card = json.loads(Path("card.json").read_text())
+    fitted = ts.recalibrate.sigma.fit(ts.read("cal.csv").prediction, ts.read("cal.csv").target)
+    assert card["recalibration"] == fitted.to_dict()
+    assert (card["data"]["file"], card["data"]["cases"], card["unit"]) == ("cal.csv", 300, "mm")
+    assert f"factor {fitted.factor:.6g}" in out
+    code, out, err = run(
+        "apply", "card.json", "test.csv", "-o", "out.csv", "--level", "0.5,0.9", "--json", "-"
+    )
+    assert (code, err.count("\n")) == (0, 1)
+    assert json.loads(out)["levels"] == [0.5, 0.9]
+    expected = fitted(ts.read("test.csv").prediction)
+    assert np.array_equal(ts.read("out.csv").prediction.aleatoric, expected.aleatoric)
+    assert Path("out.csv").read_text().split("\n")[0].endswith("lower_50,upper_50,lower_90,upper_90")
+
+
+def test_a_plugin_of_ones_own(folder, run):
+    source = Path(ts.recalibrate.sigma.__file__).read_text().replace("from ..", "from truesigma.")
+    Path("mine.py").write_text(source)
+    _, out, _ = run(*TYPICAL, "--recalibrate", "./mine.py:part=aleatoric,sigma:part=aleatoric", "--json", "-")
+    values = [row["value"] for row in json.loads(out)["rows"]]
+    assert values[: len(values) // 2] == values[len(values) // 2 :]
+    assert run("calibrate", "--calibration", "cal.csv", "--recalibrate", "./mine.py", "-o", "c.json")[0] == 0
+
+
+def test_list(folder, run):
+    _, out, _ = run("list")
+    for words in ("sigma ", "miscalibration_area ", "densenet201 ", "oct ", "paper "):
+        assert f"\n  {words}" in out
+    _, out, _ = run("list", "recalibrate")
+    assert "aux:hidden=16\n      ReLU units" in out
+    _, out, _ = run("list", "metrics", "--json", "-")
+    uce = next(entry for entry in json.loads(out)["metrics"] if entry["name"] == "uce")
+    assert uce["options"][2]["name"] == "bins"
+    code, _, err = run("list", "magic")
+    assert (code, "expected one of recalibrate, metrics" in err) == (2, True)
+
+
+def test_version(run):
+    assert run("--version") == (0, f"truesigma {ts.__version__}\n", "")
+
+
+def test_choices():
+    assert split_choices("none, sigma:part=aleatoric ,aux:hidden=4,steps=9,./mine.py:a=1") == [
+        "none", "sigma:part=aleatoric", "aux:hidden=4,steps=9", "./mine.py:a=1",
+    ]  # fmt: skip
+    assert split_choices("aux,hidden=4") == ["aux:hidden=4"]
+    assert with_part(["aux:hidden=4", "none"], "aleatoric")[0] == [
+        "aux:hidden=4,part=aleatoric",
+        "none:part=aleatoric",
+    ]
+    assert with_part(["aux"], "total") == (["aux"], [])
+
+
+def test_the_installed_command_from_an_empty_folder(tmp_path):
+    """Draws written by Python, evaluated, calibrated and applied by the command that pip installs."""
+    command = Path(sys.executable).with_name("truesigma")
+    if not command.exists():
+        pytest.skip("truesigma is not installed beside this Python")
+    script = """
+import numpy as np, truesigma as ts
+rng = np.random.default_rng(0)
+for name, cases in (("cal", 60), ("test", 40)):
+    mean, variance = rng.normal(size=(5, cases, 2)), rng.lognormal(size=(5, cases, 1))
+    draws = ts.Draws(mean, variance)
+    target = rng.normal(size=(cases, 2))
+    ts.write(ts.Cases(ts.decompose(draws), target, draws=draws), f"{name}.npz")
+"""
+
+    def call(*arguments):
+        return subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+
+    assert call(sys.executable, "-c", script).returncode == 0
+    files = ["--calibration", "cal.npz", "--test", "test.npz"]
+    done = call(command, "evaluate", *files, "--recipe", "code", "--recalibrate", "none,sigma", "--json", "-")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["choices"]["decompose"]["aleatoric"] == "geometric"
+    assert call(command, "calibrate", "--calibration", "cal.npz", "-o", "card.json").returncode == 0
+    assert call(command, "apply", "card.json", "test.npz", "-o", "out.csv").returncode == 0
+    header = (tmp_path / "out.csv").read_text().split("\n")[0]
+    assert header.startswith("target_0,target_1,location_0,location_1,aleatoric_0")
+    assert header.endswith("lower_90_0,lower_90_1,upper_90_0,upper_90_1")
+    failed = call(command, "evaluate", "--calibration", "none.npz", "--test", "test.npz")
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert failed.stderr.startswith("error: there is no file none.npz")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["cal.npz", "card.json", "out.csv", "test.npz"]

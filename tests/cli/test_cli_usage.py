@@ -1,0 +1,117 @@
+"""Bad usage and warnings on the command line: exit codes, one paragraph on stderr, nothing left behind."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import truesigma as ts
+from truesigma.store import write
+
+TYPICAL = ["evaluate", "--calibration", "cal.csv", "--test", "test.csv"]
+QUICK = ["--recalibrate", "none,sigma"]
+
+
+BAD = {
+    "no such file": [*TYPICAL[:3], "--test", "none.csv"],
+    "no such command": ["evalute"],
+    "no options": ["evaluate"],
+    "no such recalibration": [*TYPICAL, "--recalibrate", "magic"],
+    "no such option": [*TYPICAL, "--recalibrate", "sigma:magic=1"],
+    "option of nothing": [*TYPICAL, "--recalibrate", "part=total"],
+    "bad value": [*TYPICAL, "--recalibrate", "aux:hidden=many"],
+    "nothing": [*TYPICAL, "--recalibrate", ","],
+    "no such metric": [*TYPICAL, "--metrics", "magic"],
+    "no such recipe": [*TYPICAL, "--recipe", "magic"],
+    "no folder for the result": [*TYPICAL, "--json", "none/result.json"],
+    "no folder for the card": ["calibrate", "--calibration", "cal.csv", "-o", "none/card.json"],
+    "two recalibrations": [
+        "calibrate",
+        "--calibration",
+        "cal.csv",
+        "--recalibrate",
+        "none,sigma",
+        "-o",
+        "c.json",
+    ],
+    "no card": ["apply", "none.json", "test.csv", "-o", "out.csv"],
+    "not a card": ["apply", "test.csv", "test.csv", "-o", "out.csv"],
+    "percent": ["apply", "card.json", "test.csv", "-o", "out.csv", "--level", "90"],
+    "word for a level": ["apply", "card.json", "test.csv", "-o", "out.csv", "--level", "high"],
+    "unknown ending": ["apply", "card.json", "test.csv", "-o", "out.xlsx"],
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_usage(folder, run, name):
+    run("--quiet", "calibrate", "--calibration", "cal.csv", "-o", "card.json")
+    before = set(folder.iterdir())
+    code, out, err = run(*BAD[name])
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+    assert "rror" in err
+    if err.startswith("error: "):
+        assert err.count("\n") == 1  # one paragraph
+    assert set(folder.iterdir()) == before  # nothing is left half done
+
+
+def test_debug_shows_the_traceback_and_faults_of_ours_are_1(folder, run, monkeypatch):
+    code, _, err = run(*TYPICAL[:3], "--test", "none.csv", "--debug")
+    assert (code, "Traceback" in err) == (2, True)
+
+    def broken(*_, **__):
+        raise RuntimeError("cog slipped")
+
+    monkeypatch.setattr("truesigma.store.read_cases", broken)
+    code, out, err = run(*TYPICAL)
+    assert (code, out) == (1, "")
+    assert (
+        err == "error: RuntimeError: cog slipped. This is a fault of ours; --debug shows where it happened.\n"
+    )
+
+
+def test_a_missing_extra_is_named(folder, run, monkeypatch):
+    def absent(*_, **__):
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr("truesigma.store.read_cases", absent)
+    code, _, err = run(*TYPICAL)
+    assert (code, err) == (2, "error: this needs torch: pip install 'truesigma[train]'.\n")
+
+
+def test_warnings_are_short_and_quiet_leaves_them_out(folder, run):
+    same = ["evaluate", "--calibration", "cal.csv", "--test", "cal.csv", *QUICK]
+    code, _, err = run(*same)
+    assert (code, err) == (
+        0,
+        "warning: cal.csv is cal.csv again: these scores are of the cases that were fitted on.\n",
+    )
+    assert run(*same, "--quiet")[2] == ""
+    write(ts.read("cal.csv")[5:50], "some.npz")
+    _, _, err = run("evaluate", "--calibration", "cal.csv", "--test", "some.npz", *QUICK)
+    assert err.startswith("warning: 45 ids stand in both cal.csv and some.npz, such as c10")
+
+
+def test_missing_targets(folder, run):
+    text = Path("test.csv").read_text().split("\n")
+    cells = text[1].split(",")
+    text[1] = ",".join([cells[0], "", *cells[2:]])
+    Path("gap.csv").write_text("\n".join(text))
+    command = [
+        "evaluate",
+        "--calibration",
+        "cal.csv",
+        "--test",
+        "gap.csv",
+        *QUICK,
+        "--metrics",
+        "mse",
+        "--json",
+        "-",
+    ]
+    code, _, err = run(*command)
+    assert (code, "--mask-missing" in err) == (2, True)
+    code, out, _ = run(*command, "--mask-missing")
+    rest = ts.read("test.csv")[1:]
+    value = json.loads(out)["rows"][0]["value"]
+    assert value == pytest.approx(ts.metrics.mse.score(rest.prediction, rest.target), rel=1e-12)

@@ -1,0 +1,212 @@
+"""Starting is light, and imports point one way. The rules are read from the files, not timed."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "truesigma"
+OPTIONAL = "torch torchvision timm lightning matplotlib plotly ray jax pandas polars onnx nibabel pydicom skimage PIL"
+HEAVY = f"{OPTIONAL} pyarrow scipy.stats scipy.optimize typer rich email.message http"
+
+
+def python(code, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_loads_nothing_heavy():
+    code = "import sys, truesigma; print(*[m for m in sys.argv[1].split() if m in sys.modules])"
+    allowed = {"email.message"}  # importlib.metadata, for the versions in results
+    assert set(python(code, HEAVY).split()) <= allowed
+
+
+def test_help_loads_nothing_heavy():
+    code = """
+import sys
+from truesigma.cli import main
+for words in (["--help"], ["evaluate", "--help"]):
+    try:
+        main(words)
+    except SystemExit:
+        pass
+print("loaded:", *[m for m in sys.argv[1].split() if m in sys.modules])
+"""
+    loaded = python(code, f"{OPTIONAL} pyarrow scipy.special scipy.stats scipy.optimize").split("loaded:")[1]
+    assert loaded.split() == []
+
+
+def test_the_numeric_half_needs_no_optional_package(tmp_path):
+    """Everything from files to scores, with every optional package made impossible to import."""
+    code = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in sys.argv[1].split():
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+import numpy as np
+import truesigma as ts
+from truesigma.cli import main
+rng = np.random.default_rng(0)
+target = rng.normal(size=100)
+cases = ts.Cases(ts.Prediction(target + rng.normal(size=100), 0.5 + rng.uniform(size=100), np.full(100, 0.1)), target)
+for suffix in (".npz", ".csv", ".parquet"):
+    ts.write(cases, sys.argv[2] + "/cases" + suffix)
+    assert len(ts.read(sys.argv[2] + "/cases" + suffix)) == 100
+for name in ts.plugins.names("metrics"):
+    ts.plugins.load("metrics", name).score(cases.prediction, cases.target)
+file = sys.argv[2] + "/cases.csv"
+try:
+    main(["--quiet", "evaluate", "--calibration", file, "--test", file, "--json", sys.argv[2] + "/r.json"])
+except SystemExit as stopped:
+    assert not stopped.code
+try:
+    main(["list"])
+except SystemExit as stopped:
+    assert not stopped.code
+print("done")
+"""
+    assert python(code, OPTIONAL, str(tmp_path)).endswith("done\n")
+
+
+# The direction of imports ------------------------------------------------------------------------------------------
+
+# From the bottom up; a module imports from its own line and from those above it. A folder stands for its files.
+LAYERS = (
+    "plugins files arrays",
+    "law checks",
+    "types",
+    "decompose binning elements recalibration",
+    "sums measure tally ranking detection",
+    "metrics recalibrate diagrams",
+    "recipe evaluate resample select",
+    "fields tables tablefiles npz store card apply catalogue tabletext",
+    "imaging engine report export",
+    "reproduce",
+    "cli",
+)
+RANK = {name: number for number, line in enumerate(LAYERS) for name in line.split()}
+FOLDERS = ("metrics", "recalibrate", "diagrams", "imaging/datasets", "imaging/backbones", "engine")
+
+
+def modules():
+    """(file, its dotted name below the package, [(imported name, line, inside a function or for types only)])."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        package = parts[:-1]
+        name = ".".join(package if parts[-1] == "__init__" else parts)
+        yield path, name, list(_imports(ast.parse(path.read_text(encoding="utf-8")), package))
+
+
+def _imports(tree, package):
+    """Imports with absolute names: `truesigma.types` as "truesigma.types", whatever way it is written."""
+    late = set()
+    for node in ast.walk(tree):
+        typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or typing_only:
+            late.update(id(inner) for inner in ast.walk(node))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno, id(node) in late
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package[: len(package) - node.level + 1]
+                base = ".".join(["truesigma", *above, *([base] if base else [])])
+            for alias in node.names:
+                yield f"{base}.{alias.name}", node.lineno, id(node) in late
+
+
+def ours(imported):
+    """The module of the package that is imported, below the package; None for others."""
+    parts = imported.split(".")
+    if parts[0] != "truesigma":
+        return None
+    for length in range(len(parts), 1, -1):
+        path = SOURCE.joinpath(*parts[1:length])
+        if path.with_suffix(".py").is_file() or (path / "__init__.py").is_file():
+            return ".".join(parts[1:length])
+    return ""
+
+
+def test_imports_point_one_way():
+    wrong = []
+    for path, name, imported in modules():
+        here = RANK.get(name.split(".")[0])
+        for target, line, _ in imported:
+            module = ours(target)
+            there = RANK.get((module or "").split(".")[0])
+            if None not in (module, here, there) and there > here:
+                wrong.append(f"{path.relative_to(SOURCE)}:{line} imports {module}, which stands above it")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_siblings_in_a_folder_never_import_each_other():
+    wrong = []
+    for folder in FOLDERS:
+        package = folder.replace("/", ".")
+        for path, name, imported in modules():
+            if not name.startswith(package + "."):
+                continue
+            for target, line, _ in imported:
+                module = ours(target) or ""
+                shared = module.split(".")[-1].startswith("_")  # a file that is no plug-in
+                if module.startswith(package + ".") and module != name and not shared:
+                    wrong.append(f"{path.relative_to(SOURCE)}:{line} imports {module}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_the_imaging_half_imports_torch_when_it_is_loaded():
+    wrong = []
+    for path, name, imported in modules():
+        if name.split(".")[0] in ("imaging", "export"):
+            continue
+        for target, line, late in imported:
+            if target.split(".")[0] in {*OPTIONAL.split(), "pyarrow"} and not late:
+                wrong.append(f"{path.relative_to(SOURCE)}:{line} imports {target} at import time")
+            if (ours(target) or "").startswith("imaging") and not late:
+                wrong.append(f"{path.relative_to(SOURCE)}:{line} imports the imaging half at import time")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_file_pickles():
+    pattern = {"pickle", "cPickle", "dill", "joblib", "cloudpickle", "shelve", "marshal"}
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line}"
+        for path, _, imported in modules()
+        for target, line, _ in imported
+        if target.split(".")[0] in pattern
+    ]
+    assert not wrong
+
+
+def test_no_cycles():
+    graph = {name: set() for _, name, _ in modules()}
+    for _, name, imported in modules():
+        for target, _, late in imported:
+            module = ours(target)
+            # A package's own __init__ is loaded first in any case; `from . import x` is about x.
+            if module and not late and module != name and not name.startswith(module + "."):
+                graph[name].add(module)
+    done, path = set(), []
+
+    def visit(name):
+        if name in path:
+            pytest.fail(" -> ".join([*path[path.index(name) :], name]))
+        if name not in done:
+            path.append(name)
+            for following in sorted(graph.get(name, ())):
+                visit(following)
+            done.add(path.pop())
+
+    for name in sorted(graph):
+        visit(name)
