@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from truesigma.imaging.cut import Partition
+from truesigma.imaging.folding import Sampler
 from truesigma.imaging.partition import Untraceable, partition, split
 from truesigma.imaging.randomness import guarded_generators, is_random, seed_generators
 
@@ -97,7 +98,7 @@ def test_dropout_of_zero_is_not_random(p):
 
 
 def test_no_randomness_is_an_error_that_names_a_way_out():
-    with pytest.raises(ValueError, match="draws no random numbers.*ensemble_draws"):
+    with pytest.raises(ValueError, match=r"draws no random numbers.*ensemble_draws"):
         partition(nn.Linear(3, 3), torch.zeros(2, 3))
 
 
@@ -115,6 +116,15 @@ def test_timm_networks(name, options, operations):
     assert pieces.obstacle == ""
     assert all(module.training for module in net.modules())
     check_equals_plain(net, x, pieces)
+
+    found = []
+    Sampler(net, "fp32", "", 3).draw(
+        x, [5, 6, 7], lambda count, outputs: found.append(outputs.unflatten(0, (count, -1)))
+    )
+    plain = dropout_on(net)
+    with torch.no_grad(), guarded_generators(x.device):
+        expected = torch.stack([(seed_generators(x.device, seed), plain(x))[1] for seed in (5, 6, 7)])
+    torch.testing.assert_close(found, [expected], rtol=1e-4, atol=1e-6)
     for key, value in net.state_dict().items():
         assert torch.equal(value, before[key]), key
 
@@ -324,10 +334,13 @@ def test_traces_are_kept_until_something_changes():
 def test_a_network_is_not_kept_alive():
     net = small()
     split(net, torch.randn(3, 4))
-    seen = weakref.ref(net)
-    del net
+    broken = ControlFlow()
+    with pytest.raises(Untraceable):
+        split(broken, torch.randn(3, 4))
+    seen = [weakref.ref(net), weakref.ref(broken)]
+    del net, broken
     gc.collect()
-    assert seen() is None
+    assert [ref() for ref in seen] == [None, None]
 
 
 def test_the_generators_are_left_alone():

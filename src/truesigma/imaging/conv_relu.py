@@ -3,6 +3,7 @@
 A residual network at large batches is bound by memory: each ReLU on its own reads and writes its tensor once more.
 """
 
+import warnings
 from typing import Any
 
 import torch
@@ -41,13 +42,23 @@ def _cudnn(
     dilation: list[int],
     groups: int,
 ) -> Tensor:
-    if x.dtype not in (torch.bfloat16, torch.float16) or not torch.backends.cudnn.is_available():
-        return _plain(x, weight, bias, other, stride, padding, dilation, groups)
-    if other is None:
-        return torch.cudnn_convolution_relu(x, weight, bias, stride, padding, dilation, groups)
-    return torch.cudnn_convolution_add_relu(x, weight, other, 1.0, bias, stride, padding, dilation, groups)
+    low = x.dtype in (torch.bfloat16, torch.float16)
+    if low and not _refused and torch.backends.cudnn.is_available():
+        try:
+            if other is None:
+                return torch.cudnn_convolution_relu(x, weight, bias, stride, padding, dilation, groups)
+            return torch.cudnn_convolution_add_relu(
+                x, weight, other, 1.0, bias, stride, padding, dilation, groups
+            )
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as problem:  # this version has no such kernel for the shape
+            _refused.append(str(problem))
+            warnings.warn(f"cuDNN's joined convolution is left out: {problem}", stacklevel=2)
+    return _plain(x, weight, bias, other, stride, padding, dilation, groups)
 
 
+_refused: list[str] = []
 _LIBRARY.impl("conv_relu", _plain, "CompositeExplicitAutograd")
 _LIBRARY.impl("conv_relu", _cudnn, "CUDA")
 torch.library.register_fake("truesigma::conv_relu", _plain)

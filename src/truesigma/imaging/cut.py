@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 
-from .randomness import is_random
+from .randomness import argument, is_random
 
 aten = torch.ops.aten
 
@@ -184,16 +184,20 @@ def _obstacle(nodes: list[fx.Node], from_input: set[fx.Node], cases: Any) -> str
     """Why the draws cannot be folded into the cases: an operation that knows more than one case, or none."""
     for node in nodes:
         value = node.meta.get("val")
-        statistics = "batch_norm" in str(node.target) and (
-            node.target is not aten.batch_norm.default or node.args[5]
-        )
         tensors = [v for v in pytree.tree_leaves(value) if isinstance(v, Tensor)]
         alone = any(_axis(v, cases) is None for v in tensors)
-        if statistics or (alone and node in from_input):
+        if _has_batch_statistics(node) or (alone and node in from_input):
             return f"{node.target} mixes the cases of a batch"
         if alone and is_random(node.target, node.args, node.kwargs):
             return f"{node.target} draws once for all cases of a batch"
     return ""
+
+
+def _has_batch_statistics(node: fx.Node) -> bool:
+    name = str(node.target)
+    if "batch_norm" not in name or "no_training" in name:
+        return False
+    return argument(node.target, node.args, node.kwargs, "training", "train") is not False
 
 
 def _sizes(node: fx.Node) -> list[tuple[int, int]]:

@@ -67,7 +67,9 @@ def split(net: nn.Module, example: Tensor, precision: str = "fp32") -> Partition
         traces[key] = seen, _trace(net, example, precision)
     made = traces[key][1]
     if isinstance(made, Untraceable):
-        raise made.with_traceback(None)
+        raise Untraceable(
+            str(made), made.on
+        )  # a new one: the kept one must not hold a traceback, and so the network
     return made
 
 

@@ -16,17 +16,23 @@ _NEVER_ON = (nn.modules.batchnorm._NormBase, nn.RReLU)
 _NO_MODULE = object()
 
 
+def argument(target: Any, args: Sequence[Any], kwargs: dict[str, Any], *names: str) -> Any:
+    """The value an operation gets for the first of some argument names that it has; None without any."""
+    for place, known in enumerate(target._schema.arguments):
+        if known.name in names:
+            default = known.default_value if known.has_default_value() else None
+            return args[place] if place < len(args) else kwargs.get(known.name, default)
+    return None
+
+
 def is_random(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether an operation draws random numbers: dropout with p = 0 or switched off does not."""
     if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
         return False
-    given = {a.name: a.default_value if a.has_default_value() else None for a in target._schema.arguments}
-    given |= dict(zip(given, args)) | kwargs
     # `p` is the rate of dropout and the keeping probability of bernoulli: at 0 neither is random.
-    rates = [given[name] for name in ("p", "dropout_p", "dropout") if name in given]
-    switches = [given[name] for name in ("train", "training") if name in given]
-    off = any(isinstance(r, int | float) and r == 0 for r in rates) or any(s is False for s in switches)
-    return not off
+    rate = argument(target, args, kwargs, "p", "dropout_p", "dropout")
+    switched_on = argument(target, args, kwargs, "train", "training") is not False
+    return switched_on and not (isinstance(rate, int | float) and rate == 0)
 
 
 class _Recorder(TorchDispatchMode):
