@@ -13,7 +13,9 @@ from .arrays import Host, as_array, to_host
 def auroc(unshifted: Any, shifted: Any) -> float:
     r"""Area under the receiver operating characteristic.
 
-    $$P(v' > v) + \tfrac12 P(v' = v)$$ for a shifted case's v' and an unshifted one's v.
+    $$P(v' > v) + \tfrac12 P(v' = v)$$
+
+    for a shifted case's v' and an unshifted one's v.
 
     Args:
         unshifted: uncertainties of the cases like those trained on; any shape.
@@ -35,7 +37,9 @@ def auroc(unshifted: Any, shifted: Any) -> float:
 def aupr(unshifted: Any, shifted: Any) -> float:
     r"""Area under precision over recall, as the average precision.
 
-    $$\sum_k (R_k - R_{k-1}) P_k$$ over the distinct uncertainties from the largest on.
+    $$\sum_k (R_k - R_{k-1}) P_k$$
+
+    over the distinct uncertainties from the largest on: recall R and precision P at each.
 
     Args:
         unshifted: uncertainties of the cases like those trained on; any shape.

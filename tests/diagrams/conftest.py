@@ -1,8 +1,5 @@
 """Predictions for the diagrams: simulated ones, and another group's real ones where they are at hand."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -27,13 +24,9 @@ def simulated():
 
 
 @pytest.fixture(scope="session")
-def boneage():
+def boneage(real_data):
     """Five test passes of a real network, as predictions, with their targets."""
-    root = Path(os.environ.get("TRUESIGMA_DATA", Path(__file__).parents[3] / "shared" / "data"))
-    path = root / "predictions" / "densenet201_boneage.npz"
-    if not path.is_file():
-        pytest.skip(f"real predictions are not here ({path}); set TRUESIGMA_DATA to run this test")
-    with np.load(path) as file:
+    with np.load(real_data / "predictions" / "densenet201_boneage.npz", allow_pickle=False) as file:
         stored = {key: np.asarray(file[key], dtype=np.float64) for key in file}
     aleatoric = stored["sd_test_alea"] ** 2
     epistemic = np.maximum(stored["sd_test_total"] ** 2 - aleatoric, 0)

@@ -116,15 +116,20 @@ def note_power(axis: Any, label: str, unit: str = "", log: bool = False, square:
 
     matplotlib writes the power in the corner of the panel, where it meets other text. Call it when the limits are set.
     """
-    from matplotlib.ticker import FuncFormatter, LogFormatterMathtext
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    power = 0 if log else _power(max(abs(v) for v in axis.get_view_interval()))
+    low, high = sorted(abs(v) for v in axis.get_view_interval())
+    short = log and 0 < high < 200 * low  # a power of ten or two: its decades alone would leave the axis bare
+    power = 0 if log and not short else _power(math.sqrt(low * high) if log else high)
     parts = [f"{unit}²" if square else unit] if unit else []
-    if power:
+    if log:
+        axis.set_minor_formatter(NullFormatter())
+    if short:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    if power or short:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 10**power:.6g}"))
+    if power:
         parts.append(rf"$\times 10^{{{power}}}$")
-    elif log:
-        axis.set_minor_formatter(LogFormatterMathtext(minor_thresholds=(1.0, 0.4)))
     axis.set_label_text(f"{label} ({', '.join(parts)})" if parts else label)
 
 
@@ -149,6 +154,8 @@ def scientific(value: float, deviation: float | None = None) -> str:
         return f"{value:g}"
     power = _power(abs(value))
     digits = 2 if power or value == 0 else max(2 - math.floor(math.log10(abs(value))), 0)
+    if deviation:  # with one digit of the deviation at least
+        digits = max(digits, min(-math.floor(math.log10(deviation / 10**power)), 4))
     head = f"{value / 10**power:.{digits}f}"
     if deviation is not None:
         head += rf" \pm {deviation / 10**power:.{digits}f}"

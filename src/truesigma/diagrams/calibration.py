@@ -167,9 +167,14 @@ def _limits(
     """
     error = float((table.error[solid] + band).max())
     if log:
-        ends = float(table.edges[0]) / 1.2, float(table.edges[-1]) * 1.2
-        lowest = float(table.error[solid & (table.error > 0)].min(initial=ends[1]))
-        return ends, min(ends[0], lowest / 1.2), max(1.2 * error, ends[1])
+        # Bins of equal mass: the outer ones reach to the last case, far beyond the mean that is drawn.
+        shown = table.variance[solid]
+        ends = (
+            float(max(table.edges[0], shown.min() / 1.6) / 1.1),
+            float(min(table.edges[-1], shown.max() * 1.6) * 1.1),
+        )
+        lowest = float(np.min(table.error[solid & (table.error > 0)], initial=ends[1]))
+        return ends, min(ends[0], lowest / 1.3), max(1.3 * error, ends[1])
     last = int(np.flatnonzero(solid)[-1])
     high = float(table.edges[min(last + 2, len(table.edges) - 1)]) * 1.04
     return (0.0, high), 0.0, 1.06 * max(error, min(high, 1.5 * error))

@@ -1,6 +1,8 @@
 r"""Shift histograms: is the model less sure about cases that are not like those it was trained on?
 
-$$\mathrm{AUROC} = P(v' > v) + \tfrac12 P(v' = v)$$ for the variance v' of a shifted case and v of an unshifted one.
+$$\mathrm{AUROC} = P(v' > v) + \tfrac12 P(v' = v)$$
+
+for the variance v' of a shifted case and v of an unshifted one.
 """
 
 from collections.abc import Mapping
