@@ -129,6 +129,6 @@ def add_sums(left: Sum, right: Sum) -> Sum:
     """Both together; None is the empty sum, and what is undefined for a part is undefined for the whole."""
     if left is None or isinstance(right, Undefined):
         return right
-    if isinstance(left, Undefined):
+    if right is None or isinstance(left, Undefined):
         return left
     return left.merge(right) if isinstance(left, LogCells) else left + right
