@@ -137,7 +137,7 @@ def factor(
     se = None
     if c > 1:
         se = math.sqrt(c / (c - 1) * math.fsum(u * u for u in clusters.values())) / total
-    if law == "laplace":
+    if law == "laplace" or s == 0:
         return s, se
     return math.sqrt(s), None if se is None else se / (2 * math.sqrt(s))
 

@@ -1,0 +1,184 @@
+"""Aux scaling: what it reduces to, what it must not depend on, its large-data path, its stored form."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from samples import Sample, draw
+
+from truesigma import Laplace, Prediction, load_recalibration, metrics
+from truesigma.recalibrate import aux, sigma
+
+GRID = Prediction(np.zeros(50), np.geomspace(0.05, 20.0, 50))
+
+
+def bent(m: int, seed: int = 0, law: str = "normal") -> tuple[Prediction, np.ndarray]:
+    """Data whose true variance is a power of the predicted one: one factor cannot repair it."""
+    rng = np.random.default_rng(seed)
+    v = np.exp(rng.normal(size=m))
+    z = rng.normal(size=m) if law == "normal" else rng.laplace(size=m) / math.sqrt(2)
+    p = (
+        Prediction(0 * v, 0.7 * v, 0.3 * v, law=Laplace())
+        if law == "laplace"
+        else Prediction(0 * v, 0.7 * v, 0.3 * v)
+    )
+    return p, 1.5 * v**0.25 * z
+
+
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+@pytest.mark.parametrize("outputs", ["separate", "mean"])
+@pytest.mark.parametrize("cases", [40, 2000])
+def test_nothing_hidden_is_sigma_scaling(law, outputs, cases):
+    sample = draw(0, law=law, mask=True, weight=True, cases=cases)
+    given = sample.prediction(), sample.target
+    found = aux.fit(*given, weight=sample.weight, outputs=outputs, hidden=0)
+    expected = sigma.fit(*given, weight=sample.weight, outputs=outputs)
+    np.testing.assert_allclose(found(given[0]).scale, expected(given[0]).scale, rtol=1e-12)
+
+
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+def test_it_repairs_what_one_factor_cannot(law):
+    p, y = bent(30_000, law=law)
+    q, z = bent(30_000, seed=1, law=law)
+    scores = [metrics.nll.score(f(q), z) for f in (sigma.fit(p, y), aux.fit(p, y))]
+    truth = Prediction(q.location, 2.25 * q.total**0.5, law=q.law)
+    best = metrics.nll.score(truth, z)
+    assert best < scores[1] < scores[0]
+    assert scores[1] - best < 0.15 * (scores[0] - best)
+    assert metrics.ence.score(aux.fit(p, y)(q), z) < metrics.ence.score(sigma.fit(p, y)(q), z) / 3
+
+
+def test_a_rising_truth_gives_a_rising_answer():
+    p, y = bent(30_000)
+    new = aux.fit(p, y)(GRID).variance
+    inside = (GRID.total > 0.2) & (GRID.total < 5)
+    assert (np.diff(new[inside]) > 0).all()
+    np.testing.assert_allclose(new[inside], 2.25 * GRID.total[inside] ** 0.5, rtol=0.25)
+
+
+def test_the_unit_does_not_matter():
+    """Standardised log-variances: the same network for millimetres and metres, up to rounding."""
+    p, y = bent(400)
+    for k in (1e-6, 3.7, 1e3):
+        scaled = Prediction(k * p.location, k * k * p.aleatoric, k * k * p.epistemic)
+        new = aux.fit(scaled, k * y, steps=300)(scaled).scale
+        np.testing.assert_allclose(new, k * aux.fit(p, y, steps=300)(p).scale, rtol=1e-6)
+
+
+def test_without_standardising_the_unit_matters():
+    p, y = bent(400)
+    scaled = Prediction(p.location, 1e6 * p.aleatoric, 1e6 * p.epistemic)
+    there = aux.fit(scaled, 1e3 * y, steps=100, standardise=False)(scaled).scale
+    here = aux.fit(p, y, steps=100, standardise=False)(p).scale
+    assert np.max(np.abs(there / (1e3 * here) - 1)) > 0.1
+
+
+def test_the_seed_decides():
+    p, y = bent(200)
+    one, same, other = (aux.fit(p, y, steps=50, seed=s) for s in (0, 0, 1))
+    assert one == same
+    assert one != other
+
+
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+def test_many_cases_go_through_cells(law):
+    p, y = bent(aux.MANY + 500, law=law)
+    cells = aux.fit(p, y)
+    many, aux.MANY = aux.MANY, 10**9
+    try:
+        exact = aux.fit(p, y)
+    finally:
+        aux.MANY = many
+    inside = Prediction(np.zeros(40), np.geomspace(0.15, 6.0, 40), law=p.law)
+    np.testing.assert_allclose(cells(inside).scale, exact(inside).scale, rtol=0.02)
+    assert metrics.nll.score(cells(p), y) == pytest.approx(metrics.nll.score(exact(p), y), abs=1e-3)
+
+
+def test_outputs_mean_gives_one_ratio_for_each_case():
+    sample = draw(1, cases=200)
+    p = sample.prediction()
+    new = aux.fit(p, sample.target, outputs="mean", steps=100)(p)
+    ratio = new.total / p.total
+    np.testing.assert_allclose(ratio, ratio[:, :1] * np.ones((1, 3)), rtol=1e-12)
+    one = Prediction(p.location[:, :1], p.total.mean(axis=1, keepdims=True))
+    same = aux.fit(p, sample.target, outputs="mean", steps=100)(one)
+    np.testing.assert_allclose((same.total / one.total)[:, 0], ratio[:, 0], rtol=1e-12)
+
+
+def test_masked_outputs_are_left_out_of_the_mean_of_a_case():
+    sample = draw(2, mask=True)
+    mask = sample.mask.copy()
+    mask[5] = False
+    spoiled = np.where(mask, sample.aleatoric, np.nan)
+    p = Prediction(sample.location, spoiled, sample.epistemic, mask=mask)
+    new = aux.fit(p, sample.target, outputs="mean", steps=50)(p)
+    assert np.isfinite(new.scale[mask]).all()
+    whole = np.where(mask, spoiled + sample.epistemic, 0.0).sum(axis=1) / np.maximum(mask.sum(axis=1), 1)
+    alone = aux.fit(p, sample.target, outputs="mean", steps=50)(
+        Prediction(np.zeros(39), whole[np.arange(40) != 5])
+    )
+    ratio = alone.total / whole[np.arange(40) != 5]
+    found = (new.total / p.total)[np.arange(40) != 5]
+    for row in range(39):
+        kept = mask[np.arange(40) != 5][row]
+        np.testing.assert_allclose(found[row][kept], ratio[row], rtol=1e-12)
+
+
+def test_json_keeps_every_digit():
+    p, y = bent(300)
+    fitted = aux.fit(p, y, steps=50, part="aleatoric")
+    loaded = load_recalibration(json.loads(json.dumps(fitted.to_dict())))
+    assert loaded == fitted
+    np.testing.assert_array_equal(loaded(p).scale, fitted(p).scale)
+
+
+def test_large_predictions_go_through_in_pieces(monkeypatch):
+    p, y = bent(500)
+    fitted = aux.fit(p, y, steps=50)
+    whole = fitted(p).scale
+    monkeypatch.setattr(aux, "AT_A_TIME", 37)
+    np.testing.assert_allclose(fitted(p).scale, whole, rtol=1e-13)
+
+
+def test_extreme_variances():
+    rng = np.random.default_rng(3)
+    log_v = rng.uniform(-80, 80, size=400)
+    v = np.exp(log_v)
+    y = 3 * np.sqrt(v) * rng.normal(size=400)
+    new = aux.fit(Prediction(0 * v, v), y, steps=300)(Prediction(0 * v, v))
+    assert np.isfinite(new.scale).all()
+    assert np.median(new.scale / np.sqrt(v)) == pytest.approx(3.0, rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"hidden": -1}, "hidden is -1; expected a whole number, 0 or more"),
+        ({"hidden": 2.5}, "hidden is 2.5"),
+        ({"steps": 0}, "steps is 0; expected a whole number, 1 or more"),
+        ({"rate": 0.0}, "rate is 0.0; expected a number above 0"),
+        ({"part": "epistemic"}, "part is 'epistemic'"),
+        ({"outputs": "each"}, "outputs is 'each'"),
+    ],
+)
+def test_options_are_checked(options, words):
+    sample = draw(4)
+    with pytest.raises(ValueError, match=words):
+        aux.fit(sample.prediction(), sample.target, **options)
+
+
+def test_errors_of_zero():
+    sample = draw(5)
+    exact = Sample(**{**vars(sample), "target": sample.location})
+    with pytest.raises(ValueError, match="every calibration error is exactly 0"):
+        aux.fit(exact.prediction(), exact.target)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [{"weights": [[1.0], [1.0]]}, {"weights": [[1.0, 2.0], [1.0], [1.0], [0.0]]}, {"weights": [[math.nan]]}],
+)
+def test_stored_networks_are_checked(stored):
+    with pytest.raises(ValueError, match="no network of two layers"):
+        aux.from_dict(stored)
