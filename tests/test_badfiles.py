@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -130,6 +131,17 @@ NPZ = {
         {"location": [1.0], "scale": [1.0], "law": ["normal", "normal"]},
         "law has shape .2,.*expected one text",
     ),
+    "text scale": ({"location": [1.0], "scale": ["a"]}, "scale has dtype"),
+    "mask of numbers": (
+        {"location": [1.0], "scale": [1.0], "mask": [1.0], "target": [np.nan]},
+        "missing in 1 of 1",
+    ),
+    "mask of another shape": (
+        {"location": [1.0], "scale": [1.0], "mask": [True, False], "target": [1.0]},
+        "mask has shape",
+    ),
+    "no axes": ({"location": 1.0, "scale": 1.0}, "location has shape"),
+    "one id": ({"location": [1.0], "scale": [1.0], "target": [1.0], "id": "a"}, "one name for each of the 1"),
     "dtype": ({"location": ["a"], "scale": [1.0]}, "location has dtype"),
     "group": (
         {"location": [1.0], "scale": [1.0], "target": [1.0], "group": ["a", "b"]},
@@ -144,6 +156,15 @@ def test_npz(tmp_path, name):
     np.savez(tmp_path / "bad.npz", **{key: np.array(value) for key, value in arrays.items()})
     with pytest.raises(BadFile, match=f"(?s)bad.npz.*{message}"):
         read(tmp_path / "bad.npz")
+
+
+def test_other_archives(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("word/document.xml", "<xml/>")
+    with pytest.raises(
+        BadFile, match=r"damaged, or no \.npz file .'word/document.xml' in it is not an array"
+    ):
+        read(tmp_path / "a.npz")
 
 
 def test_objects_are_never_unpickled(tmp_path):

@@ -243,6 +243,16 @@ def test_missing_targets_are_masked_by_output(tmp_path):
     assert ts.metrics.mse.score(cases.prediction, cases.target) == pytest.approx((0 + 4 + 4) / 3)
 
 
+def test_a_mask_may_already_leave_missing_values_out(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("target_0,target_1,location_0,location_1,scale,mask\n,,1,2,-1,false\n3,4,1,2,1,true\n")
+    assert read_cases(path).prediction.mask.tolist() == [[False, False], [True, True]]
+    path.write_text("target_0,target_1,location_0,location_1,scale,mask\n,,1,2,-1,false\n3,,1,2,1,true\n")
+    assert read_cases(path, mask_missing=True).prediction.mask.tolist() == [[False, False], [True, False]]
+    with pytest.raises(ValueError, match=r"target is missing in 1 of 4 places, the first at index \(1, 1\)"):
+        read_cases(path)
+
+
 def test_missing_targets_of_draws_are_masked_in_both(tmp_path):
     target = np.array([1.0, np.nan, 3.0])
     np.savez(tmp_path / "d.npz", mean=np.zeros((2, 3)), variance=np.ones((2, 3)), target=target)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Host, to_host
+from .arrays import Host, as_array, to_host
 from .decompose import decompose
 from .law import Law, Normal, law_from_dict
 from .types import Cases, Draws, Prediction
@@ -62,9 +62,10 @@ def from_fields(
         prediction = _prediction(fields, mask, chosen)
     if target is None:
         return prediction
-    _warn_doubled(fields.get("id"))
     labels = {name: fields.get(name) for name in ("group", "weight", "id")}
-    return Cases(prediction, target, unit=str(fields.get("unit", "")), draws=draws, **labels)
+    cases = Cases(prediction, target, unit=str(fields.get("unit", "")), draws=draws, **labels)
+    _warn_doubled(cases.id)
+    return cases
 
 
 def to_fields(value: Cases | Draws | Prediction) -> dict[str, Any]:
@@ -143,10 +144,12 @@ def warn_near_misses(names: Iterable[str]) -> None:
 
 
 def _mask_missing(target: Host, mask: Any, allowed: bool) -> Any:
+    """The mask without the missing targets; a mask that does not fit is left for the constructors to refuse."""
     if target.dtype.kind != "f":
         return mask
     missing = np.isnan(target)
-    counted = missing if mask is None or np.shape(mask) != target.shape else missing & np.asarray(mask, bool)
+    counts = _widened(mask, target.shape)
+    counted = missing if counts is None else missing & counts
     if not counted.any():
         return mask
     if not allowed:
@@ -157,10 +160,19 @@ def _mask_missing(target: Host, mask: Any, allowed: bool) -> Any:
         )
     if missing.all():
         raise ValueError("target is missing everywhere; expected at least one value.")
-    if mask is None:
-        return ~missing
+    return mask if mask is not None and counts is None else ~missing if counts is None else counts & ~missing
+
+
+def _widened(mask: Any, shape: tuple[int, ...]) -> Any:
+    """The mask in that shape; None where there is none, or none that fits."""
+    if mask is None or np.asarray(mask).dtype != bool:
+        return None
     mask = np.asarray(mask)
-    return mask.reshape(mask.shape + (1,) * (target.ndim - mask.ndim)) & ~missing
+    if mask.ndim > len(shape):  # one number for all outputs counts where any of them does
+        mask = mask.any(axis=tuple(range(len(shape), mask.ndim)))
+    mask = mask.reshape(mask.shape + (1,) * (len(shape) - mask.ndim))
+    fits = all(a in (1, b) for a, b in zip(mask.shape, shape))
+    return np.broadcast_to(mask, shape) if fits else None
 
 
 def _draws(fields: Mapping[str, Any], mask: Any, law: Law) -> Draws:
@@ -188,7 +200,7 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
     if "variance" in fields and "mean" not in fields:
         forms.append((fields["variance"], None))
     if "scale" in fields:
-        forms.append((_squared(np.asarray(fields["scale"]), mask) * law.unit, None))
+        forms.append((_squared(as_array("scale", fields["scale"]), mask) * law.unit, None))
     if not forms:
         raise ValueError(f"location stands without an uncertainty; {EXPECTED}.")
     rest = {"law": law, "spread": fields.get("spread"), "mask": mask}
@@ -205,11 +217,8 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
 
 def _squared(scale: Host, mask: Any) -> Host:
     """scale^2, after the sign was looked at, which the square would hide."""
-    below = scale < 0
-    if mask is not None:
-        mask = np.asarray(mask)
-        # A mask for each output beside one scale for all of them: the scale counts where any output does.
-        below &= mask.any(axis=tuple(range(1, mask.ndim))) if mask.ndim > scale.ndim else mask
+    counts = _widened(mask, scale.shape)
+    below = scale < 0 if counts is None else (scale < 0) & counts
     if below.any():
         first = tuple(int(i) for i in np.argwhere(below)[0])
         raise ValueError(
@@ -258,12 +267,11 @@ def to_host_or_none(values: Any) -> Any:
 
 
 def _warn_doubled(names: Any) -> None:
-    if names is None:
+    if names is None or len(set(np.asarray(names).tolist())) == len(names):
         return
     found, count = np.unique(np.asarray(names), return_counts=True)
-    if (count > 1).any():
-        warnings.warn(
-            f"{int((count > 1).sum())} id(s) stand more than once, the first is {found[count > 1][0]!s}; each row is "
-            "taken as a case of its own. Give the patient as group if cases belong together.",
-            stacklevel=4,
-        )
+    warnings.warn(
+        f"{int((count > 1).sum())} id(s) stand more than once, the first is {found[count > 1][0]!s}; each row is "
+        "taken as a case of its own. Give the patient as group if cases belong together.",
+        stacklevel=4,
+    )

@@ -11,6 +11,9 @@ import numpy as np
 from .fields import CONSTANTS, KNOWN
 from .files import BadFile, content_kind, write_atomically
 
+# What unpacking a damaged, encrypted or foreign archive raises.
+FAULTS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, MemoryError)
+
 
 def read_npz(path: Path) -> dict[str, Any]:
     """Every array of the file by its name; `law` and `unit` as text."""
@@ -29,14 +32,14 @@ def read_npz(path: Path) -> dict[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             for name in archive.files:
-                found[name] = _native(archive[name])
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as problem:
+                found[name] = _native(name, archive[name])
+    except FAULTS as problem:
         if "pickle" in str(problem):
             raise BadFile(
                 f"{path}: {name!r} holds Python objects, which are never loaded from a file because loading can run "
                 "code; save plain numbers, or text as numpy.asarray(values, dtype=str)."
             ) from problem
-        raise BadFile(f"{path} is damaged ({problem}); write or copy it again.") from problem
+        raise BadFile(f"{path} is damaged, or no .npz file ({problem}); write or copy it again.") from problem
     if not {"mean", "location"} & set(found):
         raise BadFile(
             f"{path} holds {', '.join(sorted(found)) or 'nothing'}; expected mean and variance (draws), or location "
@@ -71,6 +74,8 @@ def write_npz(fields: Mapping[str, Any], path: Path) -> None:
     write_atomically(path, save)
 
 
-def _native(array: Any) -> Any:
+def _native(name: str, array: Any) -> Any:
     """The array in this machine's byte order."""
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{name!r} in it is not an array")
     return array.astype(array.dtype.newbyteorder("=")) if not array.dtype.isnative else array

@@ -4,6 +4,7 @@ Files from strangers are data and never code: nothing is unpickled. What is writ
 """
 
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def read(
         array([0.5, 0.1])
         >>> folder.cleanup()
     """
-    name = source if isinstance(source, str | Path) else type(source).__name__
+    name = source if isinstance(source, str | PathLike) else type(source).__name__
     return _named(name, read_fields(source), law, mask_missing)
 
 
@@ -83,7 +84,7 @@ def read_cases(path: str | Path, *, law: Law | str | None = None, mask_missing: 
 
 def read_fields(source: Any) -> dict[str, Any]:
     """The named arrays of a file or a frame, before they become a value."""
-    if not isinstance(source, str | Path):
+    if not isinstance(source, str | PathLike):
         table = frame_table(source)
         warn_near_misses(table.column_names)
         return table_fields(table)

@@ -76,7 +76,7 @@ def frame_table(frame: Any) -> "pa.Table":
 
 def write_csv(table: "pa.Table", path: Path) -> None:
     """Write a table as .csv, atomically; floats as the shortest text that gives them back exactly."""
-    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
+    columns = [_cells(column) for column in table.columns]
 
     def save(part: Path) -> None:
         with part.open("w", newline="", encoding="utf-8") as file:
@@ -97,7 +97,7 @@ def write_parquet(table: "pa.Table", path: Path) -> None:
 def _header(path: Path) -> list[str]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            names = next(csv.reader(file), [])
+            names = next(filter(None, csv.reader(file)), [])
     except (UnicodeDecodeError, csv.Error) as problem:
         raise BadFile(f"{path} is not text in UTF-8 ({problem}); save it as CSV UTF-8.") from problem
     for separator, words in ((";", "semicolons"), ("\t", "tabs")):
@@ -137,7 +137,12 @@ def _truth(cell: str) -> bool:
     return cell.strip().lower() in ("true", "1")
 
 
-def _cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else value
+def _cells(column: Any) -> list[Any]:
+    """What the csv module writes as the cells of a column: empty for nothing, floats by their shortest exact text."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(column.type):
+        return [{True: "true", False: "false"}.get(value, "") for value in column.to_pylist()]
+    if pa.types.is_floating(column.type) and not column.null_count:
+        return list(column.to_numpy().tolist())
+    return ["" if value is None else value for value in column.to_pylist()]

@@ -38,6 +38,10 @@ BAD = {
     "not a card": ["apply", "test.csv", "test.csv", "-o", "out.csv"],
     "percent": ["apply", "card.json", "test.csv", "-o", "out.csv", "--level", "90"],
     "word for a level": ["apply", "card.json", "test.csv", "-o", "out.csv", "--level", "high"],
+    "result over the data": [*TYPICAL, "--json", "test.csv"],
+    "result over the card": ["apply", "card.json", "test.csv", "-o", "out.csv", "--json", "./card.json"],
+    "predictions over themselves": ["apply", "card.json", "test.csv", "-o", "./test.csv"],
+    "card that is no json": ["calibrate", "--calibration", "cal.csv", "-o", "card.csv"],
     "unknown ending": ["apply", "card.json", "test.csv", "-o", "out.xlsx"],
 }
 
@@ -45,14 +49,14 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_usage(folder, run, name):
     run("--quiet", "calibrate", "--calibration", "cal.csv", "-o", "card.json")
-    before = set(folder.iterdir())
+    before = {path: path.read_bytes() for path in folder.iterdir()}
     code, out, err = run(*BAD[name])
     assert (code, out) == (2, "")
     assert "Traceback" not in err
     assert "rror" in err
     if err.startswith("error: "):
         assert err.count("\n") == 1  # one paragraph
-    assert set(folder.iterdir()) == before  # nothing is left half done
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before  # nothing is left half done
 
 
 def test_debug_shows_the_traceback_and_faults_of_ours_are_1(folder, run, monkeypatch):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .choices import split_choices, split_levels, with_part
-from .session import check_json
+from .session import check_json, check_target
 
 if TYPE_CHECKING:
     from ..types import Cases
@@ -65,7 +65,7 @@ def evaluate(
     from ..store import read_cases
     from ..tabletext import evaluation_table
 
-    check_json(json)
+    check_json(json, calibration, *test)
     choices, without = with_part(split_choices(recalibrate), part)
     for name in without:
         context.obj.say(f"note: {name} has no option part and is fitted on the total.")
@@ -98,11 +98,12 @@ def calibrate(
 ) -> None:
     """Fit one recalibration and write its card, for `apply`."""
     from ..card import calibrate as fit
-    from ..files import check_folder
     from ..store import read_cases, write
 
-    check_json(json)
-    check_folder(out)
+    check_json(json, calibration, out)
+    check_target(out, calibration)
+    if out.suffix.lower() != ".json":
+        raise ValueError(f"{out} should end in .json: a card is written as JSON.")
     choices, without = with_part(split_choices(recalibrate), part)
     if len(choices) != 1:
         raise ValueError(
@@ -147,7 +148,8 @@ def apply(
     from ..evaluate import versions
     from ..files import fingerprint
 
-    check_json(json)
+    check_json(json, card, predictions, out)
+    check_target(out, card, predictions)
     levels = split_levels(level or ["0.9"])
     loaded = read_card(card, plugin=recalibrate)
     made = apply_file(loaded, predictions, out, levels=levels, law=law)

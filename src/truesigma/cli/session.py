@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,9 +42,19 @@ class Session:
             sys.stdout.write(json_text(result) + "\n")
 
 
-def check_json(json: str | None) -> None:
-    """Refuse a JSON file that cannot be written before the work begins."""
+def check_json(json: str | None, *inputs: Path) -> None:
+    """`check_target` for the option --json, where `-` is stdout."""
     if json is not None and json != "-":
-        from ..files import check_folder
+        check_target(json, *inputs)
 
-        check_folder(json)
+
+def check_target(target: str | Path, *inputs: Path) -> None:
+    """Refuse a file that cannot be written, or that would replace what is read, before the work begins."""
+    from ..files import BadFile, check_folder
+
+    resolved = check_folder(target)
+    for path in inputs:
+        if path.exists() and resolved.exists() and resolved.samefile(path):
+            raise BadFile(
+                f"{target} is read by this command and would be overwritten; write to another file."
+            )
