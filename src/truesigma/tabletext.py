@@ -49,13 +49,15 @@ def print_table(table: TextTable, stream: TextIO) -> None:
     from rich.table import Table
 
     console = Console(file=stream)
-    shown = Table(title=escape(table.title) or None, title_justify="left", header_style="bold")
+    shown = Table(header_style="bold")
     for k, name in enumerate(table.head):
         shown.add_column(escape(name), justify="left" if k < table.left else "right", overflow="fold")
     for i, row in enumerate(table.rows):
         shown.add_row(
             *[f"[bold]{escape(c)}[/bold]" if (i, k) in table.best else escape(c) for k, c in enumerate(row)]
         )
+    if table.title:
+        console.print(escape(table.title), highlight=False)
     console.print(shown)
     for note in table.notes:
         console.print(escape(note), highlight=False)
