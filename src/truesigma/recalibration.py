@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from . import plugins
 from .arrays import namespace
 from .elements import Part
@@ -74,15 +76,37 @@ def raw_spread(prediction: Prediction) -> Any:
     return prediction.epistemic if prediction.spread is None else prediction.spread
 
 
-def multiply(prediction: Prediction, ratio: Any) -> Prediction:
-    """The prediction with both variances times `ratio`, a number or an array; location, law and spread stay."""
-    epistemic = None if prediction.epistemic is None else prediction.epistemic * ratio
-    return trusted(
-        Prediction,
+def rescale(prediction: Prediction, factor: Any) -> Prediction:
+    """The prediction with its scale times `factor`, a number or an array; location, law and spread stay.
+
+    >>> rescale(Prediction([0.0], [1.0], [3.0]), 2.0).epistemic
+    array([12.])
+    """
+    xp = namespace(prediction.location)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        # Twice by the factor, not once by its square, which float32 may not hold where it holds the product.
+        aleatoric = prediction.aleatoric * factor * factor
+        epistemic = None if prediction.epistemic is None else prediction.epistemic * factor * factor
+        total = aleatoric if epistemic is None else aleatoric + epistemic
+    made: dict[str, Any] = dict(
         location=prediction.location,
-        aleatoric=prediction.aleatoric * ratio,
+        aleatoric=aleatoric,
         epistemic=epistemic,
         law=prediction.law,
         spread=raw_spread(prediction),
         mask=prediction.mask,
     )
+    if not bool(xp.all((total > 0) & xp.isfinite(total))):
+        return Prediction(
+            **made
+        )  # says which cases leave the range of their dtype, unless a mask hides them all
+    return trusted(Prediction, **made)
+
+
+def multiply(prediction: Prediction, ratio: Any) -> Prediction:
+    """The prediction with both variances times `ratio`; location, law and spread stay.
+
+    >>> multiply(Prediction([0.0], [1.0], [3.0]), 4.0).epistemic
+    array([12.])
+    """
+    return rescale(prediction, ratio**0.5)

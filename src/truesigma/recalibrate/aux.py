@@ -18,7 +18,7 @@ from ..binning import PER_OCTAVE
 from ..elements import Outputs, Part, blocks, check_outputs
 from ..law import Undefined
 from ..measure import nothing_left
-from ..recalibration import multiply, select_part
+from ..recalibration import rescale, select_part
 from ..sums import accumulate, factor_of, factor_sums
 from ..types import Prediction
 
@@ -63,7 +63,7 @@ class Aux:
             total = _case_mean(total, chosen.mask)
         # Through the host: the network is a handful of numbers, and float64 there gives every library the same ratio.
         log_v = np.log(to_host(total).astype(np.float64))
-        return multiply(chosen, like(np.exp(self.new_log_variance(log_v) - log_v), chosen.location))
+        return rescale(chosen, like(np.exp((self.new_log_variance(log_v) - log_v) / 2), chosen.location))
 
     def new_log_variance(self, log_v: Host) -> Host:
         """The network at log v, elementwise."""

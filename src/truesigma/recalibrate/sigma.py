@@ -19,7 +19,7 @@ from ..checks import check_group
 from ..elements import Error, Outputs, Part, check_error, check_outputs
 from ..law import Undefined
 from ..measure import nothing_left
-from ..recalibration import multiply, select_part
+from ..recalibration import rescale, select_part
 from ..sums import Statistic, accumulate, cluster_sums, factor_sums, squares
 from ..tally import Tally
 from ..types import Prediction
@@ -40,7 +40,7 @@ class Sigma:
             raise ValueError(f"factor is {self.factor!r}; expected a number above 0. Fit it again.")
 
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
-        return multiply(select_part(prediction, self.part), self.factor**2)
+        return rescale(select_part(prediction, self.part), self.factor)
 
     def to_dict(self) -> dict[str, Any]:
         return {

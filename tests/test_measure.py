@@ -1,0 +1,162 @@
+"""Several scores in one pass, and hard numbers: offsets, extreme variances, sums that overflow float32."""
+
+import math
+
+import numpy as np
+import pytest
+from samples import KINDS, Sample, arrays_of, draw
+
+from truesigma import Prediction, Tally, Undefined, metrics, plugins
+from truesigma.arrays import to_host
+from truesigma.elements import blocks
+from truesigma.measure import measure
+from truesigma.recalibrate import aux, sigma
+
+SUMLIKE = [n for n in plugins.names("metrics") if hasattr(plugins.load("metrics", n), "OVER")]
+
+
+def test_one_pass_equals_each_score_alone():
+    sample = draw(0, mask=True, weight=True)
+    requests = [(plugins.load("metrics", n), {}) for n in SUMLIKE]
+    requests += [(metrics.uce, {"error": "draws"}), (metrics.coverage, {"level": 0.5})]
+    found = measure(sample.prediction(), sample.target, requests, weight=sample.weight)
+    for value, (metric, options) in zip(found, requests):
+        assert value == metric.score(sample.prediction(), sample.target, weight=sample.weight, **options)
+
+
+def test_what_one_score_lacks_does_not_stop_the_others():
+    sample = draw(1)
+    total = Prediction(sample.location, sample.aleatoric)
+    found = measure(total, sample.target, [(metrics.uce, {"error": "draws"}), (metrics.uce, {})])
+    assert isinstance(found[0], Undefined)
+    assert found[1] == metrics.uce.score(total, sample.target)
+
+
+def test_blocks_hold_whole_cases():
+    sample = draw(2, cases=50_000, outputs=(3,))
+    seen = 0
+    for block in blocks(sample.prediction(), sample.target):
+        assert block.rows.start == seen
+        seen = block.rows.stop
+        assert block.elements.residual.shape == (block.rows.stop - block.rows.start, 3)
+    assert seen == 50_000
+    large = draw(3, cases=2, outputs=(40_000,))
+    assert [b.rows.stop - b.rows.start for b in blocks(large.prediction(), large.target)] == [1, 1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("dtype", "offset", "spread"), [("float32", 1e3, 1e-2), ("float64", 1e6, 1e-3)])
+def test_a_large_offset(kind, dtype, offset, spread):
+    """Scores use differences only, which are exact however large the offset."""
+    rng = np.random.default_rng(4)
+    location = (offset + spread * rng.normal(size=500)).astype(dtype)
+    target = (location + spread * rng.normal(size=500)).astype(dtype)
+    variance = np.full(500, spread**2, dtype=dtype)
+    near = (target.astype("longdouble") - location.astype("longdouble")).astype(float)
+    with arrays_of(kind, x64=dtype == "float64") as make:
+        p, y = Prediction(make(location), make(variance)), make(target)
+        for name in SUMLIKE:
+            metric = plugins.load("metrics", name)
+            expected = metric.score(Prediction(np.zeros(500), variance.astype(float)), near)
+            assert metric.score(p, y) == pytest.approx(expected, rel=1e-5), name
+        assert sigma.fit(p, y).factor == pytest.approx(math.sqrt(np.mean(near**2) / variance[0]), rel=1e-6)
+
+
+def extreme(dtype: str, m: int = 40_000, error: float = 1.0) -> Sample:
+    """Log-variances from -80 to 80, far from errors of size one."""
+    rng = np.random.default_rng(5)
+    log_v = rng.permutation(np.linspace(-80, 80, m))
+    v = np.exp(log_v).astype(dtype)
+    zero = np.zeros(m, dtype=dtype)
+    target = (error * (1 + rng.uniform(size=m))).astype(dtype)
+    return Sample(zero, target, v, zero, zero)
+
+
+@pytest.mark.parametrize("error", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_variances_of_eighty_in_single_precision(kind, error):
+    """e / v reaches 1e41 and sums of v 1e39: both overflow float32, and neither may become inf or NaN."""
+    sample = extreme("float32", error=error)
+    wide = sample.astype("float64")
+    with arrays_of(kind, x64=False) as make:
+        p, y = sample.prediction(make), make(sample.target)
+        for name in SUMLIKE:
+            metric = plugins.load("metrics", name)
+            expected = metric.score(wide.prediction(), wide.target)
+            found = metric.score(p, y)
+            assert math.isfinite(found), name
+            assert found == pytest.approx(expected, rel=1e-4), name
+        assert sigma.fit(p, y).factor == pytest.approx(
+            sigma.fit(wide.prediction(), wide.target).factor, rel=1e-4
+        )
+        assert math.isfinite(Tally.empty().add(p, y).summary()["factor"])
+        for recalibration in (sigma.fit(p, y), aux.fit(p, y, hidden=0)):
+            try:
+                assert np.isfinite(to_host(recalibration(p).scale)).all()
+            except ValueError as problem:  # the new variances themselves are beyond float32
+                assert "aleatoric is negative or not finite" in str(problem)  # noqa: PT017
+                assert np.isfinite(recalibration(wide.prediction()).scale).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_variances_of_eighty_in_double_precision(kind):
+    sample = extreme("float64", m=2000)
+    expected = {n: plugins.load("metrics", n).score(sample.prediction(), sample.target) for n in SUMLIKE}
+    with arrays_of(kind) as make:
+        for name, value in expected.items():
+            assert math.isfinite(value)
+            found = plugins.load("metrics", name).score(sample.prediction(make), make(sample.target))
+            assert found == pytest.approx(value, rel=1e-9), name
+
+
+def test_sums_that_overflow_float64_are_no_silent_infinity():
+    p = Prediction([0.0, 0.0], [1e-200, 1.0])
+    y = [1e100, 1.0]
+    with pytest.raises(Undefined, match="overflow float64"):
+        metrics.nll.score(p, y)
+    with pytest.raises(Undefined, match="overflow float64"):
+        sigma.fit(p, y)
+    assert metrics.mae.score(p, y) == pytest.approx(5e99)
+
+
+def test_a_ratio_beyond_float32_is_applied_where_the_product_is_within():
+    v = np.full(4, 1e-30, dtype="float32")
+    fitted = sigma.fit(Prediction(0 * v, v), np.full(4, 1e5, dtype="float32"))
+    assert fitted.factor**2 > 1e38
+    np.testing.assert_allclose(fitted(Prediction(0 * v, v)).variance, 1e10, rtol=1e-5)
+    with pytest.raises(ValueError, match="aleatoric is negative or not finite in 4 places"):
+        fitted(Prediction(0 * v, 1e30 + v))
+
+
+def test_nothing_warns_on_extreme_numbers(recwarn):
+    sample = extreme("float32", m=500, error=1e3)
+    Tally.empty().add(sample.prediction(), sample.target).summary()
+    assert [str(w.message) for w in recwarn if issubclass(w.category, RuntimeWarning)] == []
+
+
+def test_mixed_precision_is_promoted():
+    sample = draw(6)
+    p = Prediction(sample.location, sample.aleatoric.astype("float32"), sample.epistemic)
+    exact = Prediction(sample.location, sample.aleatoric.astype("float32").astype(float), sample.epistemic)
+    assert metrics.nll.score(p, sample.target) == pytest.approx(
+        metrics.nll.score(exact, sample.target), rel=1e-12
+    )
+
+
+def test_weights_by_output():
+    """outputs="mean": the outputs of a case are averaged by their weights, and a case with none is left out."""
+    p = Prediction(np.zeros((3, 2)), [[1.0, 3.0], [2.0, 2.0], [5.0, 5.0]])
+    y = np.sqrt([[4.0, 8.0], [2.0, 9.0], [7.0, 7.0]])
+    weight = np.array([[1.0, 3.0], [1.0, 0.0], [0.0, 0.0]])
+    e, v = np.array([(4 + 3 * 8) / 4, 2.0]), np.array([(1 + 3 * 3) / 4, 2.0])
+    share = np.array([2.0, 1.0])  # the mean weight of the outputs that count
+    expected = np.average(e / v + np.log(v), weights=share)
+    found = metrics.nll.score(p, y, weight=weight, outputs="mean", units="table")
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_masked_outputs_of_a_case():
+    p = Prediction(np.zeros((2, 2)), [[1.0, 3.0], [2.0, np.nan]], mask=[[True, True], [True, False]])
+    y = np.array([[2.0, 2.0], [3.0, np.nan]])
+    e, v = np.array([4.0, 9.0]), np.array([2.0, 2.0])
+    assert metrics.nll.score(p, y, outputs="mean", units="table") == pytest.approx(np.mean(e / v + np.log(v)))
