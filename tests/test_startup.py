@@ -1,6 +1,7 @@
 """Starting is light, and imports point one way. The rules are read from the files, not timed."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -97,13 +98,16 @@ RANK = {name: number for number, line in enumerate(LAYERS) for name in line.spli
 FOLDERS = ("metrics", "recalibrate", "diagrams", "imaging/datasets", "imaging/backbones", "engine")
 
 
+@functools.cache
 def modules():
-    """(file, its dotted name below the package, [(imported name, line, inside a function or for types only)])."""
+    """[(file, its dotted name below the package, [(imported name, line, inside a function or for types only)])]."""
+    found = []
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
         package = parts[:-1]
         name = ".".join(package if parts[-1] == "__init__" else parts)
-        yield path, name, list(_imports(ast.parse(path.read_text(encoding="utf-8")), package))
+        found.append((path, name, list(_imports(ast.parse(path.read_text(encoding="utf-8")), package))))
+    return found
 
 
 def _imports(tree, package):
