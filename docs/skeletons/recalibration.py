@@ -12,7 +12,7 @@ import numpy as np
 from truesigma import Prediction
 from truesigma.arrays import to_host
 from truesigma.elements import Part
-from truesigma.recalibration import multiply, select_part
+from truesigma.recalibration import rescale, select_part
 
 TITLE = "median scaling"
 
@@ -25,7 +25,7 @@ class Median:
     part: Part = "total"
 
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
-        return multiply(select_part(prediction, self.part), self.factor**2)
+        return rescale(select_part(prediction, self.part), self.factor)
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": "recalibration", "factor": self.factor, "part": self.part}  # name: the file's own

@@ -83,7 +83,8 @@ def figure(
     """A figure of that many panels, without any window; its axes come as an array (rows, columns).
 
     Args:
-        rows, columns: panels below and beside each other.
+        rows: panels below each other.
+        columns: panels beside each other.
         width: of the whole figure in inches; COLUMN or PAGE.
         ratio: height of a panel over its width.
         share: the same axes limits in all panels.

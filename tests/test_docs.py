@@ -1,0 +1,261 @@
+"""The documentation holds: its commands run, print what it shows, its skeletons work, its links lead somewhere."""
+
+import contextlib
+import importlib.util
+import io
+import math
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import truesigma as ts
+from truesigma import plugins
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RUN = [ROOT / "README.md", DOCS / "index.md", DOCS / "reading.md", DOCS / "choosing.md"]
+
+
+def truesigma(line: str) -> str:
+    """What a command line prints, run in the current folder by this interpreter."""
+    source = str(Path(ts.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", "from truesigma.cli import main; main()", *shlex.split(line)[1:]],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": source},
+    )
+    assert done.returncode == 0, f"{line}\n{done.stderr}"
+    return done.stdout
+
+
+def words(text: str) -> list[list[str]]:
+    """Lines as words: the number of blanks between columns does not matter."""
+    return [line.split() for line in text.strip().splitlines()]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_what_the_page_shows_is_what_it_prints(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # an empty folder: a page makes the files it reads
+    printed, names, ran = "", {}, 0
+    for kind, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if kind == "python":
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(block, page.name, "exec"), names)
+            printed = output.getvalue()
+        elif kind == "sh":
+            lines = [line for line in block.splitlines() if line.startswith("truesigma ")]
+            printed = "".join(truesigma(line) for line in lines)
+        else:
+            assert kind == "text", f"{page.name} has a block of kind {kind!r}, which nothing runs"
+            assert words(printed) == words(block)
+        ran += kind != "text"
+    assert ran
+
+
+def test_make_targets_exist():
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for page in PAGES:
+        for target in re.findall(r"^make (\w[\w-]*)", page.read_text(encoding="utf-8"), re.MULTILINE):
+            assert re.search(rf"^{target}:", rules, re.MULTILINE), f"{page.name}: make {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{page.name} links to {target}"
+        if anchor:
+            assert f"{{ #{anchor} }}" in file.read_text(encoding="utf-8"), f"{page.name} links to {target}"
+
+
+def test_every_public_name_has_its_place_in_the_api():
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in (DOCS / "api").glob("*.md"))
+    for name in set(ts.__all__) - {"diagrams", "metrics", "recalibrate"}:
+        assert re.search(rf"\b{name}\b", pages), f"{name} is on no page of docs/api"
+    for folder in ("recalibrate", "metrics", "diagrams", "imaging/datasets", "imaging/backbones"):
+        assert f"<!-- plug-ins: {folder}" in pages
+
+
+def test_every_metric_is_defined():
+    text = (DOCS / "definitions.md").read_text(encoding="utf-8").lower()
+    short = {"mse": "mse", "rmse": None, "mae": None}  # errors of the location, which need no definition
+    for name in plugins.names("metrics"):
+        word = short.get(name, name.replace("_", " "))
+        assert word is None or word in text, f"{name} is not in definitions.md"
+
+
+def test_the_table_of_recipes_is_that_of_the_files():
+    text = (DOCS / "definitions.md").read_text(encoding="utf-8")
+    rows = {}
+    for line in text[text.index("## Recipes") :].splitlines():
+        if line.startswith("| ") and line.count("|") == 5:
+            head, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            rows[head] = dict(zip(("exact", "paper", "code"), cells))
+    for name in ("exact", "paper", "code"):
+        recipe = tomllib.loads((Path(ts.__file__).parent / "recipes" / f"{name}.toml").read_text())
+        network, train = recipe["network"], recipe["train"]
+        dropout = [network["head_dropout"][k] for k in ("resnet101", "densenet201", "efficientnet_b4")]
+        expected = {
+            "aleatoric": recipe["decompose"]["aleatoric"],
+            "epistemic `ddof`": str(recipe["decompose"]["ddof"]),
+            "clamping": "draws to [0, 1]" if recipe["decompose"]["clamp"] else "none",
+            "sigma fitted on": {"closed": "closed form", "gradient": "by gradient"}[
+                recipe["sigma"]["solver"]
+            ],
+            "aux on standardised $\\log v$": "yes" if recipe["aux"]["standardise"] else "no",
+            "UCE error": recipe["uce"]["error"],
+            "UCE bins": f"{recipe['uce']['bins']}, {'closed' if recipe['uce']['closed'] else 'left-open'}",
+            "outputs": recipe["elements"]["outputs"],
+            "NLL": {"nats": "nats", "table": "table units"}[recipe["nll"]["units"]],
+            "heads": {"linear": "one linear layer", "deep": "two layers"}[network["heads"]],
+            "ResNet stage dropout": str(network["stage_dropout"]),
+            "dropout before the heads (ResNet, DenseNet, EfficientNet)": ", ".join(
+                map(str, dropout if len(set(dropout)) > 1 else dropout[:1])
+            ),
+            "plateau schedule watches": train["watch"]
+            .replace("valid_mse", "validation MSE")
+            .replace("train_loss", "training loss"),
+            "kept weights": "best " + train["keep"].replace("valid_", "validation ").replace("mse", "MSE"),
+        }
+        for choice, value in expected.items():
+            assert value in rows[choice][name], (
+                f"{choice} of {name}: {rows[choice][name]!r}, the file says {value!r}"
+            )
+
+
+def test_the_factor_of_a_perfect_laplace_model_with_epistemic_part():
+    from scipy.integrate import quad
+    from scipy.stats import norm
+
+    text = (DOCS / "definitions.md").read_text(encoding="utf-8")
+    for ratio, shown in ((0.25, "1.055 at $E/A = 0.25$"), (4.0, "1.123 at 4")):
+        sd = math.sqrt(
+            2 * ratio
+        )  # b = 1, A = 2, E = 2 ratio; given the epistemic n, E|n + Laplace| = |n| + exp(-|n|)
+        size = 2 * quad(lambda n, sd=sd: (n + math.exp(-n)) * norm.pdf(n, scale=sd), 0, math.inf)[0]
+        factor = size / math.sqrt(1 + ratio)
+        assert shown.startswith(f"{factor:.3f} ")
+        assert shown in text
+
+
+def test_the_numbers_under_the_picture_are_those_it_was_made_of(real_data, monkeypatch):
+    spec = importlib.util.spec_from_file_location("make_figures", DOCS / "make_figures.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    monkeypatch.setattr(made, "_save", lambda fig, name: None)
+    found = made.before_after(real_data / "predictions" / "efficientnetb4_boneage.npz")
+    for page in (ROOT / "README.md", DOCS / "index.md"):
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        assert f"s = {found['factor']:.2f}" in text
+        assert f"hold {100 * found['none, coverage 0.9']:.0f} % of the ages" in text
+        assert f"{100 * found['sigma, coverage 0.9']:.0f} %" in text
+
+
+@pytest.fixture
+def skeleton(tmp_path):
+    """A skeleton copied out of the documentation, as a reader would do it; its examples run."""
+
+    def copy(name: str) -> str:
+        import doctest
+
+        path = tmp_path / name
+        path.write_text((DOCS / "skeletons" / name).read_text(encoding="utf-8"), encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(f"skeleton_{path.stem}", path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        done = doctest.testmod(module)
+        assert done.failed == 0
+        return str(path)
+
+    return copy
+
+
+@pytest.fixture
+def cases():
+    """Cases whose sigma is half of what it should be, with two outputs."""
+    rng = np.random.default_rng(0)
+    v = rng.gamma(3.0, 0.5, (1000, 2))
+    y = 7 + 2 * np.sqrt(v) * rng.normal(size=v.shape)
+    return ts.Cases(ts.Prediction(0 * v + 7, 0.8 * v, 0.2 * v), y)
+
+
+def test_skeletons_of_recalibration_and_metric(skeleton, cases):
+    mine, metric = skeleton("recalibration.py"), skeleton("metric.py")
+    found = ts.evaluate(
+        cases[:500],
+        cases[500:],
+        recalibrations=["none", mine, f"{mine}:part=aleatoric"],
+        metrics=[metric, "coverage:level=0.5"],
+    )
+    assert found.value("none", "metric") == pytest.approx(4, rel=0.1)
+    assert found.value("recalibration", "metric") == pytest.approx(1, rel=0.1)
+    assert found.value("recalibration", "coverage") == pytest.approx(0.5, abs=0.04)
+    fitted = found.recalibrations["recalibration"]
+    stored = fitted.to_dict()
+    assert stored.pop("name") == "recalibration"
+    again = plugins.load("recalibrate", mine).from_dict(stored)
+    assert again.to_dict() == fitted.to_dict()
+    np.testing.assert_array_equal(again(cases.prediction).scale, fitted(cases.prediction).scale)
+    with pytest.raises(ValueError, match="median does not take"):
+        plugins.load("recalibrate", mine).fit(cases.prediction, cases.target, weight=np.ones(1000))
+
+
+def test_skeleton_of_a_diagram(skeleton, cases):
+    module = plugins.load("diagrams", skeleton("diagram.py"))
+    found = module.table(cases.prediction, cases.target, cells=4)
+    z = (cases.target - cases.prediction.location) / cases.prediction.scale
+    from scipy.special import ndtr
+
+    expected = [np.mean((ndtr(z) >= k / 4) & (ndtr(z) < (k + 1) / 4)) for k in range(4)]
+    assert found.columns["share"] == pytest.approx(expected)
+    ax = module.draw(found)
+    np.testing.assert_array_equal(ax.patches[0].get_data().values, found.share)
+
+
+def test_skeletons_of_data_set_and_backbone(skeleton, tmp_path):
+    torch = pytest.importorskip("torch")
+    from truesigma.imaging.network import TwoHead
+
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "images.npy", rng.integers(0, 255, (9, 32, 32), dtype=np.uint8))
+    np.save(tmp_path / "radius.npy", rng.uniform(1, 16, 9))
+    data = plugins.load("datasets", skeleton("dataset.py")).load(str(tmp_path))
+    assert {name: len(split) for name, split in data.splits.items()} == {"train": 3, "valid": 3, "test": 3}
+    split = data.splits["train"]
+    batch, target = data.augment(data.prepare(split.images), split.target, torch.Generator().manual_seed(0))
+    backbone, features = plugins.load("backbones", skeleton("backbone.py")).build(data.channels)
+    mean, log_variance = TwoHead(backbone, features, data.outputs, dropout=0.2)(batch)
+    assert mean.shape == target.shape
+    assert log_variance.shape == (3, 1)
+    with pytest.raises(ValueError, match=r"images\.npy is missing"):
+        plugins.load("datasets", str(tmp_path / "dataset.py")).load(str(tmp_path / "nothing"))
+
+
+def test_pages_show_whole_skeletons():
+    text = (DOCS / "adding.md").read_text(encoding="utf-8")
+    shown = re.findall(r'--8<-- "(.+?)"', text)
+    assert sorted(shown) == sorted(path.name for path in (DOCS / "skeletons").glob("*.py"))
+
+
+def test_the_citation_names_the_paper():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    for needed in ("cff-version: 1.2.0", "Laves", "Ortmaier", "https://www.melba-journal.org/article/22528"):
+        assert needed in text
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"version: {version}" in text
