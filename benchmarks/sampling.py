@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from truesigma.imaging.network import build
 from truesigma.imaging.partition import autocast
-from truesigma.imaging.randomness import modes, stochastic_modules
+from truesigma.imaging.randomness import modes, recording, stochastic_modules
 from truesigma.imaging.recipe import load_recipe
 from truesigma.imaging.sampling import dropout_draws
 
@@ -66,7 +66,9 @@ def folded(
     return run
 
 
-def torch_uncertainty(net: nn.Module, x: Tensor, draws: int, precision: str, *, on_batch: bool) -> Way:
+def torch_uncertainty(
+    net: nn.Module, x: Tensor, draws: int, precision: str, *, on_batch: bool
+) -> tuple[Way, nn.Module]:
     """torch-uncertainty's wrapper; finds dropout modules only."""
     wrap = importlib.import_module("torch_uncertainty.methods.mc_dropout").mc_dropout
     options = {"num_estimators": draws, "on_batch": on_batch, "task": "regression", "probabilistic": False}
@@ -77,10 +79,10 @@ def torch_uncertainty(net: nn.Module, x: Tensor, draws: int, precision: str, *, 
         with torch.inference_mode(), autocast(x.device, precision):
             return model(x).float().cpu()
 
-    return run
+    return run, model
 
 
-def baal(net: nn.Module, x: Tensor, draws: int, precision: str, *, cached: bool) -> Way:
+def baal(net: nn.Module, x: Tensor, draws: int, precision: str, *, cached: bool) -> tuple[Way, nn.Module]:
     """baal's wrapper, with or without its cache of layers; finds dropout modules only."""
     model: Any = importlib.import_module("baal.bayesian.dropout").MCDropoutModule(Joined(copy.deepcopy(net)))
     if cached:
@@ -91,7 +93,7 @@ def baal(net: nn.Module, x: Tensor, draws: int, precision: str, *, cached: bool)
         with torch.inference_mode(), autocast(x.device, precision):
             return torch.stack([model(x) for _ in range(draws)]).float().cpu()
 
-    return run
+    return run, model
 
 
 def ways(net: nn.Module, x: Tensor, args: argparse.Namespace) -> dict[str, Way]:
@@ -99,7 +101,7 @@ def ways(net: nn.Module, x: Tensor, args: argparse.Namespace) -> dict[str, Way]:
     with torch.no_grad():
         on = stochastic_modules(net, torch.cat([x[:1], x[:1]]))
     draws, low = args.draws, args.precision
-    chunk = args.chunk or (draws if x.device.type == "cuda" else 5)
+    chunk = args.chunk or (draws if x.device.type == "cuda" else max(4, 32 // len(x)))
 
     def ours(compile: str | bool) -> Way:
         return lambda: dropout_draws(
@@ -113,18 +115,28 @@ def ways(net: nn.Module, x: Tensor, args: argparse.Namespace) -> dict[str, Way]:
     found[f"shared prefix {low}"] = ours(False)
     for mode in filter(None, args.compile.split(",")):
         found[f"shared prefix {low}, {mode}"] = ours(mode)
-    peers: dict[str, Callable[[], Way]] = {
+    peers: dict[str, Callable[[], tuple[Way, nn.Module]]] = {
         f"torch-uncertainty {low}, loop": lambda: torch_uncertainty(net, x, draws, low, on_batch=False),
         f"torch-uncertainty {low}, batch": lambda: torch_uncertainty(net, x, draws, low, on_batch=True),
         f"baal {low}": lambda: baal(net, x, draws, low, cached=False),
         f"baal {low}, cached": lambda: baal(net, x, draws, low, cached=True),
     }
+    everywhere = places(loop(net, x, 1, "fp32", on), net)
     for name, make in peers.items() if args.peers else ():
         try:
-            found[name] = make()
+            way, model = make()
+            missing = everywhere - places(way, model)
+            found[name + (f", without {missing} of {everywhere} dropouts" if missing else "")] = way
         except (ImportError, AttributeError, TypeError, ValueError) as problem:
             print(f"  {name}: skipped ({type(problem).__name__}: {problem})")
     return found
+
+
+def places(way: Way, watched: nn.Module) -> int:
+    """Modules that draw random numbers while a way runs: a peer that finds fewer does other, and less, work."""
+    with recording(watched) as recorder:
+        way()
+    return len(recorder.modules)
 
 
 def seconds(way: Way, device: torch.device) -> float:
@@ -173,9 +185,9 @@ def measure(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
         {"network": name, "way": title, "ms": ms, "passes": ms / first, "times_faster": plain / ms}
         for title, ms in middle.items()
     ]
-    print(f"  {'':<44}{'ms':>10}{'passes':>10}{'faster':>10}")
+    print(f"  {'':<60}{'ms':>10}{'passes':>10}{'faster':>10}")
     for row in rows:
-        print(f"  {row['way']:<44}{row['ms']:>10.2f}{row['passes']:>10.2f}{row['times_faster']:>9.2f}x")
+        print(f"  {row['way']:<60}{row['ms']:>10.2f}{row['passes']:>10.2f}{row['times_faster']:>9.2f}x")
     return rows
 
 

@@ -8,6 +8,7 @@ from torch import nn
 from truesigma.imaging import conv_relu
 from truesigma.imaging.fast import prepare
 from truesigma.imaging.partition import split
+from truesigma.imaging.randomness import draw_seeds
 from truesigma.imaging.sampling import dropout_draws
 
 aten = torch.ops.aten
@@ -150,3 +151,41 @@ def test_compiled_draws_follow_the_same_law(net, x):
     assert (np.abs(compiled.mean.mean(0) - expected.mean.mean(0)) < 6 * error).all()
     np.testing.assert_allclose(compiled.mean.std(0), expected.mean.std(0), rtol=0.25)
     assert len(np.unique(compiled.mean)) == compiled.mean.size
+
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA card")
+
+
+@needs_cuda
+def test_on_a_card_single_draws_equal_the_plain_loop_and_generators_stay(x):
+    net, x = trained().cuda().eval(), x.cuda()
+    net.drop.train()
+    states = torch.get_rng_state(), torch.cuda.get_rng_state()
+    found = dropout_draws(net, x.split(3), draws=3, seed=5, chunk=1)
+    folded = dropout_draws(net, x.split(3), draws=3, seed=5)
+    again = dropout_draws(net, x.split(3), draws=3, seed=5)
+    assert torch.equal(states[0], torch.get_rng_state())
+    assert torch.equal(states[1], torch.cuda.get_rng_state())
+    assert np.array_equal(folded.mean, again.mean)
+    assert len(np.unique(folded.mean)) == folded.mean.size
+    expected = []
+    with torch.no_grad(), torch.random.fork_rng():
+        for number, part in enumerate(x.split(3)):
+            for seed in draw_seeds(5, number, 3):
+                torch.manual_seed(seed)
+                expected.append(net(part)[0].cpu())
+    joined = torch.cat([torch.stack(expected[:3]), torch.stack(expected[3:])], 1)
+    np.testing.assert_allclose(found.mean, joined.numpy(), rtol=1e-3, atol=1e-4)
+
+
+@needs_cuda
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["", "cudnn", "default", "cudnn+default"])
+def test_on_a_card_every_mode_follows_the_same_law(x, mode):
+    net, x = trained().cuda(), x.cuda()
+    expected = dropout_draws(net, [x], draws=400, seed=0)
+    found = dropout_draws(net, [x], draws=400, seed=1, precision="bf16", compile=mode, chunk=100)
+    error = np.sqrt(expected.mean.var(0) / 400)
+    assert (np.abs(found.mean.mean(0) - expected.mean.mean(0)) < 6 * error + 0.02).all()
+    np.testing.assert_allclose(found.mean.std(0), expected.mean.std(0), rtol=0.25)
+    assert not conv_relu._refused

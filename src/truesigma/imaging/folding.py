@@ -17,7 +17,8 @@ from .fast import Ready, prepare
 from .partition import Untraceable, autocast, split
 from .randomness import guarded_generators, modes, seed_generators
 
-_CPU_BYTES = 2**26  # larger passes only cost page faults there
+_CPU_BYTES = 2**26  # larger passes only cost page faults there,
+_CPU_CASES = 16  # and smaller ones run through slower kernels
 _DEVICE_BYTES = 2**30  # where the memory is not known
 
 
@@ -120,6 +121,8 @@ def _at_once(pieces: Partition, cases: int, device: torch.device) -> int:
     else:
         room = _CPU_BYTES if device.type == "cpu" else _DEVICE_BYTES
     fits = room // max(1, pieces.bytes_per_case * cases)
+    if device.type == "cpu":
+        fits = max(fits, math.ceil(_CPU_CASES / cases))
     indexed = (2**31 - 1) // max(
         1, pieces.largest * cases
     )  # beyond, kernels fall back to slow 64-bit indices
