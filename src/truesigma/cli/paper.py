@@ -1,0 +1,161 @@
+"""paper: the tables, figures and claims of the paper, from committed results; and new results for it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .session import check_json
+
+if TYPE_CHECKING:
+    from ..reproduce import Paper
+
+Root = Annotated[Path, typer.Option("--root", metavar="DIR", help="The folder that describes the paper.")]
+Json = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write the rows as JSON; - for stdout.")
+]
+Data = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="The data set, or a folder of data sets.")
+]
+Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where training keeps its state.")]
+Hours = Annotated[float | None, typer.Option("--hours", help="Time for training; another call goes on.")]
+HERE = Path("paper")
+
+
+def register(app: typer.Typer) -> None:
+    commands = typer.Typer(
+        no_args_is_help=True, help="Tables, figures and claims of the paper, from committed results."
+    )
+    named: dict[str, Any] = {
+        "table1": table1,
+        "table2": table2,
+        "figure": figure,
+        "status": status,
+        "all": everything,
+        "run": run,
+    }
+    for name, command in named.items():
+        commands.command(name)(command)
+    app.add_typer(commands, name="paper")
+
+
+def table1(context: typer.Context, root: Root = HERE, json: Json = None) -> None:
+    """MSE, UCE and factor on the test sets: ours, the paper's, the published logs'."""
+    _table(context, "table1", root, json)
+
+
+def table2(context: typer.Context, root: Root = HERE, json: Json = None) -> None:
+    """Negative log-likelihood on the test sets: ours, the paper's, the published logs'."""
+    _table(context, "table2", root, json)
+
+
+def _table(context: typer.Context, name: str, root: Path, json: str | None) -> None:
+    from ..reproduce.layout import table_text
+    from ..reproduce.tables import read_table, rows
+
+    paper = _open(root, json)
+    table = read_table(paper.root, name)
+    found = rows(paper, table)
+    texts = table_text(paper, table, found)
+    shown = [table.title, table.caption]
+    shown += [f"{paper.plan.data_sets[data_set]}\n{text}" for data_set, text in texts.items()]
+    context.obj.deliver("\n\n".join(shown), {"rows": [row.plain() for row in found]}, json)
+
+
+def figure(
+    context: typer.Context,
+    number: Annotated[str, typer.Argument(metavar="N", help="1 to 23, or C.")],
+    root: Root = HERE,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where PDF and PNG go. [default: ROOT/figures]"),
+    ] = None,
+    json: Json = None,
+) -> None:
+    """Draw a figure as PDF and PNG, and give its numbers."""
+    from ..reproduce.figure import find_figure
+    from ..reproduce.produce import draw_one
+
+    paper = _open(root, json)
+    spec = find_figure(paper.root, number)
+    made = draw_one(paper, spec, paper.root / "figures" if out is None else out)
+    context.obj.deliver(made.text, {"rows": list(made.rows)}, json)
+
+
+def status(context: typer.Context, root: Root = HERE, json: Json = None) -> None:
+    """What has been run, for how long, and what is missing."""
+    from ..reproduce.markdown import missing_lines, run_lines
+    from ..reproduce.produce import status_rows
+
+    paper = _open(root, json)
+    text = f"{run_lines(paper)}\n\nNot yet run:\n{missing_lines(paper)}"
+    context.obj.deliver(text, {"rows": status_rows(paper)}, json)
+
+
+def everything(
+    context: typer.Context,
+    root: Root = HERE,
+    data: Data = None,
+    runs: Runs = Path("runs"),
+    hours: Hours = None,
+    json: Json = None,
+) -> None:
+    """Write every figure, RESULTS.md and DEVIATIONS.md; with --data, run first what is missing."""
+    from ..reproduce import open_paper
+    from ..reproduce.produce import write_all
+
+    paper = _open(root, json)
+    if data is not None:
+        from ..reproduce.run import run_missing
+
+        seconds = None if hours is None else 3600 * hours
+        run_missing(paper, data, context.obj.say, runs=runs, seconds=seconds, quiet=context.obj.quiet)
+        paper = open_paper(root)
+    result = write_all(paper, context.obj.say)
+    context.obj.deliver(result["text"], {"rows": result["rows"], "claims": result["claims"]}, json)
+
+
+def run(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Of an experiment; `truesigma paper status` lists them.")],
+    data: Annotated[
+        Path, typer.Option("--data", metavar="DIR", help="The data set, or a folder of data sets.")
+    ],
+    root: Root = HERE,
+    runs: Runs = Path("runs"),
+    other: Annotated[
+        Path | None, typer.Option("--other", metavar="DIR", help="BreastPathQ, as severe shift of bone age.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Instead of what the plan says.")] = None,
+    hours: Hours = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+    precision: Annotated[str, typer.Option("--precision", help="auto, fp32 or bf16.")] = "auto",
+    json: Json = None,
+) -> None:
+    """Train an experiment, or go on with it, and write its results."""
+    from ..reproduce import open_paper
+    from ..reproduce.produce import status_rows
+    from ..reproduce.run import run_planned
+
+    paper = _open(root, json)
+    options: dict[str, Any] = {
+        "runs": runs,
+        "other": other,
+        "epochs": epochs,
+        "device": device,
+        "precision": precision,
+    }
+    trained = run_planned(
+        paper, name, data, seconds=None if hours is None else 3600 * hours, quiet=context.obj.quiet, **options
+    )
+    rows = [row for row in status_rows(open_paper(root)) if row["run"] == name]
+    context.obj.deliver(
+        f"{name}: {trained!r}; results in {paper.root / 'results' / name}", {"rows": rows}, json
+    )
+
+
+def _open(root: Path, json: str | None) -> "Paper":
+    from ..reproduce import open_paper
+
+    check_json(json)
+    return open_paper(root)

@@ -1,0 +1,11 @@
+"""The paper, reproduced: tables, figures and claims computed from the committed results of its experiments.
+
+`open_paper(root)` reads the folder `paper/`; everything else takes what it returns. No data, no torch and no GPU is
+needed, except to make new results (`run_planned`).
+"""
+
+from .paper import Paper, open_paper
+from .plan import Ensemble, Plan, Planned
+from .results import Run
+
+__all__ = ["Ensemble", "Paper", "Plan", "Planned", "Run", "open_paper"]

@@ -1,0 +1,245 @@
+"""Claims on calibration: underestimated variances, what recalibration does, and which parts and methods help."""
+
+from typing import Any
+
+import numpy as np
+
+from ...plugins import load
+from ...types import Prediction
+from ..calibration_size import SIZES, learning_curve
+from ..figure import title
+from ..layout import number, percent
+from ..paper import Paper
+from .verdict import FAILS, HOLDS, OPEN, PART, Verdict, each, mean, over_all
+
+NEAR = 1.15  # a factor this close to 1 is called calibrated already
+
+
+def underestimated(paper: Paper) -> Verdict:
+    """s > 1 by more than two standard errors, for the total variance."""
+    fits: dict[str, Any] = {name: paper.fitted(name, "paper", "sigma") for name in paper.networks()}
+    said = {name: f"s = {fit.factor:.2f} ± {fit.standard_error:.2f}" for name, fit in fits.items()}
+    found = {name: fit.factor - 2 * fit.standard_error > 1 for name, fit in fits.items()}
+    return over_all(found, each(paper, said))
+
+
+def recalibration_helps(paper: Paper) -> Verdict:
+    """UCE of the total falls with aux and with sigma scaling, under both conventions of the error."""
+    found, said = {}, {}
+    for name in paper.networks():
+        texts, good = [], []
+        for recipe in ("paper", "exact"):
+            none, aux, sigma = (_uce(paper, name, recipe, r) for r in ("none", "aux", "sigma"))
+            good += [aux < none, sigma < none]
+            texts.append(
+                f"{recipe} {number(none, 'uce')} → aux {number(aux, 'uce')}, σ {number(sigma, 'uce')}"
+            )
+        found[name], said[name] = all(good), " and ".join(texts)
+    return over_all(found, "UCE x 100: " + each(paper, said))
+
+
+def calibrated_stays(paper: Paper) -> Verdict:
+    """Where s is near 1, sigma scaling leaves the UCE about as it is; a perfect model gives s = 1."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=4000)
+    known = load("recalibrate", "sigma").fit(Prediction(0 * y, 0 * y + 1, 0 * y), y)
+    perfect = abs(known.factor - 1) < 2 * known.standard_error
+    near = {}
+    for name in paper.networks() + [e.name for e in paper.plan.ensembles if paper.has(e.name)]:
+        fit: Any = paper.fitted(name, "exact", "sigma")
+        if 1 / NEAR < fit.factor < NEAR:
+            near[name] = (fit.factor, _uce(paper, name, "exact", "none"), _uce(paper, name, "exact", "sigma"))
+    said = {
+        name: f"s = {s:.2f}, UCE x 100 {number(a, 'uce')} → {number(b, 'uce')}"
+        for name, (s, a, b) in near.items()
+    }
+    text = f"4000 targets drawn from the model itself: s = {known.factor:.3f} ± {known.standard_error:.3f}. "
+    if not near:
+        return Verdict(
+            HOLDS if perfect else FAILS, text + f"No network here has s between {1 / NEAR:.2f} and {NEAR}."
+        )
+    kept = all(b <= 1.1 * a for _, a, b in near.values())
+    return Verdict(HOLDS if perfect and kept else PART if perfect else FAILS, text + each(paper, said))
+
+
+def epistemic_helps_small(paper: Paper) -> Verdict:
+    """The gain of the epistemic part, after sigma scaling, is largest on the smallest data set."""
+    gains: dict[str, float] = {}
+    texts = []
+    for data_set in paper.plan.of_paper:
+        names = paper.networks(data_set)
+        if not names:
+            continue
+        nll = [[_score(paper, n, "exact", "sigma", "nll", p) for n in names] for p in ("aleatoric", "total")]
+        uce = [
+            [_uce(paper, n, "paper", r, p) for n in names]
+            for p in ("aleatoric", "total")
+            for r in ("none", "sigma")
+        ]
+        gains[data_set] = mean(nll[0]) - mean(nll[1])
+        run = paper.run(names[0])
+        cases = run.about["cases"]["train"] if run else 0
+        texts.append(
+            f"{paper.plan.data_sets[data_set]} ({cases} training cases, {len(names)} networks): NLL after σ scaling "
+            f"{mean(nll[0]):.3f} aleatoric, {mean(nll[1]):.3f} total nats; UCE x 100 (paper) none "
+            f"{number(mean(uce[0]), 'uce')} and {number(mean(uce[2]), 'uce')}, σ {number(mean(uce[1]), 'uce')} and "
+            f"{number(mean(uce[3]), 'uce')}"
+        )
+    text = "; ".join(texts) + "."
+    if "breastpathq" not in gains or len(gains) < 2:
+        return Verdict(
+            OPEN, "BreastPathQ, the small set, has not been run. " + text if texts else "nothing has been run"
+        )
+    small = gains["breastpathq"]
+    word = HOLDS if small > 0 and small == max(gains.values()) else PART if small > 0 else FAILS
+    return Verdict(word, text)
+
+
+def aux_overfits(paper: Paper) -> Verdict:
+    """Aux scaling is worse than sigma scaling where few cases are there to fit it, and not where there are many."""
+    names = paper.networks()
+    if not names:
+        return Verdict(OPEN, "no network of the tables has been run")
+    texts, small, large = [], [], []
+    for name in names:
+        curve = learning_curve(paper, name)
+        first, last = curve[0], curve[-1]
+        small.append(first.aux - first.sigma)
+        large.append(last.aux - last.sigma)
+        texts.append(
+            f"{title(paper, name)}: {first.aux - first.sigma:+.3f} nats with {first.cases} cases, "
+            f"{last.aux - last.sigma:+.3f} with {last.cases}"
+        )
+    worse, fine = all(d > 0.005 for d in small), mean(large) < mean(small) / 2
+    word = HOLDS if worse and fine else PART if mean(small) > 0.005 else FAILS
+    return Verdict(
+        word,
+        f"Test NLL of aux minus that of σ scaling, fitted on {SIZES[0]} cases and on all. "
+        + "; ".join(texts)
+        + ".",
+    )
+
+
+def sigma_beats_aux_small(paper: Paper) -> Verdict:
+    """On BreastPathQ sigma scaling has the lower UCE; elsewhere the two are similar."""
+    names = paper.networks("breastpathq")
+    rest = [name for name in paper.networks() if name not in names]
+    said = {
+        name: f"aux {number(_uce(paper, name, 'paper', 'aux'), 'uce')}, "
+        f"σ {number(_uce(paper, name, 'paper', 'sigma'), 'uce')}"
+        for name in names + rest
+    }
+    text = "UCE x 100 (paper): " + each(paper, said) if said else "nothing has been run"
+    if not names:
+        return Verdict(OPEN, "BreastPathQ has not been run. " + text)
+    wins = {n: _uce(paper, n, "paper", "sigma") < _uce(paper, n, "paper", "aux") for n in names}
+    return over_all(wins, text)
+
+
+def ensemble_worse(paper: Paper) -> Verdict:
+    """The ensemble as it is has a higher UCE than the recalibrated network of the same kind."""
+    found, said = {}, {}
+    for one in paper.plan.ensembles:
+        if not paper.has(one.name):
+            continue
+        single = one.members[0]
+        fit: Any = paper.fitted(one.name, "exact", "sigma")
+        values = [_uce(paper, one.name, "exact", "none"), _uce(paper, single, "exact", "none")]
+        values.append(_uce(paper, single, "exact", "sigma"))
+        found[one.name] = values[0] > values[2]
+        said[one.name] = (
+            f"UCE x 100 (exact) {number(values[0], 'uce')}, s = {fit.factor:.2f}; one network "
+            f"{number(values[1], 'uce')}, after σ scaling {number(values[2], 'uce')}"
+        )
+    if not found:
+        return Verdict(OPEN, "no ensemble is complete yet")
+    return over_all(found, each(paper, said))
+
+
+def location_unchanged(paper: Paper) -> Verdict:
+    """No recalibration moves the location: the MSE is the same to the last digit."""
+    found = {
+        name: len({_score(paper, name, "exact", r, "mse") for r in ("none", "aux", "sigma")}) == 1
+        for name in paper.networks()
+    }
+    return over_all(found, "The MSE is the same number before and after.")
+
+
+def solvers_agree(paper: Paper) -> Verdict:
+    """Closed form and gradient descent give the same factor."""
+    sigma = load("recalibrate", "sigma")
+    away = {}
+    for name in paper.networks():
+        valid = paper.cases(name, "valid")[0]
+        factors = [
+            sigma.fit(valid.prediction, valid.target, solver=solver).factor
+            for solver in ("closed", "gradient")
+        ]
+        away[name] = abs(factors[0] - factors[1]) / factors[0]
+    largest = max(away.values(), default=0.0)
+    return over_all(
+        {name: off < 1e-6 for name, off in away.items()},
+        f"Largest relative difference below {_above(largest)}.",
+    )
+
+
+def oct_error(paper: Paper) -> Verdict:
+    """OCT: test MSE at or below the paper's, or with its reason."""
+    found, said = {}, {}
+    for name in paper.networks("oct"):
+        about, run = paper.about(name), paper.run(name)
+        assert run is not None
+        ours = _score(paper, name, "exact", "none", "mse")
+        theirs = paper.expected.paper[(about.data_set, about.network, "total", "none", "mse")].value
+        found[name] = ours <= theirs * 1.005  # the paper prints two digits
+        said[name] = (
+            f"{number(ours, 'mse')} (paper {number(theirs, 'mse')}) after {run.about['epochs']} epochs, kept "
+            f"{run.about['best_epoch']}, {run.about['plateaus']} rate reductions, from random weights"
+        )
+    return over_all(found, each(paper, said)) if found else Verdict(OPEN, "no OCT run yet")
+
+
+def oct_uce(paper: Paper) -> Verdict:
+    """OCT: after sigma scaling the UCE of the mean's error, over outputs, is at most 3e-4 and lower than before."""
+    found, said = {}, {}
+    for name in paper.networks("oct"):
+        before, after = (_score(paper, name, "paper", r, "uce_mean") for r in ("none", "sigma"))
+        found[name] = after <= 3e-4 and after < before
+        said[name] = f"{number(before, 'uce')} → {number(after, 'uce')}"
+    return over_all(found, "UCE x 100: " + each(paper, said)) if found else Verdict(OPEN, "no OCT run yet")
+
+
+def seeds_vary(paper: Paper) -> Verdict:
+    """Five repeated test runs of one network vary less than networks of other seeds do."""
+    texts, found = [], {}
+    for one in paper.plan.ensembles:
+        runs = [name for name in one.members if paper.has(name)]
+        if len(runs) < 2:
+            continue
+        values = np.array([_score(paper, name, "exact", "none", "mse") for name in runs])
+        within = paper.score(runs[0], "exact", "none", "mse")["sd"] or 0.0
+        factors = np.array([paper.fitted(name, "exact", "sigma").factor for name in runs])  # type: ignore[attr-defined]
+        found[one.name] = float(values.std(ddof=1)) > within
+        mean_error, between = float(values.mean()), float(values.std(ddof=1))
+        texts.append(
+            f"{paper.plan.data_sets[one.data_set]}, {len(runs)} seeds: MSE {number(mean_error, 'mse')}, sd over seeds "
+            f"{percent(between / mean_error)} of it, over repeats {percent(within / values[0], 2)}; "
+            f"s from {factors.min():.2f} to {factors.max():.2f}"
+        )
+    return over_all(found, "; ".join(texts) + ".") if found else Verdict(OPEN, "no second seed yet")
+
+
+def _score(
+    paper: Paper, name: str, recipe: str, recalibration: str, metric: str, part: str = "total"
+) -> float:
+    value = paper.score(name, recipe, recalibration, metric, part=part)["value"]
+    return float(value)
+
+
+def _uce(paper: Paper, name: str, recipe: str, recalibration: str, part: str = "total") -> float:
+    return _score(paper, name, recipe, recalibration, "uce", part)
+
+
+def _above(value: float) -> str:
+    """A power of ten that the value is below, so that the text does not follow its last digits."""
+    return "1e-12" if value < 1e-12 else f"1e{int(np.ceil(np.log10(value)))}"

@@ -1,0 +1,57 @@
+"""Claims on prediction intervals: how many targets they hold, before and after recalibration."""
+
+from ..layout import percent
+from ..paper import Paper
+from .verdict import HOLDS, OPEN, PART, Verdict, each, open_verdict, over_all
+
+BAND_99 = (0.965, 0.999)  # "approximately 99 %"
+
+
+def held(paper: Paper, name: str, recalibration: str, level: float) -> float:
+    """Observed share in the interval of a level, mean over the repeated test runs (factor of recipe exact)."""
+    return float(paper.score(name, "exact", recalibration, "coverage", level=level)["value"])
+
+
+def bone_age_90(paper: Paper) -> Verdict:
+    """The raw 90 % interval of DenseNet-201 on bone age holds about 50 %, the recalibrated one about 90 %."""
+    name = "boneage_densenet201"
+    if not paper.has(name):
+        return open_verdict(paper, name)
+    raw, aux, sigma = (held(paper, name, r, 0.9) for r in ("none", "aux", "sigma"))
+    low, fixed = 0.4 <= raw <= 0.6, 0.85 <= sigma <= 0.95
+    word = HOLDS if low and fixed else PART if raw < 0.85 and fixed else "does not hold"
+    return Verdict(word, f"Raw {percent(raw)}, aux {percent(aux)}, σ scaling {percent(sigma)}.")
+
+
+def too_narrow(paper: Paper) -> Verdict:
+    """Without recalibration the intervals are too narrow."""
+    values = {name: held(paper, name, "none", 0.9) for name in paper.networks()}
+    said = {name: percent(value) for name, value in values.items()}
+    return over_all(
+        {n: v < 0.9 for n, v in values.items()}, "The raw 90 % interval holds: " + each(paper, said)
+    )
+
+
+def holds_99(paper: Paper) -> Verdict:
+    """After recalibration the 99 % interval holds about 99 % everywhere."""
+    low, high = BAND_99
+    found, said = {}, {}
+    for name in paper.networks():
+        raw, aux, sigma = (held(paper, name, r, 0.99) for r in ("none", "aux", "sigma"))
+        found[name] = all(low <= v <= high for v in (aux, sigma))
+        said[name] = f"raw {percent(raw)}, aux {percent(aux)}, σ {percent(sigma)}"
+    return over_all(found, f"Called 99 %: {percent(low)} to {percent(high)}. " + each(paper, said))
+
+
+def lower_too_wide(paper: Paper) -> Verdict:
+    """After sigma scaling the 50 % interval holds more than 50 % in some cases."""
+    values = {name: held(paper, name, "sigma", 0.5) for name in paper.networks()}
+    if not values:
+        return Verdict(OPEN, "no network of the tables has been run")
+    wide = [name for name, value in values.items() if value > 0.52]
+    said = each(paper, {name: percent(value) for name, value in values.items()})
+    word = HOLDS if wide else "does not hold"
+    return Verdict(
+        word,
+        f"{len(wide)} of {len(values)} networks above 52 %. The 50 % interval after σ scaling holds: {said}",
+    )

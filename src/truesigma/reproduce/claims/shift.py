@@ -1,0 +1,80 @@
+"""Claims on shifted data and on rejection: the ensemble beside one network after sigma scaling, on bone age."""
+
+import numpy as np
+
+from ..figures.rejection import curve
+from ..figures.shift import SHIFTS, histogram
+from ..layout import number, percent
+from ..paper import Paper
+from .verdict import FAILS, HOLDS, OPEN, PART, Verdict, open_verdict
+
+SINGLE, JOINED = "boneage_densenet201", "boneage_densenet201_ensemble"
+COMPARABLE = 0.1  # of AUROC
+SHARES = np.arange(0, 10) / 10
+
+
+def _auroc(paper: Paper, split: str) -> tuple[dict[str, float], str]:
+    values = {}
+    for label, name in (("σ scaling", SINGLE), ("ensemble", JOINED)):
+        found = histogram(paper, name) if paper.has(name) else None
+        if found is not None and SHIFTS[split] in found.auroc:
+            values[label] = found.auroc[SHIFTS[split]]
+    return values, ", ".join(f"{label} {value:.3f}" for label, value in values.items())
+
+
+def moderate(paper: Paper) -> Verdict:
+    """Under CLAHE, both see the shift about equally well."""
+    values, said = _auroc(paper, "test_clahe")
+    if len(values) < 2:
+        more = open_verdict(paper, SINGLE, JOINED).evidence
+        return Verdict(OPEN, f"AUROC so far: {said}. {more}" if said else more)
+    off = abs(values["ensemble"] - values["σ scaling"])
+    return Verdict(HOLDS if off < COMPARABLE else FAILS, f"AUROC: {said}.")
+
+
+def severe(paper: Paper) -> Verdict:
+    """Under another domain the ensemble sees the shift better."""
+    values, said = _auroc(paper, "test_other")
+    if len(values) < 2:
+        more = open_verdict(paper, SINGLE, JOINED).evidence
+        return Verdict(OPEN, f"AUROC so far: {said}. {more}" if said else more)
+    better = values["ensemble"] > values["σ scaling"]
+    return Verdict(HOLDS if better else FAILS, f"AUROC: {said}.")
+
+
+def rejection_falls(paper: Paper) -> Verdict:
+    """With sigma scaling the MSE of the kept cases falls with every tenth that is rejected, within noise."""
+    if not paper.has(SINGLE):
+        return open_verdict(paper, SINGLE)
+    predictions, targets = paper.predictions(SINGLE, "test", "exact", "sigma")
+    error = ((predictions[0].location - targets[0]) ** 2).mean(axis=1)
+    order = np.argsort(predictions[0].total.mean(axis=1))
+    kept = [error[order[: round((1 - share) * error.size)]] for share in SHARES]
+    means = np.array([part.mean() for part in kept])
+    noise = np.array([part.std() / np.sqrt(part.size) for part in kept])
+    rises = [k for k in range(1, len(means)) if means[k] - means[k - 1] > 0]
+    beyond = [k for k in rises if means[k] - means[k - 1] > 2 * noise[k]]
+    said = ", ".join(f"{percent(share, 0)}: {number(value, 'mse')}" for share, value in zip(SHARES, means))
+    falls = means[-1] < means[0]
+    word = HOLDS if not beyond and falls else PART if falls else FAILS
+    return Verdict(
+        word, f"MSE of the kept by share rejected: {said}; {len(rises)} steps up, {len(beyond)} beyond noise."
+    )
+
+
+def ensemble_rejects_worse(paper: Paper) -> Verdict:
+    """The ensemble sorts the cases worse (AUSE), and its MSE rises at first."""
+    if not paper.has(SINGLE, JOINED):
+        text = f"AUSE so far: σ scaling {curve(paper, SINGLE).ause:.3f}. " if paper.has(SINGLE) else ""
+        return Verdict(OPEN, text + open_verdict(paper, SINGLE, JOINED).evidence)
+    one, joined = curve(paper, SINGLE), curve(paper, JOINED)
+    if one.ause is None or joined.ause is None:
+        return Verdict(OPEN, "every error is 0")
+    early = joined.by_variance[5] > joined.by_variance[0]
+    worse = joined.ause > one.ause
+    word = HOLDS if worse and early else PART if worse or early else FAILS
+    return Verdict(
+        word,
+        f"AUSE σ scaling {one.ause:.3f}, ensemble {joined.ause:.3f}; MSE of the ensemble with 0 and 5 % rejected "
+        f"{number(joined.by_variance[0], 'mse')} and {number(joined.by_variance[5], 'mse')}.",
+    )

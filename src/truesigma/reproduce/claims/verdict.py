@@ -1,0 +1,42 @@
+"""What a claim comes to: a word, and the numbers behind it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..figure import title
+from ..paper import Paper
+
+HOLDS, PART, FAILS, OPEN = "holds", "holds in part", "does not hold", "not yet run"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One of the four words, and the evidence in a sentence or a table."""
+
+    word: str
+    evidence: str
+
+
+def open_verdict(paper: Paper, *names: str) -> Verdict:
+    """Nothing can be said: these runs are missing."""
+    reasons = [f"{name}: {r}" for name in names if (r := paper.reason(paper.about(name))) is not None]
+    return Verdict(OPEN, "; ".join(reasons) or "no run has what this needs")
+
+
+def over_all(found: Mapping[str, bool], evidence: str) -> Verdict:
+    """Holds where every run agrees, in part where some do."""
+    if not found:
+        return Verdict(OPEN, "no network of the tables has been run")
+    agree = sum(found.values())
+    word = HOLDS if agree == len(found) else FAILS if agree == 0 else PART
+    return Verdict(word, f"{agree} of {len(found)} networks. {evidence}")
+
+
+def each(paper: Paper, values: Mapping[str, str]) -> str:
+    """A value for each run, in one line."""
+    return "; ".join(f"{title(paper, name)}: {value}" for name, value in values.items()) + "."
+
+
+def mean(values: Sequence[float]) -> float:
+    """The plain mean."""
+    return sum(values) / len(values)

@@ -1,0 +1,59 @@
+"""What the paper's tables and its published logs say, read from csv files that name their source."""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+Key = tuple[str, str, str, str, str]  # data set, network, part, recalibration, metric
+KEY = ("data_set", "network", "part", "recalibration", "metric")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A published number: plain value, deviation over repeats where known, as printed, and what to know of it."""
+
+    value: float
+    sd: float | None
+    printed: str
+    source: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Numbers of the paper's tables and of the published logs."""
+
+    paper: Mapping[Key, Number]
+    log: Mapping[Key, Number]
+
+    def of(self, key: Key) -> tuple[Number | None, Number | None]:
+        """(paper, log) of a row; the published MSE of the mean prediction is in the log of the aleatoric part."""
+        like = (key[0], key[1], "aleatoric", "none", "mse") if key[4] == "mse" else key
+        return self.paper.get(key), self.log.get(like)
+
+
+def read_expected(folder: Path) -> Expected:
+    """Read table1.csv, table2.csv and logs.csv."""
+    paper = {**_read(folder / "table1.csv"), **_read(folder / "table2.csv")}
+    return Expected(paper, _read(folder / "logs.csv"))
+
+
+def _read(path: Path) -> dict[Key, Number]:
+    found: dict[Key, Number] = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row.get("role", "table") != "table":  # logs of other experiments are kept for the record
+                continue
+            key = tuple(row[k] for k in KEY)
+            if key in found:
+                raise ValueError(f"{path.name} holds {', '.join(key)} twice; expected each number once.")
+            sd = row.get("sd")
+            found[key] = Number(  # type: ignore[index]
+                float(row["value"]),
+                float(sd) if sd else None,
+                row.get("printed", ""),
+                row["source"],
+                row["note"],
+            )
+    return found

@@ -1,0 +1,116 @@
+"""The figures of the paper: what `figures.toml` asks for, drawn from committed results by the file of its kind."""
+
+import importlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from .paper import Paper
+from .plan import Ensemble
+
+FILE = "figures.toml"
+
+
+class NotRun(ValueError):
+    """None of the results that a figure needs is there; the message says why."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: its kind is a file in `reproduce/figures`, its runs are names of experiments or ensembles."""
+
+    id: str
+    kind: str
+    title: str
+    says: str  # what the paper says the figure shows
+    runs: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def stem(self) -> str:
+        """The name of its files, without suffix."""
+        return f"figure-{int(self.id):02d}" if self.id.isdigit() else f"figure-{self.id}"
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A figure as drawn: matplotlib's figure, its numbers as rows, and the runs that it lacks, with the reason."""
+
+    figure: Any
+    rows: tuple[dict[str, Any], ...]
+    missing: Mapping[str, str]
+
+
+def read_figures(root: Path) -> list[Figure]:
+    """Read figures.toml."""
+    with (root / FILE).open("rb") as file:
+        listed = tomllib.load(file)["figure"]
+    known = {one.name for one in fields(Figure)}
+    found = []
+    for one in listed:
+        unknown = sorted(set(one) - known)
+        if unknown:
+            raise ValueError(
+                f"{FILE}: figure {one.get('id')} sets {', '.join(unknown)}; expected {', '.join(known)}."
+            )
+        found.append(Figure(**{**one, "runs": tuple(one.get("runs", ()))}))
+    return found
+
+
+def find_figure(root: Path, id: str) -> Figure:
+    """The figure of that number or name."""
+    figures = read_figures(root)
+    for one in figures:
+        if id.lower() in (one.id.lower(), one.stem):
+            return one
+    raise ValueError(f"there is no figure {id!r}; expected one of {', '.join(one.id for one in figures)}.")
+
+
+def draw_figure(paper: Paper, figure: Figure) -> Drawn:
+    """Draw a figure with what has been run; raises `NotRun` where nothing of it has."""
+    module = importlib.import_module(f"{__package__}.figures.{figure.kind}")
+    missing = {
+        name: reason for name in figure.runs if (reason := paper.reason(paper.about(name))) is not None
+    }
+    there = [name for name in figure.runs if name not in missing]
+    if figure.runs and not there:
+        raise NotRun("; ".join(f"{name}: {reason}" for name, reason in missing.items()))
+    made, rows = module.draw(paper, figure, there)
+    return Drawn(made, tuple(rows), missing)
+
+
+def number(
+    paper: Paper,
+    name: str,
+    metric: str,
+    value: float | None,
+    *,
+    recipe: str = "exact",
+    part: str = "total",
+    recalibration: str = "none",
+    sd: float | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """One number of a figure, with the keys of the tables' rows; `more` tells it apart (a level, a split)."""
+    about = paper.about(name)
+    likelihood = "gaussian" if isinstance(about, Ensemble) else about.likelihood
+    return {
+        "data_set": about.data_set, "network": about.network, "likelihood": likelihood, "recipe": recipe, "part": part,
+        "recalibration": recalibration, "metric": metric, "value": value, "sd": sd, "paper": None, "log": None,
+        "reason": None, "run": name, **more,
+    }  # fmt: skip
+
+
+def title(paper: Paper, name: str) -> str:
+    """How a run is called above a panel."""
+    about = paper.about(name)
+    said = paper.plan.title(about.data_set, about.network)
+    if isinstance(about, Ensemble):
+        return said
+    return (
+        said
+        + (", Laplace" if about.likelihood == "laplace" else "")
+        + (f", seed {about.seed}" if about.seed else "")
+    )

@@ -1,0 +1,54 @@
+"""Observed over estimated prediction intervals, before and after recalibration (Figures 6 and 11)."""
+
+from typing import Any
+
+from ...diagrams import coverage
+from ...diagrams._style import GREY, PAGE, style
+from ...diagrams._style import figure as new_figure
+from ..figure import Figure, number, title
+from ..paper import Paper
+
+RECALIBRATIONS = ("none", "aux", "sigma")
+
+
+def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
+    """One panel for each run, three beside each other; a run that is missing leaves a panel that says so."""
+    names = figure.runs
+    wide = min(3, len(names))
+    made, axes = new_figure(-(-len(names) // wide), wide, width=PAGE, ratio=0.95)
+    flat, numbers = list(axes.ravel()), []
+    shown = [name for name in names if name in runs]
+    for panel, name in zip(flat, names):
+        if name not in runs:
+            _empty(panel, title(paper, name), paper.reason(paper.about(name)) or "")
+            continue
+        # Intervals are per output with its own scale in every recipe; the factor is the exact one.
+        tables = {}
+        for recalibration in RECALIBRATIONS:
+            predictions, targets = paper.predictions(name, "test", "exact", recalibration)
+            tables[recalibration] = coverage.table(list(predictions), list(targets))
+            for level, value, sd in zip(
+                *[tables[recalibration].columns[k] for k in ("level", "observed", "deviation")]
+            ):
+                if level in coverage.NAMED_LEVELS:
+                    numbers.append(
+                        number(
+                            paper, name, "coverage", value, recalibration=recalibration, sd=sd, level=level
+                        )
+                    )
+        coverage.draw(tables, panel, title=title(paper, name))
+        if name != shown[0]:
+            panel.get_legend().remove()
+    for panel in flat[len(names) :]:
+        panel.set_axis_off()
+    return made, numbers
+
+
+def _empty(panel: Any, said: str, reason: str) -> None:
+    with style():
+        panel.set(xticks=[], yticks=[], title=said)
+        short = reason.split(":")[0]
+        panel.text(0.5, 0.5, short, transform=panel.transAxes, ha="center", va="center", color=GREY)
+        for side in panel.spines.values():
+            side.set_color(GREY)
+            side.set_linestyle(":")

@@ -1,0 +1,56 @@
+"""Appendix C by simulation: predicted variance beside the error of the mean and of the draws (ours)."""
+
+from typing import Any
+
+import numpy as np
+
+from ...diagrams._style import BLUE, INK, PAGE, RED, style
+from ...diagrams._style import figure as new_figure
+from ..figure import Figure
+from ..paper import Paper
+from ..proposition import Moments, simulate
+
+RATIOS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
+COUNTS = (2, 3, 5, 10, 25, 100)
+WORLDS = {"draw": "truth is one more draw", "mean": "truth scatters around the mean"}
+
+
+def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
+    """Two panels over E / A, one for each truth, and one over the number of draws."""
+    made, axes = new_figure(1, 3, width=PAGE, ratio=0.9)
+    numbers = []
+    for panel, (truth, said) in zip(axes[0], WORLDS.items()):
+        found = [simulate(ratio, truth=truth) for ratio in RATIOS]  # type: ignore[arg-type]
+        _lines(panel, np.array(RATIOS), found)
+        with style():
+            panel.set(xlabel="epistemic / aleatoric variance", title=f"{said}\n25 draws", ylim=(0, 5.2))
+        numbers += [_row(one, truth) for one in found]
+    found = [simulate(1.0, draws=count) for count in COUNTS]
+    _lines(axes[0][2], np.array(COUNTS), found)
+    with style():
+        axes[0][2].set(xscale="log", xlabel="draws", title="truth is one more draw\nE = A", ylim=(0, 5.2))
+        axes[0][2].set_xticks(COUNTS, [str(n) for n in COUNTS])
+        axes[0][2].minorticks_off()
+        axes[0][0].set_ylabel("mean, in units of A")
+        axes[0][0].legend(loc="upper left")
+    return made, numbers + [_row(one, "draw") for one in found]
+
+
+def _lines(panel: Any, x: Any, found: list[Moments]) -> None:
+    with style():
+        looks = (
+            ("predicted", "predicted A + E", INK, "o", "-"),
+            ("error_mean", "error of the mean", BLUE, "s", "--"),
+            ("error_draws", "error of the draws", RED, "^", "-."),
+        )
+        for name, label, color, marker, line in looks:
+            values = [getattr(one, name) for one in found]
+            panel.plot(x, values, color=color, marker=marker, linestyle=line, label=label)
+
+
+def _row(found: Moments, truth: str) -> dict[str, Any]:
+    return {
+        "data_set": "simulation", "network": None, "metric": "predicted", "value": found.predicted, "truth": truth,
+        "epistemic": found.epistemic, "draws": found.draws, "error_mean": found.error_mean,
+        "error_draws": found.error_draws,
+    }  # fmt: skip

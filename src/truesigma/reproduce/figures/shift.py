@@ -1,0 +1,48 @@
+"""Histograms of the uncertainty under distribution shift, for the ensemble and for sigma scaling (Figure 7)."""
+
+from typing import Any
+
+from ...diagrams import shift
+from ...diagrams._style import PAGE
+from ...diagrams._style import figure as new_figure
+from ...types import Prediction
+from ..figure import Figure, NotRun, number, title
+from ..paper import Paper
+from .rejection import called, recalibration_of
+
+SHIFTS = {"test_clahe": "CLAHE (moderate)", "test_other": "other domain (severe)"}
+
+
+def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
+    """One panel for each run: the ensemble as it is, a network after sigma scaling."""
+    tables = {name: found for name in runs if (found := histogram(paper, name)) is not None}
+    if not tables:
+        raise NotRun("the runs hold no shifted test set")
+    made, axes = new_figure(1, max(len(tables), 2), width=PAGE, ratio=0.8)
+    numbers = []
+    for panel, (name, found) in zip(axes[0], tables.items()):
+        shift.draw(found, panel, title=f"{title(paper, name)}, {called(paper, name)}")
+        for split, label in SHIFTS.items():
+            if label not in found.auroc:
+                continue
+            for metric in ("auroc", "aupr", "fpr95"):
+                value = getattr(found, metric)[label]
+                numbers.append(
+                    number(
+                        paper, name, metric, value, recalibration=recalibration_of(paper, name), split=split
+                    )
+                )
+    for panel in axes[0][len(tables) :]:
+        panel.set_axis_off()
+    return made, numbers
+
+
+def histogram(paper: Paper, name: str) -> shift.Shift | None:
+    """The uncertainties of a run on its test set and on what it has of shifted ones; None where it has none."""
+    recalibration = recalibration_of(paper, name)
+
+    def predicted(split: str) -> Prediction:
+        return paper.predictions(name, split, "exact", recalibration)[0][0]
+
+    shifted = {label: predicted(split) for split, label in SHIFTS.items() if split in paper.splits(name)}
+    return shift.table(predicted("test"), shifted, name="test set") if shifted else None

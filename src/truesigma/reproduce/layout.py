@@ -1,0 +1,146 @@
+"""Numbers and tables as text: the same aligned Markdown on the terminal and in RESULTS.md."""
+
+from collections.abc import Sequence
+
+from .expected import Number
+from .paper import Paper
+from .tables import Row, Table, agrees, keys, lines
+
+SHORT = {"none": "none", "aux": "aux", "sigma": "σ", "factor": "s"}
+DASH = "–"
+
+
+def power(value: float, digits: int = 2) -> str:
+    """A small number as the paper writes it.
+
+    >>> power(0.00142)
+    '1.42e-3'
+    """
+    mantissa, exponent = f"{value:.{digits}e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def number(value: float | None, metric: str) -> str:
+    """One value in the units of the printed tables: UCE times 100.
+
+    >>> number(0.00025, "uce"), number(2.1351, "factor"), number(None, "nll")
+    ('0.025', '2.14', '–')
+    """
+    if value is None:
+        return DASH
+    if metric == "mse":
+        return power(value)
+    return f"{100 * value:.3f}" if metric == "uce" else f"{value:.2f}"
+
+
+def with_deviation(row: Row) -> str:
+    """A value with its deviation over the repeats, or the standard error of a factor."""
+    off = row.error if row.metric == "factor" else row.sd
+    if row.value is None or off is None:
+        return number(row.value, row.metric)
+    if row.metric == "mse":
+        exponent = int(power(row.value).split("e")[1])
+        return f"({row.value / 10**exponent:.2f} ± {off / 10**exponent:.2f})e{exponent}"
+    return f"{number(row.value, row.metric)} ± {number(off, row.metric)}"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share in per cent.
+
+    >>> percent(0.985)
+    '98.5 %'
+    """
+    return f"{100 * share:.{digits}f} %"
+
+
+def grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose columns are aligned, so that it can be read as plain text.
+
+    >>> print(grid(["a", "b"], [["1", "22"]]))
+    | a | b  |
+    | - | -- |
+    | 1 | 22 |
+    """
+    widths = [max(len(row[k]) for row in [head, *body]) for k in range(len(head))]
+    written = [head, ["-" * w for w in widths], *body]
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths)) + " |" for row in written
+    )
+
+
+def table_text(paper: Paper, table: Table, rows: Sequence[Row]) -> dict[str, str]:
+    """The table of each data set: for every network the paper's line, the log's, ours, and the difference."""
+    return {data_set: _data_set(paper, table, rows, data_set) for data_set in table.data_sets}
+
+
+def _data_set(paper: Paper, table: Table, rows: Sequence[Row], data_set: str) -> str:
+    columns = list(keys(table, table.networks[0]))
+    body: list[list[str]] = []
+    reasons: dict[str, list[str]] = {}
+    for line in (one for one in lines(paper, table) if one[0] == data_set):
+        network, likelihood = line[1:]
+        title = paper.plan.networks[network] + (", Laplace" if likelihood == "laplace" else "")
+        mine: dict[tuple[str, ...], Row] = {
+            (r.recipe, r.part, r.recalibration, r.metric): r
+            for r in rows
+            if (r.data_set, r.network, r.likelihood) == line
+        }
+        body += [[title, *cells] for cells in _network(paper, columns, table, mine, line)]
+        if all(row.value is None for row in mine.values()):
+            reasons.setdefault(next(str(row.reason) for row in mine.values()), []).append(title)
+    text = grid(["network", "source", *[_column(key, table) for key in columns]], body)
+    said = [f"Not run: {', '.join(titles)} ({reason})." for reason, titles in reasons.items()]
+    return "\n\n".join([text, *said])
+
+
+def _column(key: tuple[str, str, str], table: Table) -> str:
+    part, recalibration, metric = key
+    if metric == "mse":
+        return "MSE"
+    return f"{part} {SHORT['factor' if metric == 'factor' else recalibration]}"
+
+
+def _network(
+    paper: Paper,
+    columns: list[tuple[str, str, str]],
+    table: Table,
+    mine: dict[tuple[str, ...], Row],
+    line: tuple[str, str, str],
+) -> list[list[str]]:
+    found: list[list[str]] = []
+    if line[2] == "gaussian":
+        known = [paper.expected.of((line[0], line[1], *key)) for key in columns]
+        found.append(["paper", *[_printed(pair[0]) for pair in known]])
+        found.append(
+            ["published log", *[number(p[1].value if p[1] else None, k[2]) for k, p in zip(columns, known)]]
+        )
+    main, *others = table.recipes
+    ours = [mine.get((main, *key)) for key in columns]
+    reason = (
+        next(row.reason for row in mine.values()) if all(r.value is None for r in mine.values()) else None
+    )
+    if reason is not None:
+        return [cells for cells in found if set(cells[1:]) != {DASH}] + [
+            [f"ours: {reason}", *[DASH] * len(columns)]
+        ]
+    found.append([f"ours ({main})", *[DASH if row is None else with_deviation(row) for row in ours]])
+    if any(row is not None and row.paper is not None and row.value is not None for row in ours):
+        found.append(["ours - paper", *[_difference(row, table) for row in ours]])
+    for recipe in others:
+        rows = [mine.get((recipe, *key)) for key in columns]
+        found.append([f"ours ({recipe})", *[DASH if row is None else with_deviation(row) for row in rows]])
+    return [cells for cells in found if set(cells[1:]) != {DASH}]
+
+
+def _printed(number: Number | None) -> str:
+    if number is None:
+        return DASH
+    return number.printed + (" [fault]" if number.note.startswith("fault") else "")
+
+
+def _difference(row: Row | None, table: Table) -> str:
+    if row is None or row.value is None or row.paper is None:
+        return DASH
+    away = row.value - row.paper
+    sign = "+" if away >= 0 else "-"
+    return f"{sign}{number(abs(away), row.metric)}" + ("" if agrees(row, table) else " !")

@@ -1,0 +1,105 @@
+"""What the reproduction taught, as text with computed numbers: the two errors, the tails, the table's MSE column."""
+
+from typing import Any
+
+import numpy as np
+
+from ..evaluate import evaluate
+from ..law import Undefined
+from .claims.intervals import held
+from .expected import Expected
+from .figure import title
+from .layout import grid, number, percent
+from .paper import Paper
+
+LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999)
+
+
+def two_errors(paper: Paper) -> str:
+    """UCE under both errors, for factors fitted on both."""
+    rows = []
+    for name in paper.networks():
+        valid, test = paper.cases(name, "valid")[0], paper.cases(name, "test")
+        found = evaluate(
+            valid, test, recalibrations=("none", "sigma", "sigma:error=draws"),
+            metrics=(("uce", {"error": "mean"}), ("uce", {"error": "draws"})), recipe="paper",
+        )  # fmt: skip
+        values = [
+            row["value"] for row in found.rows
+        ]  # none, sigma, sigma on the draws; the mean's error first
+        factors: list[Any] = [found.recalibrations[key] for key in ("sigma", "sigma:error=draws")]
+        columns = [number(values[k], "uce") for k in (0, 2, 4, 1, 3, 5)]
+        rows.append([title(paper, name), *[f"{fit.factor:.2f}" for fit in factors], *columns])
+    head = [
+        "network", "s (mean)", "s (draws)", "mean: none", "mean: s (mean)", "mean: s (draws)",
+        "draws: none", "draws: s (mean)", "draws: s (draws)",
+    ]  # fmt: skip
+    return grid(head, rows) if rows else "Not yet run."
+
+
+def tails(paper: Paper) -> str:
+    """Observed shares of the intervals after sigma scaling, to the far tails, and the kurtosis of z."""
+    rows = []
+    for name in paper.networks():
+        shares = [percent(held(paper, name, "sigma", level), 2) for level in LEVELS[:-1]]
+        predictions, targets = paper.predictions(name, "test", "exact", "sigma")
+        z = np.concatenate([((y - p.location) / p.scale).ravel() for p, y in zip(predictions, targets)])
+        far = percent(float(np.mean(np.abs(z) <= predictions[0].law.quantile((1 + LEVELS[-1]) / 2))), 2)
+        kurtosis = float(np.mean(z**4) / np.mean(z**2) ** 2)
+        rows.append([title(paper, name), *shares, far, f"{np.abs(z).max():.1f}", f"{kurtosis:.1f}"])
+    head = ["network", *[f"{100 * level:g} %" for level in LEVELS], "largest |z|", "kurtosis (3)"]
+    return grid(head, rows) if rows else "Not yet run."
+
+
+def mixed_column(expected: Expected) -> str:
+    """Which of the two published errors each MSE of Table 1 prints."""
+    rows = []
+    for key, one in expected.paper.items():
+        if key[4] != "mse":
+            continue
+        logs = [expected.log[(key[0], key[1], part, "none", "mse")].value for part in ("aleatoric", "total")]
+        nearest = int(abs(logs[1] - one.value) < abs(logs[0] - one.value))
+        rows.append(
+            [
+                key[0],
+                key[1],
+                one.printed,
+                *(number(v, "mse") for v in logs),
+                ("error of the mean", "error of the draws")[nearest],
+            ]
+        )
+    return grid(
+        ["data set", "network", "Table 1", "log, error of the mean", "log, error of the draws", "nearer"],
+        rows,
+    )
+
+
+def laplace(paper: Paper) -> str:
+    """The Laplace likelihood beside the Gaussian one, where both have been run."""
+    rows = []
+    for one in (e for e in paper.plan.experiments if e.likelihood == "laplace"):
+        twin = paper.plan.match(one.data_set, one.network)
+        if twin is None or not paper.has(one.name, twin.name):
+            continue
+        for name in (twin.name, one.name):
+            fit: Any = paper.fitted(name, "exact", "sigma")
+            scores = []
+            for recalibration, metric in (
+                ("none", "mse"), ("none", "mae"), ("none", "nll"), ("sigma", "nll"), ("sigma", "crps"), ("sigma", "uce")
+            ):  # fmt: skip
+                try:
+                    value = paper.score(name, "exact", recalibration, metric)["value"]
+                except Undefined:
+                    value = None
+                scores.append(
+                    "–"
+                    if value is None
+                    else f"{value:.4f}"
+                    if metric in ("mae", "crps")
+                    else number(value, metric)
+                )
+            rows.append(
+                [title(paper, name), f"{fit.factor:.2f}", *scores, percent(held(paper, name, "sigma", 0.99))]
+            )
+    head = ["network", "s", "MSE", "MAE", "NLL none", "NLL σ", "CRPS σ", "UCE x 100 σ", "99 % holds"]
+    return grid(head, rows) if rows else "Not yet run: the Laplace run of step 5."

@@ -1,0 +1,154 @@
+"""RESULTS.md: the tables, the claims, what was learned and every figure, written from the committed results."""
+
+from collections.abc import Mapping
+
+from . import learned
+from .claims import judge, read_claims
+from .figure import read_figures
+from .figure import title as run_title
+from .layout import grid, number, table_text
+from .paper import Paper
+from .plan import FILE
+from .tables import read_table, rows
+
+INTRO = """# The paper, reproduced
+
+Laves, Ihler, Fast, Kahrs, Ortmaier: *Recalibration of Aleatoric and Epistemic Regression Uncertainty in Medical
+Imaging*, MELBA 2021. This file is written by `truesigma paper all` from the residual draws in `results/`: no number is
+typed, and a test fails when one is stale. `truesigma paper table1` prints the same tables in seconds, without data, GPU
+or torch. `DEVIATIONS.md` lists what we do differently, and what that changes."""
+
+RUNS = """## The runs
+
+Errors at the kept epoch, without dropout at test; s is the factor of the aleatoric part on the test split. Plateau:
+reached when the rate was reduced twice or the best epoch lies 40 epochs back."""
+
+TABLES = """Lines: the paper's printed value; the mean of the five repeats in its published logs; ours under recipe
+`paper` (the text's definitions), mean ± standard deviation of five repeated test runs (for s its standard error); the
+difference, with `!` where it is outside the tolerance of `tables/`; ours under `exact` (error of the mean, each output
+on its own; NLL in nats). [fault]: a number whose computation is known to be wrong, see `expected/`. The log's MSE is
+that of the mean prediction (see below)."""
+
+ERRORS = """### Two errors, two factors
+
+The text's UCE compares the variance with the error of every draw, (mean error)² + spread; its factor is fitted on the
+error of the mean. A factor can only serve one of them. UCE x 100, means over outputs: scored on the error of the mean
+and of the draws, for s fitted on either."""
+
+TAILS = """### The tails
+
+Observed shares of the intervals after σ scaling. One factor sets the width; the shape stays normal."""
+
+COLUMN = """### The MSE column of Table 1
+
+The published logs hold two errors; the printed column takes now one, now the other."""
+
+LAPLACE = """### The Laplace likelihood
+
+The appendix derives it and leaves it to future work."""
+
+
+def run_lines(paper: Paper) -> str:
+    """One line for each run: how long it was trained, and what it reached."""
+    body = []
+    for one in paper.plan.experiments:
+        run = paper.run(one.name)
+        if run is None:
+            continue
+        about, best = run.about, int(run.about["best_epoch"])
+        errors = [number(run.column(f"{split}_mse")[best - 1], "mse") for split in ("train", "valid", "test")]
+        body.append(
+            [
+                one.name, str(about["epochs"]), str(best), str(about["plateaus"]), _plateau(about),
+                f"{about.get('seconds', 0) / 60:.0f}", str(about.get("hardware", "")), *errors,
+                f"{run.column('test_factor')[best - 1]:.2f}",
+            ]
+        )  # fmt: skip
+    head = ["run", "epochs", "kept", "rate reductions", "plateau", "minutes", "hardware"]
+    head += ["train MSE", "valid MSE", "test MSE", "test s"]
+    return grid(head, body) if body else "No run yet."
+
+
+def _plateau(about: Mapping[str, object]) -> str:
+    """Whether training had come to rest: the best epoch lies well behind, at a reduced rate."""
+    behind = int(about["epochs"]) - int(about["best_epoch"])  # type: ignore[call-overload]
+    return "reached" if int(about["plateaus"]) >= 2 or behind >= 40 else "not reached"  # type: ignore[call-overload]
+
+
+def missing_lines(paper: Paper) -> str:
+    """What is planned and has no result."""
+    found = [f"- {one.name}: {reason}" for one in paper.plan.everything if (reason := paper.reason(one))]
+    return "\n".join(found) or "Everything that is planned has been run."
+
+
+def tables_text(paper: Paper) -> str:
+    """Both tables."""
+    parts = [TABLES]
+    for name, called in (("table1", "Table 1"), ("table2", "Table 2")):
+        table = read_table(paper.root, name)
+        parts += [f"## {called}: {table.title}", table.caption]
+        for data_set, text in table_text(paper, table, rows(paper, table)).items():
+            parts += [f"### {paper.plan.data_sets[data_set]}", text]
+    return "\n\n".join(parts)
+
+
+def claims_text(paper: Paper) -> str:
+    """Every claim with its verdict; the evidence below the table."""
+    judged = [(claim, judge(paper, claim)) for claim in read_claims(paper)]
+    body = [[str(k), claim.says, claim.where, verdict.word] for k, (claim, verdict) in enumerate(judged, 1)]
+    evidence = [f"{k}. **{verdict.word}.** {verdict.evidence}" for k, (_, verdict) in enumerate(judged, 1)]
+    return grid(["", "claim", "where", "verdict"], body) + "\n\n" + "\n".join(evidence)
+
+
+def figures_text(paper: Paper) -> str:
+    """Every figure with what the paper says of it; those that could not be drawn say why."""
+    parts = []
+    for figure in read_figures(paper.root):
+        head = f"### Figure {figure.id}: {figure.title}\n\n{figure.says}"
+        missing = {n: r for n in figure.runs if (r := paper.reason(paper.about(n))) is not None}
+        if figure.runs and len(missing) == len(figure.runs):
+            parts.append(head + "\n\nNot drawn: " + _reasons(paper, missing) + ".")
+            continue
+        text = f"{head}\n\n![{figure.title}](figures/{figure.stem}.png)"
+        parts.append(text + (f"\n\nNot in it: {_reasons(paper, missing)}." if missing else ""))
+    return "\n\n".join(parts)
+
+
+def _reasons(paper: Paper, missing: Mapping[str, str]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in missing.items():
+        by_reason.setdefault(reason, []).append(run_title(paper, name))
+    return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in by_reason.items())
+
+
+def learned_text(paper: Paper) -> str:
+    """What the reproduction taught."""
+    parts = [
+        *(ERRORS, learned.two_errors(paper)),
+        *(TAILS, learned.tails(paper)),
+        *(COLUMN, learned.mixed_column(paper.expected)),
+        *(LAPLACE, learned.laplace(paper)),
+    ]
+    return "\n\n".join(parts)
+
+
+def results_text(paper: Paper) -> str:
+    """The whole file."""
+    return (
+        "\n\n".join(
+            [
+                INTRO,
+                RUNS,
+                run_lines(paper),
+                f"### Not yet run\n\nIn the order of `{FILE}`.\n\n" + missing_lines(paper),
+                tables_text(paper),
+                "## The claims of the text",
+                claims_text(paper),
+                "## What we learned",
+                learned_text(paper),
+                "## The figures\n\nVector files of the same name lie beside them.",
+                figures_text(paper),
+            ]
+        )
+        + "\n"
+    )

@@ -1,0 +1,156 @@
+"""The folder `paper/` opened: its plan, its expected numbers, and evaluations that are made once and kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..evaluate import Evaluation, evaluate
+from ..recalibration import Recalibration
+from ..types import Cases, Prediction
+from .expected import Expected, read_expected
+from .plan import FILE, Ensemble, Plan, Planned, read_plan
+from .results import Run, find_run, join
+
+PARTS = ("aleatoric", "total")
+RECALIBRATIONS = ("none", "aux", "sigma")
+METRICS = ("mse", "mae", "uce", "nll", "crps", "coverage", "width", "ence")
+
+
+@dataclass(frozen=True, eq=False)
+class Paper:
+    """Root, plan and expected numbers; runs and evaluations are looked up by name and computed once."""
+
+    root: Path
+    plan: Plan
+    recalibrations: tuple[str, ...] = RECALIBRATIONS
+    _runs: dict[str, Run | None] = field(default_factory=dict, repr=False)
+    _scored: dict[tuple[str, str], Evaluation] = field(default_factory=dict, repr=False)
+    kept: dict[Any, Any] = field(default_factory=dict, repr=False)  # what else is computed once
+
+    @cached_property
+    def expected(self) -> Expected:
+        """What the paper and its published logs say."""
+        return read_expected(self.root / "expected")
+
+    def run(self, name: str) -> Run | None:
+        """The result of an experiment; None where it has not been run."""
+        if name not in self._runs:
+            self._runs[name] = find_run(self.root / "results", name)
+        return self._runs[name]
+
+    def reason(self, planned: Planned | Ensemble | None, data_set: str = "") -> str | None:
+        """Why there is no result; None where there is one."""
+        where = data_set if planned is None else planned.data_set
+        if where in self.plan.absent:
+            return self.plan.absent[where]
+        if planned is None:
+            return "not planned"
+        if isinstance(planned, Ensemble):
+            done = [name for name in planned.members if self.run(name) is not None]
+            missing = len(planned.members) - len(done)
+            return (
+                f"not yet run: {missing} of {len(planned.members)} members are missing" if missing else None
+            )
+        return None if self.run(planned.name) is not None else f"not yet run: step {planned.step} of {FILE}"
+
+    def about(self, name: str) -> Planned | Ensemble:
+        """The experiment or ensemble of that name."""
+        for joined in self.plan.ensembles:
+            if joined.name == name:
+                return joined
+        return self.plan.find(name)
+
+    def has(self, *names: str) -> bool:
+        """Whether all of these have results."""
+        return all(self.reason(self.about(name)) is None for name in names)
+
+    def networks(self, data_set: str | None = None) -> list[str]:
+        """Names of the single networks of the paper's tables that have been run: Gaussian, first seed."""
+        return [
+            one.name
+            for one in self.plan.experiments
+            if one.data_set in (self.plan.of_paper if data_set is None else (data_set,))
+            and (one.likelihood, one.seed, one.variant) == ("gaussian", 0, "")
+            and self.run(one.name) is not None
+        ]
+
+    def members(self, ensemble: Ensemble) -> list[Run]:
+        """The finished runs of an ensemble."""
+        return [run for run in map(self.run, ensemble.members) if run is not None]
+
+    def cases(self, name: str, split: str) -> list[Cases]:
+        """The cases of an experiment or ensemble on a split, one for each repeat."""
+        planned = self.about(name)
+        if isinstance(planned, Ensemble):
+            return [join(self.members(planned), split)]
+        run = self.run(name)
+        if run is None:
+            raise ValueError(f"{name} has no results: {self.reason(planned)}.")
+        return run.cases(split)
+
+    def splits(self, name: str) -> list[str]:
+        """The splits that an experiment, or every member of an ensemble, was sampled on."""
+        planned = self.about(name)
+        runs = self.members(planned) if isinstance(planned, Ensemble) else [self.run(name)]
+        common = [set(run.splits) for run in runs if run is not None]
+        return sorted(set.intersection(*common)) if common else []
+
+    def scores(self, name: str, recipe: str) -> Evaluation:
+        """Every recalibration of both parts, fitted on the validation split and scored on the repeated test runs."""
+        key = (name, recipe)
+        if key not in self._scored:
+            choices = [(r, {"part": part}) for part in PARTS for r in self.recalibrations]
+            if isinstance(self.about(name), Ensemble):
+                choices = [(r, {"part": "total"}) for r in self.recalibrations]
+            valid, test = self.cases(name, "valid")[0], self.cases(name, "test")
+            self._scored[key] = evaluate(valid, test, recalibrations=choices, metrics=METRICS, recipe=recipe)
+        return self._scored[key]
+
+    def fitted(self, name: str, recipe: str, recalibration: str, part: str = "total") -> Recalibration:
+        """A fitted recalibration of the evaluation."""
+        return self.scores(name, recipe).recalibrations[f"{recalibration}:part={part}"]
+
+    def predictions(
+        self, name: str, split: str, recipe: str, recalibration: str, part: str = "total"
+    ) -> tuple[Sequence[Prediction], Sequence[Any]]:
+        """Recalibrated predictions of a split, one for each repeat, and their targets."""
+        chosen, cases = self.scores(name, recipe).recipe, self.cases(name, split)
+        fitted = self.fitted(name, recipe, recalibration, part)
+        return [fitted(chosen.prediction(one)) for one in cases], [one.target for one in cases]
+
+    def score(
+        self,
+        name: str,
+        recipe: str,
+        recalibration: str,
+        metric: str,
+        *,
+        part: str = "total",
+        level: float | None = None,
+    ) -> dict[str, Any]:
+        """One row of the evaluation: its `value`, `sd` and `reason`."""
+        for row in self.scores(name, recipe).rows:
+            key = (row["recalibration"], row["part"], row["metric"])
+            if key == (recalibration, part, metric) and level in (None, row["level"]):
+                return row
+        raise KeyError(f"no row {recalibration}, {part}, {metric} of {name} under {recipe}")
+
+
+def open_paper(root: str | Path = "paper") -> Paper:
+    """Open the folder that describes the paper and holds its results.
+
+    Args:
+        root: the folder, with experiments.toml, tables/, expected/ and results/.
+
+    Returns:
+        What the tables, figures and claims are computed from.
+    """
+    folder = Path(root)
+    if not (folder / FILE).is_file():
+        raise ValueError(
+            f"there is no {FILE} in {folder.resolve()}; `truesigma paper` reads ./paper of a checkout of the project: "
+            "go there, or say --root DIR."
+        )
+    return Paper(folder, read_plan(folder))

@@ -1,0 +1,137 @@
+"""What is to be run: the grid of `paper/experiments.toml` as frozen values."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+FILE = "experiments.toml"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One network to train: its name is the folder of its results, `step` its place in the queue."""
+
+    name: str
+    data_set: str
+    network: str
+    step: int
+    likelihood: str = "gaussian"
+    seed: int = 0
+    recipe: str = "exact"
+    variant: str = ""  # what is different, where it is not one of the paper's networks
+    train: Mapping[str, Any] = field(default_factory=dict)  # what differs from the recipe, such as epochs
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the data set
+    shifts: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # options that add shifted splits, for sampling only
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Networks that are joined: each member's single pass without dropout is one draw."""
+
+    name: str
+    data_set: str
+    network: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole grid; `absent` says for which data sets nothing can be run, and why."""
+
+    experiments: tuple[Planned, ...]
+    ensembles: tuple[Ensemble, ...]
+    data_sets: Mapping[str, str]  # titles
+    networks: Mapping[str, str]
+    absent: Mapping[str, str]
+    calibration_cases: Mapping[str, int]
+
+    @property
+    def of_paper(self) -> tuple[str, ...]:
+        """The data sets of the paper, without those that are ours."""
+        return tuple(name for name in self.data_sets if name != "simulated")
+
+    @property
+    def everything(self) -> tuple["Planned | Ensemble", ...]:
+        """Experiments, then ensembles."""
+        return (*self.experiments, *self.ensembles)
+
+    def find(self, name: str) -> Planned:
+        """The experiment of that name."""
+        for one in self.experiments:
+            if one.name == name:
+                return one
+        names = ", ".join(e.name for e in self.experiments)
+        raise ValueError(f"no experiment is called {name!r}; {FILE} has {names}.")
+
+    def match(self, data_set: str, network: str, likelihood: str = "gaussian") -> Planned | Ensemble | None:
+        """The first experiment, or the ensemble, of a row of the tables; None where none is planned."""
+        for one in self.experiments:
+            if (one.data_set, one.network, one.likelihood, one.seed, one.variant) == (
+                data_set,
+                network,
+                likelihood,
+                0,
+                "",
+            ):
+                return one
+        for joined in self.ensembles:
+            if (joined.data_set, joined.network) == (data_set, network) and likelihood == "gaussian":
+                return joined
+        return None
+
+    def title(self, data_set: str, network: str) -> str:
+        """How a row is called in text: "OCT, ResNet-101"."""
+        return f"{self.data_sets[data_set]}, {self.networks[network]}"
+
+
+def read_plan(root: Path) -> Plan:
+    """Read and check `experiments.toml`; what it does not know is an error that names the key."""
+    with (root / FILE).open("rb") as file:
+        tables = tomllib.load(file)
+    sets = tables["data_sets"]
+    made = [_make(Planned, one) for one in tables["experiment"]]
+    joined = [
+        _make(Ensemble, {**one, "members": tuple(one["members"])}) for one in tables.get("ensemble", [])
+    ]
+    plan = Plan(
+        tuple(made),
+        tuple(joined),
+        MappingProxyType({name: one["title"] for name, one in sets.items()}),
+        MappingProxyType(dict(tables["networks"])),
+        MappingProxyType({name: one["absent"] for name, one in sets.items() if "absent" in one}),
+        MappingProxyType({name: one["calibration_cases"] for name, one in sets.items()}),
+    )
+    _check(plan)
+    return plan
+
+
+def _make(kind: Any, given: Mapping[str, Any]) -> Any:
+    known = {one.name for one in fields(kind)}
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise ValueError(
+            f"{FILE}: {given.get('name', '?')} sets {', '.join(unknown)}; expected {', '.join(sorted(known))}."
+        )
+    try:
+        return kind(**given)
+    except TypeError as problem:
+        raise ValueError(f"{FILE}: {given.get('name', '?')}: {problem}.") from None
+
+
+def _check(plan: Plan) -> None:
+    names = [one.name for one in plan.everything]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{FILE} holds {', '.join(twice)} more than once; expected each name once.")
+    for one in plan.everything:
+        if one.data_set not in plan.data_sets or one.network not in plan.networks:
+            raise ValueError(f"{FILE}: {one.name} is of {one.data_set}, {one.network}; name both above.")
+    for joined in plan.ensembles:
+        missing = sorted(set(joined.members) - set(names))
+        if missing:
+            raise ValueError(f"{FILE}: {joined.name} needs {', '.join(missing)}, which are not planned.")

@@ -1,0 +1,111 @@
+"""Make new results: train an experiment of the plan, or go on with it, and sample it (needs torch and the data)."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .paper import Paper
+from .plan import Planned
+
+
+def locate(folder: str | Path, data_set: str) -> Path:
+    """The data set's own folder or zip below `folder`, or `folder` itself where it is the data set's root.
+
+    >>> locate("nowhere", "oct").name
+    'nowhere'
+    """
+    root = Path(folder)
+    named = [root / data_set, *sorted(root.glob(f"{data_set}*.zip"))] if root.is_dir() else []
+    return next((path for path in named if path.exists()), root)
+
+
+def run_planned(
+    paper: Paper,
+    name: str,
+    data: str | Path,
+    *,
+    runs: str | Path = "runs",
+    other: str | Path | None = None,
+    epochs: int | None = None,
+    seconds: float | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    quiet: bool = False,
+) -> Any:
+    """Train an experiment of the plan until it is done or the time is up, then sample it and write its results.
+
+    Args:
+        paper: the opened folder; results go to its results/NAME.
+        name: of the experiment.
+        data: folder of the data set, or of several by name (oct, boneage, breastpathq as folders or zip files).
+        runs: where the training state is kept; the same call goes on with it.
+        other: BreastPathQ, for the severe shift of bone age; None looks for it below `data`.
+        epochs: instead of what the plan or the recipe says.
+        seconds: time for training; what was reached by then is sampled, and another call goes on.
+        device: "auto", "cpu" or "cuda".
+        precision: "fp32", "bf16", or "auto": bf16 on a GPU.
+        quiet: no progress.
+
+    Returns:
+        The trained network with its history.
+    """
+    planned = paper.plan.find(name)
+    reason = paper.plan.absent.get(planned.data_set)
+    root = locate(data, planned.data_set)
+    if not root.exists():
+        raise ValueError(
+            f"there is no {root}; {name} needs the data set {planned.data_set}"
+            + (f" ({reason})." if reason else ".")
+        )
+    import torch
+
+    from ..imaging.experiment import Experiment, run_experiment
+
+    if precision == "auto":
+        precision = "bf16" if torch.cuda.is_available() and device != "cpu" else "fp32"
+    experiment = Experiment(
+        planned.name,
+        planned.data_set,
+        planned.network,
+        likelihood=planned.likelihood,
+        seed=planned.seed,
+        recipe=planned.recipe,
+        train={**planned.train, **({} if epochs is None else {"epochs": epochs})},
+        options=planned.options,
+        shifts=_shifts(planned, data, other),
+    )
+    return run_experiment(
+        experiment,
+        root,
+        runs,
+        paper.root / "results",
+        device=device,
+        precision=precision,
+        time_limit=seconds,
+        quiet=quiet,
+    )
+
+
+def _shifts(planned: Planned, data: str | Path, other: str | Path | None) -> dict[str, Any]:
+    """The shifted test sets that can be made: the severe one of bone age needs BreastPathQ beside it."""
+    if planned.data_set != "boneage":
+        return dict(planned.shifts)
+    found = locate(data, "breastpathq") if other is None else Path(other)
+    beside = other is not None or found != Path(data)
+    return {**planned.shifts, **({"other_root": str(found)} if beside else {})}
+
+
+def run_missing(paper: Paper, data: str | Path, say: Callable[[str], None], **options: Any) -> list[str]:
+    """Run what has no result, in the order of the plan, where its data is below `data`; returns the names."""
+    done = []
+    for planned in paper.plan.experiments:
+        found = paper.run(planned.name)
+        if found is not None and found.about.get("finished", True):
+            continue
+        if planned.data_set != "simulated" and locate(data, planned.data_set) == Path(data):
+            say(f"{planned.name}: no {planned.data_set} below {data}")
+            continue
+        say(f"{planned.name}: {'going on' if found else 'training'}")
+        run_planned(paper, planned.name, data, **options)
+        done.append(planned.name)
+    return done
