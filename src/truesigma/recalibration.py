@@ -6,9 +6,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from . import plugins
-from .arrays import namespace
-from .elements import Part
-from .law import Undefined
+from .arrays import Host, namespace
+from .elements import Part, blocks
+from .law import Law, Undefined
+from .measure import nothing_left
 from .types import Prediction, trusted
 
 
@@ -74,6 +75,47 @@ def select_part(prediction: Prediction, part: Part) -> Prediction:
 def raw_spread(prediction: Prediction) -> Any:
     """The variance of the draws' means as it was before any recalibration."""
     return prediction.epistemic if prediction.spread is None else prediction.spread
+
+
+def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple[Host, Host]:
+    """z = (target - location) / scale of every element that counts, sorted, and its weight; float64 on the host.
+
+    >>> observed_z(Prediction([0.0, 0.0], [1.0, 4.0]), [3.0, 2.0])[0]
+    array([1., 3.])
+    """
+    found, cases = [], 0
+    for block in blocks(prediction, target, weight):
+        part = block.wide.elements
+        share = np.ones_like(part.z) if part.weight is None else part.weight
+        cases += int((share > 0).any(axis=1).sum())
+        found.append(np.stack([part.z[share > 0], share[share > 0]]))
+    if cases == 0:
+        raise nothing_left()
+    if cases < 2:
+        raise ValueError(
+            "one calibration case cannot show how wrong the others are; expected at least two, better 100."
+        )
+    z, share = np.concatenate(found, axis=1)
+    order = np.lexsort([share, z])
+    return z[order], share[order]
+
+
+def with_law(prediction: Prediction, law: Law) -> Prediction:
+    """The prediction with another law of z: its intervals change, its location, variances and scale do not."""
+    if law.unit != prediction.law.unit:
+        raise ValueError(
+            f"the recalibration was fitted on another likelihood than {prediction.law.name}; expected predictions of "
+            "the same one. Fit it again on such predictions."
+        )
+    return trusted(
+        Prediction,
+        location=prediction.location,
+        aleatoric=prediction.aleatoric,
+        epistemic=prediction.epistemic,
+        law=law,
+        spread=raw_spread(prediction),
+        mask=prediction.mask,
+    )
 
 
 def rescale(prediction: Prediction, factor: Any) -> Prediction:

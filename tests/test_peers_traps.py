@@ -1,0 +1,154 @@
+"""Faults found in other packages and in the published code, each as a test that we do not have it.
+
+Two of them belong to the networks (dropout switched on together with batch normalisation, dropout that stays on in
+ensembles) and are tested beside the sampling code.
+"""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from samples import Sample, draw
+
+from truesigma import Cases, Draws, Laplace, Prediction, decompose, evaluate, metrics, plugins
+from truesigma.binning import assign, bin_edges
+from truesigma.recalibrate import isotonic, sigma
+
+
+def test_t1_quantiles_are_not_mirrored():
+    """A model biased by half a sigma: its 0.5 quantile covers 0.31 before, 0.5 after; the mirrored sign gives 0.16."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=40_000)
+    p = Prediction(0 * y - 0.5, 0 * y + 1)
+    before = np.mean(y <= p.location + p.scale * p.law.quantile(0.5))
+    assert before == pytest.approx(0.308, abs=0.01)
+    made = isotonic.fit(p[:20_000], y[:20_000])(p[20_000:])
+    after = np.mean(y[20_000:] <= made.location + made.scale * made.law.quantile(0.5))
+    assert after == pytest.approx(0.5, abs=0.015)
+
+
+def test_t2_no_warning_takes_the_place_of_an_answer():
+    """Fitting either answers or raises a ValueError; it never raises or shows a Warning instead."""
+    sample = draw(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in plugins.names("recalibrate"):
+            options = {"steps": 20} if name == "aux" else {}
+            plugins.load("recalibrate", name).fit(sample.prediction(), sample.target, **options)
+
+
+def test_t3_disagreement_between_members_widens_the_prediction():
+    """Averaging the parameters of the members would lose the variance between them."""
+    draws = Draws([[-3.0], [3.0]], [[1.0], [1.0]])
+    p = decompose(draws)
+    assert p.variance.tolist() == [10.0]
+    expected = 0.5 * math.log(2 * math.pi * 10.0)
+    assert metrics.nll.score(p, [0.0]) == pytest.approx(expected)
+
+
+def test_t4_six_true_outputs_cover_what_they_should():
+    """Not the joint density of the outputs: 50 % would read 15.8 %, 95 % would read 99.9 %."""
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=(5000, 6))
+    p = Prediction(0 * y, 0 * y + 1)
+    for level in (0.5, 0.95):
+        assert metrics.coverage.score(p, y, level=level) == pytest.approx(level, abs=0.01)
+    assert metrics.miscalibration_area.score(p, y) < 0.01
+
+
+def test_t5_a_mask_keeps_what_it_marks_and_divides_by_what_is_kept():
+    p = Prediction([0.0, 0.0, 0.0], [1.0, 1.0, np.nan], mask=[True, True, False])
+    y = np.array([1.0, 3.0, np.nan])
+    assert metrics.mse.score(p, y) == 5.0
+    assert metrics.nll.score(p, y) == pytest.approx(0.5 * math.log(2 * math.pi) + 5.0 / 2)
+
+
+def test_t7_no_spread_is_lost_when_the_mean_is_far_away():
+    """E[x^2] - E[x]^2 in float32 gives 0 or NaN here."""
+    rng = np.random.default_rng(2)
+    mean = (1e4 + 0.05 * rng.normal(size=(30, 200))).astype("float32")
+    naive = (mean * mean).mean(axis=0) - mean.mean(axis=0) ** 2
+    exact = mean.astype("float64").var(axis=0)
+    assert np.max(abs(naive / exact - 1)) > 1
+    found = decompose(Draws(mean, np.zeros((30, 200), dtype="float32"))).epistemic
+    np.testing.assert_allclose(found, exact, rtol=1e-5)
+
+
+def test_t8_bins_of_equal_mass_and_reprs_of_many_outputs():
+    sample = draw(3)
+    p = sample.prediction()
+    counts = np.bincount(assign(p.variance.ravel(), bin_edges(p.variance, bins=10, spacing="mass")))
+    assert counts.tolist() == [12] * 10
+    for value in (p, p.interval(0.9), sigma.fit(p, sample.target), Cases(p, sample.target)):
+        assert len(repr(value)) < 90
+
+
+def test_t9_crps_has_the_unit_of_the_target_once():
+    sample = draw(4)
+    small = metrics.crps.score(sample.prediction(), sample.target)
+    large = sample.moved(k=10.0)
+    assert metrics.crps.score(large.prediction(), large.target) == pytest.approx(10 * small)
+    # Without doubt it is the mean absolute error.
+    sure = Prediction(sample.location, np.full_like(sample.location, 1e-12))
+    assert metrics.crps.score(sure, sample.target) == pytest.approx(
+        metrics.mae.score(sure, sample.target), rel=1e-5
+    )
+
+
+def test_t10_a_value_on_the_last_edge_is_in_the_last_bin():
+    v = np.array([1.0, 2.0, 3.0, 4.0])
+    edges = bin_edges(v, bins=3)
+    assert assign(v, edges).tolist() == [0, 1, 2, 2]
+    p = Prediction(0 * v, v)
+    summary = [metrics.uce.score(p, np.sqrt(2 * v), bins=k) for k in range(1, 20)]
+    assert summary == pytest.approx(
+        [v.mean()] * 19
+    )  # every case is 100 % off, whatever the bins: none is lost
+
+
+def test_t11_sigma_is_not_taken_for_a_log_variance():
+    """A prediction is made of variances; the likelihood of a narrow one is that of its variance."""
+    p = Prediction([0.0], [math.exp(-6.0)])
+    assert metrics.nll.score(p, [0.0], units="table") == pytest.approx(-6.0)
+    confused = Prediction([0.0], [math.exp(math.exp(-3.0))])  # sigma where the log-variance was expected
+    assert metrics.nll.score(confused, [0.0], units="table") == pytest.approx(math.exp(-3.0))
+
+
+def test_t11_every_member_counts_in_the_aleatoric_part():
+    rng = np.random.default_rng(5)
+    members = [Draws(rng.normal(size=(1, 4)), np.exp(rng.normal(size=(1, 4)))) for _ in range(5)]
+    joined = decompose(Draws.concat(members))
+    expected = np.mean([m.variance[0] for m in members], axis=0)
+    np.testing.assert_allclose(joined.aleatoric, expected)
+    assert (joined.aleatoric != members[-1].variance[0]).all()
+
+
+def test_t11_the_mean_of_variances_not_of_logarithms():
+    draws = Draws([[0.0], [0.0]], [[1.0], [100.0]])
+    assert decompose(draws).aleatoric.tolist() == [50.5]
+    assert decompose(draws, aleatoric="geometric").aleatoric.tolist() == pytest.approx([10.0])
+
+
+def test_t11_the_smallest_case_is_in_a_bin():
+    """One case is badly wrong and has the smallest variance: left-open bins do not see it."""
+    v = np.array([0.1, 1.0, 2.0, 3.0])
+    y = np.sqrt([100.0, 1.0, 2.0, 3.0])
+    p = Prediction(0 * v, v)
+    assert metrics.uce.score(p, y) == pytest.approx(99.9 / 4)
+    assert metrics.uce.score(p, y, closed=False) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_t11_laplace_weighs_cases_alike():
+    p = Prediction([0.0, 0.0], [2.0 * 0.01, 2.0 * 100.0], law=Laplace())  # b = 0.1, 10
+    y = [0.3, 10.0]
+    assert sigma.fit(p, y).factor == pytest.approx((3.0 + 1.0) / 2)
+    assert sigma.fit(p, y).factor != pytest.approx((0.3 + 10.0) / (0.1 + 10.0), rel=0.1)
+
+
+def test_t11_the_factor_is_fitted_on_calibration_and_scored_on_test():
+    first, second = draw(6), draw(7)
+    wide = Sample(**{**vars(second), "target": second.location + 9 * (second.target - second.location)})
+    cases = [Cases(s.prediction(), s.target) for s in (first, wide)]
+    result = evaluate(*cases, recalibrations=["sigma"], metrics=["nll"])
+    assert result.recalibrations["sigma"].factor == sigma.fit(first.prediction(), first.target).factor
