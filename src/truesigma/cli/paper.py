@@ -64,7 +64,7 @@ def _table(context: typer.Context, name: str, root: Path, json: str | None) -> N
 
 def figure(
     context: typer.Context,
-    number: Annotated[str, typer.Argument(metavar="N", help="1 to 23, or C.")],
+    number: Annotated[str, typer.Argument(metavar="N", help="1 to 23, C, tails or size.")],
     root: Root = HERE,
     out: Annotated[
         Path | None,

@@ -13,7 +13,7 @@ from ..paper import Paper
 from ..simulation import REACH, simulated_test, tip_voxel
 
 AXES = (0, 2)  # of the cube that the projection along the depth, axis 1, shows: rows and columns
-HALF = 9  # voxels around the tip that are shown
+SHOWN = (-16, 8)  # voxels beside the tip that are shown: most of them on the needle's side
 
 
 def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
@@ -32,7 +32,7 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
         radius = REACH * prediction.scale[case, list(AXES)]
         _panel(panel, images[case, 1], tip, truth, radius, color, said)
     with style():
-        axes[0][0].legend(loc="upper right", framealpha=0.85, frameon=True, edgecolor="none")
+        axes[0][0].legend(loc="lower left", framealpha=0.85, frameon=True, edgecolor="none")
     rows = [
         number(paper, name, "inside_region", float(np.mean(share)), recalibration=kind)
         for kind, share in inside.items()
@@ -61,7 +61,7 @@ def _panel(panel: Any, image: Host, tip: Host, truth: Host, radius: Host, color:
     with style():
         panel.imshow(image, cmap="Greys_r", vmin=0, vmax=90)
         region = Ellipse(
-            (tip[1], tip[0]), 2 * radius[1], 2 * radius[0], facecolor=color, alpha=0.35, edgecolor=color,
+            (tip[1], tip[0]), 2 * radius[1], 2 * radius[0], facecolor=(color, 0.35), edgecolor=color,
             label="location ± scale",
         )  # fmt: skip
         panel.add_patch(region)
@@ -70,5 +70,6 @@ def _panel(panel: Any, image: Host, tip: Host, truth: Host, radius: Host, color:
             truth[1], truth[0], color=ORANGE, marker="X", markersize=6, markeredgecolor=INK, markeredgewidth=0.4,
             linestyle="none", label="target",
         )  # fmt: skip
-        panel.set(xlim=(tip[1] - HALF, tip[1] + HALF), ylim=(tip[0] + HALF, tip[0] - HALF), title=said)
+        low, high = SHOWN
+        panel.set(xlim=(tip[1] + low, tip[1] + high), ylim=(tip[0] + high, tip[0] + low), title=said)
         panel.set(xlabel="axis 2 (voxel)", ylabel="axis 0 (voxel)")

@@ -1,0 +1,56 @@
+"""The tails: observed share outside the interval over the estimated one, on logarithmic axes (ours)."""
+
+from typing import Any
+
+import numpy as np
+
+from ...diagrams import coverage
+from ...diagrams._style import GREY, PAGE, look, style
+from ...diagrams._style import figure as new_figure
+from ..figure import Figure, number, title
+from ..paper import Paper
+
+WIDE = 3
+OUTSIDE = np.logspace(np.log10(0.5), -3, 25)
+
+
+def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
+    """One panel for each run, before and after recalibration; the diagonal is a law with the right tails."""
+    made, axes = new_figure(-(-len(runs) // WIDE), WIDE, width=PAGE, ratio=0.95)
+    flat, numbers = list(axes.ravel()), []
+    for panel, name in zip(flat, runs):
+        with style():
+            panel.plot(
+                [5e-4, 1], [5e-4, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=0.9, label="perfect"
+            )
+        for index, kind in enumerate(("none", "aux", "sigma")):
+            predictions, targets = paper.predictions(name, "test", "exact", kind)
+            found = coverage.table(list(predictions), list(targets), levels=list(1 - OUTSIDE))
+            series = look(kind, index)
+            series.pop("marker")
+            with style():
+                panel.plot(1 - found.level, np.maximum(1 - found.observed, 1e-5), **series, label=kind)
+            for level in (0.99, 0.999):
+                at = int(np.argmin(np.abs(found.level - level)))
+                outside = float(1 - found.observed[at])
+                numbers.append(
+                    number(
+                        paper,
+                        name,
+                        "outside",
+                        outside,
+                        recalibration=kind,
+                        level=round(float(found.level[at]), 4),
+                    )
+                )
+        with style():
+            panel.set(xscale="log", yscale="log", xlim=(0.5, 1e-3), ylim=(5e-4, 1), title=title(paper, name))
+            panel.set_xlabel("estimated share outside")
+    with style():
+        for row in axes:
+            row[0].set_ylabel("observed share outside")
+        handles, labels = flat[0].get_legend_handles_labels()
+        flat[0].legend(handles[1:] + handles[:1], labels[1:] + labels[:1], loc="lower left")
+    for panel in flat[len(runs) :]:
+        panel.set_axis_off()
+    return made, numbers
