@@ -89,7 +89,7 @@ def _data_set(paper: Paper, table: Table, rows: Sequence[Row], data_set: str) ->
         if all(row.value is None for row in mine.values()):
             reasons.setdefault(next(str(row.reason) for row in mine.values()), []).append(title)
     text = grid(["network", "source", *[_column(key, table) for key in columns]], body)
-    said = [f"Not run: {', '.join(titles)} ({reason})." for reason, titles in reasons.items()]
+    said = [f"{', '.join(titles)}: {reason}." for reason, titles in reasons.items()]
     return "\n\n".join([text, *said])
 
 
@@ -116,13 +116,9 @@ def _network(
         )
     main, *others = table.recipes
     ours = [mine.get((main, *key)) for key in columns]
-    reason = (
-        next(row.reason for row in mine.values()) if all(r.value is None for r in mine.values()) else None
-    )
-    if reason is not None:
-        return [cells for cells in found if set(cells[1:]) != {DASH}] + [
-            [f"ours: {reason}", *[DASH] * len(columns)]
-        ]
+    if all(row.value is None for row in mine.values()):
+        found.append(["ours: not run", *[""] * len(columns)])
+        return [cells for cells in found if set(cells[1:]) != {DASH}]
     found.append([f"ours ({main})", *[DASH if row is None else with_deviation(row) for row in ours]])
     if any(row is not None and row.paper is not None and row.value is not None for row in ours):
         found.append(["ours - paper", *[_difference(row, table) for row in ours]])

@@ -77,7 +77,12 @@ def _plateau(about: Mapping[str, object]) -> str:
 
 def missing_lines(paper: Paper) -> str:
     """What is planned and has no result."""
-    found = [f"- {one.name}: {reason}" for one in paper.plan.everything if (reason := paper.reason(one))]
+    by_reason: dict[str, list[str]] = {}
+    for one in paper.plan.everything:
+        reason = paper.reason(one)
+        if reason is not None:
+            by_reason.setdefault(reason, []).append(one.name)
+    found = [f"- {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
     return "\n".join(found) or "Everything that is planned has been run."
 
 

@@ -46,7 +46,7 @@ class Paper:
         if where in self.plan.absent:
             return self.plan.absent[where]
         if planned is None:
-            return "not planned"
+            return f"not planned in {FILE}"
         if isinstance(planned, Ensemble):
             done = [name for name in planned.members if self.run(name) is not None]
             missing = len(planned.members) - len(done)
