@@ -62,7 +62,7 @@ def test_a_large_offset(kind, dtype, offset, spread):
         assert sigma.fit(p, y).factor == pytest.approx(math.sqrt(np.mean(near**2) / variance[0]), rel=1e-6)
 
 
-def extreme(dtype: str, m: int = 40_000, error: float = 1.0) -> Sample:
+def extreme(dtype: str, m: int = 1 << 15, error: float = 1.0) -> Sample:
     """Log-variances from -80 to 80, far from errors of size one."""
     rng = np.random.default_rng(5)
     log_v = rng.permutation(np.linspace(-80, 80, m))
@@ -100,7 +100,7 @@ def test_log_variances_of_eighty_in_single_precision(kind, error):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_log_variances_of_eighty_in_double_precision(kind):
-    sample = extreme("float64", m=2000)
+    sample = extreme("float64", m=500)
     expected = {n: plugins.load("metrics", n).score(sample.prediction(), sample.target) for n in SUMLIKE}
     with arrays_of(kind) as make:
         for name, value in expected.items():
