@@ -44,6 +44,28 @@ def test_blocks_hold_whole_cases():
     assert [b.rows.stop - b.rows.start for b in blocks(large.prediction(), large.target)] == [1, 1]
 
 
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+@pytest.mark.parametrize("outputs", ["separate", "mean"])
+def test_a_case_larger_than_the_cache_goes_through_in_pieces(monkeypatch, law, outputs):
+    sample = draw(7, cases=5, outputs=(4, 7), law=law, mask=True, weight=True)
+    p, y, w = sample.prediction(), sample.target, sample.weight
+
+    def everything():
+        tally = Tally.empty(outputs=outputs, error="draws").add(p, y, weight=w)
+        fitted = sigma.fit(p, y, weight=w, outputs=outputs, group=[0, 0, 1, 1, 2])
+        network = aux.fit(p, y, weight=w, outputs=outputs, steps=3)(p).scale
+        options = {"outputs": outputs, "error": "draws"}
+        scores = [metrics.uce.score(p, y, weight=w, **options), metrics.ence.score(p, y, weight=w, **options)]
+        summary = tally.summary()
+        flat = [v for x in summary.values() for v in (x.values() if isinstance(x, dict) else [x])]
+        return [*flat, *scores, fitted.factor, fitted.standard_error, *network[sample.mask]]
+
+    whole = everything()
+    monkeypatch.setattr("truesigma.arrays.CHUNK", {"cpu": 10, "other": 10})
+    assert len([piece for b in blocks(p, y, w) for piece in b.pieces()]) == 15
+    assert everything() == pytest.approx(whole, rel=1e-12)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("dtype", "offset", "spread"), [("float32", 1e3, 1e-2), ("float64", 1e6, 1e-3)])
 def test_a_large_offset(kind, dtype, offset, spread):

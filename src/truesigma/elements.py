@@ -160,41 +160,56 @@ class Block:
         parts = {k: a if a is None or a.dtype == bool else a.astype(np.float64) for k, a in parts.items()}
         return Block(self.law, parts, self.rows)
 
+    def pieces(self) -> Iterator["Block"]:
+        """The block itself, or a case that is larger than the cache in pieces of its outputs."""
+        size, step = self.parts["target"].shape[1], chunk_size(self.parts["target"])
+        if size <= 2 * step:
+            yield self
+            return
+        for start in range(0, size, step):
+            part = {k: None if a is None else a[:, start : start + step] for k, a in self.parts.items()}
+            yield Block(self.law, part, self.rows)
+
     @cached_property
     def pooled(self) -> Elements:
         """One element a case: the means over its outputs that count."""
-        part = self.elements
-        xp = namespace(part.residual)
-        if part.residual.shape[1] == 1:
-            return part
-        power = part.squared if part.law.moment == 2 else xp.abs(part.residual)
-        if part.weight is None:
-
-            def mean(values: Array) -> Array:
-                return xp.mean(values, axis=1, keepdims=True)
-
-            weight = None
-        else:
-            share = xp.sum(part.weight, axis=1, keepdims=True)
-            some = share > 0
-            safe = xp.where(some, share, xp.ones_like(share))
-
-            def mean(values: Array) -> Array:
-                average = xp.sum(values * part.weight, axis=1, keepdims=True) / safe
-                return xp.where(some, average, xp.ones_like(average))
-
-            counted = xp.astype(part.weight > 0, share.dtype)
-            weight = share / xp.clip(xp.sum(counted, axis=1, keepdims=True), 1, None)
-        size = mean(power)
+        if self.parts["target"].shape[1] == 1:
+            return self.elements
+        xp = namespace(self.parts["target"])
+        columns = zip(*[piece._output_sums() for piece in self.pieces()])
+        sums: list[Array] = [
+            None if c[0] is None else xp.sum(xp.concat(c, axis=1), axis=1, keepdims=True) for c in columns
+        ]
+        share, counted = sums[:2]
+        some = share > 0
+        safe = xp.where(some, share, xp.ones_like(share))
+        means = [None if a is None else xp.where(some, a / safe, xp.ones_like(a)) for a in sums[2:]]
+        squared, size, total, aleatoric, spread = means
+        weighted = self.parts["weight"] is not None or self.parts["mask"] is not None
         return Elements(
-            law=part.law,
-            residual=xp.sqrt(size) if part.law.moment == 2 else size,
-            squared=size if part.law.moment == 2 else mean(part.squared),
-            total=mean(part.total),
-            aleatoric=None if part.aleatoric is None else mean(part.aleatoric),
-            spread=None if part.spread is None else mean(part.spread),
-            weight=weight,
+            law=self.law,
+            residual=xp.sqrt(squared) if self.law.moment == 2 else size,
+            squared=squared,
+            total=total,
+            aleatoric=aleatoric,
+            spread=spread,
+            weight=share / xp.clip(counted, 1, None) if weighted else None,
         )
+
+    def _output_sums(self) -> list[Array]:
+        """Sums over the outputs of each case: weight, outputs that count, and what `pooled` takes the means of."""
+        part, weight = self.elements, self.elements.weight
+        xp = namespace(part.residual)
+        size = None if part.law.moment == 2 else xp.abs(part.residual)
+        columns = [part.squared, size, part.total, part.aleatoric, part.spread]
+        if weight is not None:
+            columns = [None if c is None else c * weight for c in columns]
+            columns = [weight, xp.astype(weight > 0, weight.dtype), *columns]
+        sums = [None if c is None else xp.sum(c, axis=1, keepdims=True) for c in columns]
+        if weight is None:
+            every = xp.full_like(part.residual[:, :1], part.residual.shape[1])
+            sums = [every, every, *sums]
+        return sums
 
     def view(self, outputs: Outputs) -> Elements:
         return self.elements if outputs == "separate" else self.pooled

@@ -43,7 +43,8 @@ def measure(
             plan[f"{number}"] = _statistic(metric, given, edges)
         except Undefined as reason:
             plan[f"{number}"] = partial(_raise, reason=reason)
-    sums = accumulate(prediction, target, plan, weight=weight)
+    pieces = [f"{n}" for n, (_, given) in enumerate(asked) if given.get("outputs", "separate") == "separate"]
+    sums = accumulate(prediction, target, plan, weight=weight, by_piece=pieces)
     return [value_of(metric, sums[f"{number}"], given) for number, (metric, given) in enumerate(asked)]
 
 

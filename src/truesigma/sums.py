@@ -4,7 +4,7 @@ A statistic is a function from a block of cases to a value that adds up. `accumu
 the data at once, so that what they share (z, the distribution function) is computed once for each block.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,11 +77,14 @@ def squares(s: Host, w: Host) -> Host:
 
 
 def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tuple[Host, Host]:
-    elements = block.view(outputs)
-    ratio = elements.ratio(part, error)
-    xp = namespace(ratio)
-    weight = xp.ones_like(ratio) if elements.weight is None else elements.weight
-    s, w = (to_host(xp.sum(a, axis=1)).astype(np.float64) for a in (ratio * weight, weight))
+    found = []
+    for piece in block.pieces() if outputs == "separate" else [block]:
+        elements = piece.view(outputs)
+        ratio = elements.ratio(part, error)
+        xp = namespace(ratio)
+        weight = xp.ones_like(ratio) if elements.weight is None else elements.weight
+        found.append([to_host(xp.sum(a, axis=1)).astype(np.float64) for a in (ratio * weight, weight)])
+    s, w = np.sum(found, axis=0)
     return s, w
 
 
@@ -96,29 +99,44 @@ def flat(*arrays: Array) -> list[Array]:
 
 
 def accumulate(
-    prediction: Prediction, target: Any, statistics: Mapping[str, Statistic], *, weight: Any = None
+    prediction: Prediction,
+    target: Any,
+    statistics: Mapping[str, Statistic],
+    *,
+    weight: Any = None,
+    by_piece: Collection[str] = (),
 ) -> dict[str, Sum]:
     """Sums of every statistic over all cases, in one pass; one that has none becomes the `Undefined` that says why.
 
-    A block whose sums overflow float32 is summed again in float64.
+    A block whose sums overflow float32 is summed again in float64. Statistics named in `by_piece` need no whole cases,
+    so that one large volume goes through the cache in pieces.
     """
     sums: dict[str, Sum] = {}
     for block in blocks(prediction, target, weight):
+        for piece in block.pieces() if by_piece else ():
+            for key in by_piece:
+                sums[key] = add_sums(sums.get(key), _safely(statistics[key], piece))
         for key, statistic in statistics.items():
-            try:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    new = statistic(block)
-                    if not _finite(new):
-                        new = statistic(block.wide)
-                if not _finite(new):
-                    raise Undefined(
-                        "the sums overflow float64: errors and variances are too far apart for this score. Look at the "
-                        "smallest and the largest variance, and mask what is not meant."
-                    )
-                sums[key] = add_sums(sums.get(key), new)
-            except Undefined as reason:
-                sums[key] = reason
+            if key not in by_piece:
+                sums[key] = add_sums(sums.get(key), _safely(statistic, block))
     return sums
+
+
+def _safely(statistic: Statistic, block: Block) -> Sum:
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = statistic(block)
+            if _finite(found):
+                return found
+            found = statistic(block.wide)
+    except Undefined as reason:
+        return reason
+    if _finite(found):
+        return found
+    return Undefined(
+        "the sums overflow float64: errors and variances are too far apart for this score. Look at the smallest and "
+        "the largest variance, and mask what is not meant."
+    )
 
 
 def _finite(sums: Sum) -> bool:

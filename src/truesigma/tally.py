@@ -148,26 +148,30 @@ class Tally:
                     found.append((name, metric, {**options, **({} if level is None else {"level": level})}))
         return found
 
-    def _statistics(self) -> dict[str, Statistic]:
+    def _statistics(self) -> tuple[dict[str, Statistic], list[str]]:
+        """What is summed, and which of it needs no whole cases."""
         shape: dict[str, Any] = {"outputs": self.outputs, "error": self.error}
-        plan: dict[str, Statistic] = {"n": count_sums}
+        plan: dict[str, Statistic] = {"n": count_sums, "pit": pit_sums}
+        pieces = ["n", "pit"]
         if self.edges is None:
             plan["variance"] = partial(cell_sums, **shape)
         else:
             plan["variance"] = partial(bin_sums, edges=np.array(self.edges), closed=True, **shape)
+        pieces += ["variance"] if self.outputs == "separate" else []
         for name, metric, options in self._metrics():
             if metric.OVER == "elements":
                 terms = partial(metric.terms, **plugins.accepted(metric.terms, options))
                 outputs = options.get("outputs", "separate")
                 plan[_key(name, options)] = partial(mean_sums, terms=terms, outputs=outputs)
-        plan["pit"] = pit_sums
+                pieces += [_key(name, options)] if outputs == "separate" else []
         for part in ("total", "aleatoric"):
             plan[f"factor {part}"] = partial(factor_sums, outputs=self.outputs, error="mean", part=part)
-        return plan
+        return plan, pieces
 
     def _of(self, prediction: Prediction, target: Any, weight: Any) -> "Tally":
         """A tally of the same settings that holds these cases alone."""
-        sums = accumulate(prediction, target, self._statistics(), weight=weight)
+        plan, pieces = self._statistics()
+        sums = accumulate(prediction, target, plan, weight=weight, by_piece=pieces)
         return replace(self, sums=sums, groups={}, moment=prediction.law.moment)
 
     def _metric_sums(self, name: str, metric: ModuleType, options: Mapping[str, Any]) -> Sum:
