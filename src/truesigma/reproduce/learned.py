@@ -11,6 +11,7 @@ from .expected import Expected
 from .figure import title
 from .layout import grid, number, percent
 from .paper import Paper
+from .plan import Plan
 
 LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999)
 
@@ -47,11 +48,11 @@ def tails(paper: Paper) -> str:
         far = percent(float(np.mean(np.abs(z) <= predictions[0].law.quantile((1 + LEVELS[-1]) / 2))), 2)
         kurtosis = float(np.mean(z**4) / np.mean(z**2) ** 2)
         rows.append([title(paper, name), *shares, far, f"{np.abs(z).max():.1f}", f"{kurtosis:.1f}"])
-    head = ["network", *[f"{100 * level:g} %" for level in LEVELS], "largest |z|", "kurtosis (3)"]
+    head = ["network", *[f"{100 * level:g} %" for level in LEVELS], "largest z", "kurtosis (3)"]
     return grid(head, rows) if rows else "Not yet run."
 
 
-def mixed_column(expected: Expected) -> str:
+def mixed_column(expected: Expected, plan: Plan) -> str:
     """Which of the two published errors each MSE of Table 1 prints."""
     rows = []
     for key, one in expected.paper.items():
@@ -61,8 +62,8 @@ def mixed_column(expected: Expected) -> str:
         nearest = int(abs(logs[1] - one.value) < abs(logs[0] - one.value))
         rows.append(
             [
-                key[0],
-                key[1],
+                plan.data_sets[key[0]],
+                plan.networks[key[1]],
                 one.printed,
                 *(number(v, "mse") for v in logs),
                 ("error of the mean", "error of the draws")[nearest],
@@ -72,6 +73,30 @@ def mixed_column(expected: Expected) -> str:
         ["data set", "network", "Table 1", "log, error of the mean", "log, error of the draws", "nearer"],
         rows,
     )
+
+
+def overfitting(paper: Paper) -> str:
+    """The factor of the aleatoric part at the kept epoch, beside the root of test over training error."""
+    rows = []
+    for name in ["simulated_small", *paper.networks()]:
+        run = paper.run(name)
+        if run is None:
+            continue
+        best = int(run.about["best_epoch"]) - 1
+        train, test, factor = (float(run.column(c)[best]) for c in ("train_mse", "test_mse", "test_factor"))
+        fit: Any = paper.fitted(name, "exact", "sigma")
+        errors = [number(train, "mse"), number(test, "mse")]
+        rows.append(
+            [
+                title(paper, name),
+                *errors,
+                f"{np.sqrt(test / train):.2f}",
+                f"{factor:.2f}",
+                f"{fit.factor:.2f}",
+            ]
+        )
+    head = ["network", "train MSE", "test MSE", "root of test / train", "s, one pass", "s, total"]
+    return grid(head, rows) if rows else "Not yet run."
 
 
 def laplace(paper: Paper) -> str:

@@ -29,6 +29,13 @@ difference, with `!` where it is outside the tolerance of `tables/`; ours under 
 on its own; NLL in nats). [fault]: a number whose computation is known to be wrong, see `expected/`. The log's MSE is
 that of the mean prediction (see below)."""
 
+OVERFITTING = """### Overfitting decides the factor
+
+The variance that a network learns is the error it makes in training, dropout on. On unseen cases the factor is then
+about the root of test error over training error: above 1 where the network has overfitted, as the paper's had after 500
+epochs; below 1 where dropout keeps the training error above that of the mean prediction. Then nothing is
+underestimated, and σ scaling shrinks. Errors at the kept epoch: training with dropout, test in one pass without it."""
+
 ERRORS = """### Two errors, two factors
 
 The text's UCE compares the variance with the error of every draw, (mean error)² + spread; its factor is fitted on the
@@ -57,14 +64,15 @@ def run_lines(paper: Paper) -> str:
             continue
         about, best = run.about, int(run.about["best_epoch"])
         errors = [number(run.column(f"{split}_mse")[best - 1], "mse") for split in ("train", "valid", "test")]
+        patience = about["recipe"].get("train", {}).get("patience", "")
         body.append(
             [
-                one.name, str(about["epochs"]), str(best), str(about["plateaus"]), _plateau(about),
+                one.name, str(about["epochs"]), str(best), str(patience), str(about["plateaus"]), _plateau(about),
                 f"{about.get('seconds', 0) / 60:.0f}", str(about.get("hardware", "")), *errors,
                 f"{run.column('test_factor')[best - 1]:.2f}",
             ]
         )  # fmt: skip
-    head = ["run", "epochs", "kept", "rate reductions", "plateau", "minutes", "hardware"]
+    head = ["run", "epochs", "kept", "patience", "rate reductions", "plateau", "minutes", "hardware"]
     head += ["train MSE", "valid MSE", "test MSE", "test s"]
     return grid(head, body) if body else "No run yet."
 
@@ -129,9 +137,10 @@ def _reasons(paper: Paper, missing: Mapping[str, str]) -> str:
 def learned_text(paper: Paper) -> str:
     """What the reproduction taught."""
     parts = [
+        *(OVERFITTING, learned.overfitting(paper)),
         *(ERRORS, learned.two_errors(paper)),
         *(TAILS, learned.tails(paper)),
-        *(COLUMN, learned.mixed_column(paper.expected)),
+        *(COLUMN, learned.mixed_column(paper.expected, paper.plan)),
         *(LAPLACE, learned.laplace(paper)),
     ]
     return "\n\n".join(parts)

@@ -5,40 +5,53 @@ import numpy as np
 from ..layout import number, percent
 from ..paper import Paper
 from ..results import Run
-from .verdict import OPEN, Verdict, each, over_all
+from .verdict import OPEN, UNSEEN, Verdict, each, over_all
 
 UNBIASED = 1.05  # a factor up to this is called unbiased
 COST = 1.05  # what the error must grow by to be called a cost
 
 
 def unbiased_epoch(run: Run) -> int | None:
-    """The last epoch whose variance was not yet too small on the validation split; None where it always was."""
-    fine = np.flatnonzero(run.column("valid_factor") <= UNBIASED)
+    """The last epoch up to the kept one whose variance was not yet too small on the validation split, if any."""
+    fine = np.flatnonzero(run.column("valid_factor")[: int(run.about["best_epoch"])] <= UNBIASED)
     return int(fine[-1]) + 1 if fine.size else None
 
 
 def early_stopping(paper: Paper) -> Verdict:
-    """Stopping at the last unbiased epoch costs test error, against the kept epoch, whose variance is too small."""
-    found, said = {}, {}
+    """Stopping at the last unbiased epoch costs test error, where the kept epoch's variance is too small."""
+    found: dict[str, bool] = {}
+    said = {}
     for name in paper.networks():
         run = paper.run(name)
         assert run is not None
-        best, early = int(run.about["best_epoch"]), unbiased_epoch(run)
-        mse, factor = run.column("test_mse"), run.column("test_factor")
-        kept = f"kept epoch {best}: test MSE {number(mse[best - 1], 'mse')}, s = {factor[best - 1]:.2f}"
-        if early is None:
-            found[name], said[name] = False, f"too sure from the first epoch on; {kept}"
-            continue
-        cost = mse[early - 1] / mse[best - 1]
-        found[name] = bool(early < best and cost > COST and factor[best - 1] > UNBIASED)
-        said[name] = (
-            f"last unbiased epoch {early}: test MSE {number(mse[early - 1], 'mse')}, s = {factor[early - 1]:.2f}; "
-            f"{kept} ({percent(cost - 1, 0)} more error when stopped early)"
-        )
+        holds, said[name] = _stopped(run)
+        if holds is not None:
+            found[name] = holds
+    extra = paper.run("simulated_small")
+    more = "" if extra is None else f" Beside them, the simulated needles: {_stopped(extra)[1]}."
+    if not said:
+        return Verdict(OPEN, "no network of the tables has been run." + more)
+    text = each(paper, said) + more
     return (
-        over_all(found, each(paper, said))
+        over_all(found, text)
         if found
-        else Verdict(OPEN, "no network of the tables has been run")
+        else Verdict(UNSEEN, f"No network here is too sure at its kept epoch. {text}")
+    )
+
+
+def _stopped(run: Run) -> tuple[bool | None, str]:
+    """Whether stopping early costs error, in words; None where the kept epoch is not too sure."""
+    best, early = int(run.about["best_epoch"]), unbiased_epoch(run)
+    mse, factor = run.column("test_mse"), run.column("test_factor")
+    kept = f"kept epoch {best}: test MSE {number(mse[best - 1], 'mse')}, s = {factor[best - 1]:.2f}"
+    if factor[best - 1] <= UNBIASED:
+        return None, f"{kept}, not too sure"
+    if early is None:
+        return False, f"{kept}; too sure from the first epoch on"
+    cost = float(mse[early - 1] / mse[best - 1])
+    return cost > COST, (
+        f"{kept}; last unbiased epoch {early}: test MSE {number(mse[early - 1], 'mse')}, s = {factor[early - 1]:.2f}, "
+        f"{percent(cost - 1, 0)} more error"
     )
 
 

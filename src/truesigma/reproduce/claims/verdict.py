@@ -7,11 +7,12 @@ from ..figure import title
 from ..paper import Paper
 
 HOLDS, PART, FAILS, OPEN = "holds", "holds in part", "does not hold", "not yet run"
+UNSEEN = "not seen here"  # what the claim speaks of does not occur in these runs
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One of the four words, and the evidence in a sentence or a table."""
+    """One of these words, and the evidence in a sentence or a table."""
 
     word: str
     evidence: str

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...diagrams._style import PAGE, look, style
+from ...diagrams._style import COLUMN, PAGE, look, style
 from ...diagrams._style import figure as new_figure
 from ..calibration_size import learning_curve
 from ..figure import Figure, number, title
@@ -15,7 +15,8 @@ WIDE = 3
 
 def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
     """One panel for each run: mean and deviation over random subsets of the validation split."""
-    made, axes = new_figure(-(-len(runs) // WIDE), WIDE, width=PAGE, ratio=0.85)
+    wide = min(WIDE, len(runs))
+    made, axes = new_figure(-(-len(runs) // wide), wide, width=PAGE if wide > 1 else COLUMN, ratio=0.85)
     flat, numbers = list(axes.ravel()), []
     for panel, name in zip(flat, runs):
         curve = learning_curve(paper, name)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...diagrams import coverage
-from ...diagrams._style import GREY, PAGE, look, style
+from ...diagrams._style import COLUMN, GREY, PAGE, look, style
 from ...diagrams._style import figure as new_figure
 from ..figure import Figure, number, title
 from ..paper import Paper
@@ -16,7 +16,8 @@ OUTSIDE = np.logspace(np.log10(0.5), -3, 25)
 
 def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
     """One panel for each run, before and after recalibration; the diagonal is a law with the right tails."""
-    made, axes = new_figure(-(-len(runs) // WIDE), WIDE, width=PAGE, ratio=0.95)
+    wide = min(WIDE, len(runs))
+    made, axes = new_figure(-(-len(runs) // wide), wide, width=PAGE if wide > 1 else COLUMN, ratio=0.95)
     flat, numbers = list(axes.ravel()), []
     for panel, name in zip(flat, runs):
         with style():
