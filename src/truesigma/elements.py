@@ -71,7 +71,7 @@ class Elements:
         """|z|^moment with the scale of that part: its mean is what the factor of sigma scaling is made of."""
         variance = self.total if part == "total" else self._positive_aleatoric
         if self.law.moment == 2:
-            return self.error(error) * self.law.unit / variance
+            return self.error(error) / (variance if self.law.unit == 1 else variance / self.law.unit)
         if error == "draws":
             raise Undefined(
                 f"error='draws' is a squared error; the {self.law.name} law is fitted on absolute ones."
@@ -89,7 +89,9 @@ class Elements:
             )
         xp = namespace(self.aleatoric)
         some = self.aleatoric > 0
-        if not bool(xp.all(some if self.weight is None else some | (self.weight == 0))):
+        if bool(xp.all(some)):
+            return self.aleatoric
+        if self.weight is None or not bool(xp.all(some | (self.weight == 0))):
             raise Undefined(
                 "part='aleatoric' needs an aleatoric variance above 0, and some cases have none; use part='total', or "
                 "mask them."

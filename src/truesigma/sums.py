@@ -73,7 +73,7 @@ def cluster_sums(
 
 def squares(s: Host, w: Host) -> Host:
     """What `factor_sums` holds, from S and W of each case or cluster; those without weight do not count."""
-    return np.array([(w > 0).sum(), w.sum(), s.sum(), (s * s).sum(), (s * w).sum(), (w * w).sum()])
+    return np.array([np.count_nonzero(w), w.sum(), s.sum(), s @ s, s @ w, w @ w])
 
 
 def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tuple[Host, Host]:
@@ -81,11 +81,19 @@ def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tupl
     for piece in block.pieces() if outputs == "separate" else [block]:
         elements = piece.view(outputs)
         ratio = elements.ratio(part, error)
-        xp = namespace(ratio)
-        weight = xp.ones_like(ratio) if elements.weight is None else elements.weight
-        found.append([to_host(xp.sum(a, axis=1)).astype(np.float64) for a in (ratio * weight, weight)])
-    s, w = np.sum(found, axis=0)
+        if elements.weight is None:
+            s = _row_sums(ratio)
+            found.append((s, np.full_like(s, ratio.shape[1])))
+        else:
+            found.append((_row_sums(ratio * elements.weight), _row_sums(elements.weight)))
+    s, w = found[0] if len(found) == 1 else np.sum(found, axis=0)
     return s, w
+
+
+def _row_sums(values: Array) -> Host:
+    """Sums over the outputs of each case, float64 on the host; a single output needs none."""
+    sums = values[:, 0] if values.shape[1] == 1 else namespace(values).sum(values, axis=1)
+    return to_host(sums).astype(np.float64)
 
 
 def factor_of(sums: Host, moment: int | None) -> float | None:

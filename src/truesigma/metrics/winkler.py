@@ -25,7 +25,9 @@ def terms(elements: Elements, *, level: float = 0.9) -> Array:
     low, high = (elements.law.quantile((1 + sign * level) / 2) for sign in (-1, 1))
     if high - low == float("inf"):
         raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
-    outside = xp.clip(low - elements.z, 0, None) + xp.clip(elements.z - high, 0, None)
+    outside = xp.clip(
+        xp.maximum(low - elements.z, elements.z - high), 0, None
+    )  # at most one of the two is above 0
     return elements.scale * ((high - low) + (2 / (1 - level)) * outside)
 
 
