@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from samples import KINDS, Sample, arrays_of, draw
 
-from truesigma import Prediction, Tally, Undefined, metrics, plugins
+from truesigma import Cases, Draws, Prediction, Tally, Undefined, decompose, metrics, plugins
 from truesigma.arrays import to_host
 from truesigma.elements import blocks
 from truesigma.measure import measure
@@ -30,6 +31,44 @@ def test_what_one_score_lacks_does_not_stop_the_others():
     found = measure(total, sample.target, [(metrics.uce, {"error": "draws"}), (metrics.uce, {})])
     assert isinstance(found[0], Undefined)
     assert found[1] == metrics.uce.score(total, sample.target)
+
+
+@pytest.mark.parametrize(
+    "wrong", [Draws([[0.0]], [[1.0]]), Cases(Prediction([0.0], [1.0]), [0.0]), np.zeros(1), None]
+)
+def test_something_else_than_a_prediction_is_named(wrong):
+    for use in (metrics.nll.score, sigma.fit, aux.fit, Tally.empty().add):
+        with pytest.raises(
+            ValueError, match=r"prediction is a .*; expected a Prediction.*decompose.*cases.prediction"
+        ):
+            use(wrong, [0.0])
+    if not isinstance(wrong, Draws):
+        with pytest.raises(ValueError, match=r"draws is a .*expected Draws"):
+            decompose(wrong)
+
+
+def test_no_cases_at_all():
+    sample = draw(1)
+    with pytest.raises(ValueError, match="no element is left"):
+        metrics.nll.score(sample.prediction()[0:0], sample.target[0:0])
+
+
+def test_gradients_are_left_behind(recwarn):
+    p = Prediction(torch.zeros(3, requires_grad=True), torch.ones(3, requires_grad=True))
+    assert metrics.mse.score(p, torch.ones(3)) == 1.0
+    assert sigma.fit(p, torch.ones(3)).factor == 1.0
+    assert [str(w.message) for w in recwarn] == []
+
+
+def test_weights_of_very_different_sizes():
+    sample = draw(1, outputs=(1,))
+    weight = np.ones(40)
+    weight[3] = 1e-320
+    keep = np.arange(40) != 3
+    for name in SUMLIKE:
+        found = plugins.load("metrics", name).score(sample.prediction(), sample.target, weight=weight)
+        without = plugins.load("metrics", name).score(sample.prediction()[keep], sample.target[keep])
+        assert found == pytest.approx(without, rel=0.1), name
 
 
 def test_blocks_hold_whole_cases():

@@ -51,6 +51,11 @@ def test_laplace_scale_is_b():
         ({"aleatoric": [[0.1, 0.1], [0.1, 0.1]]}, "aleatoric has shape"),
         ({"location": ["a", "b"]}, "location has dtype"),
         ({"aleatoric": torch.ones(2)}, "different libraries"),
+        (
+            {"aleatoric": None},
+            "aleatoric is None; expected variances. Where the split is unknown, give the total",
+        ),
+        ({"law": "laplace"}, r"law is 'laplace'; expected a law such as Normal\(\) or Laplace\(\)"),
         ({"mask": [1, 0]}, "mask has dtype int64; expected booleans"),
         ({"mask": [True]}, "mask has shape"),
     ],
@@ -71,7 +76,7 @@ def test_what_a_mask_hides_is_not_checked():
     assert len(Cases(p, [np.nan, 2.0], weight=[np.nan, 1.0])) == 2
 
 
-@pytest.mark.parametrize("level", [0, 1, 90, -0.1, np.nan])
+@pytest.mark.parametrize("level", [0, 1, 90, -0.1, np.nan, "0.9", None])
 def test_level_is_a_share(level):
     with pytest.raises(ValueError, match=r"level is .*such as 0.9 for the 90 % interval"):
         Prediction(**GOOD).interval(level)
@@ -174,6 +179,7 @@ def test_frames_are_taken():
         ({"mean": np.zeros((0, 2))}, "mean has shape"),
         ({"variance": np.ones((2, 2))}, r"variance has shape \(2, 2\) beside mean \(2, 3\)"),
         ({"variance": np.ones(3)}, "variance has shape"),
+        ({"law": "normal"}, "law is 'normal'; expected a law"),
         ({"variance": -np.ones((2, 3))}, "variance is negative or not finite in 6 places"),
         ({"mean": np.full((2, 3), np.nan)}, "mean is not finite in 3 places.*mask"),
         ({"mask": np.ones(2, dtype=bool)}, "mask has shape"),

@@ -47,7 +47,8 @@ def _quantiles(values: Array, weight: Array, share: Host) -> Host:
         position = share * (values.shape[0] - 1)
     else:
         copies = to_host(xp.take(weight, order)).astype(np.float64)
-        ends = np.cumsum(copies / copies.min())
+        # One weight may be so small that the others would be more copies than float64 can count.
+        ends = np.cumsum(copies / max(copies.min(), copies.sum() * 1e-12))
         position = share * (ends[-1] - 1)
     # Rounding must not push a quantile that is one of the values past it, into the neighbouring bin.
     whole = np.round(position)

@@ -41,10 +41,23 @@ def check_values(name: str, good: Array, mask: Array, problem: str) -> None:
 
 def check_level(level: float) -> None:
     """A level is a share such as 0.9, never a percentage and never alpha."""
-    if not 0 < level < 1:
+    if not (isinstance(level, float | int) and 0 < level < 1):
         raise ValueError(
             f"level is {level}; expected a number between 0 and 1, such as 0.9 for the 90 % interval."
         )
+
+
+def nothing_left() -> ValueError:
+    """The error for data of which the mask or the weights leave nothing."""
+    return ValueError(
+        "no element is left to score: the mask or the weights remove everything. Give at least one case."
+    )
+
+
+def check_law(law: Any) -> None:
+    """A law is a value, not its name."""
+    if not callable(getattr(law, "quantile", None)):
+        raise ValueError(f"law is {law!r}; expected a law such as Normal() or Laplace().")
 
 
 def check_target(location: Array, mask: Array, target: Any) -> Array:

@@ -31,6 +31,10 @@ def decompose(
 
     Reference: Laves et al., MELBA 2021, Eq. 10; Kendall and Gal, 2017.
     """
+    if not isinstance(draws, Draws):
+        raise ValueError(
+            f"draws is a {type(draws).__name__}; expected Draws, with an axis of draws before the cases."
+        )
     count = int(draws.mean.shape[0])
     if ddof not in (0, 1) or count <= ddof:
         raise ValueError(

@@ -11,11 +11,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from array_api_compat import is_torch_array
 
 from .arrays import Array, chunk_size, namespace, to_host
-from .checks import check_target, check_weight
+from .checks import check_target, check_weight, nothing_left
 from .law import Law, Undefined
-from .types import Prediction
+from .types import Prediction, check_prediction
 
 Outputs = Literal["separate", "mean"]
 Error = Literal["mean", "draws"]
@@ -219,6 +220,9 @@ class Block:
 
 def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
     """All cases, checked, in blocks of whole cases that fit the cache (or are one case each)."""
+    check_prediction(prediction)
+    if len(prediction) == 0:
+        raise nothing_left()
     target = check_target(prediction.location, prediction.mask, target)
     weight = check_weight(weight, prediction.location, prediction.mask)
     xp = namespace(target, prediction.location)
@@ -232,6 +236,8 @@ def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[
         "weight": weight,
         "mask": prediction.mask,
     }
+    if is_torch_array(target):
+        whole = {name: None if a is None else a.detach() for name, a in whole.items()}
     step = max(1, chunk_size(target) * cases // _size(target))
     for start in range(0, cases, step):
         rows = slice(start, min(start + step, cases))

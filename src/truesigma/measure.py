@@ -13,6 +13,7 @@ from typing import Any
 
 from .arrays import Host, namespace
 from .binning import Bins, Spacing, bin_edges
+from .checks import nothing_left as nothing_left
 from .elements import Block, Outputs, blocks, check_error, check_outputs
 from .law import Undefined
 from .plugins import accepted, options
@@ -101,13 +102,6 @@ class _Edges:
                 raise nothing_left()
             self.found[key] = bin_edges(xp.concat(variances), bins=bins, spacing=spacing, weight=whole)
         return self.found[key]
-
-
-def nothing_left() -> ValueError:
-    """The error for data of which the mask or the weights leave nothing."""
-    return ValueError(
-        "no element is left to score: the mask or the weights remove everything. Give at least one case."
-    )
 
 
 def value_of(metric: ModuleType, sums: Sum, given: Mapping[str, Any]) -> float | Undefined:

@@ -7,10 +7,10 @@ import numpy as np
 
 from . import plugins
 from .arrays import Host, namespace
+from .checks import nothing_left
 from .elements import Part, blocks
 from .law import Law, Undefined
-from .measure import nothing_left
-from .types import Prediction, trusted
+from .types import Prediction, check_prediction, trusted
 
 
 @runtime_checkable
@@ -52,6 +52,7 @@ def select_part(prediction: Prediction, part: Part) -> Prediction:
     >>> select_part(Prediction([0.0], [1.0], [3.0]), "aleatoric").scale
     array([1.])
     """
+    check_prediction(prediction)
     if part not in ("total", "aleatoric"):
         raise ValueError(f"part is {part!r}; expected 'total' or 'aleatoric'.")
     if part == "total":

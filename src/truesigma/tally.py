@@ -32,7 +32,7 @@ from .sums import (
     mean_sums,
     pit_sums,
 )
-from .types import Prediction, take
+from .types import Prediction, check_prediction, take
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +83,7 @@ class Tally:
 
     def add(self, prediction: Prediction, target: Any, *, weight: Any = None, group: Any = None) -> "Tally":
         """This tally with more cases. One `add` holds whole cases; `group` names the part each of them belongs to."""
+        check_prediction(prediction)
         group = check_group(group, len(prediction))
         if group is None:
             return self.merge(self._of(prediction, target, weight))

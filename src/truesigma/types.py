@@ -14,7 +14,16 @@ from array_api_compat import device as device_of
 from array_api_compat import is_array_api_obj, is_torch_array
 
 from .arrays import Array, as_array, expand, namespace, to_host
-from .checks import check_axes, check_group, check_level, check_mask, check_target, check_values, check_weight
+from .checks import (
+    check_axes,
+    check_group,
+    check_law,
+    check_level,
+    check_mask,
+    check_target,
+    check_values,
+    check_weight,
+)
 from .law import Law, Normal
 
 T = TypeVar("T")
@@ -67,6 +76,7 @@ class Draws:
     law: Law = Normal()
 
     def __post_init__(self) -> None:
+        check_law(self.law)
         mean, variance = as_array("mean", self.mean), as_array("variance", self.variance)
         xp = namespace(mean, variance)
         check_axes("mean", mean, "draw, case, output...", 2)
@@ -155,7 +165,13 @@ class Prediction:
     def __post_init__(self) -> None:
         location = as_array("location", self.location)
         check_axes("location", location, "case, output...", 1)
+        check_law(self.law)
         shape = tuple(location.shape)
+        if self.aleatoric is None:
+            raise ValueError(
+                "aleatoric is None; expected variances. Where the split is unknown, give the total as aleatoric, and "
+                "no epistemic."
+            )
         parts = {"aleatoric": self.aleatoric, "epistemic": self.epistemic, "spread": self.spread}
         parts = {
             name: None if p is None else expand(name, as_array(name, p), shape) for name, p in parts.items()
@@ -212,6 +228,15 @@ class Prediction:
         return f"Prediction({self.location.shape[0]} cases{outputs}, {self.law.name})"
 
 
+def check_prediction(prediction: Any) -> None:
+    """Say at once when something else stands where a prediction is meant."""
+    if not isinstance(prediction, Prediction):
+        raise ValueError(
+            f"prediction is a {type(prediction).__name__}; expected a Prediction. From draws: decompose(draws); from "
+            "cases: cases.prediction, with cases.target as the target."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Cases:
     """Predictions with their targets: what a file holds and what `evaluate` takes.
@@ -242,11 +267,7 @@ class Cases:
         id: Any = None,
         draws: Draws | None = None,
     ) -> None:
-        if not isinstance(prediction, Prediction):
-            raise ValueError(
-                f"prediction is a {type(prediction).__name__}; expected a Prediction. From draws: "
-                "Cases(decompose(draws), target, draws=draws)."
-            )
+        check_prediction(prediction)
         _set(
             self,
             prediction=prediction,

@@ -75,10 +75,14 @@ def fit(
     """
     chosen = select_part(prediction, part)
     z, share = observed_z(chosen, target, weight)
-    copies = share / share.min()  # weights are copies in units of the smallest, as in bins of equal mass
+    copies = share / max(
+        share.min(), share.sum() * 1e-12
+    )  # in units of the smallest weight, as in equal-mass bins
     last = np.cumsum(copies)
     # The first and the last copy of each value: between them the distribution function rises in one step.
-    rank = np.stack([last - copies + 1, last], axis=1).ravel() if weight is not None else last
+    rank = (
+        np.stack([np.minimum(last - copies + 1, last), last], axis=1).ravel() if weight is not None else last
+    )
     values = np.repeat(z, 2) if weight is not None else z
     probability = rank / (last[-1] + 1)
     if values.size > KEPT:
