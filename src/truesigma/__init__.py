@@ -5,7 +5,7 @@ from .decompose import decompose
 from .evaluate import Evaluation, evaluate
 from .law import Empirical, Laplace, Law, Normal, Undefined
 from .recalibration import Recalibration, load_recalibration
-from .store import read, write
+from .store import from_frame, read, write
 from .tally import Tally
 from .types import Cases, Draws, Interval, Prediction
 
@@ -26,6 +26,7 @@ __all__ = [
     "decompose",
     "diagrams",
     "evaluate",
+    "from_frame",
     "load_recalibration",
     "metrics",
     "read",

@@ -1,9 +1,7 @@
 """Recalibrations x metrics -> a table of rows: what the paper's tables are made of."""
 
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from types import ModuleType
 from typing import Any
 
@@ -66,10 +64,16 @@ class Evaluation:
 
 def versions() -> dict[str, str]:
     """Versions of what computed a result."""
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("truesigma", "numpy", "scipy")},
-    }
+    import platform  # these two are slow to import, and only results that are written need them
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": platform.python_version()}
+    for name in ("truesigma", "numpy", "scipy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # run from a source tree that is not installed
+            found[name] = "unknown"
+    return found
 
 
 def evaluate(

@@ -5,6 +5,7 @@ with the same tables. The recipe is recorded with every result.
 """
 
 import tomllib
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ class Recipe:
         """The prediction as this recipe makes it: from the draws where they are kept, else as it was given."""
         choice = self.tables["decompose"]
         if cases.draws is not None:
-            draws = _clamp(cases.draws) if choice["clamp"] else cases.draws
+            draws = _clamp(cases) if choice["clamp"] else cases.draws
             return decompose(draws, aleatoric=choice["aleatoric"], ddof=choice["ddof"])
         if cases.prediction.epistemic is None and self.tables["uce"]["error"] == "draws":
             raise Undefined(
@@ -97,7 +98,16 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     return tables
 
 
-def _clamp(draws: Draws) -> Draws:
+def _clamp(cases: Cases) -> Draws:
     """What the published code does to its outputs: means to [0, 1], log-variances to 0 at most."""
+    draws = cases.draws
+    assert draws is not None
     xp = namespace(draws.mean)
+    inside = (cases.target >= 0) & (cases.target <= 1)
+    if not bool(xp.all(inside if draws.mask is None else inside | ~draws.mask)):
+        warnings.warn(
+            "this recipe clamps predictions to [0, 1], and some targets lie outside: its scores will not mean much. Scale "
+            "targets and draws to [0, 1] as the paper does, or use recipe 'exact' or 'paper'.",
+            stacklevel=4,
+        )
     return Draws(xp.clip(draws.mean, 0, 1), xp.clip(draws.variance, None, 1), mask=draws.mask, law=draws.law)
