@@ -28,7 +28,7 @@ def with_draws(seed: int, cases: int = 60, outputs: int = 2) -> Cases:
     middle = rng.uniform(0, 1, size=(1, cases, outputs))
     mean = middle + 0.1 * rng.normal(size=(6, cases, outputs))
     variance = np.exp(rng.normal(-4, 1.5, size=(6, cases, 1)))
-    target = middle[0] + 0.2 * rng.normal(size=(cases, outputs))
+    target = np.clip(middle[0] + 0.2 * rng.normal(size=(cases, outputs)), 0, 1)
     draws = Draws(mean, variance)
     return Cases(decompose(draws), target, draws=draws)
 
