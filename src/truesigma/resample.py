@@ -34,9 +34,9 @@ def bootstrap(
 ) -> list[Estimate]:
     """Scores with their bootstrap confidence intervals.
 
-    Bins keep the edges they have for all cases. UCE, ENCE and the miscalibration area cannot fall below 0, so that chance
-    alone lifts them: their interval never holds 0, not even for a perfect model. Where a share is 0 or 1 in every replicate, its interval is the exact
-    binomial one in the number of clusters.
+    Bins keep the edges they have for all cases. UCE, ENCE and the miscalibration area cannot fall below 0, so chance alone
+    lifts them: their interval does not hold 0, not even for a perfect model. Where a share is 0 or 1 in every
+    replicate, its interval is the exact binomial one in the number of clusters.
 
     Args:
         cases: predictions with targets; a recalibration that was applied to them is held fixed.
