@@ -34,8 +34,8 @@ def bootstrap(
 ) -> list[Estimate]:
     """Scores with their bootstrap confidence intervals.
 
-    Bins keep the edges they have for all cases. UCE, ENCE and the miscalibration area cannot fall below 0, so chance alone
-    lifts them: their interval does not hold 0, not even for a perfect model. Where a share is 0 or 1 in every
+    Bins keep the edges they have for all cases. UCE, ENCE and the miscalibration area cannot fall below 0, so chance
+    alone lifts them: their interval does not hold 0, not even for a perfect model. Where a share is 0 or 1 in every
     replicate, its interval is the exact binomial one in the number of clusters.
 
     Args:
