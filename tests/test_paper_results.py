@@ -10,7 +10,7 @@ import pytest
 
 from truesigma.reproduce import open_paper
 from truesigma.reproduce.deviations import deviations_text
-from truesigma.reproduce.figure import read_figures
+from truesigma.reproduce.figure import lacking, read_figures
 from truesigma.reproduce.layout import table_text
 from truesigma.reproduce.markdown import results_text, run_lines
 from truesigma.reproduce.produce import score_files
@@ -135,7 +135,7 @@ def test_every_figure_that_can_be_drawn_is_there():
     paper = open_paper(ROOT)
     written = (ROOT / "RESULTS.md").read_text(encoding="utf-8")
     for figure in read_figures(ROOT):
-        drawn = not figure.runs or any(paper.has(name) for name in figure.runs)
+        drawn = not figure.runs or len(lacking(paper, figure)) < len(figure.runs)
         files = [ROOT / "figures" / f"{figure.stem}.{kind}" for kind in ("pdf", "png")]
         assert [path.is_file() for path in files] == [drawn, drawn], figure.id
         assert (f"figures/{figure.stem}.png" in written) == drawn

@@ -68,12 +68,23 @@ def find_figure(root: Path, id: str) -> Figure:
     raise ValueError(f"there is no figure {id!r}; expected one of {', '.join(one.id for one in figures)}.")
 
 
+def lacking(paper: Paper, figure: Figure) -> dict[str, str]:
+    """The runs that cannot be in the figure, with the reason: not run, or not sampled on what the figure shows."""
+    needed = set(figure.options.get("splits", ()))
+    found = {}
+    for name in figure.runs:
+        reason = paper.reason(paper.about(name))
+        if reason is None and needed and not needed & set(paper.splits(name)):
+            reason = f"not sampled on {' or '.join(sorted(needed))}"
+        if reason is not None:
+            found[name] = reason
+    return found
+
+
 def draw_figure(paper: Paper, figure: Figure) -> Drawn:
     """Draw a figure with what has been run; raises `NotRun` where nothing of it has."""
     module = importlib.import_module(f"{__package__}.figures.{figure.kind}")
-    missing = {
-        name: reason for name in figure.runs if (reason := paper.reason(paper.about(name))) is not None
-    }
+    missing = lacking(paper, figure)
     there = [name for name in figure.runs if name not in missing]
     if figure.runs and not there:
         raise NotRun("; ".join(f"{name}: {reason}" for name, reason in missing.items()))

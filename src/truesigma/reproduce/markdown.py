@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from . import learned
 from .claims import judge, read_claims
-from .figure import read_figures
+from .figure import lacking, read_figures
 from .figure import title as run_title
 from .layout import grid, number, table_text
 from .paper import Paper
@@ -118,7 +118,7 @@ def figures_text(paper: Paper) -> str:
     parts = []
     for figure in read_figures(paper.root):
         head = f"### Figure {figure.id}: {figure.title}\n\n{figure.says}"
-        missing = {n: r for n in figure.runs if (r := paper.reason(paper.about(n))) is not None}
+        missing = lacking(paper, figure)
         if figure.runs and len(missing) == len(figure.runs):
             parts.append(head + "\n\nNot drawn: " + _reasons(paper, missing) + ".")
             continue

@@ -6,7 +6,7 @@ from ...diagrams import shift
 from ...diagrams._style import PAGE
 from ...diagrams._style import figure as new_figure
 from ...types import Prediction
-from ..figure import Figure, NotRun, number, title
+from ..figure import Figure, number, title
 from ..paper import Paper
 from .rejection import called, recalibration_of
 
@@ -16,8 +16,6 @@ SHIFTS = {"test_clahe": "CLAHE (moderate)", "test_other": "other domain (severe)
 def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
     """One panel for each run: the ensemble as it is, a network after sigma scaling."""
     tables = {name: found for name in runs if (found := histogram(paper, name)) is not None}
-    if not tables:
-        raise NotRun("the runs hold no shifted test set")
     made, axes = new_figure(1, max(len(tables), 2), width=PAGE, ratio=0.8)
     numbers = []
     for panel, (name, found) in zip(axes[0], tables.items()):
