@@ -106,7 +106,7 @@ def _clamp(cases: Cases) -> Draws:
     inside = (cases.target >= 0) & (cases.target <= 1)
     if not bool(xp.all(inside if draws.mask is None else inside | ~draws.mask)):
         warnings.warn(
-            "this recipe clamps predictions to [0, 1], and some targets lie outside: its scores will not mean much. Scale "
+            "this recipe clamps predictions to [0, 1], and some targets lie outside: its scores mean little. Scale "
             "targets and draws to [0, 1] as the paper does, or use recipe 'exact' or 'paper'.",
             stacklevel=4,
         )
