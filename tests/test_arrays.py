@@ -116,4 +116,4 @@ def test_normal_cdf(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_cpu_arrays_are_treated_in_small_chunks(kind):
     with arrays_of(kind) as make:
-        assert chunk_size(make(np.zeros(1))) == 1 << 15
+        assert 1 << 12 <= chunk_size(make(np.zeros(1))) <= 1 << 18  # what a core keeps in its cache
