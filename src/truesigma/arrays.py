@@ -4,6 +4,7 @@
 segment, the way to the host) stands here, once for each library.
 """
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ from array_api_compat import device as device_of
 Array = Any  # an array of any library the array API covers; the libraries share no common base class
 Host = np.ndarray[Any, np.dtype[Any]]
 
-CHUNK = {"cpu": 1 << 15, "other": 1 << 24}  # elements at a time: the CPU's cache, or enough to fill a GPU
+NUMPY = array_namespace(np.zeros(0))
+CHUNK = {"cpu": 1 << 16, "other": 1 << 24}  # elements at a time: the CPU's cache, or enough to fill a GPU
 
 
 def as_array(name: str, values: Any) -> Array:
@@ -51,6 +53,8 @@ def as_array(name: str, values: Any) -> Array:
 def namespace(*arrays: Array) -> Any:
     """The array API namespace the arrays share; `None` is passed over."""
     given = [a for a in arrays if a is not None]
+    if all(type(a) is np.ndarray for a in given) and given:
+        return NUMPY  # asked for at every step of a formula
     devices = {a.device for a in given if is_torch_array(a)} if len(given) > 1 else set()
     if len(devices) > 1:
         raise ValueError(
@@ -122,6 +126,46 @@ def normal_cdf(z: Array) -> Array:
     return cupy_special.ndtr(z)
 
 
+def total(values: Array) -> Array:
+    """The sum of all values, without axes and where they are; of booleans, how many are true.
+
+    >>> float(total(np.array([0.5, 1.0])))
+    1.5
+    """
+    if isinstance(values, np.ndarray):
+        return np.count_nonzero(values) if values.dtype == bool else np.add.reduce(values, axis=None)
+    if is_torch_array(values):
+        import torch
+
+        return torch.sum(values, dtype=torch.float64)
+    return namespace(values).sum(values)
+
+
+def widen(values: Array) -> Array:
+    """The values in float64, where their library has it: JAX does only when x64 is enabled."""
+    xp = namespace(values)
+    return values if is_jax_array(values) else xp.astype(values, xp.float64, copy=False)
+
+
+def pack(example: Array, *numbers: Any) -> Array:
+    """Numbers, and arrays without axes, as one array (number,) beside the example; nothing leaves its device.
+
+    >>> pack(np.zeros(1), 2.0, np.float64(3.0))
+    array([2., 3.])
+    """
+    if isinstance(example, np.ndarray):
+        return np.array(numbers, dtype=np.float64)
+    if is_torch_array(example):
+        import torch
+
+        wide = {"dtype": torch.float64, "device": example.device}
+        return torch.stack(
+            [n.to(**wide) if is_torch_array(n) else torch.full((), n, **wide) for n in numbers]
+        )
+    xp = namespace(example)
+    return xp.stack([xp.asarray(n, dtype=widen(example[:0]).dtype) for n in numbers])
+
+
 def segment_sums(index: Array, cells: int, columns: Sequence[Array | None]) -> Host:
     """Sums of each column over the elements of each cell, float64 on the host, shape (column, cell).
 
@@ -131,15 +175,45 @@ def segment_sums(index: Array, cells: int, columns: Sequence[Array | None]) -> H
     array([[1. , 0. , 2. ],
            [0.5, 0. , 3. ]])
     """
+    return to_host(cell_totals(index, cells, columns))
+
+
+def cell_totals(index: Array, cells: int, columns: Sequence[Array | None]) -> Array:
+    """`segment_sums` where the elements are; JAX's on the host, because without x64 it has no float64 to add in."""
     if is_torch_array(index):
         import torch
 
         # One cell can hold a whole chunk: float32 sums of 2^24 terms would stop growing.
         wide = [None if c is None else c.to(torch.float64) for c in columns]
-        sums = [torch.bincount(index, weights=c, minlength=cells).to(torch.float64) for c in wide]
-        return to_host(torch.stack(sums))
-    if is_jax_array(index):  # on the host, because JAX without x64 has no float64 to add in
+        return torch.stack(
+            [torch.bincount(index, weights=c, minlength=cells).to(torch.float64) for c in wide]
+        )
+    if is_jax_array(index):
         index, columns = to_host(index), [None if c is None else to_host(c) for c in columns]
     xp = namespace(index)
     found = [xp.bincount(index, weights=c, minlength=cells) for c in columns]
-    return np.stack([to_host(s).astype(np.float64) for s in found])
+    return xp.astype(xp.stack(found), xp.float64)
+
+
+def to_hosts(arrays: Sequence[Array]) -> list[Host]:
+    """Each array in float64 on the host; those of a GPU in one transfer."""
+    on_gpu = [is_torch_array(a) and a.device.type != "cpu" for a in arrays]
+    if not on_gpu or not all(on_gpu):
+        return [to_host(a).astype(np.float64, copy=False) for a in arrays]
+    import torch
+
+    joined = to_host(torch.cat([a.to(torch.float64).reshape(-1) for a in arrays]))
+    ends = np.cumsum([a.numel() for a in arrays])
+    return [part.reshape(a.shape) for part, a in zip(np.split(joined, ends[:-1]), arrays)]
+
+
+def workers(example: Array) -> int:
+    """How many threads to use: numpy's own arithmetic has one, other libraries have their own.
+
+    As many as the process has cores, or OMP_NUM_THREADS where the environment sets it, as clusters do.
+    """
+    if not is_numpy_array(example):
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(cores, int(told))) if told.isdigit() else cores

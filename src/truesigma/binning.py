@@ -5,8 +5,9 @@ from typing import Literal
 
 import numpy as np
 from array_api_compat import device as device_of
+from array_api_compat import is_numpy_array
 
-from .arrays import Array, Host, like, namespace, segment_sums, to_host
+from .arrays import Array, Host, like, namespace, pack, segment_sums, to_host
 
 Spacing = Literal["width", "mass"]
 PER_OCTAVE = 64  # cells of log2(v): neighbouring cell edges differ by 2^(1/64) - 1 = 1.1 %
@@ -80,6 +81,12 @@ def assign(values: Array, edges: Host, *, closed: bool = True) -> Array:
     """
     xp = namespace(values)
     known = like(np.asarray(edges), values)
+    if closed and is_numpy_array(values) and len(edges) < 64:
+        # So few edges are counted sooner than searched, and to the same effect.
+        index = np.zeros(values.shape, dtype=np.uint8)
+        for edge in known[1:-1]:
+            index += values >= edge
+        return index.astype(np.intp)
     if closed:
         # The outer edges need no comparison: everything below or above belongs to the outer bins.
         return xp.searchsorted(known[1:-1], values, side="right")
@@ -127,10 +134,12 @@ class LogCells:
         if variance.shape[0] == 0:
             return LogCells(0, np.zeros((3, 0)), np.inf, -np.inf)
         index = xp.astype(xp.floor(xp.log2(variance) * PER_OCTAVE), xp.int32)
-        low, high, start, end = (float(f(a)) for a in (variance, index) for f in (xp.min, xp.max))
+        low, high, start, end = to_host(
+            pack(variance, *[f(a) for a in (variance, index) for f in (xp.min, xp.max)])
+        )
         columns = [None, error, variance] if weight is None else [weight, error * weight, variance * weight]
         sums = segment_sums(index - int(start), int(end) - int(start) + 1, columns)
-        return LogCells(int(start), sums, low, high)
+        return LogCells(int(start), sums, float(low), float(high))
 
     def merge(self, other: "LogCells") -> "LogCells":
         filled = [c for c in (self, other) if c.sums.shape[1]]

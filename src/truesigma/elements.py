@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from array_api_compat import is_torch_array
 
-from .arrays import Array, chunk_size, namespace, to_host
+from .arrays import Array, chunk_size, namespace, to_host, total
 from .checks import check_target, check_weight, nothing_left
 from .law import Law, Undefined
 from .types import Prediction, check_prediction
@@ -48,14 +48,30 @@ class Elements:
         return self.law.cdf(self.z)
 
     @cached_property
+    def folded(self) -> Array:
+        """|z| where the law is symmetric, as its intervals and its CRPS are the same there; else z."""
+        return namespace(self.z).abs(self.z) if self.law.symmetric else self.z
+
+    @cached_property
+    def folded_cdf(self) -> Array:
+        """The distribution function at `folded`: of one sign it takes half as long."""
+        return self.law.cdf(self.folded)
+
+    @cached_property
+    def central(self) -> Array:
+        """|2 u - 1|, u the probability integral transform: the level of the central interval that ends at y."""
+        twice = 2 * self.folded_cdf - 1
+        return twice if self.law.symmetric else namespace(twice).abs(twice)
+
+    @cached_property
     def variance(self) -> Array:
         ratio = self.law.variance / self.law.unit
         return self.total if ratio == 1 else self.total * ratio
 
     @cached_property
-    def count(self) -> float:
-        """The sum of the weights."""
-        return float(_size(self.residual) if self.weight is None else namespace(self.weight).sum(self.weight))
+    def count(self) -> Any:
+        """The sum of the weights: a number, or an array without axes where the elements are."""
+        return float(_size(self.residual)) if self.weight is None else total(self.weight)
 
     def error(self, kind: Error) -> Array:
         """Squared error of the mean prediction, or the mean squared error of the draws: (mu - y)^2 + spread."""
@@ -99,9 +115,12 @@ class Elements:
             )
         return xp.where(some, self.aleatoric, xp.ones_like(self.aleatoric))
 
-    def sum(self, terms: Array) -> float:
-        """The weighted sum of a term over the elements."""
-        return float(namespace(terms).sum(terms if self.weight is None else terms * self.weight))
+    def sum(self, terms: Array) -> Array:
+        """The weighted sum of a term over the elements, without axes; of booleans the weight where they are true."""
+        if self.weight is None:
+            return total(terms)
+        counted = terms.dtype != self.weight.dtype
+        return total((namespace(terms).astype(terms, self.weight.dtype) if counted else terms) * self.weight)
 
 
 def _size(array: Array) -> int:
@@ -163,12 +182,17 @@ class Block:
         parts = {k: a if a is None or a.dtype == bool else a.astype(np.float64) for k, a in parts.items()}
         return Block(self.law, parts, self.rows)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether a single case is more than the cache holds."""
+        return self.parts["target"].shape[1] > 2 * chunk_size(self.parts["target"])
+
     def pieces(self) -> Iterator["Block"]:
         """The block itself, or a case that is larger than the cache in pieces of its outputs."""
-        size, step = self.parts["target"].shape[1], chunk_size(self.parts["target"])
-        if size <= 2 * step:
+        if not self.is_large:
             yield self
             return
+        size, step = self.parts["target"].shape[1], chunk_size(self.parts["target"])
         for start in range(0, size, step):
             part = {k: None if a is None else a[:, start : start + step] for k, a in self.parts.items()}
             yield Block(self.law, part, self.rows)

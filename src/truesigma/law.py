@@ -30,6 +30,11 @@ class Law(Protocol):
     @property
     def moment(self) -> int: ...
     @property
+    def symmetric(self) -> bool:
+        """Whether z and -z are equally probable."""
+        ...
+
+    @property
     def variance(self) -> float:
         """Variance of z, or `Undefined`."""
         ...
@@ -42,6 +47,17 @@ class Law(Protocol):
         ...
 
     def to_dict(self) -> dict[str, Any]: ...
+
+
+def central_bounds(law: Law, level: float) -> tuple[float, float]:
+    """Bounds of z between which a share `level` lies, with the same share beyond each.
+
+    >>> [round(z, 3) for z in central_bounds(Normal(), 0.95)]
+    [-1.96, 1.96]
+    """
+    high = law.quantile((1 + level) / 2)
+    # Mirror images, whatever rounding makes of the two probabilities.
+    return (-high if law.symmetric else law.quantile((1 - level) / 2)), high
 
 
 def _check_probability(probability: float) -> None:
@@ -60,6 +76,7 @@ class Normal:
     name = "normal"
     unit = 1.0
     moment = 2
+    symmetric = True
     variance = 1.0
 
     def quantile(self, probability: float) -> float:
@@ -93,6 +110,7 @@ class Laplace:
     name = "laplace"
     unit = 2.0
     moment = 1
+    symmetric = True
     variance = 2.0
 
     def quantile(self, probability: float) -> float:
@@ -132,6 +150,7 @@ class Empirical:
     moment: int = 2
     probability: Any = field(default=None)  # of each value; None: i / (n + 1)
     name = "empirical"
+    symmetric = False
 
     def __post_init__(self) -> None:
         given = np.asarray(self.values, dtype=np.float64).ravel()

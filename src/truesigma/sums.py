@@ -4,41 +4,58 @@ A statistic is a function from a block of cases to a value that adds up. `accumu
 the data at once, so that what they share (z, the distribution function) is computed once for each block.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 
-from .arrays import Array, Host, namespace, segment_sums, to_host
+from .arrays import (
+    Array,
+    Host,
+    cell_totals,
+    namespace,
+    pack,
+    segment_sums,
+    to_host,
+    to_hosts,
+    total,
+    widen,
+    workers,
+)
 from .binning import LogCells, assign
 from .elements import Block, Elements, Error, Outputs, Part, blocks
 from .law import Undefined
 from .types import Prediction
 
 PIT_CELLS = 1000
+RUN = 4  # blocks that a thread takes at a time
 Sum = Any  # a numpy array, LogCells, or the `Undefined` that says why there is none: values that add up
 Statistic = Callable[[Block], Sum]
 
 
-def count_sums(block: Block) -> Host:
+def count_sums(block: Block) -> Array:
     """(weight,) of all elements."""
-    return np.array([block.elements.count])
+    return pack(block.elements.residual, block.elements.count)
 
 
-def mean_sums(block: Block, *, terms: Callable[[Elements], Array], outputs: Outputs = "separate") -> Host:
+def mean_sums(block: Block, *, terms: Callable[[Elements], Array], outputs: Outputs = "separate") -> Array:
     """(weight, weighted sum of the terms)."""
     elements = block.view(outputs)
-    return np.array([elements.count, elements.sum(terms(elements))])
+    return pack(elements.residual, elements.count, elements.sum(terms(elements)))
 
 
-def bin_sums(block: Block, *, edges: Host, closed: bool, outputs: Outputs, error: Error) -> Host:
-    """(weight, error, variance) in each bin of the variance, shape (3, bin)."""
+def bin_sums(block: Block, *, edges: Host, closed: bool, outputs: Outputs, error: Error) -> Array:
+    """(weight, error, variance) in each bin of the variance, shape (3, bin); a fourth row begins with all weight."""
     elements = block.view(outputs)
     variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
     index = assign(variance, edges, closed=closed)
     columns = [None, errors, variance] if weight is None else [weight, errors * weight, variance * weight]
-    sums = segment_sums(index + 1, len(edges), columns)
-    return np.concatenate([sums, [[elements.count, *[0.0] * (len(edges) - 1)]]])
+    sums = cell_totals(index + 1, len(edges), columns)
+    whole = pack(sums, elements.count, *[0.0] * (len(edges) - 1))
+    return namespace(sums).concat([sums, whole[None, :]])
 
 
 def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> LogCells:
@@ -47,16 +64,16 @@ def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> LogCells:
     return LogCells.of(*flat(elements.variance, elements.error(error), elements.weight))
 
 
-def pit_sums(block: Block) -> Host:
+def pit_sums(block: Block) -> Array:
     """Weight in equal cells of |2 u - 1|, u the probability integral transform: central intervals."""
-    elements = block.elements
-    xp = namespace(elements.cdf)
-    central, weight = flat(xp.abs(2 * elements.cdf - 1), elements.weight)
-    index = xp.astype(xp.clip(central * PIT_CELLS, 0, PIT_CELLS - 1), xp.int32)
-    return segment_sums(index, PIT_CELLS, [weight])[0]
+    central, weight = flat(block.elements.central, block.elements.weight)
+    xp = namespace(central)
+    counts = cell_totals(xp.astype(central * PIT_CELLS, xp.int32), PIT_CELLS + 1, [weight])[0]
+    # Only |2 u - 1| = 1 itself is beyond the last cell, which is closed.
+    return xp.concat([counts[: PIT_CELLS - 1], counts[PIT_CELLS - 1 :].sum()[None]])
 
 
-def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part) -> Host:
+def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part) -> Array:
     """Sums over cases for the factor of sigma scaling and its standard error.
 
     With S_c and W_c the sums of w |z|^moment and of w in case c: (C, sum W, sum S, sum S^2, sum S W, sum W^2).
@@ -68,32 +85,36 @@ def cluster_sums(
     block: Block, *, outputs: Outputs, error: Error, part: Part, code: Host, clusters: int
 ) -> Host:
     """S and W of each cluster, shape (2, cluster); `code` (case,) holds the cluster of each case."""
-    return segment_sums(code[block.rows], clusters, _case_sums(block, outputs, error, part))
+    s, w = _case_sums(block, outputs, error, part)
+    columns = [to_host(s), to_host(w) if is_array_api_obj(w) else np.full(len(s), w)]
+    return segment_sums(code[block.rows], clusters, columns)
 
 
-def squares(s: Host, w: Host) -> Host:
+def squares(s: Array, w: Array | float) -> Array:
     """What `factor_sums` holds, from S and W of each case or cluster; those without weight do not count."""
-    return np.array([np.count_nonzero(w), w.sum(), s.sum(), s @ s, s @ w, w @ w])
+    if isinstance(w, float):  # the same in every case
+        n, sum_s = float(len(s)), total(s)
+        return pack(s, n if w else 0.0, n * w, sum_s, total(s * s), sum_s * w, n * w * w)
+    # Not s @ s: the threads of a BLAS library would stand in the way of ours.
+    return pack(s, total(w > 0), total(w), total(s), total(s * s), total(s * w), total(w * w))
 
 
-def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tuple[Host, Host]:
+def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tuple[Array, Array | float]:
+    """S and W of each case, in float64; W as one number where nothing is weighted."""
     found = []
     for piece in block.pieces() if outputs == "separate" else [block]:
         elements = piece.view(outputs)
         ratio = elements.ratio(part, error)
         if elements.weight is None:
-            s = _row_sums(ratio)
-            found.append((s, np.full_like(s, ratio.shape[1])))
+            found.append((_row_sums(ratio), float(ratio.shape[1])))
         else:
             found.append((_row_sums(ratio * elements.weight), _row_sums(elements.weight)))
-    s, w = found[0] if len(found) == 1 else np.sum(found, axis=0)
-    return s, w
+    return sum(s for s, _ in found), sum(w for _, w in found)
 
 
-def _row_sums(values: Array) -> Host:
-    """Sums over the outputs of each case, float64 on the host; a single output needs none."""
-    sums = values[:, 0] if values.shape[1] == 1 else namespace(values).sum(values, axis=1)
-    return to_host(sums).astype(np.float64)
+def _row_sums(values: Array) -> Array:
+    """Sums over the outputs of each case, in float64; a single output needs none."""
+    return widen(values[:, 0] if values.shape[1] == 1 else namespace(values).sum(values, axis=1))
 
 
 def factor_of(sums: Host, moment: int | None) -> float | None:
@@ -119,35 +140,69 @@ def accumulate(
     A block whose sums overflow float32 is summed again in float64. Statistics named in `by_piece` need no whole cases,
     so that one large volume goes through the cache in pieces.
     """
+    runs: dict[int, list[Block]] = {}
+    for number, block in enumerate(blocks(prediction, target, weight)):
+        runs.setdefault(number // RUN, []).append(block)
+    threads = min(workers(prediction.location), len(runs))
+    work = partial(_run_sums, statistics=statistics, by_piece=by_piece)
+    if threads == 1:
+        return _join(map(work, runs.values()))
+    with ThreadPoolExecutor(threads) as pool:
+        return _join(pool.map(work, runs.values()))
+
+
+def _run_sums(
+    run: list[Block], *, statistics: Mapping[str, Statistic], by_piece: Collection[str]
+) -> dict[str, Sum]:
+    """Sums of every statistic over some blocks; empties the list, because a block keeps what it computed."""
+    pieces = {key: statistics[key] for key in by_piece}
+    whole = {key: statistic for key, statistic in statistics.items() if key not in by_piece}
+
+    def each() -> Iterator[dict[str, Sum]]:
+        while run:
+            block = run.pop(0)
+            if block.is_large:
+                yield from (_block_sums(piece, pieces) for piece in block.pieces())
+            yield _block_sums(block, whole if block.is_large else statistics)
+
+    return _join(each())
+
+
+def _join(found: Iterable[Mapping[str, Sum]]) -> dict[str, Sum]:
+    """All of them together, in their order: rounding is the same for any number of threads."""
     sums: dict[str, Sum] = {}
-    for block in blocks(prediction, target, weight):
-        for piece in block.pieces() if by_piece else ():
-            for key in by_piece:
-                sums[key] = add_sums(sums.get(key), _safely(statistics[key], piece))
-        for key, statistic in statistics.items():
-            if key not in by_piece:
-                sums[key] = add_sums(sums.get(key), _safely(statistic, block))
+    for some in found:
+        for key, new in some.items():
+            sums[key] = add_sums(sums.get(key), new)
     return sums
 
 
-def _safely(statistic: Statistic, block: Block) -> Sum:
+def _block_sums(block: Block, statistics: Mapping[str, Statistic]) -> dict[str, Sum]:
+    """Sums of every statistic over one block, on the host; what overflows float32 is summed again in float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = {key: _sum_or_reason(statistic, block) for key, statistic in statistics.items()}
+        there = [key for key, new in found.items() if not isinstance(new, LogCells | Undefined)]
+        found.update(zip(there, to_hosts([found[key] for key in there])))
+        for key in [key for key, new in found.items() if not _finite(new)]:
+            found[key] = _sum_or_reason(statistics[key], block.wide)
+            if not _finite(found[key]):
+                found[key] = Undefined(
+                    "the sums overflow float64: errors and variances are too far apart for this score. Look at the "
+                    "smallest and the largest variance, and mask what is not meant."
+                )
+    return found
+
+
+def _sum_or_reason(statistic: Statistic, block: Block) -> Sum:
     try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = statistic(block)
-            if _finite(found):
-                return found
-            found = statistic(block.wide)
+        return statistic(block)
     except Undefined as reason:
         return reason
-    if _finite(found):
-        return found
-    return Undefined(
-        "the sums overflow float64: errors and variances are too far apart for this score. Look at the smallest and "
-        "the largest variance, and mask what is not meant."
-    )
 
 
 def _finite(sums: Sum) -> bool:
+    if isinstance(sums, Undefined):
+        return True
     return bool(np.isfinite(sums.sums if isinstance(sums, LogCells) else sums).all())
 
 

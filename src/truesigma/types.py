@@ -24,7 +24,7 @@ from .checks import (
     check_values,
     check_weight,
 )
-from .law import Law, Normal
+from .law import Law, Normal, central_bounds
 
 T = TypeVar("T")
 
@@ -210,8 +210,8 @@ class Prediction:
         """
         check_level(level)
         scale = self.scale
-        lower = self.location + scale * self.law.quantile((1 - level) / 2)
-        return Interval(lower, self.location + scale * self.law.quantile((1 + level) / 2))
+        low, high = central_bounds(self.law, level)
+        return Interval(self.location + scale * low, self.location + scale * high)
 
     def __len__(self) -> int:
         return int(self.location.shape[0])

@@ -5,9 +5,10 @@ $$\mathrm{coverage}(\gamma) = \tfrac{1}{m} \sum_i 1[l_i \le y_i \le u_i]$$
 
 from typing import Any
 
-from ..arrays import Array, namespace
+from ..arrays import Array
 from ..checks import check_level
 from ..elements import Elements
+from ..law import central_bounds
 from ..measure import score as measure_one
 from ..types import Prediction
 
@@ -19,9 +20,10 @@ OVER = "elements"
 
 def terms(elements: Elements, *, level: float = 0.9) -> Array:
     check_level(level)
-    low, high = (elements.law.quantile((1 + sign * level) / 2) for sign in (-1, 1))
-    inside = (elements.z >= low) & (elements.z <= high)
-    return namespace(inside).astype(inside, elements.z.dtype)
+    low, high = central_bounds(elements.law, level)
+    if elements.law.symmetric:
+        return elements.folded <= high
+    return (elements.z >= low) & (elements.z <= high)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:

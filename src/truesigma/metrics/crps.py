@@ -19,7 +19,7 @@ OVER = "elements"
 
 
 def terms(elements: Elements) -> Array:
-    return elements.scale * elements.law.crps(elements.z, elements.cdf)
+    return elements.scale * elements.law.crps(elements.folded, elements.folded_cdf)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:

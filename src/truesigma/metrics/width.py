@@ -8,7 +8,7 @@ from typing import Any
 from ..arrays import Array
 from ..checks import check_level
 from ..elements import Elements
-from ..law import Undefined
+from ..law import Undefined, central_bounds
 from ..measure import score as measure_one
 from ..types import Prediction
 
@@ -20,10 +20,10 @@ OVER = "elements"
 
 def terms(elements: Elements, *, level: float = 0.9) -> Array:
     check_level(level)
-    span = elements.law.quantile((1 + level) / 2) - elements.law.quantile((1 - level) / 2)
-    if span == float("inf"):
+    low, high = central_bounds(elements.law, level)
+    if high - low == float("inf"):
         raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
-    return elements.scale * span
+    return elements.scale * (high - low)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 from ..arrays import Array, namespace
 from ..checks import check_level
 from ..elements import Elements
-from ..law import Undefined
+from ..law import Undefined, central_bounds
 from ..measure import score as measure_one
 from ..types import Prediction
 
@@ -21,13 +21,15 @@ OVER = "elements"
 
 def terms(elements: Elements, *, level: float = 0.9) -> Array:
     check_level(level)
-    xp = namespace(elements.z)
-    low, high = (elements.law.quantile((1 + sign * level) / 2) for sign in (-1, 1))
+    low, high = central_bounds(elements.law, level)
     if high - low == float("inf"):
         raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
-    outside = xp.clip(
-        xp.maximum(low - elements.z, elements.z - high), 0, None
-    )  # at most one of the two is above 0
+    xp = namespace(elements.z)
+    if elements.law.symmetric:
+        beyond = elements.folded - high
+    else:
+        beyond = xp.maximum(low - elements.z, elements.z - high)
+    outside = (beyond + xp.abs(beyond)) / 2  # what is positive of it, sooner than by a comparison
     return elements.scale * ((high - low) + (2 / (1 - level)) * outside)
 
 
