@@ -4,6 +4,7 @@
 segment, the way to the host) stands here, once for each library.
 """
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -112,7 +113,7 @@ def normal_cdf(z: Array) -> Array:
     if is_torch_array(z):
         import torch
 
-        return torch.special.ndtr(z)
+        return 0.5 * torch.special.erfc(z * -math.sqrt(0.5))  # ndtr is a dozen kernels
     if is_jax_array(z):
         import jax.scipy.special as jax_special
 

@@ -1,5 +1,6 @@
 """The only binning routine: edges of equal width or equal mass, the bin of each value, and cells of log2(v)."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -133,13 +134,15 @@ class LogCells:
             variance, error, weight = variance[some], error[some], weight[some]
         if variance.shape[0] == 0:
             return LogCells(0, np.zeros((3, 0)), np.inf, -np.inf)
-        index = xp.astype(xp.floor(xp.log2(variance) * PER_OCTAVE), xp.int32)
-        low, high, start, end = to_host(
-            pack(variance, *[f(a) for a in (variance, index) for f in (xp.min, xp.max)])
-        )
+        ends = pack(variance, xp.min(variance), xp.max(variance))
+        low, high = (float(end) for end in to_host(ends))
+        # A cell more on either side: a library may round log2 of one number and of many in different ways.
+        start, end = (math.floor(math.log2(v) * PER_OCTAVE) + slack for v, slack in ((low, -1), (high, 2)))
+        index = xp.astype(xp.floor(xp.log2(variance) * PER_OCTAVE), xp.int32) - start
         columns = [None, error, variance] if weight is None else [weight, error * weight, variance * weight]
-        sums = segment_sums(index - int(start), int(end) - int(start) + 1, columns)
-        return LogCells(int(start), sums, float(low), float(high))
+        sums = segment_sums(index, end - start, columns)
+        filled = np.flatnonzero(sums[0])
+        return LogCells(start + int(filled[0]), sums[:, filled[0] : filled[-1] + 1], low, high)
 
     def merge(self, other: "LogCells") -> "LogCells":
         filled = [c for c in (self, other) if c.sums.shape[1]]

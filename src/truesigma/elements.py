@@ -21,6 +21,7 @@ from .types import Prediction, check_prediction
 Outputs = Literal["separate", "mean"]
 Error = Literal["mean", "draws"]
 Part = Literal["total", "aleatoric"]
+Terms = Array | list[tuple[float, Array]]  # one value an element; or pairs (factor, values) that add up to it
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +116,20 @@ class Elements:
             )
         return xp.where(some, self.aleatoric, xp.ones_like(self.aleatoric))
 
-    def sum(self, terms: Array) -> Array:
+    def sum(self, terms: Terms) -> Array:
         """The weighted sum of a term over the elements, without axes; of booleans the weight where they are true."""
+        if isinstance(terms, list):
+            first, *others = [factor * self.sum(part) for factor, part in terms]
+            return sum(others, first)
+        if terms is self.scale:  # widths and Winkler scores of every level share it
+            return self._scale_sum
+        return self._sum(terms)
+
+    @cached_property
+    def _scale_sum(self) -> Array:
+        return self._sum(self.scale)
+
+    def _sum(self, terms: Array) -> Array:
         if self.weight is None:
             return total(terms)
         counted = terms.dtype != self.weight.dtype

@@ -89,10 +89,10 @@ class Normal:
         return normal_cdf(z)
 
     def log_density(self, z: Array) -> Array:
-        return -0.5 * z * z - 0.5 * math.log(2 * math.pi)
+        return z * z * -0.5 - 0.5 * math.log(2 * math.pi)
 
     def crps(self, z: Array, cdf: Array) -> Array:
-        density = namespace(z).exp(-0.5 * z * z) * (2 / math.sqrt(2 * math.pi))
+        density = namespace(z).exp(z * z * -0.5) * (2 / math.sqrt(2 * math.pi))
         return z * (2 * cdf - 1) + density - 1 / math.sqrt(math.pi)
 
     def to_dict(self) -> dict[str, Any]:

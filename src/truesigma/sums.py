@@ -26,7 +26,7 @@ from .arrays import (
     workers,
 )
 from .binning import LogCells, assign
-from .elements import Block, Elements, Error, Outputs, Part, blocks
+from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
 from .law import Undefined
 from .types import Prediction
 
@@ -41,7 +41,7 @@ def count_sums(block: Block) -> Array:
     return pack(block.elements.residual, block.elements.count)
 
 
-def mean_sums(block: Block, *, terms: Callable[[Elements], Array], outputs: Outputs = "separate") -> Array:
+def mean_sums(block: Block, *, terms: Callable[[Elements], Terms], outputs: Outputs = "separate") -> Array:
     """(weight, weighted sum of the terms)."""
     elements = block.view(outputs)
     return pack(elements.residual, elements.count, elements.sum(terms(elements)))
@@ -100,7 +100,7 @@ def squares(s: Array, w: Array | float) -> Array:
 
 
 def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tuple[Array, Array | float]:
-    """S and W of each case, in float64; W as one number where nothing is weighted."""
+    """S and W of each case; W as one number where nothing is weighted."""
     found = []
     for piece in block.pieces() if outputs == "separate" else [block]:
         elements = piece.view(outputs)
@@ -113,8 +113,8 @@ def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tupl
 
 
 def _row_sums(values: Array) -> Array:
-    """Sums over the outputs of each case, in float64; a single output needs none."""
-    return widen(values[:, 0] if values.shape[1] == 1 else namespace(values).sum(values, axis=1))
+    """Sums over the outputs of each case; a single output needs none."""
+    return values[:, 0] if values.shape[1] == 1 else namespace(values).sum(widen(values), axis=1)
 
 
 def factor_of(sums: Host, moment: int | None) -> float | None:

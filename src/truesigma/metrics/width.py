@@ -5,9 +5,8 @@ $$\mathrm{width}(\gamma) = \tfrac{1}{m} \sum_i (u_i - l_i)$$
 
 from typing import Any
 
-from ..arrays import Array
 from ..checks import check_level
-from ..elements import Elements
+from ..elements import Elements, Terms
 from ..law import Undefined, central_bounds
 from ..measure import score as measure_one
 from ..types import Prediction
@@ -18,12 +17,12 @@ UNITS = 1
 OVER = "elements"
 
 
-def terms(elements: Elements, *, level: float = 0.9) -> Array:
+def terms(elements: Elements, *, level: float = 0.9) -> Terms:
     check_level(level)
     low, high = central_bounds(elements.law, level)
     if high - low == float("inf"):
         raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
-    return elements.scale * (high - low)
+    return [(high - low, elements.scale)]
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:

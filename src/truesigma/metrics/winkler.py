@@ -6,9 +6,9 @@ $$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i)
 
 from typing import Any
 
-from ..arrays import Array, namespace
+from ..arrays import namespace
 from ..checks import check_level
-from ..elements import Elements
+from ..elements import Elements, Terms
 from ..law import Undefined, central_bounds
 from ..measure import score as measure_one
 from ..types import Prediction
@@ -19,18 +19,20 @@ UNITS = 1
 OVER = "elements"
 
 
-def terms(elements: Elements, *, level: float = 0.9) -> Array:
+def terms(elements: Elements, *, level: float = 0.9) -> Terms:
     check_level(level)
     low, high = central_bounds(elements.law, level)
     if high - low == float("inf"):
         raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
-    xp = namespace(elements.z)
+    xp = namespace(elements.residual)
     if elements.law.symmetric:
-        beyond = elements.folded - high
+        beyond = xp.abs(elements.residual) - high * elements.scale
     else:
-        beyond = xp.maximum(low - elements.z, elements.z - high)
-    outside = (beyond + xp.abs(beyond)) / 2  # what is positive of it, sooner than by a comparison
-    return elements.scale * ((high - low) + (2 / (1 - level)) * outside)
+        beyond = xp.maximum(
+            low * elements.scale - elements.residual, elements.residual - high * elements.scale
+        )
+    # Half of x + |x| is what is positive of x, sooner than by a comparison.
+    return [(high - low, elements.scale), (1 / (1 - level), beyond + xp.abs(beyond))]
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:
