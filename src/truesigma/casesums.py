@@ -11,7 +11,7 @@ import numpy as np
 
 from .arrays import Host
 from .binning import Spacing, assign, bin_edges
-from .elements import Block, Elements, Outputs, Part, blocks, check_error, check_outputs
+from .elements import Block, Elements, Outputs, Part, Terms, blocks, check_error, check_outputs
 from .law import Undefined
 from .measure import defaults, nothing_left, value_of
 from .plugins import accepted
@@ -57,13 +57,15 @@ def metric_rows(cases: Cases, metric: ModuleType, options: Mapping[str, Any]) ->
     return rows, lambda sums: value_of(metric, sums.reshape(4, cells), given)
 
 
-def mean_rows(cases: Cases, terms: Callable[[Elements], Host], *, outputs: Outputs = "separate") -> Rows:
+def mean_rows(cases: Cases, terms: Callable[[Elements], Terms], *, outputs: Outputs = "separate") -> Rows:
     """(weight, weighted sum of the terms) of each case."""
 
     def parts(e: Elements) -> list[tuple[Host, Host]]:
         weight = _weight(e)
         first = np.zeros(weight.shape, dtype=np.int64)
-        return [(first, weight), (first + 1, weight * terms(e))]
+        found = terms(e)
+        values = sum(factor * part for factor, part in found) if isinstance(found, list) else found
+        return [(first, weight), (first + 1, weight * values)]
 
     return _stack(cases, outputs, 2, parts)
 
@@ -119,4 +121,4 @@ def _weight(elements: Elements) -> Host:
 
 
 def _pit_cell(elements: Elements) -> Host:
-    return np.clip(abs(2 * elements.cdf - 1) * PIT_CELLS, 0, PIT_CELLS - 1).astype(np.int64)
+    return np.minimum(elements.central * PIT_CELLS, PIT_CELLS - 1).astype(np.int64)

@@ -164,7 +164,7 @@ def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replic
         return []
     from scipy.sparse import csr_array, hstack
 
-    held = plan.gather(hstack([rows for rows, _ in parts], format="csr"))
+    held = plan.gather(hstack([csr_array(rows) for rows, _ in parts], format="csr"))
     ends = np.cumsum([0, *(rows.shape[1] for rows, _ in parts)])
     whole = np.asarray(held.sum(axis=0)).ravel()
     drawn = np.concatenate([(held.T @ counts).T for counts in plan.counts()])
