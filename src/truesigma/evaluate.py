@@ -112,32 +112,32 @@ def evaluate(
     fitted_on = chosen.prediction(calibration)
     tested = [chosen.prediction(cases) for cases in repeats]
     asked = [
-        plugins.parse("metrics", m) for m in _each(plugins.names("metrics") if metrics is None else metrics)
+        plugins.parse("metrics", m) for m in each(plugins.names("metrics") if metrics is None else metrics)
     ]
     rows: list[dict[str, Any]] = []
     fitted: dict[str, Recalibration] = {}
-    for choice in _each(recalibrations):
+    for choice in each(recalibrations):
         name, module, options = plugins.parse("recalibrate", choice)
         settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
         recalibration = module.fit(
             fitted_on, calibration.target, weight=calibration.weight, group=calibration.group, **settings
         )
-        fitted[_label(name, options)] = recalibration
+        fitted[label_of(name, options)] = recalibration
         part = settings.get("part", "total")
-        requests = _requests(asked, chosen, part)
+        requests = requests_of(asked, chosen, part)
         columns = [
             _scores(recalibration(p, group=cases.group), cases, requests) for p, cases in zip(tested, repeats)
         ]
         head = {"recalibration": name, "part": part}
         extra = {k: v for k, v in options.items() if k != "part"}
         for request, values in zip(requests, zip(*columns)):
-            rows.append({**head, **_row(request, values), "options": {**extra, **request.asked}})
+            rows.append({**head, **row_of(request, values), "options": {**extra, **request.asked}})
     sizes = {"calibration": len(calibration), "test": len(repeats[0]), "repeats": len(repeats)}
     return Evaluation(chosen, tuple(rows), fitted, sizes, calibration.unit)
 
 
 @dataclass(frozen=True, eq=False)
-class _Request:
+class Request:
     """One number to compute: the name of its row, the metric, all options, and those the user gave."""
 
     name: str
@@ -146,9 +146,10 @@ class _Request:
     asked: Mapping[str, Any]
 
 
-def _requests(
+def requests_of(
     asked: Iterable[tuple[str, ModuleType, dict[str, Any]]], recipe: Recipe, part: Any
-) -> list[_Request]:
+) -> list[Request]:
+    """The numbers that metrics with their options ask for, under a recipe."""
     found = []
     for name, metric, given in asked:
         known = plugins.options("metrics", metric)
@@ -158,15 +159,15 @@ def _requests(
         plain = {k: v for k, v in given.items() if k != "level"}
         for level in levels:
             chosen = options if level is None else {**options, "level": level}
-            found.append(_Request(name, metric, chosen, plain))
+            found.append(Request(name, metric, chosen, plain))
         if name == "uce" and "error" not in given:
             # The two conventions really differ, so both are always shown, the recipe's under the plain name.
             other = "draws" if options.get("error", "mean") == "mean" else "mean"
-            found.append(_Request(f"uce_{other}", metric, {**options, "error": other}, plain))
+            found.append(Request(f"uce_{other}", metric, {**options, "error": other}, plain))
     return found
 
 
-def _scores(prediction: Prediction, cases: Cases, requests: list[_Request]) -> list[float | Undefined]:
+def _scores(prediction: Prediction, cases: Cases, requests: list[Request]) -> list[float | Undefined]:
     """Sum-like metrics together in one pass, the others one by one."""
     together = [r for r in requests if hasattr(r.metric, "OVER")]
     values = iter(
@@ -186,7 +187,8 @@ def _scores(prediction: Prediction, cases: Cases, requests: list[_Request]) -> l
     return found
 
 
-def _row(request: _Request, values: tuple[float | Undefined, ...]) -> dict[str, Any]:
+def row_of(request: Request, values: tuple[float | Undefined, ...]) -> dict[str, Any]:
+    """The row of a request, from its value in each repeat."""
     undefined = [v for v in values if isinstance(v, Undefined)]
     if undefined and request.asked.get("error") == "draws":
         raise undefined[0]  # asked for by name; a row that is shown by default may stay empty
@@ -202,12 +204,13 @@ def _row(request: _Request, values: tuple[float | Undefined, ...]) -> dict[str, 
     }
 
 
-def _each(choices: Iterable[Choice]) -> Iterable[Choice]:
+def each(choices: Iterable[Choice]) -> Iterable[Choice]:
     """One name alone is a list of one, not of its letters."""
     return [choices] if isinstance(choices, str) else choices
 
 
-def _label(name: str, options: Mapping[str, Any]) -> str:
+def label_of(name: str, options: Mapping[str, Any]) -> str:
+    """A recalibration with its options, as the command line writes it."""
     return name + (":" + ",".join(f"{k}={v}" for k, v in options.items()) if options else "")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from .arrays import Host, namespace
 from .binning import Bins, Spacing, bin_edges
@@ -41,7 +41,7 @@ def measure(
     plan: dict[str, Statistic] = {}
     for number, (metric, given) in enumerate(asked):
         try:
-            plan[f"{number}"] = _statistic(metric, given, edges)
+            plan[f"{number}"] = statistic_of(metric, given, edges)
         except Undefined as reason:
             plan[f"{number}"] = partial(_raise, reason=reason)
     pieces = [f"{n}" for n, (_, given) in enumerate(asked) if given.get("outputs", "separate") == "separate"]
@@ -69,7 +69,14 @@ def defaults(metric: ModuleType) -> dict[str, Any]:
     return {name: option.default for name, option in options("metrics", metric).items()}
 
 
-def _statistic(metric: ModuleType, given: Mapping[str, Any], edges: "_Edges") -> Statistic:
+class Edges(Protocol):
+    """Whatever knows the edges of variance bins."""
+
+    def of(self, outputs: Outputs, bins: int, spacing: Spacing) -> Host: ...
+
+
+def statistic_of(metric: ModuleType, given: Mapping[str, Any], edges: Edges) -> Statistic:
+    """What a metric with all its options sums up."""
     outputs, error = given.get("outputs", "separate"), given.get("error", "mean")
     check_outputs(outputs)
     check_error(error)
