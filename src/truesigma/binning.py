@@ -172,3 +172,32 @@ class LogCells:
             edges = edges if edges.size > 1 else np.repeat(edges, 2)
         sums = segment_sums(assign(middle, edges), len(edges) - 1, [count, error, variance])
         return Bins(sums[0], sums[1], sums[2], float(count.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class LogMeans:
+    """A value over log v: single elements while they are few, then weighted means in cells of log2(v).
+
+    `columns` (3, entry) holds log v, value and weight; `seen` counts the elements, of which `keep` stay single. Merging
+    is the same in any order, up to rounding.
+    """
+
+    columns: Host
+    seen: int
+    keep: int
+
+    def merge(self, other: "LogMeans") -> "LogMeans":
+        columns = np.concatenate([self.columns, other.columns], axis=1)
+        seen = self.seen + other.seen
+        return LogMeans(_in_cells(columns) if seen > self.keep else columns, seen, self.keep)
+
+
+def _in_cells(columns: Host) -> Host:
+    """Weighted means of the columns in each cell that holds something."""
+    log_v, value, weight = columns
+    index = np.floor(log_v * (PER_OCTAVE / math.log(2))).astype(np.int64)
+    cells = segment_sums(
+        index - index.min(), int(np.ptp(index)) + 1, [log_v * weight, value * weight, weight]
+    )
+    cells = cells[:, cells[2] > 0]
+    return np.stack([cells[0] / cells[2], cells[1] / cells[2], cells[2]])

@@ -32,7 +32,7 @@ from .types import Prediction
 
 PIT_CELLS = 1000
 RUN = 4  # blocks that a thread takes at a time
-Sum = Any  # a numpy array, LogCells, or the `Undefined` that says why there is none: values that add up
+Sum = Any  # a numpy array, something with `merge`, or the `Undefined` that says why there is none: values that add up
 Statistic = Callable[[Block], Sum]
 
 
@@ -146,9 +146,9 @@ def accumulate(
     threads = min(workers(prediction.location), len(runs))
     work = partial(_run_sums, statistics=statistics, by_piece=by_piece)
     if threads == 1:
-        return _join(map(work, runs.values()))
+        return join_sums(map(work, runs.values()))
     with ThreadPoolExecutor(threads) as pool:
-        return _join(pool.map(work, runs.values()))
+        return join_sums(pool.map(work, runs.values()))
 
 
 def _run_sums(
@@ -165,10 +165,10 @@ def _run_sums(
                 yield from (_block_sums(piece, pieces) for piece in block.pieces())
             yield _block_sums(block, whole if block.is_large else statistics)
 
-    return _join(each())
+    return join_sums(each())
 
 
-def _join(found: Iterable[Mapping[str, Sum]]) -> dict[str, Sum]:
+def join_sums(found: Iterable[Mapping[str, Sum]]) -> dict[str, Sum]:
     """All of them together, in their order: rounding is the same for any number of threads."""
     sums: dict[str, Sum] = {}
     for some in found:
@@ -212,4 +212,4 @@ def add_sums(left: Sum, right: Sum) -> Sum:
         return right
     if right is None or isinstance(left, Undefined):
         return left
-    return left.merge(right) if isinstance(left, LogCells) else left + right
+    return left.merge(right) if hasattr(left, "merge") else left + right

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Host, like, namespace, to_host
-from ..binning import PER_OCTAVE
-from ..elements import Outputs, Part, blocks, check_outputs
-from ..law import Undefined
+from ..binning import LogMeans
+from ..elements import Elements, Outputs, Part, blocks, check_outputs
+from ..law import Law, Undefined
 from ..measure import nothing_left
 from ..recalibration import rescale, select_part
-from ..sums import accumulate, factor_of, factor_sums
+from ..sums import Sum, accumulate, factor_of, factor_sums
 from ..types import Prediction
 
 TITLE = "aux scaling"
@@ -122,27 +122,74 @@ def fit(
     Reference: Laves et al., MELBA 2021, section 3 and Appendix F; after Kuleshov et al., 2018.
     """
     check_outputs(outputs)
+    sums = gather(prediction, target, weight=weight, part=part, outputs=outputs, hidden=hidden)
+    return fit_gathered(
+        sums,
+        prediction.law,
+        part=part,
+        outputs=outputs,
+        hidden=hidden,
+        steps=steps,
+        rate=rate,
+        seed=seed,
+        standardise=standardise,
+    )
+
+
+def gather(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    part: Part = "total",
+    outputs: Outputs = "separate",
+    hidden: int = 16,
+) -> dict[str, Sum]:
+    """What the fit needs to know of some cases: sums that add up over batches and files."""
+    chosen = select_part(prediction, part)
+    statistic = partial(factor_sums, outputs=outputs, error="mean", part="total")
+    found = accumulate(chosen, target, {"factor": statistic}, weight=weight)
+    if hidden:
+        found["means"] = LogMeans(np.zeros((3, 0)), 0, MANY)
+        for block in blocks(chosen, target, weight):
+            found["means"] = found["means"].merge(_means(block.wide.view(outputs)))
+    return found
+
+
+def fit_gathered(
+    sums: Mapping[str, Sum],
+    law: Law,
+    *,
+    part: Part = "total",
+    outputs: Outputs = "separate",
+    hidden: int = 16,
+    steps: int = 2000,
+    rate: float = 3e-3,
+    seed: int = 0,
+    standardise: bool = True,
+) -> Aux:
+    """The fit from what was gathered; the options are those of `fit`."""
     for name, count, least in (("hidden", hidden, 0), ("steps", steps, 1)):
         if not (isinstance(count, int | np.integer) and count >= least):
             raise ValueError(f"{name} is {count!r}; expected a whole number, {least} or more.")
     if not 0 < rate < math.inf:
         raise ValueError(f"rate is {rate}; expected a number above 0, such as 0.003.")
-    chosen = select_part(prediction, part)
     # One bias in log space is sigma scaling: the network starts there, and adds what one factor cannot do.
-    bias = 2 * math.log(_factor(chosen, target, weight, outputs))
+    bias = 2 * math.log(_factor(sums["factor"], law.moment))
     if hidden == 0:
         return Aux(((bias,),), part=part, outputs=outputs)
-    log_v, size, share = _gather(chosen, target, weight, outputs)
+    columns = sums["means"].columns
+    log_v, size, share = columns[:, np.lexsort(columns)]  # so that the order of the cases does not matter
     share = share / share.sum()
-    moment = chosen.law.moment
     shift, divisor, offset = 0.0, 1.0, 0.0
     if standardise:
         shift = float(share @ log_v)
         spread = math.sqrt(float(share @ (log_v - shift) ** 2))
         divisor = spread if spread > 1e-9 else 1.0
         offset = shift + bias
-    scaled = size * math.exp(-moment * (offset - math.log(chosen.law.unit)) / 2)
-    parameters = _train((log_v - shift) / divisor, scaled, share, moment, hidden, steps, rate, seed)
+    scaled = size * math.exp(-law.moment * (offset - math.log(law.unit)) / 2)
+    parameters = _train((log_v - shift) / divisor, scaled, share, law.moment, hidden, steps, rate, seed)
     return Aux(tuple(tuple(float(w) for w in p) for p in parameters), shift, divisor, offset, part, outputs)
 
 
@@ -161,13 +208,11 @@ def _case_mean(total: Any, mask: Any) -> Any:
     return xp.where(count > 0, sums / xp.clip(count, 1, None), xp.ones_like(sums))
 
 
-def _factor(prediction: Prediction, target: Any, weight: Any, outputs: Outputs) -> float:
+def _factor(sums: Sum, moment: int) -> float:
     """The factor of sigma scaling."""
-    statistic = partial(factor_sums, outputs=outputs, error="mean", part="total")
-    sums = accumulate(prediction, target, {"factor": statistic}, weight=weight)["factor"]
     if isinstance(sums, Undefined):
         raise sums
-    factor = factor_of(sums, prediction.law.moment)
+    factor = factor_of(sums, moment)
     if factor is None:
         raise nothing_left()
     if sums[0] < 2:
@@ -181,28 +226,13 @@ def _factor(prediction: Prediction, target: Any, weight: Any, outputs: Outputs) 
     return factor
 
 
-def _gather(prediction: Prediction, target: Any, weight: Any, outputs: Outputs) -> tuple[Host, Host, Host]:
-    """log v, |y - mu|^moment and weight of every element, or of cells of log2(v) where there are very many."""
-    gathered = np.zeros((3, 0))
-    for block in blocks(prediction, target, weight):
-        part = block.wide.view(outputs)
-        power = part.squared if part.law.moment == 2 else abs(part.residual)
-        share = np.ones_like(power) if part.weight is None else part.weight
-        new = np.stack([np.log(part.total).ravel(), power.ravel(), share.ravel()])
-        gathered = np.concatenate([gathered, new[:, new[2] > 0]], axis=1)
-        if gathered.shape[1] > MANY:
-            gathered = _cells(gathered)
-    log_v, size, share = gathered[:, np.lexsort(gathered)]  # so that the order of the cases does not matter
-    return log_v, size, share
-
-
-def _cells(columns: Host) -> Host:
-    """Weighted means in cells of log2(v): at 64 an octave nothing the network could follow is lost."""
-    log_v, size, share = columns
-    _, index = np.unique(np.floor(log_v * (PER_OCTAVE / math.log(2))), return_inverse=True)
-    total = np.bincount(index, weights=share)
-    means = [np.bincount(index, weights=column * share) / total for column in (log_v, size)]
-    return np.stack([*means, total])
+def _means(elements: Elements) -> LogMeans:
+    """log v, |y - mu|^moment and weight of every element."""
+    power = elements.squared if elements.law.moment == 2 else abs(elements.residual)
+    share = np.ones_like(power) if elements.weight is None else elements.weight
+    columns = np.stack([np.log(elements.total).ravel(), power.ravel(), share.ravel()])
+    columns = columns[:, columns[2] > 0]
+    return LogMeans(columns, columns.shape[1], MANY)
 
 
 def _forward(parameters: list[Host], x: Host) -> tuple[Host, Host]:

@@ -52,5 +52,16 @@ def fit(
     return Identity(part)
 
 
+def gather(prediction: Prediction, target: Any, *, part: Part = "total") -> dict[str, Any]:
+    """What the fit needs to know of some cases: nothing, but that they have that part."""
+    select_part(prediction, part)
+    return {}
+
+
+def fit_gathered(sums: Mapping[str, Any], law: Any, *, part: Part = "total") -> Identity:
+    """The fit from what was gathered."""
+    return Identity(part)
+
+
 def from_dict(stored: Mapping[str, Any]) -> Identity:
     return Identity(**stored)

@@ -17,10 +17,10 @@ import numpy as np
 from ..arrays import Host
 from ..checks import check_group
 from ..elements import Error, Outputs, Part, check_error, check_outputs
-from ..law import Undefined
+from ..law import Law, Undefined
 from ..measure import nothing_left
 from ..recalibration import rescale, select_part
-from ..sums import Statistic, accumulate, cluster_sums, factor_sums, squares
+from ..sums import Statistic, Sum, accumulate, cluster_sums, factor_sums, squares
 from ..tally import Tally
 from ..types import Prediction
 
@@ -83,22 +83,53 @@ def fit(
 
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9; Appendix B; Levi et al., 2019.
     """
+    sums = gather(prediction, target, weight=weight, group=group, part=part, outputs=outputs, error=error)
+    return fit_gathered(sums, prediction.law, part=part, solver=solver)
+
+
+def gather(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    part: Part = "total",
+    outputs: Outputs = "separate",
+    error: Error = "mean",
+) -> dict[str, Sum]:
+    """What the fit needs to know of some cases: sums that add up over batches and files."""
     check_outputs(outputs)
     check_error(error)
-    if solver not in ("closed", "gradient"):
-        raise ValueError(f"solver is {solver!r}; expected 'closed' or 'gradient'.")
     chosen = select_part(prediction, part)
     choice: dict[str, Any] = {"outputs": outputs, "error": error, "part": "total"}
     plan: dict[str, Statistic] = {"case": partial(factor_sums, **choice)}
     group = check_group(group, len(prediction))
-    if group is not None:
-        names, code = np.unique(group, return_inverse=True)
-        plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
+    if group is None:
+        return accumulate(chosen, target, plan, weight=weight)
+    names, code = np.unique(group, return_inverse=True)
+    plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
     sums = accumulate(chosen, target, plan, weight=weight)
+    clusters = sums.pop("cluster")
+    if isinstance(clusters, Undefined):
+        return sums
+    return {**sums, **{f"cluster {name}": column for name, column in zip(names, clusters.T)}}
+
+
+def fit_gathered(
+    sums: Mapping[str, Sum],
+    law: Law,
+    *,
+    part: Part = "total",
+    solver: Literal["closed", "gradient"] = "closed",
+) -> Sigma:
+    """The fit from what was gathered; the options are those of `fit`."""
+    if solver not in ("closed", "gradient"):
+        raise ValueError(f"solver is {solver!r}; expected 'closed' or 'gradient'.")
     if isinstance(sums["case"], Undefined):
         raise sums["case"]
-    clusters = sums["case"] if group is None else squares(*sums["cluster"])
-    return _from_sums(sums["case"], clusters, chosen.law.moment, part, solver)
+    columns = [column for key, column in sums.items() if key.startswith("cluster ")]
+    clusters = squares(*_clusters(columns, sums["case"])) if columns else sums["case"]
+    return _from_sums(sums["case"], clusters, law.moment, part, solver)
 
 
 def from_tally(tally: Tally, *, part: Part = "total") -> Sigma:
@@ -115,16 +146,20 @@ def from_tally(tally: Tally, *, part: Part = "total") -> Sigma:
     sums = tally.sums[f"factor {part}"]
     if isinstance(sums, Undefined):
         raise sums
-    clusters = sums
-    if tally.groups:
-        weight, total = np.array([g.sums[f"factor {part}"][1:3] for g in tally.groups.values()]).T
-        if not math.isclose(float(weight.sum()), float(sums[1]), rel_tol=1e-9):
-            raise ValueError(
-                "some cases of this tally have a group and others none, so their clusters are unknown; expected a "
-                "group in every add, or in none."
-            )
-        clusters = squares(total, weight)
+    columns = [group.sums[f"factor {part}"][[2, 1]] for group in tally.groups.values()]
+    clusters = squares(*_clusters(columns, sums)) if columns else sums
     return _from_sums(sums, clusters, tally.moment, part, "closed")
+
+
+def _clusters(columns: list[Host], cases: Host) -> tuple[Host, Host]:
+    """S and W of each cluster, which together must hold all cases."""
+    s, w = np.array(columns).T
+    if not math.isclose(float(w.sum()), float(cases[1]), rel_tol=1e-9):
+        raise ValueError(
+            "some of these cases have a group and others none, so their clusters are unknown; expected a group in every "
+            "add, or in none, and in every file, or in none."
+        )
+    return s, w
 
 
 def _from_sums(cases: Host, clusters: Host, moment: int, part: Part, solver: str) -> Sigma:
