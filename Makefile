@@ -14,11 +14,12 @@ setup: .venv/.ready
 demo: setup
 	$(BIN)/truesigma demo --out demo-output
 
+# One thread each: the tests already run two at a time, and torch would start as many threads again.
 test: setup
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: setup
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
 check: setup
 	$(BIN)/ruff check .
