@@ -154,24 +154,32 @@ class LogCells:
             sums[:, cells.start - start : cells.start - start + cells.sums.shape[1]] += cells.sums
         return LogCells(start, sums, min(self.low, other.low), max(self.high, other.high))
 
-    def bins(self, *, bins: int = 15, spacing: Spacing = "width") -> Bins:
-        """The cells gathered in bins: an element is at most one cell, 1.1 % of its variance, from its exact bin."""
-        some = self.sums[0] > 0
-        count, error, variance = self.sums[:, some]
-        # The outer cells are as wide as the others; their means may not leave the range that was really seen.
-        middle = np.clip(variance / count, self.low, self.high)
+    def edges(self, *, bins: int = 15, spacing: Spacing = "width") -> Host:
+        """Edges of bins: exact ones of equal width; those of equal mass within a cell, 1.1 %, of the quantiles."""
         if spacing == "width":
-            edges = (
+            return (
                 np.linspace(self.low, self.high, bins + 1) if self.high > self.low else np.repeat(self.low, 2)
             )
-        else:
-            ends = np.cumsum(count)
-            share = np.arange(1, bins) / bins * ends[-1]
-            inner = middle[np.minimum(np.searchsorted(ends, share, side="left") + 1, middle.size - 1)]
-            edges = np.unique(np.concatenate([middle[:1], inner, middle[-1:]]))
-            edges = edges if edges.size > 1 else np.repeat(edges, 2)
-        sums = segment_sums(assign(middle, edges), len(edges) - 1, [count, error, variance])
-        return Bins(sums[0], sums[1], sums[2], float(count.sum()))
+        count, middle = self._filled()
+        ends = np.cumsum(count)
+        share = np.arange(1, bins) / bins * ends[-1]
+        inner = middle[np.minimum(np.searchsorted(ends, share, side="left") + 1, middle.size - 1)]
+        edges = np.unique(np.concatenate([middle[:1], inner, middle[-1:]]))
+        return edges if edges.size > 1 else np.repeat(edges, 2)
+
+    def bins(self, *, bins: int = 15, spacing: Spacing = "width") -> Bins:
+        """The cells gathered in bins: an element is at most one cell, 1.1 % of its variance, from its exact bin."""
+        _, middle = self._filled()
+        edges = self.edges(bins=bins, spacing=spacing)
+        columns = list(self.sums[:, self.sums[0] > 0])
+        sums = segment_sums(assign(middle, edges), len(edges) - 1, columns)
+        return Bins(sums[0], sums[1], sums[2], float(columns[0].sum()))
+
+    def _filled(self) -> tuple[Host, Host]:
+        """Weight and mean variance of the cells that hold something."""
+        count, _, variance = self.sums[:, self.sums[0] > 0]
+        # The outer cells are as wide as the others; their means may not leave the range that was really seen.
+        return count, np.clip(variance / count, self.low, self.high)
 
 
 @dataclass(frozen=True, eq=False)
