@@ -17,11 +17,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from truesigma.imaging.archive import save_arrays
 from truesigma.imaging.data import DataSet
 from truesigma.imaging.needle import draw_voxels, projections, volume
-from truesigma.imaging.projections import LARGEST, Projections, arrays, data_set, jitters, read_projections
+from truesigma.imaging.projections import (
+    LARGEST,
+    Projections,
+    arrays,
+    data_set,
+    enlarge,
+    jitters,
+    project,
+    read_projections,
+)
 
 TITLE = "Simulated needle poses"
 SOURCE = "made by truesigma.imaging.datasets.simulated"
@@ -65,6 +75,12 @@ def load(
     return data_set(
         "simulated", read_projections(folder / "projections.npz"), splits, size=size, augment=augment
     )
+
+
+def read(path: str, *, size: int = 64) -> torch.Tensor:
+    """One raw volume file as this data set stores it: uint8 (3, size, size)."""
+    with np.load(path, allow_pickle=False) as raw:
+        return enlarge(project(raw["data"])[None], size)[0]
 
 
 def simulate(root: str, *, cases: int = 4000, raw: int = 3, seed: int = 0) -> None:

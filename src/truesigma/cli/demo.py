@@ -1,0 +1,45 @@
+"""demo: the whole chain on simulated images, in a minute or two."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .session import check_json
+
+Json = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - for stdout.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("demo")(demo)
+
+
+def demo(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where everything goes.")] = Path(
+        "demo-output"
+    ),
+    seed: Annotated[int, typer.Option("--seed", help="Of the simulation and the network.")] = 0,
+    train: Annotated[int, typer.Option("--train", help="Cases to train on.")] = 400,
+    valid: Annotated[int, typer.Option("--valid", help="Cases to recalibrate on.")] = 600,
+    test: Annotated[int, typer.Option("--test", help="Cases to score on.")] = 1600,
+    epochs: Annotated[int, typer.Option("--epochs", help="Of training.")] = 60,
+    draws: Annotated[int, typer.Option("--draws", help="For each case.")] = 25,
+    json: Json = None,
+) -> None:
+    """Simulate images, train on them, recalibrate, and show what it did."""
+    from ..demo import Settings, run_demo
+
+    check_json(json)
+    settings = Settings(seed=seed, train=train, valid=valid, test=test, epochs=epochs, draws=draws)
+    session = context.obj
+    try:
+        made = run_demo(out, settings, say=session.say, quiet=session.quiet)
+    except KeyboardInterrupt:
+        session.say(f"stopped; the same command goes on with what is in {out}.")
+        raise typer.Exit(130) from None
+    session.deliver(made.table, {**made.to_dict(), "folder": str(out)}, json)
+    session.say(f"\n{made.headline}\n")
+    session.say(f"{made.seconds:.0f} s. Figures, draws, the card and what to type: {out / 'README.md'}")

@@ -1,0 +1,93 @@
+"""The steps of the demo that need torch or matplotlib, which are loaded when a step is taken."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..card import read_card
+from ..evaluate import Evaluation
+from ..store import write
+from ..types import Cases
+from .settings import CHOICES, HEAD_DROPOUT, NEW, STAGE_DROPOUT, Settings
+
+if TYPE_CHECKING:
+    from ..imaging.data import DataSet
+    from ..imaging.train import Trained
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread: so small a network gains little from more, and stalls where other programs run beside it."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def train_small(
+    data: "DataSet", record: Mapping[str, Any], out: Path, settings: Settings, quiet: bool
+) -> "Trained":
+    """Train the small network, or go on with it."""
+    from ..imaging.network import build
+    from ..imaging.recipe import load_recipe
+    from ..imaging.train import train
+
+    dropout = {"stage_dropout": STAGE_DROPOUT, "head_dropout": {"small": HEAD_DROPOUT, "other": HEAD_DROPOUT}}
+    recipe = load_recipe("exact", epochs=settings.epochs, **dropout)
+    net = build("small", data.channels, data.outputs, recipe, seed=settings.seed)
+    return train(net, data, recipe, seed=settings.seed, out=out, device="cpu", quiet=quiet, record=record)
+
+
+def draw_cases(trained: "Trained", data: "DataSet", split: str, folder: Path, settings: Settings) -> Cases:
+    """The draws of a split, written to a file; scaled, since the pose has millimetres and degrees."""
+    from ..imaging.predict import predict_split
+
+    cases = predict_split(trained.net, data, split, draws=settings.draws, scaled=True)
+    assert isinstance(cases, Cases)  # every simulated case has a target
+    write(cases, folder / f"{split}.npz")
+    return cases
+
+
+def draw_figures(
+    folder: Path, evaluation: Evaluation, test: Cases, rows: tuple[Mapping[str, Any], ...]
+) -> None:
+    """Calibration before and after, intervals, rejection and the training's history, as PDF and PNG."""
+    from ..diagrams import calibration, coverage, history, rejection
+    from ..diagrams._style import save, style
+
+    made = {name: evaluation.recalibrations[choice](test.prediction) for name, choice in CHOICES.items()}
+    shown = {name: calibration.table(made[name], test.target) for name in ("none", "aux", "sigma")}
+    axes = {
+        "calibration": calibration.draw_row(shown)[0],
+        "coverage": coverage.draw({name: coverage.table(p, test.target) for name, p in made.items()}),
+        "rejection": rejection.draw({"sigma": rejection.table(made["sigma"], test.target)}),
+        "history": history.draw(history.table(rows), calibrated=True),
+    }
+    with style():
+        axes["rejection"].legend(
+            loc="lower left"
+        )  # the corner that stays free where few cases are worth rejecting
+    for name, ax in axes.items():
+        save(ax.figure, folder / name)
+
+
+def predict_new(folder: Path, settings: Settings) -> None:
+    """Predict volumes of another simulation from their raw files, with the card, in mm and degrees."""
+    from ..imaging.datasets.simulated import simulate
+    from ..imaging.predict import list_images, predict_images
+    from ..imaging.results import recalibrated, write_images
+    from ..imaging.runs import load_run
+    from ..imaging.source import intake, recorded
+    from ..imaging.units import units_from
+
+    simulate(str(folder / "new"), cases=NEW, raw=NEW, seed=settings.seed + 1)
+    net, about = load_run(folder / "run")
+    way, units = intake(recorded(about), about), units_from(about)
+    files, found = predict_images(net, list_images([folder / "new" / "data"]), way, draws=settings.draws)
+    prediction = recalibrated(read_card(folder / "card.json"), found, units)
+    write_images(files, prediction, units, [0.9], folder / "new.csv")
