@@ -58,6 +58,10 @@ def evaluate(
     recipe: RecipeName = "exact",
     law: LawName = None,
     mask_missing: Masking = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a report of the (first) test set, too."),
+    ] = None,
     json: Json = None,
 ) -> None:
     """Fit recalibrations on one file, score them on another."""
@@ -66,18 +70,25 @@ def evaluate(
     from ..tabletext import evaluation_table
 
     check_json(json, calibration, *test)
+    if html is not None:
+        check_page(html, calibration, *test)
     choices, without = with_part(split_choices(recalibrate), part)
     for name in without:
         context.obj.say(f"note: {name} has no option part and is fitted on the total.")
     fitted_on = read_cases(calibration, law=law, mask_missing=mask_missing)
     repeats = [read_cases(path, law=law, mask_missing=mask_missing) for path in test]
-    data = {
+    data: dict[str, Any] = {
         "calibration": describe_file(calibration, fitted_on),
         "test": [describe_file(path, cases) for path, cases in zip(test, repeats)],
     }
-    _warn_leak(calibration, fitted_on, test, repeats, data)
+    warn_leak(calibration, fitted_on, test, repeats, data)
     asked = None if metrics is None else split_choices(metrics)
     evaluation = run(fitted_on, repeats, recalibrations=choices, metrics=asked, recipe=recipe)
+    if html is not None:
+        from ..report import report
+
+        files = {"calibration": data["calibration"], "test": data["test"][0]}
+        report(fitted_on, repeats[0], recalibrations=choices, recipe=recipe, files=files).write(html)
     context.obj.deliver(evaluation_table(evaluation), {**evaluation.to_dict(), "data": data}, json)
 
 
@@ -204,7 +215,14 @@ def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:
     return {"file": path.name, "sha256": fingerprint(path), **size}
 
 
-def _warn_leak(
+def check_page(out: Path, *inputs: Path) -> None:
+    """Refuse a report that cannot be written, before the work begins."""
+    check_target(out, *inputs)
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{out} should end in .html: a report is a page for the browser.")
+
+
+def warn_leak(
     calibration: Path, fitted_on: "Cases", test: list[Path], repeats: list["Cases"], data: dict[str, Any]
 ) -> None:
     """Say so when cases that were fitted on are scored, which flatters every recalibration."""

@@ -1,0 +1,94 @@
+"""report: from files of predictions to one page that shows whether sigma is true."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .choices import split_choices, with_part
+from .numeric import (
+    Calibration,
+    Json,
+    LawName,
+    Masking,
+    Part,
+    RecipeName,
+    check_page,
+    describe_file,
+    warn_leak,
+)
+from .session import check_json
+
+
+def register(app: typer.Typer) -> None:
+    app.command("report")(report)
+
+
+def report(
+    context: typer.Context,
+    calibration: Calibration,
+    test: Annotated[
+        Path, typer.Option("--test", metavar="FILE", help="Cases to report about, with targets.")
+    ],
+    recalibrate: Annotated[
+        str, typer.Option("--recalibrate", help="The page speaks of the first; others are scored beside it.")
+    ] = "sigma",
+    part: Part = "total",
+    shifted: Annotated[
+        Path | None,
+        typer.Option("--shifted", metavar="FILE", help="A second set, for shift; no targets needed."),
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option("--images", metavar="DIR", help="Images named by the cases' ids.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The page to write, an .html file.")
+    ] = Path("report.html"),
+    level: Annotated[float, typer.Option("--level", help="Of the intervals the page speaks of.")] = 0.9,
+    by: Annotated[
+        str, typer.Option("--by", help="Bootstrap by case, group, or auto: groups where there are 20.")
+    ] = "auto",
+    replicates: Annotated[int, typer.Option("--replicates", help="Of the bootstrap.")] = 1000,
+    seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
+    docs: Annotated[str, typer.Option("--docs", metavar="URL", help="Documentation to link to.")] = "",
+    recipe: RecipeName = "exact",
+    law: LawName = None,
+    mask_missing: Masking = False,
+    json: Json = None,
+) -> None:
+    """Show in one HTML page whether sigma is true, and for whom not."""
+    from ..files import fingerprint
+    from ..report import report as make
+    from ..store import read, read_cases
+
+    given = [path for path in (calibration, test, shifted) if path is not None]
+    check_json(json, *given, out)
+    check_page(out, *given)
+    choices, without = with_part(split_choices(recalibrate), part)
+    for name in without:
+        context.obj.say(f"note: {name} has no option part and is fitted on the total.")
+    fitted_on, cases = (read_cases(path, law=law, mask_missing=mask_missing) for path in (calibration, test))
+    files = {"calibration": describe_file(calibration, fitted_on), "test": describe_file(test, cases)}
+    moved = None
+    if shifted is not None:
+        moved = read(shifted, law=law, mask_missing=mask_missing)
+        files["shifted"] = {"file": shifted.name, "sha256": fingerprint(shifted), "cases": len(moved)}
+    warn_leak(calibration, fitted_on, [test], [cases], {**files, "test": [files["test"]]})
+    clusters: Any = by  # checked where it is used
+    made = make(
+        fitted_on,
+        cases,
+        recalibrations=choices,
+        recipe=recipe,
+        shifted=moved,
+        images=images,
+        level=level,
+        by=clusters,
+        replicates=replicates,
+        seed=seed,
+        files=files,
+        docs=docs,
+    )
+    made.write(out)
+    result = {"headline": made.headline, "output": out.name, "data": files, "tables": made.tables}
+    context.obj.deliver(f"{made.headline}\nwritten to {out} ({len(made.page) // 1000} kB)", result, json)

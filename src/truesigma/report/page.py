@@ -1,0 +1,173 @@
+"""The page: sections put into the template, with their data, styles and scripts inside. No request leaves it."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..evaluate import Choice
+from ..files import plain, write_atomically
+from ..recipe import Recipe
+from ..replicates import By
+from ..types import Cases, Draws, Prediction
+from .blocks import Section
+from .markup import Html, element, join, json_text
+from .sections import (
+    breakdown,
+    calibration,
+    definitions,
+    headline,
+    intervals,
+    origin,
+    rejection,
+    scatter,
+    scores,
+    shares,
+    shift,
+    worst,
+)
+from .subject import BEFORE, make_subject
+
+FOLDER = Path(__file__).parent / "assets"
+SCRIPTS = ("chart.js", "figures.js", "page.js")
+FIGURES = 6  # significant figures of the numbers in the page
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """The page, its first sentence, and the tables behind its figures by section and column."""
+
+    page: str
+    headline: str
+    tables: Mapping[str, Mapping[str, list[Any]]]
+
+    def write(self, path: str | Path) -> None:
+        """Write the page to a file, atomically."""
+        write_atomically(path, lambda part: part.write_text(self.page, encoding="utf-8"))
+
+    def __repr__(self) -> str:
+        return f"Report({len(self.page) // 1000} kB, {', '.join(self.tables)})"
+
+
+def report(
+    calibration_cases: Cases,
+    test: Cases,
+    *,
+    recalibrations: Iterable[Choice] = ("sigma",),
+    recipe: str | Recipe = "exact",
+    shifted: Cases | Prediction | Draws | None = None,
+    images: str | Path | None = None,
+    level: float = 0.9,
+    by: By = "auto",
+    replicates: int = 1000,
+    seed: int = 0,
+    files: Mapping[str, Mapping[str, Any]] | None = None,
+    docs: str = "",
+) -> Report:
+    """The report as one HTML page, to be written to a file.
+
+    Args:
+        calibration_cases: the cases the recalibration is fitted on, never the test cases.
+        test: the cases to report about; `group` and `id` are used where they are there.
+        recalibrations: names, with options as `"aux:hidden=4"`; the page speaks of the first (that is not none), the
+            others stand beside it in the table of scores.
+        recipe: "exact", "paper", "code", or the path of a TOML file.
+        shifted: a second set, with or without targets, for the shift histograms.
+        images: a folder with the cases' images, named by their ids, for thumbnails of the worst cases.
+        level: of the intervals that the page speaks of.
+        by: what the bootstrap draws: "case", "group", or "auto" for groups where there are 20 or more.
+        replicates: of the bootstrap.
+        seed: of the bootstrap.
+        files: what to say about the data: {"test": {"file": name, "sha256": hash}, ...}.
+        docs: address of the documentation, for links to it; none without it.
+
+    Returns:
+        The report: `.page`, `.headline`, `.tables`, `.write(path)`. The same arguments give the same page, byte for
+        byte.
+
+    Example:
+        >>> import numpy as np
+        >>> y = np.random.default_rng(0).normal(size=400)
+        >>> half = lambda y: Cases(Prediction(0 * y, 0 * y + 0.25), y)     # sigma is half of what it should be
+        >>> print(report(half(y[:200]), half(y[200:]), replicates=50).headline)
+        The 90 % intervals hold 58 % of the cases. After sigma scaling, s = 1.92, they hold 91 %.
+    """
+    if docs and not re.match(r"https?://[^\s\"'<>]+$", docs):
+        raise ValueError(f"docs is {docs!r}; expected an address such as https://example.org/truesigma.")
+    chosen = [c for c in recalibrations if c != BEFORE]
+    subject = make_subject(
+        calibration_cases, test, recalibrations=chosen, recipe=recipe, shifted=shifted, level=level, by=by,
+        replicates=replicates, seed=seed,
+    )  # fmt: skip
+    scored = scores.table_of(subject)
+    referral, shared, moved = rejection.table(subject), shares.table(subject), shift.table(subject)
+    by_group, by_output = breakdown.groups(subject), breakdown.outputs(subject)
+    epistemic = None if shared is None else shared[1]
+    size = len(calibration_cases)
+    sections = [
+        headline.section(subject, scored, referral, epistemic, [*by_group, *by_output], moved, size),
+        calibration.section(subject),
+        intervals.section(subject),
+        breakdown.section(subject, by_group, by_output),
+        rejection.section(subject, referral),
+        scatter.section(subject),
+        shares.section(subject, shared),
+        shift.section(subject, moved),
+        worst.section(subject, None if images is None else Path(images)),
+        scores.section(subject, scored),
+        origin.section(subject, files or {}, size),
+        definitions.section(docs),
+    ]
+    name = str((files or {}).get("test", {}).get("file", ""))
+    shown = [one for one in sections if one is not None]
+    said = headline.sentence(subject, scored)
+    page = assemble(shown, title=name, unit=subject.unit)
+    return Report(page, said, {one.key: plain(one.table) for one in shown if one.table})
+
+
+def assemble(sections: list[Section], *, title: str, unit: str) -> str:
+    """The template with everything in it.
+
+    The security policy names the page's own script by its hash and forbids all others and every connection: even if
+    some text should turn into markup, it could neither run nor fetch anything.
+    """
+    script = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    styles = (FOLDER / "page.css").read_text(encoding="utf-8")
+    policy = (
+        f"default-src 'none'; img-src data:; script-src '{_hash(script)}'; style-src '{_hash(styles)}'; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+    )
+    shown = {one.key: {"table": _short(one.table), **one.settings} for one in sections}
+    links = [element("a", {"href": f"#{one.key}"}, one.link or one.title) for one in sections]
+    filled = {
+        "policy": element("meta", {"http-equiv": "Content-Security-Policy", "content": policy}),
+        "title": join([f"truesigma: {title}" if title else "truesigma report"]),
+        "name": join([title or "report"]),
+        "styles": Html(styles),
+        "script": Html(script),
+        "data": json_text({"unit": unit, "sections": shown}),
+        "links": join(links),
+        "sections": join(_section(one) for one in sections),
+    }
+    template = (FOLDER / "page.html").read_text(encoding="utf-8")
+    # In one pass: a name from the data that looks like a placeholder stays what it is.
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: filled[mark[1]], template)
+
+
+def _section(one: Section) -> Html:
+    return element("section", {"id": one.key}, element("h2", None, one.title), one.body)
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _short(table: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Columns with numbers cut to a few figures, which halves the page."""
+    return {
+        name: [float(f"{v:.{FIGURES}g}") if isinstance(v, float) else v for v in column]
+        for name, column in table.items()
+    }

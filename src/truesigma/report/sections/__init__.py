@@ -1,0 +1,1 @@
+"""The sections of a report, one file each: `section(...)` gives what is shown and the table behind it."""

@@ -1,0 +1,218 @@
+"""For whom sigma is not true: coverage, error and the factor that is still needed, by group and by output."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ... import plugins
+from ...casesums import factor_rows, metric_rows
+from ...law import Undefined
+from ...replicates import Replicates, Resampling, from_rows
+from ...resample import Estimate, estimate
+from ...types import Cases
+from ..blocks import (
+    Section,
+    cell,
+    columns,
+    csv_button,
+    details,
+    estimate_columns,
+    gauge,
+    paragraph,
+    table,
+    value_cell,
+)
+from ..markup import Html, element, join
+from ..subject import Subject, output_cases, sigma_of
+from ..words import number, percent, with_unit
+
+LEAST = 20  # cases of a part that is judged
+SHOWN = 40
+RISK = 0.05  # that any part is called off by chance, over all of them together (Holm)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One group, or one output: its scores after recalibration, its coverage before, and what to say about it."""
+
+    name: str
+    cases: int
+    rmse: Estimate
+    sigma: float
+    before: Estimate
+    after: Estimate
+    factor: Estimate
+    chance: float  # of a coverage this far from the level if it were right
+    verdict: str = ""
+
+
+def groups(subject: Subject) -> list[Part]:
+    """The groups with enough cases to be judged, most off first; none where there is one group, or none that is."""
+    names = subject.before.group
+    if names is None:
+        return []
+    found, code, count = np.unique(names, return_inverse=True, return_counts=True)
+    large = [k for k in np.argsort(-count, kind="stable") if count[k] >= LEAST][:200]
+    if found.size < 2 or not large:
+        return []
+    parts = []
+    for k in large:
+        rows = np.flatnonzero(code == k)
+        pair = [cases[rows] for cases in subject.pair.values()]
+        parts.append(_part(subject, str(found[k]), pair, _inner(subject, pair[0])))
+    return sorted(_judge(parts, subject.level), key=lambda part: part.chance)
+
+
+def outputs(subject: Subject) -> list[Part]:
+    """Each output on its own, where there are two or more, and not a whole image of them."""
+    if not 2 <= subject.outputs <= SHOWN:
+        return []
+    parts = []
+    for k in range(subject.outputs):
+        pair = [output_cases(cases, k) for cases in subject.pair.values()]
+        parts.append(_part(subject, f"output {k}", pair, subject.plan))
+    return _judge(parts, subject.level)
+
+
+def _inner(subject: Subject, cases: Cases) -> Resampling:
+    """Inside one group there is nothing but cases to draw."""
+    plan = subject.plan
+    return Resampling.of(cases, by="case", replicates=plan.replicates, level=plan.level, seed=plan.seed)
+
+
+def _part(subject: Subject, name: str, pair: Sequence[Cases], plan: Resampling) -> Part:
+    before, after = pair[0], pair[-1]
+    coverage, rmse = (plugins.load("metrics", n) for n in ("coverage", "rmse"))
+    asked = [metric_rows(cases, coverage, {"level": subject.level}) for cases in (before, after)]
+    asked.append(metric_rows(after, rmse, {}))
+    found: list[Replicates | Undefined] = list(from_rows(asked, plan))
+    try:
+        found += from_rows([factor_rows(after)], plan)
+    except Undefined as reason:
+        found.append(reason)
+    held, reached, error, factor = (estimate(one, plan, share=k < 2) for k, one in enumerate(found))
+    sigma = float(np.sqrt(np.mean(sigma_of(after.prediction)[_counts(after)] ** 2)))
+    chance = _chance(found[1], subject.level, plan.clusters)
+    return Part(name, len(after), error, sigma, held, reached, factor, chance)
+
+
+def _counts(cases: Cases) -> Any:
+    return slice(None) if cases.prediction.mask is None else cases.prediction.mask
+
+
+def _chance(found: Replicates | Undefined, level: float, clusters: int) -> float:
+    """Two-sided p-value of the coverage: by the bootstrap's standard error, binomial where that is 0."""
+    from scipy.special import ndtr
+
+    if isinstance(found, Undefined):
+        return 1.0
+    error = float(np.nanstd(found.drawn))
+    if error > 0:
+        return float(2 * ndtr(-abs(found.value - level) / error))
+    # All or none: the chance of that many hits or misses in a row, on either side.
+    return min(1.0, 2 * (level if found.value > 0.5 else 1 - level) ** clusters)
+
+
+def _judge(parts: list[Part], level: float) -> list[Part]:
+    """Each part with its verdict; p-values are corrected for the number of parts, after Holm."""
+    order = sorted(range(len(parts)), key=lambda k: parts[k].chance)
+    adjusted, worst = {}, 0.0
+    for place, k in enumerate(order):
+        worst = max(worst, min(1.0, parts[k].chance * (len(parts) - place)))
+        adjusted[k] = worst
+    made = []
+    for k, part in enumerate(parts):
+        off = adjusted[k] < RISK and part.after.value is not None
+        verdict = "as promised"
+        if off and part.after.value is not None:
+            verdict = "too sure" if part.after.value < level else "not sure enough"
+        made.append(Part(**{**vars(part), "verdict": verdict}))
+    return made
+
+
+def section(subject: Subject, by_group: list[Part], by_output: list[Part]) -> Section | None:
+    if not by_group and not by_output:
+        return None
+    blocks: list[Html] = []
+    for kind, parts in (("group", by_group), ("output", by_output)):
+        if parts:
+            blocks += [paragraph(_summary(kind, parts, subject)), _table(subject, kind, parts[:SHOWN])]
+            if len(parts) > SHOWN:
+                blocks.append(
+                    paragraph(f"The {SHOWN} most off of {len(parts)} {kind}s are shown.", kind="note")
+                )
+    blocks.append(
+        details(
+            "How to read this",
+            paragraph(
+                f"Small numbers in brackets are {100 * subject.plan.level:g} % bootstrap intervals (by case "
+                "inside a group). “Factor still needed” is what sigma scaling fitted on this part alone would "
+                "multiply sigma by: 1 is right, 2 means that sigma is half of what it should be. A part is "
+                f"called off when its coverage differs from {percent(subject.level)} by more than chance would "
+                f"explain, corrected for the number of parts (Holm, {percent(RISK)} over all). Groups of fewer "
+                f"than {LEAST} cases are left out."
+            ),
+        )
+    )
+    blocks.append(csv_button("breakdown"))
+    rows = [
+        _row(kind, part) for kind, parts in (("group", by_group), ("output", by_output)) for part in parts
+    ]
+    title = "For whom" if by_group else "By output"
+    return Section("breakdown", title, join(blocks), "", columns(rows))
+
+
+def _summary(kind: str, parts: list[Part], subject: Subject) -> str:
+    off = [part for part in parts if part.verdict != "as promised"]
+    if not off:
+        return f"None of the {len(parts)} {kind}s is off by more than chance explains."
+    first = sorted(off, key=lambda part: part.chance)[0]
+    hold = "nothing" if first.after.value is None else percent(first.after.value)
+    return (
+        f"{len(off)} of {len(parts)} {kind}s {'is' if len(off) == 1 else 'are'} off; the clearest is "
+        f"{first.name}, whose {percent(subject.level)} intervals hold {hold}."
+    )
+
+
+def _table(subject: Subject, kind: str, parts: Sequence[Part]) -> Html:
+    head = [
+        kind,
+        "cases",
+        f"{percent(subject.level)} intervals hold",
+        "",
+        "before",
+        "factor still needed",
+        "RMSE",
+        "mean sigma",
+    ]
+    rows = []
+    for part in parts:
+        off = part.verdict != "as promised"
+        verdict = element("span", {"class": "verdict off" if off else "verdict"}, part.verdict)
+        name = join([element("span", {"class": "name"}, part.name), verdict])
+        rows.append(
+            [
+                cell(name, head=True),
+                cell(f"{part.cases:,}", number=True, sort=part.cases),
+                value_cell(part.after, share=True),
+                cell(
+                    gauge({"before": part.before, "after": part.after}, subject.level), sort=part.after.value
+                ),
+                value_cell(part.before, share=True),
+                value_cell(part.factor),
+                value_cell(part.rmse, unit=subject.unit),
+                cell(with_unit(number(part.sigma), subject.unit), number=True, sort=part.sigma),
+            ]
+        )
+    return table(head, rows, caption=f"By {kind}", sort=True)
+
+
+def _row(kind: str, part: Part) -> dict[str, Any]:
+    numbers: dict[str, Any] = {}
+    for name in ("after", "before", "factor", "rmse"):
+        label = f"coverage_{name}" if name in ("after", "before") else name
+        numbers |= estimate_columns(label, getattr(part, name))
+    head = {"part": kind, "name": part.name, "cases": part.cases, "verdict": part.verdict, "p": part.chance}
+    return {**head, **numbers, "sigma": part.sigma}

@@ -1,0 +1,58 @@
+"""What every score of the page means, with its formula: taken from the metrics' own files."""
+
+import inspect
+import re
+
+from ... import plugins
+from ...catalogue import catalogue
+from ..blocks import Section, paragraph
+from ..formula import formulas
+from ..markup import Html, element, join
+from ..words import capital
+
+# Where the documentation defines a metric, if not under its own name.
+ANCHORS = {
+    "width": "coverage", "winkler": "coverage", "sharpness": "coverage", "miscalibration_area": "area", "mse": "scores",
+    "rmse": "scores", "mae": "scores",
+}  # fmt: skip
+BETTER = {
+    "lower": "Lower is better.",
+    "higher": "Higher is better.",
+    "nominal": "Best is the level itself: less is too sure, more not sure enough.",
+}
+
+
+def section(docs: str = "") -> Section:
+    """`docs` is the address of the documentation, for links; without it the place is named in words."""
+    helps = {entry.name: entry.help for entry in catalogue("metrics")}
+    entries = []
+    for name in plugins.names("metrics"):
+        metric = plugins.load("metrics", name)
+        text = inspect.getdoc(metric.score) or ""
+        reference = re.search(r"^Reference: (.+?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+        words = f"{helps.get(name, '')} {BETTER.get(metric.BETTER, '')}"
+        parts = [
+            element("h3", None, capital(str(metric.TITLE))),
+            paragraph(words.strip()),
+            *formulas(metric.__doc__ or ""),
+        ]
+        if reference:
+            parts.append(paragraph(" ".join(reference[1].split()), _place(name, docs), kind="note"))
+        else:
+            parts.append(paragraph(_place(name, docs), kind="note"))
+        entries.append(element("div", {"class": "definition", "id": f"definition-{name}"}, *parts))
+    intro = paragraph(
+        "Location μ is what is predicted, y what is true, v the predicted variance (aleatoric plus epistemic), e "
+        "the squared error, B a bin of elements with about the same v, m the number of elements."
+    )
+    return Section(
+        "definitions", "Definitions", join([intro, element("div", {"class": "definitions"}, *entries)])
+    )
+
+
+def _place(name: str, docs: str) -> Html:
+    anchor = ANCHORS.get(name, name)
+    if docs:
+        address = f"{docs.rstrip('/')}/definitions/#{anchor}"
+        return join([" ", element("a", {"href": address, "rel": "noreferrer"}, "More in the documentation.")])
+    return join([f" More: truesigma documentation, Definitions, #{anchor}."])

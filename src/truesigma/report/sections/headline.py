@@ -1,0 +1,204 @@
+"""The answer in plain words, before anything else: is sigma true, and what did recalibration change?"""
+
+import math
+from collections.abc import Mapping
+
+from ...casesums import mean_rows
+from ...replicates import from_rows
+from ...resample import Estimate, estimate
+from ..blocks import Section, paragraph, whiskers
+from ..markup import Attributes, Html, element, join
+from ..subject import BEFORE, Subject
+from ..words import estimate_parts, number, percent, with_unit
+from .breakdown import Part
+from .rejection import START, Referral
+from .scores import Score
+from .shift import Found
+
+NEAR = 0.02  # a share this close to the level is called right, however many cases prove a difference
+
+
+def verdict(found: Estimate, level: float) -> str:
+    """What a coverage says about sigma.
+
+    >>> verdict(Estimate(0.51, 0.49, 0.52), 0.9), verdict(Estimate(0.91, 0.88, 0.93), 0.9)
+    ('Too sure.', 'True.')
+    """
+    if found.value is None or found.low is None or found.high is None:
+        return "Not known."
+    if found.low <= level <= found.high:
+        return "True."
+    if abs(found.value - level) <= NEAR:
+        return "Nearly true."
+    return "Too sure." if found.value < level else "Not sure enough."
+
+
+def section(
+    subject: Subject,
+    scores: list[Score],
+    referral: Referral,
+    shares: Estimate | None,
+    parts: list[Part],
+    shift: Found | None,
+    calibration_cases: int,
+) -> Section:
+    before, after = _coverage(subject, scores)
+    pieces = _words(subject, before, after)
+    colored = [element("b", {"class": kind}, text) if kind else text for text, kind in pieces]
+    words = verdict(before, subject.level)
+    if subject.recalibrated:
+        changed = verdict(after, subject.level)
+        words = (
+            words if words == changed else f"{words.rstrip('.')} before, {changed.rstrip('.').lower()} after."
+        )
+    confidence = percent(subject.plan.level)
+    sure = f"{confidence} confidence: {_bounds(before)}"
+    sure += f" before, {_bounds(after)} after" if subject.recalibrated else ""
+    sizes = f"{len(subject.before):,} test cases, {calibration_cases:,} calibration cases"
+    shown = {"before": before, "after": after} if subject.recalibrated else {"before": before}
+    label = element(
+        "p", {"class": "note"}, f"Share inside the {percent(subject.level)} intervals. {sure}. {sizes}."
+    )
+    body = join(
+        [
+            element("p", {"class": "verdict-word"}, words),
+            element("p", {"class": "headline"}, *colored),
+            element("div", {"class": "hero"}, _hero(shown, subject.level)),
+            label,
+            element("div", {"class": "cards"}, *_cards(subject, scores, referral, shares, shift)),
+            *_notes(subject, parts),
+        ]
+    )
+    return Section("summary", "Summary", body)
+
+
+def sentence(subject: Subject, scores: list[Score]) -> str:
+    """The first sentence of the page, as plain text."""
+    words = "".join(text for text, _ in _words(subject, *_coverage(subject, scores)))
+    return words.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def _coverage(subject: Subject, scores: list[Score]) -> tuple[Estimate, Estimate]:
+    held = next(s for s in scores if s.name == "coverage" and s.options["level"] == subject.level).values
+    return held[BEFORE], held[subject.label]
+
+
+def _words(subject: Subject, before: Estimate, after: Estimate) -> list[tuple[str, str]]:
+    """The sentence in pieces: text, and which of the two it speaks of."""
+    held = [estimate_parts(found, share=True, digits=0)[0] for found in (before, after)]
+    what = "targets" if subject.outputs > 1 else "cases"
+    said = [
+        (f"The {percent(subject.level)} intervals hold ", ""),
+        (held[0], "before"),
+        (f" of the {what}.", ""),
+    ]
+    if subject.recalibrated:
+        factor = getattr(subject.cards[subject.label].recalibration, "factor", None)
+        s = f", s\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{number(factor)}," if isinstance(factor, float) else ""
+        said += [(f" After {subject.title}{s} they hold ", ""), (held[1], "after"), (".", "")]
+    return said
+
+
+def _bounds(found: Estimate) -> str:
+    if found.low is None or found.high is None:
+        return "unknown"
+    return f"{100 * found.low:.0f} to {percent(found.high)}"
+
+
+def _hero(shown: Mapping[str, Estimate], nominal: float) -> Html:
+    """The shares on a line with their names: before below it, after above, and where they should be."""
+    parts = [whiskers(shown, nominal, middle=30, reach=14)]
+    for kind, found in shown.items():
+        if found.value is not None:
+            anchor = "start" if found.value < 0.1 else "end" if found.value > 0.9 else "middle"
+            given: Attributes = {
+                "class": f"label {kind}",
+                "x": f"{100 * found.value:.2f}%",
+                "text-anchor": anchor,
+            }
+            words = f"{kind} {percent(found.value)}"
+            parts.append(element("text", {**given, "y": 14 if kind == "after" else 54}, words))
+    ends = {0.0: "start", 0.5: "middle", 1.0: "end"}
+    marks = {share: anchor for share, anchor in ends.items() if abs(share - nominal) > 0.12}
+    for share, anchor in {**marks, nominal: "middle" if nominal < 0.9 else "end"}.items():
+        words = percent(share) if share != nominal else f"{percent(share)} promised"
+        kind = "axis" if share != nominal else "axis promised"
+        place: Attributes = {"class": kind, "x": f"{100 * share:.2f}%", "y": 74, "text-anchor": anchor}
+        parts.append(element("text", place, words))
+    return element("svg", {"class": "gauge", "height": 80, "width": "100%", "aria-hidden": "true"}, *parts)
+
+
+def _card(title: str, value: str, below: str, unit: str = "") -> Html:
+    shown = join([value, element("small", None, f" {unit}")]) if unit else value
+    return element(
+        "div",
+        {"class": "card"},
+        element("span", {"class": "card-title"}, title),
+        element("span", {"class": "card-value"}, shown),
+        element("span", {"class": "card-note"}, below),
+    )
+
+
+def _cards(
+    subject: Subject, scores: list[Score], referral: Referral, shares: Estimate | None, shift: Found | None
+) -> list[Html]:
+    by_name = {score.name: score for score in scores}
+    found = []
+    fitted = subject.cards[subject.label].recalibration
+    factor, error = (getattr(fitted, name, None) for name in ("factor", "standard_error"))
+    if isinstance(factor, float):
+        size = "too small" if factor > 1 else "too large"
+        times = number(factor if factor > 1 else 1 / factor)
+        below = f"sigma was {times} times {size}" if abs(factor - 1) > 0.005 else "sigma was right"
+        spread = f"± {number(1.96 * error, error)}" if isinstance(error, float) else ""
+        found.append(_card("Factor s", number(factor, error), below, spread))
+    rmse, interval = estimate_parts(by_name["rmse"].values[subject.label])
+    found.append(
+        _card(
+            "Error (RMSE)",
+            rmse,
+            f"{percent(subject.plan.level)} confidence {interval}",
+            subject.unit,
+        )
+    )
+    sharp = by_name["sharpness"].values
+    first, second = (sharp[label].value for label in (BEFORE, subject.label))
+    below = (
+        f"was {with_unit(number(first), subject.unit)}"
+        if subject.recalibrated
+        else "root mean predicted variance"
+    )
+    found.append(_card("Typical sigma", number(second), below, subject.unit))
+    left = math.sqrt(referral.mse[START])
+    gain = f"RMSE of the rest when the least sure {START} % are referred"
+    found.append(_card(f"Refer {START} %", number(left), gain, subject.unit))
+    if shares is not None:
+        value, bounds = estimate_parts(shares, share=True)
+        found.append(_card("Epistemic", value, f"of the variance {bounds}"))
+    if shift is not None:
+        value, bounds = estimate_parts(shift.auroc)
+        found.append(_card("Shift, AUROC", value, f"{bounds} shifted cases told by their sigma"))
+    return found
+
+
+def _notes(subject: Subject, parts: list[Part]) -> list[Html]:
+    """What else a reader must know: groups that are off, predictions that are off to one side."""
+    notes = []
+    off = sorted((p for p in parts if p.verdict not in ("", "as promised")), key=lambda p: p.chance)
+    if off:
+        names = ", ".join(f"{p.name} ({p.verdict}, {percent(p.after.value)})" for p in off[:3])
+        more = f" and {len(off) - 3} more" if len(off) > 3 else ""
+        link = element("a", {"href": "#breakdown"}, "For whom")
+        notes.append(paragraph("Not for everyone: ", names, more, ". See ", link, ".", kind="alert"))
+    rows = mean_rows(subject.before, lambda e: e.residual)
+    bias = estimate(from_rows([(rows, lambda sums: float(sums[1] / sums[0]))], subject.plan)[0], subject.plan)
+    if bias.value is not None and bias.low is not None and bias.high is not None and bias.low * bias.high > 0:
+        low, high = sorted((abs(bias.low), abs(bias.high)))
+        value, interval = estimate_parts(Estimate(abs(bias.value), low, high))
+        side = "low" if bias.value > 0 else "high"
+        text = (
+            f"Predictions are too {side} by {with_unit(value, subject.unit)} {interval} on average. No factor on sigma "
+            "repairs that."
+        )
+        notes.append(paragraph(text, kind="alert"))
+    return notes

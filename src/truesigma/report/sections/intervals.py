@@ -1,0 +1,54 @@
+"""Estimated against observed intervals: does the 90 % interval hold 90 %?"""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import hstack
+
+from ... import plugins
+from ...casesums import metric_rows
+from ..blocks import Section, columns, csv_button, details, figure, paragraph, split
+from ..subject import Subject
+from ..words import percent
+
+LEVELS = (*(round(0.05 * k, 2) for k in range(1, 20)), 0.99)
+
+
+def table(subject: Subject) -> list[dict[str, Any]]:
+    """Observed share at each level, before and after, with its bootstrap band."""
+    metric = plugins.load("metrics", "coverage")
+    tail = (1 - subject.plan.level) / 2
+    rows = []
+    for label, cases in subject.pair.items():
+        held = hstack([metric_rows(cases, metric, {"level": level})[0] for level in LEVELS], format="csr")
+        whole, drawn = np.asarray(held.sum(axis=0)).ravel(), subject.plan.sums(held)
+        weight = np.where(drawn[:, ::2] > 0, drawn[:, ::2], np.nan)
+        low, high = np.nanquantile(drawn[:, 1::2] / weight, [tail, 1 - tail], axis=0)
+        observed = whole[1::2] / whole[::2]
+        for level, share, below, above in zip(LEVELS, observed, low, high):
+            rows.append(
+                {"recalibration": label, "level": level, "observed": share, "low": below, "high": above}
+            )
+    return rows
+
+
+def section(subject: Subject) -> Section:
+    words = [
+        paragraph(
+            "For every level, the share of targets that fell inside the interval of that level. Below the dashed "
+            "line intervals hold less than they promise."
+        ),
+        details(
+            "How to read this",
+            paragraph(
+                f"Bands are {percent(subject.plan.level)} bootstrap intervals by {subject.plan.by}, at each level "
+                "on its own. This picture can look right while the calibration diagram does not: intervals too "
+                "wide for easy cases and too narrow for hard ones cancel out."
+            ),
+        ),
+        csv_button("intervals"),
+    ]
+    body = split(words, figure("intervals", "Observed over estimated intervals"))
+    return Section(
+        "intervals", "Intervals", body, "", columns(table(subject)), {"labels": list(subject.pair)}
+    )

@@ -1,0 +1,143 @@
+"""What referring the unsure cases gains: the error of the rest, and the sigma above which to refer."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Host
+from ...casesums import mean_rows
+from ...ranking import keep_lowest
+from ..blocks import Section, columns, controls, csv_button, details, figure, paragraph
+from ..markup import element, join
+from ..subject import Subject, variance_ratio
+from ..words import number, percent, with_unit
+
+STEPS = 100
+START = 10  # where the slider stands first
+
+
+@dataclass(frozen=True, eq=False)
+class Referral:
+    """For each wished share 0, 1 ... 99 %: the threshold, what is really referred, and the error of the rest."""
+
+    wished: Host
+    threshold: (
+        Host  # sigma above which a case is referred; equal ones stay together, so less than wished may leave
+    )
+    referred: Host  # share of the cases above the threshold
+    cases: Host  # how many they are
+    mse: Host  # of the rest
+    low: Host
+    high: Host
+    oracle: Host  # MSE of the rest when the largest errors are referred first
+
+    def row(self, percent: int) -> dict[str, float]:
+        """All of it at one place of the slider."""
+        return {name: float(getattr(self, name)[percent]) for name in self.__dataclass_fields__}
+
+
+def table(subject: Subject) -> Referral:
+    """Refer cases from the least sure on, as a threshold on sigma would do it; the band is the bootstrap's."""
+    cases = subject.after
+    held = mean_rows(cases, lambda e: e.squared, outputs="mean").toarray()
+    weight, error = held.T
+    some = weight > 0
+    total = mean_rows(cases, lambda e: e.total, outputs="mean").toarray()[:, 1]
+    ratio = variance_ratio(cases.prediction.law)
+    variance = np.where(some, total / np.where(some, weight, 1) * ratio, np.inf)
+    kept = keep_lowest(variance[some], error[some] / weight[some], weight[some])
+    best = keep_lowest(error[some] / weight[some], error[some] / weight[some], weight[some])
+    wished = np.arange(STEPS) / STEPS
+    # The lowest threshold that refers no more than was wished; the slack is for shares that are sums of roundings.
+    place = np.clip(np.searchsorted(kept.share[1:], 1 - wished - 1e-9), 0, kept.key.size - 1)
+    threshold = kept.key[place]
+    low, high = _band(subject, held, variance, threshold)
+    share = kept.share[place + 1]
+    return Referral(
+        wished=wished,
+        threshold=np.sqrt(threshold),
+        referred=1 - share,
+        cases=np.array([(variance[some] > t).sum() for t in threshold]),
+        mse=kept.total[place + 1] / share,
+        low=low,
+        high=high,
+        oracle=best.mse(share),
+    )
+
+
+def _band(subject: Subject, held: Host, variance: Host, threshold: Host) -> tuple[Host, Host]:
+    """Bootstrap intervals of the kept cases' MSE, at thresholds that are held fixed."""
+    # Thresholds fall, so a case is kept at the first so many of them.
+    stays = np.searchsorted(-threshold, -variance, side="right")
+    cells = np.zeros((len(held), 2 * (STEPS + 1)))
+    rows = np.arange(len(held))
+    cells[rows, stays], cells[rows, STEPS + 1 + stays] = held.T
+    drawn = subject.plan.sums(cells).reshape(-1, 2, STEPS + 1)
+    weight, error = np.moveaxis(np.cumsum(drawn[:, :, ::-1], axis=2)[:, :, ::-1][:, :, 1:], 1, 0)
+    tail = (1 - subject.plan.level) / 2
+    mse = error / np.where(weight > 0, weight, np.nan)
+    low, high = np.nanquantile(mse, [tail, 1 - tail], axis=0)
+    return low, high
+
+
+def sentence(subject: Subject, row: dict[str, float], mse: float) -> str:
+    """What one place of the slider means, in words."""
+    unit = subject.unit
+    rmse = math.sqrt(row["mse"])
+    bounds = f"[{number(math.sqrt(row['low']))}, {number(math.sqrt(row['high']))}]"
+    return (
+        f"Refer {percent(row['referred'], 1)} of the cases, those with a sigma above "
+        f"{with_unit(number(row['threshold']), unit)}: the RMSE of the rest is {with_unit(number(rmse), unit)} "
+        f"{bounds} instead of {with_unit(number(math.sqrt(mse)), unit)}, its MSE "
+        f"{with_unit(number(row['mse']), unit, 2)} instead of {with_unit(number(mse), unit, 2)}."
+    )
+
+
+def section(subject: Subject, found: Referral) -> Section:
+    mse = float(found.mse[0])
+    slider = element(
+        "input",
+        {"type": "range", "id": "refer", "min": 0, "max": STEPS - 1, "step": 1, "value": START},
+    )
+    shown = element(
+        "output",
+        {"id": "referred", "for": "refer", "aria-live": "polite"},
+        sentence(subject, found.row(START), mse),
+    )
+    note = " Sigma and error of a case are root means over its outputs." if subject.outputs > 1 else ""
+    body = join(
+        [
+            paragraph("Hand the least sure cases to an expert: move the slider to see what error is left."),
+            controls(
+                element("label", {"for": "refer", "class": "slider"}, "Refer the least sure cases"), slider
+            ),
+            element("p", {"class": "answer"}, shown),
+            figure("rejection", "Error of the cases that are kept, over the share that is referred"),
+            details(
+                "How to read this",
+                paragraph(
+                    "The curve should fall; the dotted one is what perfect knowledge of the errors would give, "
+                    "the dashed line what referring blindly gives. One factor on all sigmas changes the "
+                    "threshold, not the curve. The threshold is for sigma after "
+                    f"recalibration{' (' + subject.label + ')' if subject.recalibrated else ''}. The band is the "
+                    f"{100 * subject.plan.level:g} % bootstrap interval by {subject.plan.by}, at thresholds held "
+                    f"fixed.{note}"
+                ),
+            ),
+            csv_button("rejection"),
+        ]
+    )
+    rows: list[dict[str, Any]] = [
+        {
+            "wished": r["wished"],
+            "referred": r["referred"],
+            "cases": int(r["cases"]),
+            "sigma_threshold": r["threshold"],
+        }
+        | {"mse": r["mse"], "mse_low": r["low"], "mse_high": r["high"], "rmse": math.sqrt(r["mse"])}
+        | {"mse_oracle": r["oracle"], "mse_blind": mse}
+        for r in (found.row(k) for k in range(STEPS))
+    ]
+    return Section("rejection", "Referring the unsure", body, "Referring", columns(rows), {"start": START})

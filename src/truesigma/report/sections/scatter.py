@@ -1,0 +1,64 @@
+"""Errors over sigma: every case as a point, inside or outside of its interval."""
+
+from typing import Any
+
+import numpy as np
+
+from ...law import central_bounds
+from ..blocks import Section, choice, controls, csv_button, figure, paragraph
+from ..markup import join
+from ..subject import BEFORE, Subject, counted, sigma_of, variance_ratio
+from ..words import percent
+
+SHOWN = 1500  # points; more would hide each other, and slow the page
+
+
+def table(subject: Subject, *, seed: int = 0) -> dict[str, list[Any]]:
+    """Some elements, drawn evenly: their names, targets, predictions, and sigma before and after."""
+    places = np.flatnonzero(counted(subject.after))
+    if places.size > SHOWN:
+        places = np.sort(np.random.default_rng(seed).choice(places, SHOWN, replace=False))
+    case = places // max(subject.outputs, 1)
+    found: dict[str, list[Any]] = {"case": [name_of(subject, k) for k in case]}
+    if subject.outputs > 1:
+        found["output"] = (places % subject.outputs).tolist()
+    if subject.before.group is not None:
+        found["group"] = [str(subject.before.group[k]) for k in case]
+    for name, cases in subject.pair.items():
+        if name == BEFORE:
+            found["target"] = np.ravel(cases.target)[places].tolist()
+            found["location"] = np.ravel(cases.prediction.location)[places].tolist()
+        found[f"sigma {name}"] = np.ravel(sigma_of(cases.prediction))[places].tolist()
+    return found
+
+
+def name_of(subject: Subject, case: Any) -> str:
+    """The case's id, or its number (from 0)."""
+    return f"case {case}" if subject.before.id is None else str(subject.before.id[case])
+
+
+def section(subject: Subject) -> Section:
+    points = table(subject)
+    bounds = {}
+    for label, cases in subject.pair.items():
+        law = cases.prediction.law
+        ratio = 1 / np.sqrt(variance_ratio(law) * law.unit)  # of scale to sigma
+        bounds[label] = [b * ratio for b in central_bounds(law, subject.level)]
+    whole = int(np.prod(subject.before.prediction.location.shape))
+    some = "" if len(points["case"]) == whole else f" {len(points['case']):,} of {whole:,} points are shown."
+    options = {label: "before" if label == BEFORE else f"after {label}" for label in reversed(subject.pair)}
+    body = join(
+        [
+            paragraph(
+                "Each point is a case: how far the truth was from the prediction, over the predicted sigma. The "
+                f"funnel is the {percent(subject.level)} interval; points outside are coloured. Errors should "
+                f"grow as the funnel does, on both sides alike.{some}"
+            ),
+            controls(choice("funnel", "Sigma", options)) if len(options) > 1 else "",
+            figure("scatter", "Errors over predicted sigma"),
+            csv_button("scatter"),
+        ]
+    )
+    return Section(
+        "scatter", "Error over sigma", body, "Errors", points, {"bounds": bounds, "labels": list(options)}
+    )

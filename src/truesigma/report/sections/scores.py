@@ -1,0 +1,208 @@
+"""Every score before and after, its paired difference, and what a model whose sigma is true would score."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ... import plugins
+from ...catalogue import catalogue
+from ...evaluate import LEVELS
+from ...replicates import Replicates, replicate
+from ...resample import Estimate, estimate
+from ..blocks import (
+    Section,
+    cell,
+    columns,
+    csv_button,
+    details,
+    estimate_columns,
+    paragraph,
+    table,
+    value_cell,
+)
+from ..expected import calibrated_range
+from ..markup import Html, element, join
+from ..subject import BEFORE, Subject
+from ..words import DASH, capital, number, percent
+
+FIRST = (
+    "coverage",
+    "width",
+    "winkler",
+    "nll",
+    "crps",
+    "uce",
+    "uce_draws",
+    "uce_mean",
+    "ence",
+    "miscalibration_area",
+)
+PRICES = ("width", "sharpness")  # low is good only beside good calibration: none is marked as the best
+FEWER = 200  # replicates of a score that has to be computed anew for each
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """One line of the table."""
+
+    name: str  # of the row: `uce_draws` is uce with another error
+    metric: str
+    title: str
+    options: dict[str, Any]
+    values: dict[str, Estimate]  # by recalibration
+    change: Estimate | None  # after - before
+    ideal: tuple[float, float] | None  # the range of a model whose sigma is true
+    sums: bool
+
+    @property
+    def share(self) -> bool:
+        return self.metric == "coverage"
+
+    @property
+    def power(self) -> int:
+        units = plugins.load("metrics", self.metric).UNITS
+        return units if isinstance(units, int) else 0
+
+
+def table_of(subject: Subject) -> list[Score]:
+    """All metrics with the recipe's options; those with a level at the report's, coverage at several."""
+    asked = _requests(subject)
+    summed = [(name, metric, options) for name, metric, options in asked if _has_sums(metric)]
+    other = [(name, metric, options) for name, metric, options in asked if not _has_sums(metric)]
+    few = replace(subject.plan, replicates=min(FEWER, subject.plan.replicates))
+    ideal = calibrated_range(subject.after, [(metric, options) for _, metric, options in summed])
+    found = []
+    for lines, plan in ((summed, subject.plan), (other, few)):
+        drawn = {
+            label: replicate(cases, [(metric, options) for _, metric, options in lines], plan)
+            for label, cases in subject.cases.items()
+        }
+        for k, (name, metric, options) in enumerate(lines):
+            values = {
+                label: estimate(rows[k], plan, share=metric == "coverage") for label, rows in drawn.items()
+            }
+            change = None
+            first, second = drawn[BEFORE][k], drawn[subject.label][k]
+            if subject.recalibrated and isinstance(first, Replicates):
+                change = _rounded(estimate(second, plan, minus=first), first.value)
+            bounds = ideal[k] if lines is summed else None
+            title = _title(name, metric, options)
+            found.append(Score(name, metric, title, options, values, change, bounds, lines is summed))
+    return sorted(found, key=lambda one: FIRST.index(one.name) if one.name in FIRST else len(FIRST))
+
+
+def _rounded(change: Estimate, size: float) -> Estimate:
+    """A change that is nothing but rounding is none: sigma scaling leaves the order of the cases as it is."""
+    numbers = (change.value, change.low, change.high)
+    value, low, high = (0.0 if v is not None and abs(v) < 1e-6 * abs(size) else v for v in numbers)
+    return Estimate(value, low, high, change.reason)
+
+
+def _has_sums(metric: str) -> bool:
+    return hasattr(plugins.load("metrics", metric), "OVER")
+
+
+def _requests(subject: Subject) -> list[tuple[str, str, dict[str, Any]]]:
+    found = []
+    for metric in plugins.names("metrics"):
+        options = subject.options(metric)
+        known = plugins.options("metrics", plugins.load("metrics", metric))
+        levels: Sequence[float | None] = [subject.level] if "level" in known else [None]
+        if metric == "coverage":
+            levels = sorted({*LEVELS, subject.level})
+        for level in levels:
+            found.append((metric, metric, options if level is None else {**options, "level": level}))
+        if metric == "uce" and subject.before.prediction.epistemic is not None:
+            other = "draws" if options.get("error", "mean") == "mean" else "mean"
+            found.append((f"uce_{other}", metric, {**options, "error": other}))
+    return found
+
+
+def _title(name: str, metric: str, options: dict[str, Any]) -> str:
+    title = capital(str(plugins.load("metrics", metric).TITLE))
+    if name != metric:
+        title += f" ({name.partition('_')[2]})"
+    return f"{title} {percent(options['level'])}" if "level" in options else title
+
+
+def section(subject: Subject, scores: list[Score]) -> Section:
+    helps = {entry.name: entry.help for entry in catalogue("metrics")}
+    labels = list(subject.cases)
+    head = ["score", *("before" if label == BEFORE else label for label in labels)]
+    head += [*(["change"] if subject.recalibrated else []), "if sigma were true"]
+    rows: list[list[Html]] = []
+    explained: set[str] = set()
+    for score in scores:
+        link = element("a", {"href": f"#definition-{score.metric}"}, score.title)
+        words = "" if score.metric in explained else helps.get(score.metric, "")
+        explained.add(score.metric)
+        name = join([link, element("small", {"class": "explain"}, words)])
+        best = _best(score, labels)
+        shown: dict[str, Any] = {"unit": subject.unit, "power": score.power, "share": score.share}
+        cells = [cell(name, head=True)]
+        cells += [value_cell(score.values[label], best=label == best, **shown) for label in labels]
+        if subject.recalibrated:
+            change = score.change or Estimate(None)
+            cells.append(value_cell(_times(change, 100) if score.share else change))
+        ideal = Estimate(None) if score.ideal is None else Estimate(sum(score.ideal) / 2, *score.ideal)
+        cells.append(_range_cell(ideal, score.share))
+        rows.append(cells)
+    plan = subject.plan
+    again = [score.title for score in scores if not score.sums]
+    fewer = f" ({FEWER} for {', '.join(again)})" if again and plan.replicates > FEWER else ""
+    body = join(
+        [
+            table(head, rows, caption="Scores on the test cases"),
+            details(
+                "How to read this",
+                paragraph(
+                    f"Brackets are {percent(plan.level)} bootstrap intervals: {plan.replicates:,} replicates by "
+                    + f"{plan.by}{fewer}. A change is paired: both predictions are scored on the same replicates; for "
+                    "coverage it is in percentage points. “If sigma were true” is the range of 95 % of test sets "
+                    "of this size whose truths are drawn from the recalibrated predictions: UCE, ENCE and "
+                    "miscalibration area are above 0 even then."
+                ),
+            ),
+            csv_button("scores"),
+        ]
+    )
+    return Section("scores", "Scores", body, "", columns([_row(score, labels) for score in scores]))
+
+
+def _times(found: Estimate, factor: float) -> Estimate:
+    value, low, high = (None if v is None else factor * v for v in (found.value, found.low, found.high))
+    return Estimate(value, low, high, found.reason)
+
+
+def _range_cell(ideal: Estimate, share: bool) -> Html:
+    if ideal.low is None or ideal.high is None or ideal.value is None:
+        return cell(DASH, number=True)
+    times = 100 if share else 1
+    step = times * (ideal.high - ideal.low) / 4 or None
+    text = f"{number(times * ideal.low, step)} to {number(times * ideal.high, step)}{' %' if share else ''}"
+    return cell(text, number=True, sort=ideal.value)
+
+
+def _best(score: Score, labels: list[str]) -> str | None:
+    """The label of the best value; None where they are all the same, or none is defined."""
+    better = plugins.load("metrics", score.metric).BETTER
+    value = {label: score.values[label].value for label in labels}
+    sizes = {
+        label: abs(v - score.options["level"]) if better == "nominal" else -v if better == "higher" else v
+        for label, v in value.items()
+        if v is not None and math.isfinite(v)
+    }
+    span = max(sizes.values(), default=0.0) - min(sizes.values(), default=0.0)
+    if score.metric in PRICES or span <= 1e-6 * max(map(abs, sizes.values()), default=0.0):
+        return None
+    return min(sizes, key=lambda label: sizes[label])
+
+
+def _row(score: Score, labels: list[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"score": score.name, "level": score.options.get("level")}
+    for label in labels:
+        row |= estimate_columns(label, score.values[label])
+    row |= estimate_columns("change", score.change or Estimate(None))
+    ideal = score.ideal or (None, None)
+    return {**row, "if_true_low": ideal[0], "if_true_high": ideal[1]}

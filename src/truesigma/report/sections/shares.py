@@ -1,0 +1,62 @@
+"""Where the uncertainty comes from: its aleatoric and epistemic share, over all cases and from sure to unsure."""
+
+from typing import Any
+
+import numpy as np
+
+from ...binning import assign, bin_edges
+from ...casesums import mean_rows
+from ...replicates import from_rows
+from ...resample import Estimate, estimate
+from ..blocks import Section, columns, csv_button, figure, paragraph, split
+from ..subject import Subject
+from ..words import estimate_text, percent
+
+BINS = 10
+
+
+def table(subject: Subject) -> tuple[list[dict[str, Any]], Estimate] | None:
+    """Mean variances in bins of equal count of the total, and the epistemic share of all; None where unknown."""
+    cases = subject.before
+    if cases.prediction.epistemic is None:
+        return None
+    whole = mean_rows(cases, lambda e: e.total, outputs="mean").toarray()
+    inner = mean_rows(cases, lambda e: e.aleatoric, outputs="mean").toarray()
+    weight, total, aleatoric = whole[:, 0], whole[:, 1], inner[:, 1]
+    both = np.stack([total, total - aleatoric], axis=1)
+    found = from_rows([(both, lambda sums: float(sums[1] / sums[0]))], subject.plan)[0]
+    some = weight > 0
+    value = total[some] / weight[some]
+    even = bool((weight[some] == weight[some][0]).all())
+    edges = bin_edges(value, bins=BINS, spacing="mass", weight=None if even else weight[some])
+    index = assign(value, edges)
+    rows = []
+    for k in range(len(edges) - 1):
+        inside = index == k
+        if inside.any():
+            count, all_of_it, a = (part[some][inside].sum() for part in (weight, total, aleatoric))
+            row = {"count": count, "sigma": float(np.sqrt(all_of_it / count))}
+            rows.append({**row, "aleatoric": a / count, "epistemic": max(all_of_it - a, 0.0) / count})
+    return rows, estimate(found, subject.plan)
+
+
+def section(subject: Subject, found: tuple[list[dict[str, Any]], Estimate] | None) -> Section | None:
+    if found is None:
+        return None
+    rows, share = found
+    ends = [row["epistemic"] / (row["aleatoric"] + row["epistemic"]) for row in (rows[0], rows[-1])]
+    words = [
+        paragraph(
+            "Aleatoric is the noise that the model sees in the data, which more training cases would not cure; "
+            "epistemic is what the model does not know, the disagreement of its draws."
+        ),
+        paragraph(
+            f"The epistemic part makes up {estimate_text(share, share=True)} of the variance before recalibration: "
+            f"{percent(ends[0])} for the surest tenth of the cases, {percent(ends[1])} for the least sure."
+        ),
+        csv_button("shares"),
+    ]
+    label = "Aleatoric and epistemic variance, from the surest to the least sure tenth of the cases"
+    return Section(
+        "shares", "Aleatoric and epistemic", split(words, figure("shares", label)), "Parts", columns(rows)
+    )

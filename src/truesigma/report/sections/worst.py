@@ -1,0 +1,100 @@
+"""The worst cases: where the model was surest and wrong, and where it was furthest from the truth."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..blocks import Section, cell, columns, csv_button, paragraph, table
+from ..markup import Html, element, join
+from ..subject import Subject, counted, sigma_of
+from ..thumbnails import find_images, thumbnail
+from ..words import number, percent, with_unit
+from .scatter import name_of
+
+SHOWN = 10
+
+
+def worst(subject: Subject) -> dict[str, list[dict[str, Any]]]:
+    """The cases of the largest |error| / sigma and of the largest |error|, each with the output where it is largest."""
+    cases = subject.after
+    p, size = cases.prediction, len(cases)
+    inside = np.reshape(counted(cases), (size, -1))
+    error, sigma, location, target = (
+        np.reshape(part, (size, -1))
+        for part in (cases.target - p.location, sigma_of(p), p.location, cases.target)
+    )
+    bounds = p.interval(subject.level)
+    low, high = (np.reshape(part, (size, -1)) for part in (bounds.lower, bounds.upper))
+    found = {}
+    for kind, value in (("surprise", abs(error) / sigma), ("error", abs(error))):
+        value = np.where(inside, value, -np.inf)
+        output = value.argmax(axis=1)
+        rows = []
+        for case in np.argsort(-value.max(axis=1), kind="stable")[: min(SHOWN, size)]:
+            k = output[case]
+            if not inside[case, k]:
+                continue
+            row: dict[str, Any] = {"list": kind, "case": name_of(subject, case)}
+            row |= {"group": "" if cases.group is None else str(cases.group[case]), "output": int(k)}
+            row |= {"target": target[case, k], "location": location[case, k], "error": error[case, k]}
+            row |= {"low": low[case, k], "high": high[case, k], "sigma": sigma[case, k]}
+            rows.append({**row, "ratio": abs(error[case, k]) / sigma[case, k]})
+        found[kind] = rows
+    return found
+
+
+def section(subject: Subject, images: Path | None = None) -> Section:
+    lists = worst(subject)
+    names = {row["case"] for rows in lists.values() for row in rows}
+    paths = {} if images is None else find_images(images, names)
+    pictures = {name: thumbnail(path) for name, path in paths.items()}
+    titles = {
+        "surprise": "Surest and wrong: the largest errors measured in sigmas",
+        "error": "Furthest from the truth: the largest errors",
+    }
+    blocks = [
+        paragraph(
+            "Look at these cases first: a wrong label, a broken image or a kind of case the model does not know "
+            "is often among them."
+        )
+    ]
+    if images is not None:
+        missing = len(names) - sum(picture is not None for picture in pictures.values())
+        if missing:
+            words = f"{missing} of these {len(names)} cases have no readable image of their id in the folder."
+            blocks.append(paragraph(words, kind="note"))
+    for kind, rows in lists.items():
+        blocks.append(_table(subject, titles[kind], rows, pictures if images is not None else None))
+    blocks.append(csv_button("worst"))
+    plain = [row for rows in lists.values() for row in rows]
+    return Section("worst", "Worst cases", join(blocks), "", columns(plain))
+
+
+def _table(
+    subject: Subject, caption: str, rows: list[dict[str, Any]], pictures: Mapping[str, str | None] | None
+) -> Html:
+    grouped, many = subject.before.group is not None, subject.outputs > 1
+    head = ["case", *(["group"] if grouped else []), *(["output"] if many else []), "truth", "prediction"]
+    head += [f"{percent(subject.level)} interval", "error", "sigma", "error / sigma"]
+    body = []
+    for row in rows:
+        name: list[str] = [element("span", {"class": "name"}, row["case"])]
+        if pictures is not None:
+            source = pictures.get(row["case"])
+            blank = element("span", {"class": "thumbnail none"}, "no image")
+            name.insert(
+                0, element("img", {"class": "thumbnail", "src": source, "alt": ""}) if source else blank
+            )
+        cells = [cell(join(name), head=True)]
+        cells += [cell(row["group"])] if grouped else []
+        cells += [cell(str(row["output"]), number=True)] if many else []
+        cells += [cell(number(row[key]), number=True, sort=row[key]) for key in ("target", "location")]
+        cells.append(cell(f"{number(row['low'])} to {number(row['high'])}", number=True, sort=row["low"]))
+        cells += [
+            cell(with_unit(number(row[k]), subject.unit), number=True, sort=row[k])
+            for k in ("error", "sigma")
+        ]
+        body.append([*cells, cell(number(row["ratio"]), number=True, sort=row["ratio"])])
+    return table(head, body, caption=caption, sort=True)

@@ -1,0 +1,180 @@
+"""What a report is about: the same test cases before and after recalibration, and how they are resampled."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import plugins
+from ..arrays import Host, to_host
+from ..card import Card, calibrate
+from ..checks import check_level, check_weight
+from ..evaluate import Choice
+from ..law import Law, Undefined
+from ..recipe import Recipe, load_recipe
+from ..replicates import By, Resampling
+from ..types import Cases, Draws, Prediction, trusted
+
+BEFORE = "none"
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """Test cases under every recalibration by its label; the first is none, the second the one that is spoken of."""
+
+    cases: Mapping[str, Cases]
+    cards: Mapping[str, Card]
+    recipe: Recipe
+    level: float
+    plan: Resampling
+    shifted: Cases | Prediction | None = None  # recalibrated as `after`
+
+    @property
+    def before(self) -> Cases:
+        return self.cases[BEFORE]
+
+    @property
+    def after(self) -> Cases:
+        return self.cases[self.label]
+
+    @property
+    def label(self) -> str:
+        """Of the recalibration that is spoken of."""
+        return list(self.cases)[-1 if len(self.cases) < 2 else 1]
+
+    @property
+    def recalibrated(self) -> bool:
+        return self.label != BEFORE
+
+    @property
+    def title(self) -> str:
+        """The recalibration in words, such as "sigma scaling"."""
+        name = self.label.partition(":")[0]
+        known = name in plugins.names("recalibrate")
+        return str(plugins.load("recalibrate", name).TITLE) if known else name
+
+    @property
+    def unit(self) -> str:
+        return self.before.unit
+
+    @property
+    def outputs(self) -> int:
+        return int(np.prod(self.before.prediction.location.shape[1:]))
+
+    @property
+    def pair(self) -> dict[str, Cases]:
+        """Before and after by their label; one of them where nothing was recalibrated."""
+        return {label: self.cases[label] for label in dict.fromkeys((BEFORE, self.label))}
+
+    def options(self, metric: str) -> dict[str, Any]:
+        """What the recipe asks of a metric."""
+        known = plugins.options("metrics", plugins.load("metrics", metric))
+        aleatoric = getattr(self.cards[self.label].recalibration, "part", "total") == "aleatoric"
+        chosen = self.recipe.score_options(metric, "aleatoric" if aleatoric else "total")
+        return {key: value for key, value in chosen.items() if key in known}
+
+
+def make_subject(
+    calibration: Cases,
+    test: Cases,
+    *,
+    recalibrations: Iterable[Choice] = ("sigma",),
+    recipe: str | Recipe = "exact",
+    shifted: Cases | Prediction | Draws | None = None,
+    level: float = 0.9,
+    by: By = "auto",
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Subject:
+    """Fit the recalibrations and apply them to the test cases; all arrays end on the host in float64."""
+    check_level(level)
+    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    shapes = [tuple(c.prediction.location.shape[1:]) for c in (calibration, test)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"the test cases have outputs of shape {shapes[1]}, the calibration cases {shapes[0]}; expected the same."
+        )
+    test = on_host(test)
+    labels: dict[str, Choice] = {BEFORE: BEFORE}
+    for choice in recalibrations:
+        name, _, options = plugins.parse("recalibrate", choice)
+        labels[name + (":" + ",".join(f"{k}={v}" for k, v in options.items()) if options else "")] = choice
+    cards = {
+        label: calibrate(on_host(calibration), choice, recipe=chosen) for label, choice in labels.items()
+    }
+    cases = {label: with_prediction(test, card(test)) for label, card in cards.items()}
+    plan = Resampling.of(test, by=by, replicates=replicates, seed=seed)
+    found = Subject(cases, cards, chosen, level, plan)
+    if shifted is None:
+        return found
+    host = on_host(shifted) if isinstance(shifted, Cases) else shifted
+    applied = cards[found.label](host)
+    if tuple(applied.location.shape[1:]) != shapes[1]:
+        raise ValueError(
+            f"the shifted cases have outputs of shape {tuple(applied.location.shape[1:])}, the test cases {shapes[1]}; "
+            "expected the same."
+        )
+    moved: Cases | Prediction = with_prediction(host, applied) if isinstance(host, Cases) else applied
+    return Subject(cases, cards, chosen, level, plan, moved)
+
+
+def with_prediction(cases: Cases, prediction: Prediction) -> Cases:
+    """The same cases with another prediction."""
+    kept = {name: getattr(cases, name) for name in ("target", "group", "weight", "unit", "id")}
+    return trusted(Cases, prediction=prediction, **kept)
+
+
+def on_host(cases: Cases) -> Cases:
+    """The cases as float64 arrays of numpy."""
+    p, draws = cases.prediction, cases.draws
+    parts = {n: _host(getattr(p, n)) for n in ("location", "aleatoric", "epistemic", "spread", "mask")}
+    if draws is not None:
+        drawn = {n: _host(getattr(draws, n)) for n in ("mean", "variance", "mask")}
+        draws = trusted(Draws, law=draws.law, **drawn)
+    rest = {"target": _host(cases.target), "weight": _host(cases.weight), "draws": draws}
+    named = {name: getattr(cases, name) for name in ("group", "unit", "id")}
+    return trusted(Cases, prediction=trusted(Prediction, law=p.law, **parts), **rest, **named)
+
+
+def output_cases(cases: Cases, output: int) -> Cases:
+    """The cases with one of their outputs alone."""
+    count = len(cases)
+    p = cases.prediction
+
+    def column(values: Any) -> Any:
+        return None if values is None else np.reshape(values, (count, -1))[:, output]
+
+    parts = {n: column(getattr(p, n)) for n in ("location", "aleatoric", "epistemic", "spread", "mask")}
+    weight = cases.weight if cases.weight is None or cases.weight.ndim == 1 else column(cases.weight)
+    kept = {name: getattr(cases, name) for name in ("group", "unit", "id")}
+    prediction = trusted(Prediction, law=p.law, **parts)
+    return trusted(Cases, prediction=prediction, target=column(cases.target), weight=weight, **kept)
+
+
+def sigma_of(prediction: Prediction) -> Host:
+    """The predictive standard deviation; where the law has no variance, the scale."""
+    return np.sqrt(prediction.total * variance_ratio(prediction.law))
+
+
+def _host(values: Any) -> Any:
+    if values is None:
+        return None
+    found = to_host(values)
+    return found if found.dtype == bool else found.astype(np.float64)
+
+
+def counted(cases: Cases) -> Host:
+    """Which elements count: those inside the mask with a weight above 0."""
+    p = cases.prediction
+    weight = check_weight(cases.weight, p.location, p.mask)
+    some = np.ones(p.location.shape, bool) if weight is None else weight > 0
+    return some if p.mask is None else some & p.mask
+
+
+def variance_ratio(law: Law) -> float:
+    """Variance over total (aleatoric + epistemic): 1 for the laws of networks; scale^2 where a law has no variance."""
+    try:
+        return law.variance / law.unit
+    except Undefined:
+        return 1 / law.unit

@@ -1,0 +1,58 @@
+"""Small pictures of cases, as data inside the page: found by the case's id among the files of a folder."""
+
+import base64
+import io
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from ..files import BadFile
+
+SIZE = 176  # pixels of the longer side
+ENDINGS = (".nii.gz", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".npy", ".nii", ".dcm")
+
+
+def find_images(folder: Path, names: Iterable[str]) -> dict[str, Path]:
+    """The image of each name: a file called so, with or without its ending, in the folder or below it.
+
+    Names are only compared with what lies in the folder and never made into a path, so that none can leave it.
+    """
+    if not folder.is_dir():
+        raise BadFile(f"there is no folder {folder}; expected the one that holds the images.")
+    wanted = set(names)
+    found: dict[str, Path] = {}
+    for path in sorted(folder.rglob("*")):
+        ending = next((e for e in ENDINGS if path.name.lower().endswith(e)), None)
+        if ending is None or not path.is_file():
+            continue
+        inner = path.relative_to(folder).as_posix()
+        for name in (inner, path.name, inner[: -len(ending)], path.name[: -len(ending)]):
+            if name in wanted:
+                found.setdefault(name, path)
+    return found
+
+
+def thumbnail(path: Path) -> str | None:
+    """The picture as a data: address; of a volume its middle slice. None where it cannot be read."""
+    from PIL import Image
+
+    from ..imaging.files import read_image
+
+    try:
+        pixels = read_image(path)
+    except (ValueError, OSError):
+        return None
+    while pixels.ndim > 3:
+        pixels = pixels[:, pixels.shape[1] // 2]
+    if pixels.dtype != np.uint8:
+        pixels = pixels.astype(np.float64)
+        known = pixels[np.isfinite(pixels)]
+        low, high = np.percentile(known, [1, 99]) if known.size else (0.0, 1.0)
+        scaled = (np.nan_to_num(pixels, nan=low) - low) / (high - low if high > low else 1.0)
+        pixels = (255 * np.clip(scaled, 0, 1)).astype(np.uint8)
+    picture = Image.fromarray(np.moveaxis(pixels[:3], 0, -1) if pixels.shape[0] >= 3 else pixels[0])
+    picture.thumbnail((SIZE, SIZE))
+    buffer = io.BytesIO()
+    picture.save(buffer, format="JPEG", quality=80)
+    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
