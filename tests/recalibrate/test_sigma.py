@@ -129,6 +129,21 @@ def test_patients_with_several_cases_widen_the_standard_error():
     assert sigma.fit(p, y, group=["one"] * 1000).standard_error is None
 
 
+def test_groups_with_weights_in_float32():
+    """Sums of float32 weights by case and by group round differently; that is no missing group."""
+    rng = np.random.default_rng(3)
+    p, y = perfect(300, 3)
+    weight, group = rng.gamma(1.0, size=(300, 3)), rng.integers(0, 20, 300)
+    narrow = Prediction(*(a.astype(np.float32) for a in (p.location, p.aleatoric, p.epistemic)))
+    for outputs in ("separate", "mean"):
+        wide = sigma.fit(p, y, weight=weight, group=group, outputs=outputs)
+        found = sigma.fit(
+            narrow, y.astype(np.float32), weight=weight.astype(np.float32), group=group, outputs=outputs
+        )
+        assert found.factor == pytest.approx(wide.factor, rel=1e-5)
+        assert found.standard_error == pytest.approx(wide.standard_error, rel=1e-4)
+
+
 @pytest.mark.parametrize(("ratio", "expected"), [(0.25, 1.054), (4.0, 1.123)])
 def test_laplace_with_an_epistemic_part_matches_moments(ratio, expected):
     """A perfect model gives a factor above 1: |y - mu| of Laplace plus Normal noise over the b of both variances."""

@@ -112,7 +112,8 @@ def gather(
     clusters = sums.pop("cluster")
     if isinstance(clusters, Undefined):
         return sums
-    return {**sums, **{f"cluster {name}": column for name, column in zip(names, clusters.T)}}
+    grouped = {} if isinstance(sums["case"], Undefined) else {"grouped": sums["case"][:1]}
+    return {**sums, **grouped, **{f"cluster {name}": column for name, column in zip(names, clusters.T)}}
 
 
 def fit_gathered(
@@ -128,7 +129,7 @@ def fit_gathered(
     if isinstance(sums["case"], Undefined):
         raise sums["case"]
     columns = [column for key, column in sums.items() if key.startswith("cluster ")]
-    clusters = squares(*_clusters(columns, sums["case"])) if columns else sums["case"]
+    clusters = _clusters(columns, sums["grouped"][0], sums["case"]) if columns else sums["case"]
     return _from_sums(sums["case"], clusters, law.moment, part, solver)
 
 
@@ -146,20 +147,21 @@ def from_tally(tally: Tally, *, part: Part = "total") -> Sigma:
     sums = tally.sums[f"factor {part}"]
     if isinstance(sums, Undefined):
         raise sums
-    columns = [group.sums[f"factor {part}"][[2, 1]] for group in tally.groups.values()]
-    clusters = squares(*_clusters(columns, sums)) if columns else sums
+    groups = [group.sums[f"factor {part}"] for group in tally.groups.values()]
+    grouped = sum(float(group[0]) for group in groups)
+    clusters = _clusters([group[[2, 1]] for group in groups], grouped, sums) if groups else sums
     return _from_sums(sums, clusters, tally.moment, part, "closed")
 
 
-def _clusters(columns: list[Host], cases: Host) -> tuple[Host, Host]:
-    """S and W of each cluster, which together must hold all cases."""
-    s, w = np.array(columns).T
-    if not math.isclose(float(w.sum()), float(cases[1]), rel_tol=1e-9):
+def _clusters(columns: list[Host], grouped: float, cases: Host) -> Host:
+    """What `factor_sums` holds, from (S, W) of each cluster, which together must hold all cases."""
+    if grouped != cases[0]:
         raise ValueError(
-            "some of these cases have a group and others none, so their clusters are unknown; expected a group in every "
-            "add, or in none, and in every file, or in none."
+            "some of these cases have a group and others none, so their clusters are unknown; expected a group in "
+            "every add, or in none, and in every file, or in none."
         )
-    return s, w
+    s, w = np.array(columns).T
+    return squares(s, w)
 
 
 def _from_sums(cases: Host, clusters: Host, moment: int, part: Part, solver: str) -> Sigma:
