@@ -1,6 +1,6 @@
 """The steps of the demo that need torch or matplotlib, which are loaded when a step is taken."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from .settings import CHOICES, HEAD_DROPOUT, NEW, STAGE_DROPOUT, Settings
 
 if TYPE_CHECKING:
     from ..imaging.data import DataSet
+    from ..imaging.source import Source
     from ..imaging.train import Trained
 
 
@@ -30,17 +31,15 @@ def one_thread() -> Iterator[None]:
 
 
 def train_small(
-    data: "DataSet", record: Mapping[str, Any], out: Path, settings: Settings, quiet: bool
+    source: "Source", out: Path, settings: Settings, say: Callable[[str], None] | None
 ) -> "Trained":
     """Train the small network, or go on with it."""
-    from ..imaging.network import build
+    from ..imaging.launch import train_run
     from ..imaging.recipe import load_recipe
-    from ..imaging.train import train
 
     dropout = {"stage_dropout": STAGE_DROPOUT, "head_dropout": {"small": HEAD_DROPOUT, "other": HEAD_DROPOUT}}
     recipe = load_recipe("exact", epochs=settings.epochs, **dropout)
-    net = build("small", data.channels, data.outputs, recipe, seed=settings.seed)
-    return train(net, data, recipe, seed=settings.seed, out=out, device="cpu", quiet=quiet, record=record)
+    return train_run(source, out, recipe, backbone="small", seed=settings.seed, device="cpu", say=say)
 
 
 def draw_cases(trained: "Trained", data: "DataSet", split: str, folder: Path, settings: Settings) -> Cases:

@@ -1,0 +1,139 @@
+"""Train on a data set by its name, and record how it is read, so that the run is all that prediction needs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from .data import DataSet
+from .network import TwoHead, build
+from .recipe import Recipe
+from .runs import LAST, read_recipe
+from .source import Source, check_resumed
+from .train import Trained, train
+
+
+def train_run(
+    source: Source,
+    out: str | Path,
+    recipe: Recipe,
+    *,
+    backbone: str = "resnet101",
+    seed: int = 0,
+    likelihood: str = "gaussian",
+    variances: str = "one",
+    pretrained: bool = False,
+    weights: str | Path | None = None,
+    device: str = "auto",
+    precision: str = "fp32",
+    devices: int = 1,
+    time_limit: float | None = None,
+    resume: bool = True,
+    checkpoint_every: float = 0.0,
+    workers: int = 4,
+    say: Callable[[str], None] | None = None,
+) -> Trained:
+    """Read a data set, build a network and train it; the same call goes on with a run that was stopped.
+
+    Args:
+        source: the data set, its folder and its options.
+        out: the run's folder.
+        recipe: of the network's heads and the training.
+        backbone: a name, `timm:NAME`, or the path of a .py file.
+        seed: of the first weights, the order, the augmentation and the dropout.
+        likelihood: "gaussian" or "laplace".
+        variances: "one" per case, or "each" output its own.
+        pretrained: start from the backbone's published weights. weights: from a file instead.
+        device, precision, devices, time_limit, resume, checkpoint_every, workers: as for `train`.
+        say: is told what will be done, and the training's progress is shown; None: quiet.
+
+    Returns:
+        The trained network with its history.
+    """
+    folder = Path(out)
+    data = source.load()
+    own = backbone.endswith(".py")
+    backbone = str(Path(backbone).resolve()) if own else backbone
+    begun = resume and (folder / LAST).is_file()
+    record = source.record(data) | {"start": _start(pretrained, weights)}
+    if begun:
+        check_resumed(folder, record)
+    # A run that goes on has its weights: nothing is fetched for it again.
+    net = build(
+        backbone,
+        data.channels,
+        data.outputs,
+        recipe,
+        variances=variances,
+        pretrained=pretrained and not begun,
+        weights=None if begun else weights,
+        seed=seed,
+    )
+    if begun:
+        _check_network(folder, net)
+    if say is not None:
+        say(_data_line(data))
+        say(_plan_line(net, recipe, likelihood, precision, device, devices, seed))
+        say(f"{folder}: {_progress(folder, recipe.epochs) if begun else 'a new run'}")
+    return train(
+        net,
+        data,
+        recipe,
+        seed=seed,
+        out=folder,
+        likelihood=likelihood,
+        device=device,
+        precision=precision,
+        devices=devices,
+        time_limit=time_limit,
+        resume=resume,
+        checkpoint_every=checkpoint_every,
+        workers=workers,
+        quiet=say is None,
+        record=record,
+    )
+
+
+def _start(pretrained: bool, weights: str | Path | None) -> dict[str, Any]:
+    return {"pretrained": pretrained, "weights": None if weights is None else Path(weights).name}
+
+
+def _check_network(folder: Path, net: TwoHead) -> None:
+    """Two networks may have as many parameters; going on needs the same one."""
+    before = read_recipe(folder)["network"] or {}
+    assert net.plan is not None  # it comes from `build`
+    for key in ("backbone", "variances"):
+        if before.get(key) not in (None, net.plan[key]):
+            raise ValueError(
+                f"{folder} holds a run with {key} = {before[key]!r}, now {net.plan[key]!r} was given; take another "
+                "folder, or --no-resume to overwrite it"
+            )
+
+
+def _data_line(data: DataSet) -> str:
+    sizes = ", ".join(f"{len(split)} {name}" for name, split in data.splits.items())
+    shape = " x ".join(map(str, next(iter(data.splits.values())).shape))
+    units = ", ".join(dict.fromkeys(unit for unit in data.unit if unit))
+    outputs = f"{data.outputs} output{'s' if data.outputs > 1 else ''}{f' in {units}' if units else ''}"
+    return f"{data.name}: {sizes} cases; images {shape}, {outputs}"
+
+
+def _plan_line(
+    net: TwoHead, recipe: Recipe, likelihood: str, precision: str, device: str, devices: int, seed: int
+) -> str:
+    assert net.plan is not None
+    count = sum(parameter.numel() for parameter in net.parameters())
+    where = device if devices == 1 else f"{devices} x {device}"
+    return (
+        f"{net.plan['backbone']}, {count / 1e6:.3g} million parameters; recipe {recipe.name}: {recipe.epochs} epochs, "
+        f"batch {recipe.batch}, {recipe.optimizer} {recipe.learning_rate:g}; {likelihood}, {precision}, {where}, "
+        f"seed {seed}"
+    )
+
+
+def _progress(folder: Path, epochs: int) -> str:
+    with safe_open(folder / LAST, framework="pt") as file:  # the header alone; the rest may be large
+        done = int(json.loads(file.metadata()["state"])["epoch"])
+    return f"going on after epoch {done}" if done < epochs else f"all {done} epochs are there"
