@@ -89,8 +89,8 @@ LAYERS = (
     "sums measure tally ranking detection",
     "metrics recalibrate diagrams",
     "recipe evaluate resample select",
-    "fields tables tablefiles npz store card apply catalogue tabletext",
-    "imaging engine report export",
+    "fields tables tablefiles npz store card apply catalogue tabletext sources chunks stores sumfile",
+    "imaging engine passes stream report export",
     "reproduce",
     "cli",
 )

@@ -25,7 +25,7 @@ from .arrays import (
     widen,
     workers,
 )
-from .binning import LogCells, assign
+from .binning import PER_OCTAVE, LogCells, assign
 from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
 from .law import Undefined
 from .types import Prediction
@@ -58,10 +58,11 @@ def bin_sums(block: Block, *, edges: Host, closed: bool, outputs: Outputs, error
     return namespace(sums).concat([sums, whole[None, :]])
 
 
-def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> LogCells:
+def cell_sums(block: Block, *, outputs: Outputs, error: Error, per_octave: int = PER_OCTAVE) -> LogCells:
     """The same in cells of log2(variance), for one pass without known edges."""
     elements = block.view(outputs)
-    return LogCells.of(*flat(elements.variance, elements.error(error), elements.weight))
+    columns = flat(elements.variance, elements.error(error), elements.weight)
+    return LogCells.of(*columns, per_octave=per_octave)
 
 
 def pit_sums(block: Block) -> Array:

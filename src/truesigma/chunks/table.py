@@ -1,0 +1,56 @@
+"""Cases from .parquet files, a few rows at a time, and from .csv files, which are read whole."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..fields import CONSTANTS, warn_near_misses
+from ..files import BadFile, content_kind
+from ..store import read_fields
+from ..tablefiles import read_parquet
+from ..tables import columns_of, table_fields
+from .reader import Fields, Reader
+
+
+def open_parquet(path: Path) -> Reader:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    if content_kind(path) != "a Parquet file":
+        read_parquet(path)  # says what it is instead
+    try:
+        with parquet.ParquetFile(path) as file:
+            names, cases = file.schema_arrow.names, file.metadata.num_rows
+            head = (
+                table_fields(pa.Table.from_batches([next(file.iter_batches(batch_size=1))])) if cases else {}
+            )
+    except (pa.ArrowException, OSError) as problem:
+        raise BadFile(f"{path} is damaged or cut short ({problem}); write or copy it again.") from problem
+    except ValueError as problem:
+        raise BadFile(f"{path}: {problem}") from problem
+    if not cases:
+        raise BadFile(f"{path}: there are columns and no rows; expected at least one case.")
+    warn_near_misses(names)
+    columns = columns_of("location", names)
+    outputs = () if columns == ["location"] else (len(columns),)
+
+    def chunks(rows: int) -> Iterator[Fields]:
+        try:
+            with parquet.ParquetFile(path) as file:
+                for batch in file.iter_batches(batch_size=rows):
+                    yield table_fields(pa.Table.from_batches([batch]))
+        except (pa.ArrowException, OSError) as problem:
+            raise BadFile(f"{path} is damaged or cut short ({problem}); write or copy it again.") from problem
+
+    return Reader(cases, outputs, 1, {name: head[name] for name in CONSTANTS if name in head}, chunks)
+
+
+def open_csv(path: Path) -> Reader:
+    fields = read_fields(path)
+    cases, outputs = len(fields["location"]), fields["location"].shape[1:]
+    texts = {name: fields.pop(name) for name in CONSTANTS if name in fields}
+
+    def chunks(rows: int) -> Iterator[Fields]:
+        for start in range(0, cases, rows):
+            yield {**texts, **{name: a[start : start + rows] for name, a in fields.items()}}
+
+    return Reader(cases, outputs, 1, texts, chunks)

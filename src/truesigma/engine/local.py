@@ -1,0 +1,34 @@
+"""Tasks on this machine, one after the other; each uses all cores by itself."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ._tasks import Function, Merge, Sums, Task, Tick, each_tick, merge_tree, prepare, results
+
+
+def run(
+    function: Function,
+    tasks: Iterable[Task],
+    *,
+    merge: Merge,
+    keep: str | Path | None = None,
+    report: Tick | None = None,
+) -> Sums:
+    """Run every task and merge what they give.
+
+    Args:
+        function: from a task and a tick, which it calls with the number of cases done, to sums.
+        tasks: plain values, as JSON has them; each says its number of `cases`.
+        merge: several sums as one.
+        keep: a folder for the sums of each task; a task whose sums are there is not run again.
+        report: is told how many more cases are done.
+
+    Returns:
+        The sums of all tasks.
+
+    Example:
+        >>> run(lambda task, tick: {"n": task["cases"]}, [{"cases": 2}, {"cases": 3}], merge=lambda all: {"n": 5})
+        {'n': 5}
+    """
+    found, folder = prepare(tasks, keep)
+    return merge_tree(results(function, found, folder, each_tick(report)), merge)

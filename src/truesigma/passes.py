@@ -1,0 +1,156 @@
+"""Passes over files: what a task asks for, and the sums it gives. A task is plain values, so that it runs anywhere."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from . import plugins
+from .arrays import Host
+from .binning import FINE, Spacing
+from .chunks import chunked_cases
+from .elements import Outputs
+from .engine.local import run as run_here
+from .files import BadFile
+from .law import law_from_dict
+from .measure import defaults, statistic_of
+from .recipe import Recipe
+from .sources import Source, check_unchanged
+from .stores import Store
+from .sums import Statistic, Sum, accumulate, cell_sums, join_sums
+from .types import Cases, Prediction, take
+
+Sums = dict[str, Sum]
+Tick = Callable[[int], None]  # is told how many more cases are done
+Report = Callable[[str, int], Tick]  # from what is being done, and the number of cases, to a tick
+Step = Callable[[Cases, Prediction], Sums]  # what some cases, with their prediction, add to the sums
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """How passes are made: under which recipe, and by which engine; `keep` and `run` are those of `engine`."""
+
+    recipe: Recipe
+    mask_missing: bool = False
+    run: Callable[..., Sums] = run_here
+    keep: Any = None
+    report: Report | None = None
+
+    def over(self, store: Store, kind: str, words: str, settings: Mapping[str, Any]) -> Sums:
+        """The sums of a pass of that kind ("fit", "range" or "sums") over a store."""
+        tables = {name: dict(choices) for name, choices in self.recipe.tables.items()}
+        shared = {
+            "pass": kind,
+            "law": store.law.to_dict(),
+            "mask_missing": self.mask_missing,
+            "recipe": {"name": self.recipe.name, "tables": tables},
+            **settings,
+        }
+        files = zip(store.sources, store.sizes)
+        tasks = [{**shared, "source": asdict(source), "cases": cases} for source, cases in files]
+        tick = None if self.report is None else self.report(words, store.cases)
+        return self.run(work, tasks, merge=merge, keep=self.keep, report=tick)
+
+
+def work(task: Mapping[str, Any], tick: Tick) -> Sums:
+    """The sums of one pass over one source, in constant memory; an error where its files change meanwhile."""
+    source = Source(**task["source"])
+    check_unchanged(source)
+    step = {"fit": fit_step, "range": range_step, "sums": sums_step}[task["pass"]](task)
+    recipe, law = Recipe(**task["recipe"]), law_from_dict(task["law"])
+
+    def parts() -> Iterator[Sums]:
+        for cases in chunked_cases(source, law=law, mask_missing=task["mask_missing"]):
+            yield step(cases, recipe.prediction(cases))
+            tick(len(cases))
+
+    found = join_sums(parts())
+    check_unchanged(source)
+    return found
+
+
+def merge(sums: Sequence[Sums]) -> Sums:
+    """The sums of several sources together."""
+    return join_sums(sums)
+
+
+def fit_step(task: Mapping[str, Any]) -> Step:
+    """What each recalibration in `fits`, (plug-in, options) pairs, has to know; keys are NUMBER/NAME."""
+    modules = [(plugins.load("recalibrate", plugin), options) for plugin, options in task["fits"]]
+
+    def step(cases: Cases, prediction: Prediction) -> Sums:
+        data = {"weight": cases.weight, "group": cases.group}
+        found: Sums = {}
+        for number, (module, options) in enumerate(modules):
+            chosen = plugins.accepted(module.gather, {**data, **options})
+            sums = module.gather(prediction, cases.target, **chosen)
+            found.update({f"{number}/{key}": value for key, value in sums.items()})
+        return found
+
+    return step
+
+
+def range_step(task: Mapping[str, Any]) -> Step:
+    """Cells of the variance after each recalibration in `fitted`; `kinds` says of which elements, NUMBER/OUTPUTS."""
+    plans: list[dict[str, Statistic]] = [{} for _ in task["fitted"]]
+    for number, outputs in task["kinds"]:
+        plans[number][f"{number}/{outputs}"] = partial(
+            cell_sums, outputs=outputs, error="mean", per_octave=FINE
+        )
+    return _by_recalibration(task, plans, {key for plan in plans for key in plan if key.endswith("separate")})
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Edges that an earlier pass found."""
+
+    edges: Sequence[float]
+
+    def of(self, outputs: Outputs, bins: int, spacing: Spacing) -> Host:
+        return np.array(self.edges)
+
+
+def sums_step(task: Mapping[str, Any]) -> Step:
+    """What `requests`, (number, key, metric, options, edges), sum up; and KEY/GROUP for each group where asked."""
+    plans: list[dict[str, Statistic]] = [{} for _ in task["fitted"]]
+    pieces = set()
+    for number, key, name, options, edges in task["requests"]:
+        metric = plugins.load("metrics", name)
+        given = {**defaults(metric), **options}
+        if metric.OVER == "variance" and edges is None:
+            plans[number][key] = partial(cell_sums, outputs=given["outputs"], error=given["error"])
+        else:
+            plans[number][key] = statistic_of(metric, given, _Given(edges or ()))
+        if given.get("outputs", "separate") == "separate":
+            pieces.add(key)
+    return _by_recalibration(task, plans, pieces)
+
+
+def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]], pieces: set[str]) -> Step:
+    """Sums of the plan of each recalibration, over the prediction it makes."""
+    fitted = [
+        plugins.load("recalibrate", plugin).from_dict({k: v for k, v in stored.items() if k != "name"})
+        for plugin, stored in task["fitted"]
+    ]
+
+    def step(cases: Cases, prediction: Prediction) -> Sums:
+        found: Sums = {}
+        for recalibration, plan in zip(fitted, plans):
+            made = recalibration(prediction, group=cases.group) if plan else prediction
+            by_piece = [key for key in plan if key in pieces]
+            if not task.get("by_group"):
+                found |= accumulate(made, cases.target, plan, weight=cases.weight, by_piece=by_piece)
+                continue
+            if cases.group is None:
+                name = Source(**task["source"]).name
+                raise BadFile(f"{name} has no group, by which scores were asked for; add it, or do not ask.")
+            for name in np.unique(cases.group):
+                some = np.flatnonzero(cases.group == name)
+                target, weight = take(cases.target, some), take(cases.weight, some)
+                sums = accumulate(made[some], target, plan, weight=weight, by_piece=by_piece)
+                found = join_sums([found, sums, {f"{key}/{name}": value for key, value in sums.items()}])
+        return found
+
+    return step

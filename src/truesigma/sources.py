@@ -1,0 +1,175 @@
+"""Which files hold the cases of a set: paths, globs and manifests, and whether one changed since it was looked at.
+
+A manifest is a .txt file with a path in each line, or a .csv file with a row for each part of the set: a column `file`,
+or a column for each field (`location`, `scale`, `target`, ...) with the path of its array; beside them may stand
+`group`, `weight` and `id`. Paths are relative to the manifest.
+"""
+
+import csv
+import glob
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .fields import NUMBERS
+from .files import BadFile, check_exists, content_kind
+
+WHOLE = (".npz", ".csv", ".parquet")  # files that hold every field
+SINGLE = (".npy", ".nii", ".nii.gz")  # files that hold one array
+ARRAYS = tuple(name for name in (*NUMBERS, "mask") if name != "weight")
+LABELS = ("group", "weight", "id")
+END = 1 << 16  # bytes at either end of a file that tell whether it changed
+
+
+@dataclass(frozen=True)
+class Source:
+    """Cases that lie together: one file with all fields (under the name ""), or a file for each field."""
+
+    files: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)  # of all its cases, where a manifest gives them
+    mark: str = ""  # what `mark_of` said when the source was found
+
+    @property
+    def name(self) -> str:
+        return next(iter(self.files.values()))
+
+
+def find_sources(given: Sequence[str]) -> list[Source]:
+    """The sources that paths, globs and manifests name, in their order; files of single arrays are put together.
+
+    `case1_location.nii.gz`, `case1_scale.nii.gz` and `case1_target.nii.gz` are the fields of one source.
+    """
+    found: list[tuple[dict[str, str], dict[str, str]]] = []
+    loose: dict[str, dict[str, str]] = {}
+    for path in [path for item in given for path in _expand(item)]:
+        if ending_of(path) in SINGLE:
+            prefix, name = _split(path)
+            if prefix not in loose:
+                loose[prefix] = {}
+                found.append((loose[prefix], {}))
+            loose[prefix][name] = str(path)
+        elif rows := _manifest(path):
+            found += rows
+        else:
+            found.append(({"": str(path)}, {}))
+    seen: set[Path] = set()
+    for files, _ in found:
+        for one in map(Path, files.values()):
+            check_exists(one)
+            if one.resolve() in seen:
+                raise BadFile(f"{one} is named twice, so its cases would count twice; name it once.")
+            seen.add(one.resolve())
+    return [Source(files, labels, mark_of(files.values())) for files, labels in found]
+
+
+def ending_of(path: str | Path) -> str:
+    """The ending that says what a file is; an error where it is none that can be read.
+
+    >>> ending_of("case1_target.nii.gz")
+    '.nii.gz'
+    """
+    name = str(path).lower()
+    for ending in (*WHOLE, *SINGLE, ".txt"):
+        if name.endswith(ending):
+            return ending
+    raise BadFile(f"{path}: expected a file that ends in {', '.join((*WHOLE, *SINGLE))}, or a manifest.")
+
+
+def mark_of(paths: Iterable[str]) -> str:
+    """Size, time and both ends of files as one hash: it changes when a file is written anew."""
+    digest = hashlib.sha256()
+    for path in paths:
+        status = Path(path).stat()
+        digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
+        with open(path, "rb") as file:
+            digest.update(file.read(END))
+            file.seek(max(status.st_size - END, 0))
+            digest.update(file.read(END))
+    return digest.hexdigest()
+
+
+def check_unchanged(source: Source) -> None:
+    """Raise when a file is not what it was when the source was found: its passes would not fit together."""
+    for path in source.files.values():
+        if not Path(path).is_file():
+            raise BadFile(f"{path} was removed while it was being read; nothing was computed. Put it back.")
+    if mark_of(source.files.values()) != source.mark:
+        raise BadFile(
+            f"{source.name} was changed while it was being read, so that what was read does not fit together; wait "
+            "until it is written, then run this again."
+        )
+
+
+def _expand(item: str) -> list[Path]:
+    """The files of a path or a glob."""
+    if Path(item).is_dir():
+        raise BadFile(f"{item} is a folder; expected files, as in '{Path(item) / '*.npz'}'.")
+    if Path(item).exists() or not glob.has_magic(item):
+        check_exists(Path(item))
+        return [Path(item)]
+    paths = [Path(path) for path in sorted(glob.glob(item, recursive=True))]
+    if not [path for path in paths if path.is_file()]:
+        raise BadFile(f"no file matches {item}; check the pattern, and the folder it is looked for in.")
+    return [path for path in paths if path.is_file()]
+
+
+def _split(path: Path) -> tuple[str, str]:
+    """What the files of one source have in common, and the field that this one holds."""
+    stem = path.name[: -len(ending_of(path))]
+    for name in ARRAYS:
+        if stem == name or stem.endswith(("_" + name, "-" + name, "." + name)):
+            return str(path.parent / stem.removesuffix(name)), name
+    raise BadFile(
+        f"{path} does not say what it holds; expected names such as case1_location{ending_of(path)}, with scale, "
+        "aleatoric, epistemic, target or mask in place of location. A manifest can name the files in any other way."
+    )
+
+
+def _manifest(path: Path) -> list[tuple[dict[str, str], dict[str, str]]]:
+    """Files and labels of each row; none where the file is a table of cases."""
+    kind = ending_of(path)
+    if kind == ".txt":
+        text = _text(path)
+        lines = [line.strip() for line in text.splitlines()]
+        named = [line for line in lines if line and not line.startswith("#")]
+        if not named:
+            raise BadFile(f"{path} names no file; expected a path in each line.")
+        return [({"": _beside(path, line, WHOLE)}, {}) for line in named]
+    if kind != ".csv" or content_kind(path):
+        return []
+    table = list(csv.DictReader(_text(path, size=END).splitlines()[:2], skipinitialspace=True))
+    names = [] if not table else [str(name).strip() for name in table[0]]
+    first = dict(zip(names, table[0].values())) if table else {}
+    if "file" not in names and not str(first.get("location", "")).strip().lower().endswith(SINGLE):
+        return []
+    found = []
+    for number, cells in enumerate(csv.DictReader(_text(path).splitlines(), skipinitialspace=True), start=1):
+        row = {str(k).strip(): str(v).strip() for k, v in cells.items() if v is not None and str(v).strip()}
+        labels = {name: row[name] for name in LABELS if name in row}
+        if "file" in names:
+            files = {"": _beside(path, row.get("file", ""), WHOLE)}
+        else:
+            files = {name: _beside(path, row[name], SINGLE) for name in ARRAYS if name in row}
+        if not {"", "location"} & set(files):
+            raise BadFile(f"{path}: row {number} names no file for the location.")
+        found.append((files, labels))
+    return found
+
+
+def _text(path: Path, size: int = -1) -> str:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return file.read(size)
+    except UnicodeDecodeError as problem:
+        raise BadFile(f"{path} is not text in UTF-8 ({problem}); save it so.") from problem
+
+
+def _beside(manifest: Path, name: str, endings: tuple[str, ...]) -> str:
+    """The path that a manifest names, from its own folder."""
+    if not name.lower().endswith(endings):
+        raise BadFile(f"{manifest} names {name!r}; expected files that end in {', '.join(endings)}.")
+    path = manifest.parent / name
+    if not path.is_file():
+        raise BadFile(f"{manifest} names {name!r}, but there is no file {path}.")
+    return str(path)

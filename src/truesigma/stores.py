@@ -1,0 +1,113 @@
+"""A set of files as one store: what its files have in common, and all of its cases where they fit into memory."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .chunks import chunked_cases, open_source
+from .files import BadFile
+from .law import Law
+from .sources import Source, check_unchanged, find_sources
+from .types import Cases, Draws, Prediction
+
+MOST = 1 << 23  # elements of a set that is read into memory whole
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """A set of files that hold the same outputs under the same law; `sizes` are the cases of each."""
+
+    sources: tuple[Source, ...]
+    sizes: tuple[int, ...]
+    outputs: tuple[int, ...]
+    law: Law
+    unit: str
+
+    @property
+    def cases(self) -> int:
+        return sum(self.sizes)
+
+    def __repr__(self) -> str:
+        return f"Store({len(self.sources)} files, {self.cases} cases, {self.law.name})"
+
+
+def open_store(given: Sequence[str], *, law: Law | str | None = None) -> Store:
+    """The files that paths, globs and manifests name, as one set; an error names two that do not belong together."""
+    sources = find_sources(given)
+    readers = [open_source(source) for source in sources]
+    laws = []
+    for source, reader in zip(sources, readers):
+        try:
+            laws.append(reader.law(law))
+        except ValueError as problem:
+            raise BadFile(f"{source.name}: {problem}") from problem
+        pairs = {
+            "outputs of shape": (readers[0].outputs, reader.outputs),
+            "the law": (laws[0].to_dict(), laws[-1].to_dict()),
+            "the unit": (readers[0].constants.get("unit", ""), reader.constants.get("unit", "")),
+        }
+        for words, (expected, found) in pairs.items():
+            if expected != found:
+                raise BadFile(
+                    f"{sources[0].name} has {words} {expected} and {source.name} {found}; the files of one set must "
+                    "agree. Correct one of them, or give them as sets of their own."
+                )
+    sizes = tuple(reader.cases for reader in readers)
+    return Store(tuple(sources), sizes, readers[0].outputs, laws[0], readers[0].constants.get("unit", ""))
+
+
+def read_store(store: Store, *, mask_missing: bool = False, why: str = "this") -> Cases:
+    """All cases of a store in memory, for what cannot be computed from sums; an error where they are too many."""
+    elements = store.cases * math.prod(store.outputs)
+    if elements > MOST:
+        raise ValueError(
+            f"{why} needs all {elements:,} elements in memory at once, which are more than {MOST:,}; use sigma or "
+            "aux, or fewer calibration cases."
+        )
+    found: list[Cases] = []
+    for source in store.sources:
+        check_unchanged(source)
+        found += chunked_cases(source, law=store.law, mask_missing=mask_missing)
+        check_unchanged(source)
+    if len(found) == 1:
+        return found[0]
+    parts: dict[str, Any] = {}
+    for name in ("location", "aleatoric", "epistemic", "spread", "mask"):
+        parts[name] = _joined(name, [getattr(cases.prediction, name) for cases in found], found)
+    labels = {
+        name: _joined(name, [getattr(cases, name) for cases in found], found)
+        for name in ("weight", "group", "id")
+    }
+    draws = None
+    if all(cases.draws is not None for cases in found):
+        drawn: list[Any] = [cases.draws for cases in found]
+        mean, variance = (
+            np.concatenate([getattr(d, n) for d in drawn], axis=1) for n in ("mean", "variance")
+        )
+        draws = Draws(mean, variance, mask=parts["mask"], law=store.law)
+    prediction = Prediction(**parts, law=store.law)
+    return Cases(
+        prediction,
+        _joined("target", [c.target for c in found], found),
+        unit=store.unit,
+        draws=draws,
+        **labels,
+    )
+
+
+def _joined(name: str, arrays: list[Any], cases: list[Cases]) -> Any:
+    """One array of all, None where none of the files has it; a mask stands for everything where it is missing."""
+    if name == "mask" and any(a is not None for a in arrays):
+        shapes = [c.prediction.location.shape for c in cases]
+        arrays = [np.ones(shape, dtype=bool) if a is None else a for a, shape in zip(arrays, shapes)]
+    missing = sum(a is None for a in arrays)
+    if missing == len(arrays):
+        return None
+    if missing:
+        raise BadFile(
+            f"some of these files have {name} and others do not; expected it in all of them, or in none."
+        )
+    return np.concatenate(arrays)

@@ -1,0 +1,256 @@
+"""Evaluation of sets that are larger than memory: passes over files whose sums add up.
+
+One pass over the calibration files fits the recalibrations; one over the test files finds the range of the variances,
+for exact bins; one sums what every score is made of. Memory holds a few cases at a time, whatever the sets' size.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import plugins
+from .binning import LogCells
+from .engine.local import run as run_here
+from .evaluate import Choice, Evaluation, Request, each, label_of, requests_of, row_of
+from .law import Law, Undefined
+from .measure import defaults, nothing_left, value_of
+from .passes import Passes, Report, Sums
+from .recalibration import Recalibration
+from .recipe import Recipe, load_recipe
+from .stores import Store, open_store, read_store
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted recalibration, and the choice it comes from."""
+
+    name: str
+    plugin: str  # its name, or the path of its file
+    options: Mapping[str, Any]  # as they were given
+    settings: Mapping[str, Any]  # with those of the recipe
+    fitted: Recalibration
+
+    @property
+    def part(self) -> Any:
+        return self.settings.get("part", "total")
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """The evaluation of all cases, and that of each group where it was asked for."""
+
+    evaluation: Evaluation
+    groups: Mapping[str, Evaluation] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class _Item:
+    """A number to compute for a recalibration: the key of its sums, and all options of its metric."""
+
+    number: int
+    key: str
+    request: Request
+    given: Mapping[str, Any]
+
+    @property
+    def over(self) -> str:
+        return str(getattr(self.request.metric, "OVER", ""))
+
+
+def fit_files(store: Store, recalibrations: Iterable[Choice], passes: Passes) -> dict[str, Fit]:
+    """Fit recalibrations on a store, by their labels, in one pass; those that need all cases at once read them."""
+    chosen = []
+    for choice in each(recalibrations):
+        name, module, options = plugins.parse("recalibrate", choice)
+        settings = {**plugins.accepted(module.fit, passes.recipe.fit_options(name)), **options}
+        plugin = name if name in plugins.names("recalibrate") else str(module.__file__)
+        chosen.append((name, plugin, module, options, settings))
+    summed = [(plugin, settings) for _, plugin, module, _, settings in chosen if hasattr(module, "gather")]
+    sums = passes.over(store, "fit", "calibration", {"fits": summed}) if summed else {}
+    found: dict[str, Fit] = {}
+    number, whole = 0, None
+    for name, plugin, module, options, settings in chosen:
+        if hasattr(module, "gather"):
+            own = {
+                key.partition("/")[2]: value for key, value in sums.items() if key.startswith(f"{number}/")
+            }
+            number += 1
+            fitted = module.fit_gathered(own, store.law, **plugins.accepted(module.fit_gathered, settings))
+        else:
+            whole = whole or read_store(store, mask_missing=passes.mask_missing, why=name)
+            data = {"weight": whole.weight, "group": whole.group}
+            fitted = module.fit(passes.recipe.prediction(whole), whole.target, **data, **settings)
+        found[label_of(name, options)] = Fit(name, plugin, options, settings, fitted)
+    return found
+
+
+def evaluate_files(
+    calibration: Sequence[str],
+    test: Sequence[Sequence[str]],
+    *,
+    recalibrations: Iterable[Choice] = ("none", "sigma", "aux"),
+    metrics: Iterable[Choice] | None = None,
+    recipe: str | Recipe = "exact",
+    law: Law | str | None = None,
+    mask_missing: bool = False,
+    one_pass: bool = False,
+    by_group: bool = False,
+    run: Callable[..., Sums] = run_here,
+    keep: Any = None,
+    report: Report | None = None,
+) -> Streamed:
+    """Fit recalibrations on some files and score them on others, without holding them in memory.
+
+    Args:
+        calibration: paths, globs and manifests of the cases to fit on.
+        test: a list of such lists, one for each repeated test run; what stands in one list is one set.
+        recalibrations: as in `evaluate`.
+        metrics: as in `evaluate`; those that sort all cases, such as AUSE, have no value here.
+        recipe: as in `evaluate`.
+        law: "normal" or "laplace", for files that do not say it.
+        mask_missing: leave out the elements whose target is missing.
+        one_pass: score in a single pass, with bins gathered from cells of log2(variance) that are 1.1 % wide.
+        by_group: score each group beside the whole.
+        run: of an engine: `engine.local.run`, or `engine.ray.run` with its options bound.
+        keep: a folder for the sums of each file and pass; what is there is not computed again.
+        report: for a progress bar.
+
+    Returns:
+        The evaluation, and that of each group.
+
+    Example:
+        >>> import tempfile, numpy as np
+        >>> from truesigma import Cases, Prediction, write
+        >>> folder, y = tempfile.TemporaryDirectory(), np.random.default_rng(0).normal(size=(4, 500))
+        >>> for k in range(4):
+        ...     write(Cases(Prediction(0 * y[k], 0 * y[k] + 0.25), y[k]), f"{folder.name}/{k}.npz")
+        >>> found = evaluate_files([f"{folder.name}/0.npz"], [[f"{folder.name}/[123].npz"]], metrics=["coverage"])
+        >>> [round(found.evaluation.value(name, "coverage", level=0.9), 2) for name in ("none", "sigma")]
+        [0.59, 0.9]
+        >>> folder.cleanup()
+    """
+    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    fitted_on, tested = open_store(calibration, law=law), [open_store(given, law=law) for given in test]
+    _check_alike(fitted_on, tested)
+    asked = [
+        plugins.parse("metrics", m) for m in each(plugins.names("metrics") if metrics is None else metrics)
+    ]
+    passes = Passes(chosen, mask_missing, run, keep, report)
+    fits = fit_files(fitted_on, recalibrations, passes)
+    items = [
+        _Item(number, f"{number}/{place}", request, {**defaults(request.metric), **request.options})
+        for number, fit in enumerate(fits.values())
+        for place, request in enumerate(requests_of(asked, chosen, fit.part))
+    ]
+    choice = {"one_pass": one_pass, "by_group": by_group}
+    sums = [
+        _score_sums(store, list(fits.values()), items, passes, f"test {number}", **choice)
+        for number, store in enumerate(tested, start=1)
+    ]
+    sizes = {"calibration": fitted_on.cases, "test": tested[0].cases, "repeats": len(tested)}
+
+    def table(group: str | None) -> Evaluation:
+        rows = []
+        for item in items:
+            fit = list(fits.values())[item.number]
+            row = row_of(item.request, tuple(_value(item, one, group) for one in sums))
+            extra = {k: v for k, v in fit.options.items() if k != "part"}
+            options = {**extra, **item.request.asked}
+            rows.append({"recalibration": fit.name, "part": fit.part, **row, "options": options})
+        fitted = {label: fit.fitted for label, fit in fits.items()}
+        return Evaluation(chosen, tuple(rows), fitted, sizes, fitted_on.unit)
+
+    groups = sorted({key.split("/", 2)[2] for one in sums for key in one if key.count("/") > 1})
+    return Streamed(table(None), {group: table(group) for group in groups})
+
+
+def _score_sums(
+    store: Store,
+    fits: list[Fit],
+    items: list[_Item],
+    passes: Passes,
+    words: str,
+    *,
+    one_pass: bool,
+    by_group: bool,
+) -> Sums:
+    """The sums of every item over a test set, by its key; the reason where there can be none."""
+    fitted = [[fit.plugin, fit.fitted.to_dict()] for fit in fits]
+    edges = {} if one_pass else _edges(store, fitted, items, passes, words)
+    reasons: Sums = {key: found for key, found in edges.items() if isinstance(found, Undefined)}
+    asked = [
+        (item.number, item.key, _loadable(item.request), dict(item.request.options), edges.get(item.key))
+        for item in items
+        if item.over and item.key not in reasons
+    ]
+    settings = {"fitted": fitted, "requests": asked, "by_group": by_group}
+    return {**passes.over(store, "sums", words, settings), **reasons}
+
+
+def _edges(store: Store, fitted: list[Any], items: list[_Item], passes: Passes, words: str) -> dict[str, Any]:
+    """The edges of every item with bins, from a pass that finds the range of the variances."""
+    binned = [item for item in items if item.over == "variance"]
+    kinds = sorted({(item.number, item.given["outputs"]) for item in binned})
+    cells = (
+        passes.over(store, "range", f"{words}, range", {"fitted": fitted, "kinds": kinds}) if kinds else {}
+    )
+    found: dict[str, Any] = {}
+    for item in binned:
+        seen = cells.get(f"{item.number}/{item.given['outputs']}")
+        if isinstance(seen, Undefined):
+            found[item.key] = seen
+            continue
+        if seen is None or not seen.sums.shape[1]:
+            raise nothing_left()
+        edges = seen.edges(bins=item.given["bins"], spacing=item.given["spacing"])
+        found[item.key] = edges.tolist()
+    return found
+
+
+def _value(item: _Item, sums: Sums, group: str | None) -> float | Undefined:
+    """The item's value from its sums, or why it has none."""
+    if not item.over:
+        return Undefined(
+            "needs all cases at once, in order; it has no value for sets that are read in pieces."
+        )
+    if isinstance(sums.get(item.key), Undefined):
+        return sums[item.key]
+    found = sums.get(item.key if group is None else f"{item.key}/{group}")
+    if found is None and group is not None:
+        return Undefined("the group is not in every one of the test sets.")
+    try:
+        if found is None:
+            raise nothing_left()
+        if isinstance(found, LogCells):
+            if not item.given.get("closed", True):
+                return Undefined(
+                    "bins that are open to the left need their edges first: not in a single pass."
+                )
+            if not found.sums.shape[1]:
+                raise nothing_left()
+            found = found.bins(bins=item.given["bins"], spacing=item.given["spacing"])
+        return value_of(item.request.metric, found, item.given)
+    except Undefined as reason:
+        return reason
+    except ValueError as problem:
+        raise problem if group is None else ValueError(f"group {group!r}: {problem}") from None
+
+
+def _loadable(request: Request) -> str:
+    """The metric's name, or the path of its file."""
+    name = request.metric.__name__.rpartition(".")[2]
+    return name if name in plugins.names("metrics") else str(request.metric.__file__)
+
+
+def _check_alike(calibration: Store, tested: list[Store]) -> None:
+    if not tested:
+        raise ValueError("test is empty; expected at least one set of files.")
+    for number, store in enumerate(tested, start=1):
+        for words in ("outputs", "law"):
+            found, expected = getattr(store, words), getattr(calibration, words)
+            found, expected = (getattr(one, "name", one) for one in (found, expected))
+            if found != expected:
+                raise ValueError(
+                    f"test set {number} ({store.sources[0].name}) has {words} {found}, the calibration set "
+                    f"({calibration.sources[0].name}) {expected}; expected the same."
+                )
