@@ -46,11 +46,11 @@ def catalogue(kind: str) -> list[Entry]:
     for name in plugins.names(kind):
         path = folder / f"{name}.py"
         path = path if path.is_file() else folder / name / "__init__.py"
-        found.append(_entry(name, function, path.read_text(encoding="utf-8")))
+        found.append(_entry(kind, name, function, path.read_text(encoding="utf-8")))
     return found
 
 
-def _entry(name: str, function: str, source: str) -> Entry:
+def _entry(kind: str, name: str, function: str, source: str) -> Entry:
     tree = ast.parse(source)
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == function:
@@ -60,7 +60,7 @@ def _entry(name: str, function: str, source: str) -> Entry:
             options = tuple(
                 Option(a.arg, "" if d is None else ast.unparse(d).strip("'"), described.get(a.arg, ""))
                 for a, d in pairs
-                if a.arg not in plugins.DATA
+                if plugins.is_option(kind, a.arg)
             )
             return Entry(name, _first_line(text or ast.get_docstring(tree) or ""), options)
     return Entry(name, _first_line(ast.get_docstring(tree) or ""), ())
@@ -71,16 +71,21 @@ def _first_line(text: str) -> str:
 
 
 def _arguments(text: str) -> dict[str, str]:
-    """The lines of the docstring's `Args:` section, each argument's joined."""
+    """The lines of the docstring's `Args:` (or `Arguments:`) section, each argument's joined.
+
+    >>> _arguments("What it does.\\n\\nArgs:\\n    low, high: ends of\\n        the range.")
+    {'low': 'ends of the range.', 'high': 'ends of the range.'}
+    """
     found: dict[str, str] = {}
-    inside, current = False, ""
+    inside, current = False, [""]
     for line in text.split("\n"):
         indent = len(line) - len(line.lstrip())
         if line.strip() and indent == 0:
-            inside = line.startswith("Args:")
+            inside = line.startswith(("Args:", "Arguments:"))
         elif inside and indent == 4 and ":" in line:
-            current, _, words = line.strip().partition(":")
-            found[current] = words.strip()
-        elif inside and current and line.strip():
-            found[current] += " " + line.strip()
+            names, _, words = line.strip().partition(":")
+            current = [name.strip() for name in names.split(",")]
+            found.update(dict.fromkeys(current, words.strip()))
+        elif inside and current[0] and line.strip():
+            found.update({name: f"{found[name]} {line.strip()}" for name in current})
     return found

@@ -25,7 +25,7 @@ FOLDERS = {
     "datasets": ("truesigma.imaging.datasets", "load"),
     "backbones": ("truesigma.imaging.backbones", "build"),
 }
-DATA = {"prediction", "target", "weight", "group", "root", "channels"}  # arguments that are never options
+DATA = {"prediction", "target", "weight", "group"}  # arguments of the numeric half that are never options
 
 
 def names(kind: str) -> list[str]:
@@ -80,7 +80,16 @@ def _load_file(path: Path, function: str) -> ModuleType:
 def options(kind: str, module: ModuleType) -> dict[str, inspect.Parameter]:
     """The options of a plug-in: keyword-only arguments with a plain default."""
     parameters = _parameters(getattr(module, _folder(kind)[1]))
-    return {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n not in DATA}
+    return {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and is_option(kind, n)}
+
+
+def is_option(kind: str, name: str) -> bool:
+    """Whether a keyword is an option; a data set may call the names of its columns `target` and `group`.
+
+    >>> is_option("metrics", "weight"), is_option("datasets", "target")
+    (False, True)
+    """
+    return kind in ("datasets", "backbones") or name not in DATA
 
 
 def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:

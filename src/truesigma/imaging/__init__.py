@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .data import DataSet, Reader, Split, batches
+    from .data import DataSet, Reader, Split
     from .network import TwoHead, build
     from .partition import partition
     from .predict import predict_images, predict_split
@@ -35,7 +35,6 @@ HOME = {
     "Split": "data",
     "Trained": "train",
     "TwoHead": "network",
-    "batches": "data",
     "build": "network",
     "dropout_draws": "sampling",
     "dropout_moments": "sampling",
@@ -58,7 +57,6 @@ __all__ = [
     "Split",
     "Trained",
     "TwoHead",
-    "batches",
     "build",
     "dropout_draws",
     "dropout_moments",
