@@ -3,6 +3,7 @@
 The sums of all rows are those that `measure` makes the score of. Rows are sparse: a case of one output lies in one bin.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
@@ -68,6 +69,11 @@ def mean_rows(cases: Cases, terms: Callable[[Elements], Terms], *, outputs: Outp
         return [(first, weight), (first + 1, weight * values)]
 
     return _stack(cases, outputs, 2, parts)
+
+
+def mean_of(sums: Host) -> float:
+    """The mean from what `mean_rows` sums up; NaN of nothing."""
+    return float(sums[1] / sums[0]) if sums[0] > 0 else math.nan
 
 
 def factor_rows(cases: Cases, *, part: Part = "total", outputs: Outputs = "separate") -> tuple[Rows, Finish]:

@@ -170,6 +170,7 @@ def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replic
     drawn = np.concatenate([(held.T @ counts).T for counts in plan.counts()])
     fold = np.arange(plan.clusters) % LEFT_OUT
     left_out = whole - (csr_array((np.ones(fold.size), (fold, np.arange(fold.size)))) @ held).toarray()
+    left_out = left_out if plan.clusters > 1 else left_out[:0]
     found: list[Replicates | Undefined] = []
     for (_, finish), start, end in zip(parts, ends, ends[1:]):
         value = finish(whole[start:end])

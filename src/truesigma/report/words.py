@@ -34,6 +34,7 @@ def number(value: float | None, step: float | None = None) -> str:
         step = 10 ** (math.floor(math.log10(size)) - 2) if size else 1.0
         if step > 1:
             value = round(value / step) * step
+    step = max(step, 1e-5 * size)  # an interval without width does not ask for all digits there are
     return f"{value:.{decimals(step)}f}".replace("-", MINUS)
 
 

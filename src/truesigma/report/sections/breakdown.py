@@ -103,14 +103,16 @@ def _counts(cases: Cases) -> Any:
 
 
 def _chance(found: Replicates | Undefined, level: float, clusters: int) -> float:
-    """Two-sided p-value of the coverage: by the bootstrap's standard error, binomial where that is 0."""
+    """Two-sided p-value of the coverage: a score test with the bootstrap's standard error, binomial where that is 0."""
     from scipy.special import ndtr
 
     if isinstance(found, Undefined):
         return 1.0
     error = float(np.nanstd(found.drawn))
     if error > 0:
-        return float(2 * ndtr(-abs(found.value - level) / error))
+        # As it would be at the level itself: near 0 or 1 the observed share has too small an error to test with.
+        expected = error * (level * (1 - level) / (found.value * (1 - found.value))) ** 0.5
+        return float(2 * ndtr(-abs(found.value - level) / expected))
     # All or none: the chance of that many hits or misses in a row, on either side.
     return min(1.0, 2 * (level if found.value > 0.5 else 1 - level) ** clusters)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from ...casesums import mean_rows
+from ...casesums import mean_of, mean_rows
 from ...replicates import from_rows
 from ...resample import Estimate, estimate
 from ..blocks import Section, paragraph, whiskers
@@ -15,6 +15,7 @@ from .rejection import START, Referral
 from .scores import Score
 from .shift import Found
 
+WIDE = 0.25  # an interval wider than this bears out no verdict
 NEAR = 0.02  # a share this close to the level is called right, however many cases prove a difference
 
 
@@ -26,6 +27,8 @@ def verdict(found: Estimate, level: float) -> str:
     """
     if found.value is None or found.low is None or found.high is None:
         return "Not known."
+    if found.high - found.low > WIDE:
+        return "Too few cases to tell."
     if found.low <= level <= found.high:
         return "True."
     if abs(found.value - level) <= NEAR:
@@ -95,8 +98,13 @@ def _words(subject: Subject, before: Estimate, after: Estimate) -> list[tuple[st
     if subject.recalibrated:
         factor = getattr(subject.cards[subject.label].recalibration, "factor", None)
         s = f", s\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{number(factor)}," if isinstance(factor, float) else ""
-        said += [(f" After {subject.title}{s} they hold ", ""), (held[1], "after"), (".", "")]
+        said += [(f" After {_named(subject)}{s} they hold ", ""), (held[1], "after"), (".", "")]
     return said
+
+
+def _named(subject: Subject) -> str:
+    title = subject.title
+    return title if title.endswith("scaling") else f"{title} recalibration"
 
 
 def _bounds(found: Estimate) -> str:
@@ -191,7 +199,7 @@ def _notes(subject: Subject, parts: list[Part]) -> list[Html]:
         link = element("a", {"href": "#breakdown"}, "For whom")
         notes.append(paragraph("Not for everyone: ", names, more, ". See ", link, ".", kind="alert"))
     rows = mean_rows(subject.before, lambda e: e.residual)
-    bias = estimate(from_rows([(rows, lambda sums: float(sums[1] / sums[0]))], subject.plan)[0], subject.plan)
+    bias = estimate(from_rows([(rows, mean_of)], subject.plan)[0], subject.plan)
     if bias.value is not None and bias.low is not None and bias.high is not None and bias.low * bias.high > 0:
         low, high = sorted((abs(bias.low), abs(bias.high)))
         value, interval = estimate_parts(Estimate(abs(bias.value), low, high))

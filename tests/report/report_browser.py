@@ -41,15 +41,32 @@ class Browser:
         look = ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else []
         options = {
             "binary": browser,
-            "args": [*FLAGS, *look, f"--window-size={width},{height}", f"--user-data-dir={folder / 'profile'}"],
-            "prefs": {"download.default_directory": str(self.downloads)},
+            "args": [
+                *FLAGS,
+                *look,
+                f"--window-size={width},{height}",
+                f"--user-data-dir={folder / 'profile'}",
+            ],
+            "prefs": {
+                "download.default_directory": str(self.downloads),
+                "profile.default_content_setting_values.automatic_downloads": 1,  # several in a row, without asking
+            },
         }
         logs = {"browser": "ALL", "performance": "ALL"}
         wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": logs}
         made = self._call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         self._session = f"/session/{made['sessionId']}"
-        self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.command(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
+        )
+        self.command(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
 
     def __enter__(self) -> "Browser":
         return self
@@ -71,7 +88,9 @@ class Browser:
 
     def run(self, script: str, *arguments: object) -> object:
         """What a piece of JavaScript returns."""
-        return self._call("POST", f"{self._session}/execute/sync", {"script": script, "args": list(arguments)})
+        return self._call(
+            "POST", f"{self._session}/execute/sync", {"script": script, "args": list(arguments)}
+        )
 
     def command(self, name: str, **parameters: object) -> object:
         """A command of the browser's own protocol."""
@@ -91,11 +110,15 @@ class Browser:
         return [m["params"]["request"]["url"] for m in found if m["method"] == "Network.requestWillBeSent"]
 
     def screenshot(self, path: Path, *, whole: bool = True) -> None:
-        shot = self.command("Page.captureScreenshot", captureBeyondViewport=whole, **({"clip": self._page()} if whole else {}))
+        shot = self.command(
+            "Page.captureScreenshot", captureBeyondViewport=whole, **({"clip": self._page()} if whole else {})
+        )
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def _page(self) -> dict[str, float]:
-        size = self.run("return [document.documentElement.clientWidth, document.documentElement.scrollHeight]")
+        size = self.run(
+            "return [document.documentElement.clientWidth, document.documentElement.scrollHeight]"
+        )
         return {"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}
 
     def _wait(self) -> None:
@@ -109,7 +132,9 @@ class Browser:
 
     def _call(self, method: str, path: str, body: object = None) -> object:
         data = None if body is None and method != "POST" else json.dumps(body or {}).encode()
-        request = urllib.request.Request(self._address + path, data, {"Content-Type": "application/json"}, method=method)
+        request = urllib.request.Request(
+            self._address + path, data, {"Content-Type": "application/json"}, method=method
+        )
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.loads(answer.read())["value"]

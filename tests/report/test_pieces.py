@@ -1,0 +1,158 @@
+"""Markup, numbers as text, formulas and thumbnails."""
+
+import base64
+import io
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_samples import HOSTILE, make
+
+from truesigma import plugins
+from truesigma.files import BadFile
+from truesigma.report import report
+from truesigma.report.blocks import cell, table
+from truesigma.report.formula import formulas
+from truesigma.report.markup import Html, element, join, json_text
+from truesigma.report.thumbnails import SIZE, find_images, thumbnail
+from truesigma.report.words import estimate_parts, number, percent
+from truesigma.resample import Estimate
+
+
+@given(st.text(), st.text())
+def test_text_never_becomes_markup(first, second):
+    made = element("p", {"title": first}, second, element("b", None, first))
+    inner = made[made.index(">") + 1 :]
+    assert "<" not in made[1 : made.index(">")]
+    assert inner.count("<") == 3  # <b>, </b>, </p>
+    assert made.count('"') == 2
+
+
+@given(
+    st.recursive(
+        st.none() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_embedded_json_holds_no_markup(value):
+    assert not set("<>&\u2028\u2029") & set(json_text(value))
+
+
+def test_attributes_and_void_elements():
+    assert (
+        element("input", {"checked": True, "disabled": False, "value": None, "max": 3})
+        == '<input checked max="3">'
+    )
+    assert isinstance(join(["<"]), Html)
+    assert join(["<", Html("<br>")]) == "&lt;<br>"
+
+
+def test_names_of_columns_are_escaped_too():
+    made = table(
+        [HOSTILE, HOSTILE],
+        [[cell(HOSTILE, head=True), cell(HOSTILE, number=True)]],
+        caption=HOSTILE,
+        sort=True,
+    )
+    assert "<img" not in made
+    assert made.count("<td") == 1
+    ElementTree.fromstring(made)  # well formed
+
+
+@pytest.mark.parametrize(
+    ("value", "step", "text"),
+    [
+        (0.0, None, "0"), (12.345, None, "12.3"), (0.012345, None, "0.0123"), (98765.0, None, "98800"),
+        (1.5e7, None, "1.50e7"), (-2e-5, None, "−2.00e-5"), (13.3367, 0.2, "13.3"), (1.0, 1e-17, "1.00000"),
+        (float("nan"), None, "–"), (None, None, "–"), (-3.21, 0.1, "−3.2"),
+    ],
+)  # fmt: skip
+def test_numbers(value, step, text):
+    assert number(value, step) == text
+
+
+def test_estimates_as_text():
+    assert estimate_parts(Estimate(None, reason="why")) == ("–", "")
+    assert estimate_parts(Estimate(2.0)) == ("2.00", "")
+    assert estimate_parts(Estimate(1.0, 1.0, 1.0), share=True) == ("100.0\xa0%", "[100.0, 100.0]")
+    assert percent(None) == "–"
+
+
+def test_every_formula_of_the_package_is_shown_as_mathml():
+    for kind in ("metrics", "recalibrate"):
+        for name in plugins.names(kind):
+            found = formulas(plugins.load(kind, name).__doc__)
+            assert found, name
+            for one in found:
+                root = ElementTree.fromstring(one)
+                assert root.tag == "math", name
+                assert not {node.tag for node in root.iter()} - {
+                    "math", "mrow", "mi", "mn", "mo", "msub", "msup", "msubsup", "mfrac", "msqrt", "munder",
+                    "munderover", "mspace", "mover", "mtext",
+                }  # fmt: skip
+                counts = {"msub": 2, "msup": 2, "mfrac": 2, "munder": 2, "msubsup": 3, "munderover": 3}
+                assert all(len(node) == counts.get(node.tag, len(node)) for node in root.iter())
+
+
+def test_formulas():
+    assert formulas("no formula") == []
+    root = ElementTree.fromstring(formulas(r"$$\tfrac{1}{m} \sum_{k=1}^{K} |B_k|$$")[0])
+    assert [node.tag for node in root[0]] == ["mfrac", "munderover", "mo", "msub", "mo"]
+    assert formulas(r"$$\frac{1}$$")[0].startswith("<code>")
+    assert formulas(r"$$\nothing{<b>}$$") == ["<code>\\nothing{&lt;b&gt;}</code>"]
+
+
+@pytest.fixture
+def images(tmp_path):
+    from PIL import Image
+
+    folder = tmp_path / "images"
+    (folder / "below").mkdir(parents=True)
+    Image.fromarray(np.full((400, 200), 128, np.uint8)).save(folder / "t1.png")
+    Image.new("RGB", (30, 30), (255, 0, 0)).save(folder / "below" / "t2.jpg")
+    np.save(folder / "t3.npy", np.random.default_rng(0).normal(size=(20, 40, 50)))
+    (folder / "t4.png").write_bytes(b"not an image")
+    Image.new("L", (8, 8)).save(tmp_path / "secret.png")
+    return folder
+
+
+def test_images_are_found_by_id(images):
+    names = [
+        "t1",
+        "t2.jpg",
+        "below/t2",
+        "t3",
+        "t4",
+        "t5",
+        "../secret",
+        "../secret.png",
+        "/etc/passwd",
+        HOSTILE,
+        "",
+    ]
+    found = find_images(images, names)
+    assert set(found) == {"t1", "t2.jpg", "below/t2", "t3", "t4"}
+    assert found["t1"] == images / "t1.png"
+    with pytest.raises(BadFile, match="there is no folder"):
+        find_images(images / "none", names)
+
+
+def test_thumbnails(images):
+    from PIL import Image
+
+    sizes = {"t1.png": (SIZE // 2, SIZE), "below/t2.jpg": (30, 30), "t3.npy": (50, 40)}
+    for name, size in sizes.items():
+        address = thumbnail(images / name)
+        assert address.startswith("data:image/jpeg;base64,")
+        picture = Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2])))
+        assert picture.size == size
+    assert thumbnail(images / "t4.png") is None
+
+
+def test_worst_cases_with_thumbnails(images):
+    test = make(cases=6)
+    page = report(make(seed=1), test, images=images, replicates=20).page
+    assert page.count('class="thumbnail" src="data:image/jpeg') == 6  # t1, t2 and t3, in both lists
+    assert page.count('class="thumbnail none"') == 6
+    assert "3 of these 6 cases have no readable image" in page

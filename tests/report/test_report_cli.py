@@ -1,0 +1,169 @@
+"""`truesigma report`, `evaluate --html` and `truesigma figure`, from files to files."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report_samples import make
+
+import truesigma as ts
+from truesigma.cli import main
+from truesigma.report import report
+from truesigma.store import write
+
+SETS = ["--calibration", "cal.csv", "--test", "test.csv"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(make(seed=1, prefix="c"), "cal.csv")
+    write(make(groups=("Basel", "Oslo")), "test.csv")
+    write(make(seed=2, prefix="r"), "again.parquet")
+    write(make(seed=3, factor=0.9).prediction, "moved.npz")
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stopped:
+            main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return stopped.value.code or 0, out, err
+
+    return call
+
+
+def test_report_writes_what_python_makes(folder, run):
+    code, out, err = run(
+        "report", *SETS, "--shifted", "moved.npz", "--replicates", 60, "--json", "r.json", "-o", "a.html"
+    )
+    assert (code, err) == (0, "")
+    page = Path("a.html").read_text(encoding="utf-8")
+    stored = json.loads(Path("r.json").read_text())
+    expected = report(
+        ts.read("cal.csv"),
+        ts.read("test.csv"),
+        shifted=ts.read("moved.npz"),
+        files=stored["data"],
+        replicates=60,
+    )
+    assert page == expected.page
+    assert out.startswith(expected.headline)
+    assert "written to a.html" in out
+    assert stored["headline"] == expected.headline
+    assert stored["tables"]["rejection"]["mse"] == expected.tables["rejection"]["mse"]
+    assert set(stored["data"]) == {"calibration", "test", "shifted"}
+    assert stored["data"]["test"]["sha256"] in page
+
+
+def test_the_page_is_report_html_unless_told(folder, run):
+    assert run("--quiet", "report", *SETS, "--recalibrate", "none", "--replicates", 20) == (0, "", "")
+    assert (
+        "After"
+        not in Path("report.html")
+        .read_text(encoding="utf-8")
+        .split('class="hero"')[0]
+        .split('class="headline"')[1]
+    )
+
+
+def test_evaluate_writes_a_report_too(folder, run):
+    code, out, _ = run(
+        "evaluate",
+        *SETS,
+        "--test",
+        "again.parquet",
+        "--recalibrate",
+        "none,sigma",
+        "--metrics",
+        "rmse",
+        "--html",
+        "e.html",
+    )
+    assert code == 0
+    assert "RMSE" in out
+    page = Path("e.html").read_text(encoding="utf-8")
+    assert "sigma scaling" in page
+    assert "test.csv" in page
+
+
+def test_what_is_off_is_said(folder, run):
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    for arguments, words in (
+        (["report", *SETS, "-o", "page.pdf"], "should end in .html"),
+        (["report", *SETS, "-o", "none/page.html"], "folder"),
+        (["report", *SETS, "--by", "site"], "expected 'case', 'group'"),
+        (["report", *SETS, "--level", "90"], "such as 0.9"),
+        (["report", *SETS, "--images", "none"], "there is no folder none"),
+        (["report", *SETS, "--shifted", "none.csv"], "there is no file"),
+        (["report", *SETS, "--recalibrate", "magic"], "magic"),
+        (["evaluate", *SETS, "--html", "test.csv"], "would be overwritten"),
+        (["figure", "calibration", *SETS, "-o", "a.jpg"], ".pdf, .png, .svg"),
+        (["figure", "calibration", *SETS, "-o", "a.pdf", "--spacing", "wide"], "expected 'width' or 'mass'"),
+        (["figure", "history", "test.csv", "-o", "a.pdf"], "the history lacks"),
+        (["figure", "shift", "--test", "test.csv", "--shifted", "test.csv", "-o", "a.pdf"], "the same name"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, ""), arguments
+        assert words in err, (arguments, err)
+        assert "Traceback" not in err
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_table_without_the_columns_gets_a_friendly_answer(folder, run):
+    Path("mine.csv").write_text("y,pred,std\n1,1.1,0.2\n2,1.9,0.1\n")
+    code, _, err = run("report", "--calibration", "mine.csv", "--test", "test.csv")
+    assert code == 2
+    for word in ("mine.csv", "location", "scale", "aleatoric", "epistemic", "target", "target_0"):
+        assert word in err
+
+
+def test_scoring_what_was_fitted_on_is_warned_of(folder, run):
+    _, _, err = run("report", "--calibration", "test.csv", "--test", "test.csv", "--replicates", 20)
+    assert "warning" in err
+    assert "fitted on" in err
+
+
+FIGURES = {
+    "calibration": [*SETS, "--test", "again.parquet", "--log", "--spacing", "mass"],
+    "coverage": SETS,
+    "rejection": [*SETS, "--over", "threshold"],
+    "shift": ["--test", "test.csv", "--shifted", "moved.npz"],
+    "history": ["history.csv", "--calibrated"],
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures(folder, run, name):
+    pytest.importorskip("matplotlib")
+    names = "epoch,train_mse,train_variance,valid_mse,valid_variance,valid_factor"
+    Path("history.csv").write_text(f"{names}\n1,2,1,3,1,1.7\n2,1,0.5,2,0.6,1.8\n")
+    code, out, err = run("figure", name, *FIGURES[name], "-o", "fig.png", "--json", "table.json")
+    assert (code, err) == (0, ""), err
+    assert "written to fig.png" in out
+    assert Path("fig.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads(Path("table.json").read_text())["table"]
+
+
+@pytest.mark.parametrize(("kind", "start"), [("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_the_same_figure_gives_the_same_bytes(folder, run, kind, start):
+    pytest.importorskip("matplotlib")
+    files = [Path(f"{k}.{kind}") for k in range(2)]
+    for file in files:
+        run("figure", "rejection", "--test", "test.csv", "-o", file)
+    assert files[0].read_bytes().startswith(start)
+    assert files[0].read_bytes() == files[1].read_bytes()  # no date, no chance
+
+
+def test_the_numbers_of_figures(folder, run):
+    pytest.importorskip("matplotlib")
+    run("figure", "calibration", *SETS, "-o", "c.pdf", "--json", "c.json")
+    found = json.loads(Path("c.json").read_text())["table"]
+    test = ts.read("test.csv")
+    expected = ts.diagrams.calibration.table(test.prediction, test.target)
+    assert found["none"]["error"] == pytest.approx([e if np.isfinite(e) else None for e in expected.error])
+    run("figure", "coverage", "--test", "test.csv", "-o", "c.pdf", "--json", "c.json")
+    assert list(json.loads(Path("c.json").read_text())["table"]) == ["none"]  # nothing to fit on
