@@ -255,6 +255,21 @@ class Block:
         return self.elements if outputs == "separate" else self.pooled
 
 
+def case_means(values: Array, mask: Array = None) -> Array:
+    """Means over the outputs of each case that count, (case, 1, ...); 1 for a case with none.
+
+    >>> case_means(np.array([[1.0, 2.0], [4.0, 6.0]]))
+    array([[1.5],
+           [5. ]])
+    """
+    xp, axes = namespace(values), tuple(range(1, values.ndim))
+    if mask is None:
+        return xp.mean(values, axis=axes, keepdims=True)
+    count = xp.sum(xp.astype(mask, values.dtype), axis=axes, keepdims=True)
+    sums = xp.sum(xp.where(mask, values, xp.zeros_like(values)), axis=axes, keepdims=True)
+    return xp.where(count > 0, sums / xp.clip(count, 1, None), xp.ones_like(sums))
+
+
 def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
     """All cases, checked, in blocks of whole cases that fit the cache (or are one case each)."""
     check_prediction(prediction)

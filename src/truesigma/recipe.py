@@ -7,13 +7,13 @@ with the same tables. The recipe is recorded with every result.
 import tomllib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .arrays import namespace
 from .decompose import decompose
-from .elements import Part
+from .elements import Part, case_means
 from .law import Undefined
 from .types import Cases, Draws, Prediction
 
@@ -41,7 +41,8 @@ class Recipe:
         choice = self.tables["decompose"]
         if cases.draws is not None:
             draws = _clamp(cases) if choice["clamp"] else cases.draws
-            return decompose(draws, aleatoric=choice["aleatoric"], ddof=choice["ddof"])
+            made = decompose(draws, aleatoric=choice["aleatoric"], ddof=choice["ddof"])
+            return _clamp_sigma(made) if choice["clamp"] else made
         if cases.prediction.epistemic is None and self.tables["uce"]["error"] == "draws":
             raise Undefined(
                 f"recipe {self.name!r} needs the aleatoric/epistemic split, and these predictions hold only their "
@@ -111,3 +112,15 @@ def _clamp(cases: Cases) -> Draws:
             stacklevel=4,
         )
     return Draws(xp.clip(draws.mean, 0, 1), xp.clip(draws.variance, None, 1), mask=draws.mask, law=draws.law)
+
+
+def _clamp_sigma(prediction: Prediction) -> Prediction:
+    """What the published code does to the sigma of a case, 1 at most; its aleatoric part is no more already."""
+    xp, mask = namespace(prediction.location), prediction.mask
+    aleatoric, epistemic = (case_means(a, mask) for a in (prediction.aleatoric, prediction.epistemic))
+    beyond = aleatoric + epistemic > 1
+    if not bool(xp.any(beyond)):
+        return prediction
+    some = xp.where(beyond, epistemic, xp.ones_like(epistemic))
+    share = xp.where(beyond, (1 - aleatoric) / some, xp.ones_like(some))
+    return replace(prediction, epistemic=prediction.epistemic * share)

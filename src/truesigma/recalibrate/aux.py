@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import Host, like, namespace, to_host
 from ..binning import LogMeans
-from ..elements import Elements, Outputs, Part, blocks, check_outputs
+from ..elements import Elements, Outputs, Part, blocks, case_means, check_outputs
 from ..law import Law, Undefined
 from ..measure import nothing_left
 from ..recalibration import rescale, select_part
@@ -60,7 +60,7 @@ class Aux:
         if chosen.mask is not None:
             total = xp.where(chosen.mask, total, xp.ones_like(total))
         if self.outputs == "mean" and total.ndim > 1:
-            total = _case_mean(total, chosen.mask)
+            total = case_means(total, chosen.mask)
         # Through the host: the network is a handful of numbers, and float64 there gives every library the same ratio.
         log_v = np.log(to_host(total).astype(np.float64))
         return rescale(chosen, like(np.exp((self.new_log_variance(log_v) - log_v) / 2), chosen.location))
@@ -196,16 +196,6 @@ def fit_gathered(
 def from_dict(stored: Mapping[str, Any]) -> Aux:
     weights = tuple(tuple(float(w) for w in p) for p in stored["weights"])
     return Aux(**{**stored, "weights": weights})
-
-
-def _case_mean(total: Any, mask: Any) -> Any:
-    xp = namespace(total)
-    axes = tuple(range(1, total.ndim))
-    if mask is None:
-        return xp.mean(total, axis=axes, keepdims=True)
-    count = xp.sum(xp.astype(mask, total.dtype), axis=axes, keepdims=True)
-    sums = xp.sum(xp.where(mask, total, xp.zeros_like(total)), axis=axes, keepdims=True)
-    return xp.where(count > 0, sums / xp.clip(count, 1, None), xp.ones_like(sums))
 
 
 def _factor(sums: Sum, moment: int) -> float:
