@@ -76,6 +76,11 @@ def ending_of(path: str | Path) -> str:
     raise BadFile(f"{path}: expected a file that ends in {', '.join((*WHOLE, *SINGLE))}, or a manifest.")
 
 
+def is_manifest(path: Path) -> bool:
+    """Whether a file names other files, instead of holding cases."""
+    return path.name.lower().endswith((".txt", ".csv")) and bool(_manifest(path))
+
+
 def mark_of(paths: Iterable[str]) -> str:
     """Size, time and both ends of files as one hash: it changes when a file is written anew."""
     digest = hashlib.sha256()

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .many import join_files
 from .session import Session
 
 ANYWHERE = ("--quiet", "--debug")  # options of the whole program, taken wherever they stand on the line
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     end = given.index("--") if "--" in given else len(given)
     moved = [a for a in given[:end] if a in ANYWHERE]
-    given = [*moved, *(a for a in given[:end] if a not in ANYWHERE), *given[end:]]
+    given = [*moved, *join_files([a for a in given[:end] if a not in ANYWHERE]), *given[end:]]
     with warnings.catch_warnings():
         if "--debug" not in moved:
             warnings.showwarning = _quiet_warning if "--quiet" in moved else _short_warning

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .choices import split_choices, split_levels, with_part
+from .many import are_many, calibrate_many, engine_run, evaluate_many, files_of
 from .session import check_json, check_target
 
 if TYPE_CHECKING:
@@ -29,6 +30,14 @@ Calibration = Annotated[
         "--calibration", metavar="FILE", help="Cases to fit on: .npz, .csv or .parquet, with targets."
     ),
 ]
+CalibrationFiles = Annotated[
+    str,
+    typer.Option(
+        "--calibration",
+        metavar="FILES",
+        help="Cases to fit on, with targets: .npz, .csv, .parquet; several, a glob, or a manifest.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -40,11 +49,11 @@ def register(app: typer.Typer) -> None:
 
 def evaluate(
     context: typer.Context,
-    calibration: Calibration,
+    calibration: CalibrationFiles,
     test: Annotated[
-        list[Path],
+        list[str],
         typer.Option(
-            "--test", metavar="FILE", help="Cases to score on; given again: repeated runs, mean and sd."
+            "--test", metavar="FILES", help="Cases to score on; given again: repeated runs, mean and sd."
         ),
     ],
     recalibrate: Annotated[
@@ -62,27 +71,59 @@ def evaluate(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a report of the (first) test set, too."),
     ] = None,
+    by_group: Annotated[bool, typer.Option("--by-group", help="Score each group, too.")] = False,
+    one_pass: Annotated[
+        bool, typer.Option("--one-pass", help="Read files once: bins of UCE and ENCE within 1.1 %.")
+    ] = False,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="local or ray: where to read files in pieces.")
+    ] = None,
+    address: Annotated[str | None, typer.Option("--address", help="Of the Ray cluster.")] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option("--keep", metavar="DIR", help="Keep what each file adds up to, and go on from it."),
+    ] = None,
     json: Json = None,
 ) -> None:
-    """Fit recalibrations on one file, score them on another."""
+    """Fit recalibrations on some files, score them on others."""
     from ..evaluate import evaluate as run
     from ..store import read_cases
     from ..tabletext import evaluation_table
 
-    check_json(json, calibration, *test)
+    sets = [files_of(text) for text in (calibration, *test)]
+    inputs = [Path(file) for files in sets for file in files]
+    check_json(json, *inputs)
     if html is not None:
-        check_page(html, calibration, *test)
+        check_page(html, *inputs)
     choices, without = with_part(split_choices(recalibrate), part)
     for name in without:
         context.obj.say(f"note: {name} has no option part and is fitted on the total.")
-    fitted_on = read_cases(calibration, law=law, mask_missing=mask_missing)
-    repeats = [read_cases(path, law=law, mask_missing=mask_missing) for path in test]
-    data: dict[str, Any] = {
-        "calibration": describe_file(calibration, fitted_on),
-        "test": [describe_file(path, cases) for path, cases in zip(test, repeats)],
-    }
-    warn_leak(calibration, fitted_on, test, repeats, data)
     asked = None if metrics is None else split_choices(metrics)
+    if by_group or one_pass or engine or address or keep or any(map(are_many, sets)):
+        if html is not None:
+            raise ValueError("--html needs all cases in memory; leave it out, or give single files.")
+        shown, result = evaluate_many(
+            context.obj,
+            sets[0],
+            sets[1:],
+            recalibrations=choices,
+            metrics=asked,
+            recipe=recipe,
+            law=law,
+            mask_missing=mask_missing,
+            by_group=by_group,
+            one_pass=one_pass,
+            run=engine_run(engine, address),
+            keep=keep,
+        )
+        return context.obj.deliver(shown, result, json)
+    fitted_on = read_cases(inputs[0], law=law, mask_missing=mask_missing)
+    repeats = [read_cases(path, law=law, mask_missing=mask_missing) for path in inputs[1:]]
+    data: dict[str, Any] = {
+        "calibration": describe_file(inputs[0], fitted_on),
+        "test": [describe_file(path, cases) for path, cases in zip(inputs[1:], repeats)],
+    }
+    warn_leak(inputs[0], fitted_on, inputs[1:], repeats, data)
     evaluation = run(fitted_on, repeats, recalibrations=choices, metrics=asked, recipe=recipe)
     if html is not None:
         from ..report import report
@@ -94,7 +135,7 @@ def evaluate(
 
 def calibrate(
     context: typer.Context,
-    calibration: Calibration,
+    calibration: CalibrationFiles,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="The card to write, a .json file.")
     ],
@@ -111,8 +152,10 @@ def calibrate(
     from ..card import calibrate as fit
     from ..store import read_cases, write
 
-    check_json(json, calibration, out)
-    check_target(out, calibration)
+    files = files_of(calibration)
+    inputs = [Path(file) for file in files]
+    check_json(json, *inputs, out)
+    check_target(out, *inputs)
     if out.suffix.lower() != ".json":
         raise ValueError(f"{out} should end in .json: a card is written as JSON.")
     choices, without = with_part(split_choices(recalibrate), part)
@@ -122,13 +165,19 @@ def calibrate(
         )
     for name in without:
         raise ValueError(f"{name} has no option part; leave --part {part} out.")
-    cases = read_cases(calibration, law=law, mask_missing=mask_missing)
-    card = fit(cases, choices[0], recipe=recipe, data=describe_file(calibration, cases))
+    if are_many(files):
+        reading: dict[str, Any] = {"recipe": recipe, "law": law, "mask_missing": mask_missing}
+        card = calibrate_many(context.obj, files, choices[0], **reading)
+    else:
+        cases = read_cases(inputs[0], law=law, mask_missing=mask_missing)
+        card = fit(cases, choices[0], recipe=recipe, data=describe_file(inputs[0], cases))
     write(card, out)
     described = card.to_dict()
     numbers = {k: v for k, v in described["recalibration"].items() if isinstance(v, float) and k != "name"}
     shown = ", ".join(f"{k.replace('_', ' ')} {v:.6g}" for k, v in numbers.items())
-    words = f"{choices[0]} fitted on {len(cases)} cases{': ' + shown if shown else ''}; written to {out}"
+    words = (
+        f"{choices[0]} fitted on {card.data['cases']} cases{': ' + shown if shown else ''}; written to {out}"
+    )
     context.obj.deliver(words, described, json)
 
 

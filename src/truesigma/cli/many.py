@@ -1,0 +1,151 @@
+"""evaluate and calibrate over many files, or files larger than memory: globs, manifests, engines and a progress bar."""
+
+import glob
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .progress import progress
+from .session import Session
+
+if TYPE_CHECKING:
+    from ..card import Card
+    from ..stores import Store
+    from ..stream import Streamed
+    from ..tabletext import TextTable
+
+LARGE = 1 << 28  # bytes from which on a file is read in pieces
+LISTS = ("--calibration", "--test")
+COMMANDS = ("evaluate", "calibrate")  # whose options these are
+SHOWN = (("rmse", None), ("uce", None), ("nll", None), ("crps", None), ("coverage", 0.9))
+
+
+def join_files(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the files after one --test or --calibration as one argument, a file in each line.
+
+    >>> join_files(["evaluate", "--test", "a.npz", "b.npz", "--recipe", "paper"])
+    ['evaluate', '--test', 'a.npz\\nb.npz', '--recipe', 'paper']
+    """
+    found: list[str] = []
+    option = ""
+    if next((a for a in arguments if not a.startswith("-")), "") not in COMMANDS:
+        return list(arguments)
+    for argument in arguments:
+        if argument.startswith("-"):
+            option = argument
+        elif option in LISTS and found[-1] != option:
+            found[-1] += "\n" + argument
+            continue
+        found.append(argument)
+    return found
+
+
+def files_of(text: str) -> list[str]:
+    """The files of one argument."""
+    return text.split("\n")
+
+
+def are_many(files: Sequence[str]) -> bool:
+    """Whether they are to be read in pieces: several, a glob, a manifest, single arrays, or a large file."""
+    from ..sources import SINGLE, is_manifest
+
+    if len(files) > 1:
+        return True
+    path = Path(files[0])
+    if not path.is_file():
+        return glob.has_magic(files[0])
+    return path.name.lower().endswith(SINGLE) or path.stat().st_size > LARGE or is_manifest(path)
+
+
+def engine_run(engine: str | None, address: str | None) -> Callable[..., Any]:
+    """The `run` of the engine that was asked for."""
+    from ..engine import load_engine
+
+    if address is not None and engine != "ray":
+        raise ValueError(f"--address {address} is that of a Ray cluster; give --engine ray with it.")
+    run = load_engine(engine or "local")
+    return run if engine != "ray" else partial(run, address=address)
+
+
+def evaluate_many(
+    session: Session, calibration: list[str], test: list[list[str]], **options: Any
+) -> tuple[str, dict[str, Any]]:
+    """What is printed, and what is written, about an evaluation of many files."""
+    from ..stores import open_store
+    from ..stream import evaluate_files
+    from ..tabletext import evaluation_table, plain_text
+
+    law = options.get("law")
+    fitted_on, tested = open_store(calibration, law=law), [open_store(files, law=law) for files in test]
+    _warn_leak(fitted_on, tested)
+    with progress(session.quiet) as report:
+        found = evaluate_files(calibration, test, report=report, **options)
+    result = found.evaluation.to_dict()
+    result["data"] = {"calibration": describe(fitted_on), "test": [describe(store) for store in tested]}
+    if found.groups:
+        result["groups"] = {name: [dict(row) for row in one.rows] for name, one in found.groups.items()}
+    text = plain_text(evaluation_table(found.evaluation))
+    return text + ("\n\n" + plain_text(group_table(found)) if found.groups else ""), result
+
+
+def calibrate_many(
+    session: Session, files: list[str], choice: str, *, recipe: str, law: str | None, mask_missing: bool
+) -> "Card":
+    """The card of a recalibration that was fitted on many files."""
+    import math
+    import time
+
+    from ..card import Card
+    from ..evaluate import versions
+    from ..passes import Passes
+    from ..recipe import load_recipe
+    from ..stores import open_store
+    from ..stream import fit_files
+
+    chosen, store = load_recipe(recipe), open_store(files, law=law)
+    with progress(session.quiet) as report:
+        passes = Passes(chosen, mask_missing, report=report)
+        fit = next(iter(fit_files(store, [choice], passes).values()))
+    data = {**describe(store), "outputs": math.prod(store.outputs)}
+    date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return Card(fit.fitted, store.law, chosen, data, store.unit, date, versions())
+
+
+def describe(store: "Store") -> dict[str, Any]:
+    """What a result says about a set of files it was computed from."""
+    import hashlib
+    import math
+
+    marks = hashlib.sha256("".join(source.mark for source in store.sources).encode()).hexdigest()
+    names = [Path(source.name).name for source in (store.sources[0], store.sources[-1])]
+    size = {"cases": store.cases, "outputs": math.prod(store.outputs)}
+    return {"files": len(store.sources), "first": names[0], "last": names[1], "mark": marks, **size}
+
+
+def group_table(found: "Streamed") -> "TextTable":
+    """A line for each group and recalibration, with a few scores that were asked for."""
+    from ..tabletext import DASH, TextTable
+
+    rows = []
+    asked = {(row["metric"], row["level"]) for row in found.evaluation.rows}
+    shown = [one for one in SHOWN if one in asked]
+    for name, one in found.groups.items():
+        for label in one.recalibrations:
+            values = [one.value(label.partition(":")[0], metric, level) for metric, level in shown]
+            rows.append((name, label, *[DASH if v is None else f"{v:.4g}" for v in values]))
+    head = ("group", "recalibration", *[f"{m} {100 * level:g} %" if level else m for m, level in shown])
+    return TextTable("by group", head, tuple(rows), left=2)
+
+
+def _warn_leak(calibration: "Store", tested: list["Store"]) -> None:
+    """Say so when a file that is fitted on is scored, which flatters every recalibration."""
+    paths = {Path(path).resolve() for source in calibration.sources for path in source.files.values()}
+    for store in tested:
+        both = [s.name for s in store.sources if {Path(p).resolve() for p in s.files.values()} & paths]
+        if both:
+            warnings.warn(
+                f"{len(both)} files are fitted on and scored, such as {both[0]}: these scores are too good.",
+                stacklevel=1,
+            )
