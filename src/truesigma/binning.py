@@ -9,6 +9,7 @@ from array_api_compat import device as device_of
 from array_api_compat import is_numpy_array
 
 from .arrays import Array, Host, like, namespace, pack, segment_sums, to_host
+from .checks import check_whole
 
 Spacing = Literal["width", "mass"]
 PER_OCTAVE = 64  # cells of log2(v): neighbouring cell edges differ by 2^(1/64) - 1 = 1.1 %
@@ -24,8 +25,7 @@ def bin_edges(values: Array, *, bins: int = 15, spacing: Spacing = "width", weig
     >>> bin_edges(np.array([1.0, 2.0, 5.0]), bins=2)
     array([1., 3., 5.])
     """
-    if not (isinstance(bins, int | np.integer) and bins >= 1):
-        raise ValueError(f"bins is {bins!r}; expected a whole number, 1 or more.")
+    check_whole("bins", bins, 1)
     if spacing not in ("width", "mass"):
         raise ValueError(f"spacing is {spacing!r}; expected 'width' or 'mass'.")
     xp = namespace(values)

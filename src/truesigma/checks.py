@@ -39,6 +39,12 @@ def check_values(name: str, good: Array, mask: Array, problem: str) -> None:
         )
 
 
+def check_whole(name: str, value: Any, least: int) -> None:
+    """A count is a whole number, and no truth value."""
+    if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value >= least):
+        raise ValueError(f"{name} is {value!r}; expected a whole number, {least} or more.")
+
+
 def check_level(level: float) -> None:
     """A level is a share such as 0.9, never a percentage and never alpha."""
     if not (isinstance(level, float | int) and 0 < level < 1):
@@ -56,7 +62,7 @@ def nothing_left() -> ValueError:
 
 def check_law(law: Any) -> None:
     """A law is a value, not its name."""
-    if not callable(getattr(law, "quantile", None)):
+    if isinstance(law, type) or not callable(getattr(law, "quantile", None)):
         raise ValueError(f"law is {law!r}; expected a law such as Normal() or Laplace().")
 
 
@@ -87,6 +93,8 @@ def check_group(group: Any, cases: int, name: str = "group") -> Any:
     """One name for each case, as a numpy array; None stays None."""
     if group is None:
         return None
+    if isinstance(group, str) or not hasattr(group, "__len__"):
+        raise ValueError(f"{name} is {group!r}; expected one name for each of the {cases} cases.")
     given = to_host(group) if is_array_api_obj(group) else list(group)
     names = np.asarray(given)
     if names.shape != (cases,):

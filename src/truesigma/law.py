@@ -170,6 +170,11 @@ class Empirical:
                 raise ValueError(
                     "probability does not fit values; expected one for each, from 0 to 1, rising as the values do."
                 )
+        if not (0 < self.unit < math.inf and self.moment in (1, 2)):
+            raise ValueError(
+                f"unit is {self.unit} and moment {self.moment}; expected those of the law that was replaced: 1 and 2 "
+                "for Normal, 2 and 1 for Laplace."
+            )
         object.__setattr__(self, "values", given[order])
         object.__setattr__(self, "probability", probability)
 

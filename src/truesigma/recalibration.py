@@ -28,6 +28,10 @@ def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
     >>> load_recalibration({"name": "none", "part": "total"})
     Identity(part='total')
     """
+    if not isinstance(stored, Mapping):
+        raise ValueError(
+            f"a {type(stored).__name__} is no stored recalibration; expected what to_dict() gave."
+        )
     described = dict(stored)
     name = described.pop("name", None)
     if not isinstance(name, str):

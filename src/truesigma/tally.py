@@ -73,6 +73,8 @@ class Tally:
         """
         check_outputs(outputs)
         check_error(error)
+        if not isinstance(levels, Iterable) or not (edges is None or isinstance(edges, Iterable)):
+            raise ValueError(f"levels is {levels!r} and edges {edges!r}; expected numbers, as [0.5, 0.9].")
         levels = tuple(float(level) for level in levels)
         for level in levels:
             check_level(level)
@@ -98,6 +100,8 @@ class Tally:
 
     def merge(self, other: "Tally") -> "Tally":
         """The tally of both; neither order nor grouping matters, up to rounding."""
+        if not isinstance(other, Tally):
+            raise ValueError(f"cannot merge a tally with a {type(other).__name__}; expected a Tally.")
         settings = [(t.levels, t.edges, t.outputs, t.error) for t in (self, other)]
         if settings[0] != settings[1]:
             raise ValueError(
@@ -134,6 +138,11 @@ class Tally:
             key = "factor" if part == "total" else "factor_aleatoric"
             found[key] = None if isinstance(sums, Undefined) else factor_of(sums, self.moment)
         return found
+
+    def __repr__(self) -> str:
+        count = float(self.sums["n"][0]) if self.sums else 0.0
+        groups = f", {len(self.groups)} groups" if self.groups else ""
+        return f"Tally({count:g} elements{groups}, outputs={self.outputs!r}, error={self.error!r})"
 
     def _metrics(self) -> list[tuple[str, ModuleType, dict[str, Any]]]:
         """Name, module and options of all sum-like metrics, those with a level once for each."""

@@ -104,8 +104,8 @@ class Draws:
         Draws(2 draws, 2 cases, normal)
         """
         draws = [d for part in parts for d in ([part] if isinstance(part, Draws) else part)]
-        if not draws:
-            raise ValueError("nothing to join; expected at least one Draws.")
+        if not draws or not all(isinstance(d, Draws) for d in draws):
+            raise ValueError("nothing to join, or something that is no Draws; expected one Draws or more.")
         first, xp = draws[0], namespace(*[d.mean for d in draws])
         for other in draws[1:]:
             if other.mean.shape[1:] != first.mean.shape[1:] or other.law != first.law:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..arrays import Host, like, namespace, to_host
 from ..binning import LogMeans
+from ..checks import check_whole
 from ..elements import Elements, Outputs, Part, blocks, case_means, check_outputs
 from ..law import Law, Undefined
 from ..measure import nothing_left
@@ -78,6 +79,10 @@ class Aux:
         weights = [list(w) for w in self.weights]
         scaling = {"shift": self.shift, "divisor": self.divisor, "offset": self.offset}
         return {"name": "aux", "weights": weights, **scaling, "part": self.part, "outputs": self.outputs}
+
+    def __repr__(self) -> str:
+        hidden = len(self.weights[0]) if len(self.weights) > 1 else 0
+        return f"Aux({hidden} hidden, part={self.part!r}, outputs={self.outputs!r})"
 
 
 def fit(
@@ -170,11 +175,12 @@ def fit_gathered(
     standardise: bool = True,
 ) -> Aux:
     """The fit from what was gathered; the options are those of `fit`."""
-    for name, count, least in (("hidden", hidden, 0), ("steps", steps, 1)):
-        if not (isinstance(count, int | np.integer) and count >= least):
-            raise ValueError(f"{name} is {count!r}; expected a whole number, {least} or more.")
-    if not 0 < rate < math.inf:
-        raise ValueError(f"rate is {rate}; expected a number above 0, such as 0.003.")
+    for name, count, least in (("hidden", hidden, 0), ("steps", steps, 1), ("seed", seed, 0)):
+        check_whole(name, count, least)
+    if not (isinstance(rate, float | int) and 0 < rate < math.inf):
+        raise ValueError(f"rate is {rate!r}; expected a number above 0, such as 0.003.")
+    if not isinstance(standardise, bool):
+        raise ValueError(f"standardise is {standardise!r}; expected True or False.")
     # One bias in log space is sigma scaling: the network starts there, and adds what one factor cannot do.
     bias = 2 * math.log(_factor(sums["factor"], law.moment))
     if hidden == 0:

@@ -1,0 +1,46 @@
+"""What is no number, no name and no value of ours is refused by name, not by an error from deep inside."""
+
+import numpy as np
+import pytest
+
+from truesigma import Cases, Draws, Empirical, Normal, Prediction, Tally, load_recalibration, metrics
+from truesigma.recalibrate import aux, sigma
+
+Y = np.array([1.0, 2.0, 3.0, 4.0])
+P = Prediction(0 * Y, 0 * Y + 1, 0 * Y)
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: Prediction(Y, Y, law=Normal), "law is .*Normal.*; expected a law such as Normal"),
+        (lambda: Draws.concat([1, 2]), "no Draws"),
+        (lambda: Cases(P, Y, group=5), "group is 5; expected one name for each of the 4 cases"),
+        (lambda: Cases(P, Y, id="abcd"), "id is 'abcd'; expected one name for each"),
+        (lambda: sigma.fit(P, Y, group="abcd"), "group is 'abcd'"),
+        (lambda: metrics.uce.score(P, Y, bins=True), "bins is True; expected a whole number"),
+        (lambda: aux.fit(P, Y, hidden=True), "hidden is True"),
+        (lambda: aux.fit(P, Y, seed=-1), "seed is -1; expected a whole number, 0 or more"),
+        (lambda: aux.fit(P, Y, seed="a"), "seed is 'a'"),
+        (lambda: aux.fit(P, Y, rate="fast"), "rate is 'fast'; expected a number above 0"),
+        (lambda: aux.fit(P, Y, standardise="no"), "standardise is 'no'; expected True or False"),
+        (lambda: Tally.empty(levels=0.9), r"levels is 0.9 .*expected numbers, as \[0.5, 0.9\]"),
+        (lambda: Tally.empty(edges=5), "edges 5"),
+        (lambda: Tally.empty().merge(3), "cannot merge a tally with a int"),
+        (lambda: Empirical([1.0, 2.0], unit=0.0), "unit is 0.0 and moment 2; expected those of the law"),
+        (lambda: Empirical([1.0, 2.0], moment=3), "moment 3"),
+        (lambda: load_recalibration("sigma"), "a str is no stored recalibration"),
+        (lambda: load_recalibration([1]), "a list is no stored recalibration"),
+    ],
+)
+def test_refused(act, words):
+    with pytest.raises(ValueError, match=words):
+        act()
+
+
+def test_values_have_a_short_repr():
+    assert repr(Tally.empty().add(P, Y, group=list("aabb"))) == (
+        "Tally(4 elements, 2 groups, outputs='separate', error='mean')"
+    )
+    assert repr(aux.fit(P, Y, steps=1)) == "Aux(16 hidden, part='total', outputs='separate')"
+    assert repr(aux.fit(P, Y, hidden=0)) == "Aux(0 hidden, part='total', outputs='separate')"
