@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .data import DataSet, Reader, Split
+    from .metric import TallyMetric
     from .network import TwoHead, build
     from .partition import partition
     from .predict import predict_images, predict_split
@@ -33,6 +34,7 @@ HOME = {
     "Recipe": "recipe",
     "Source": "source",
     "Split": "data",
+    "TallyMetric": "metric",
     "Trained": "train",
     "TwoHead": "network",
     "build": "network",
@@ -55,6 +57,7 @@ __all__ = [
     "Recipe",
     "Source",
     "Split",
+    "TallyMetric",
     "Trained",
     "TwoHead",
     "build",

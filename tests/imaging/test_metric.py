@@ -1,0 +1,168 @@
+"""The tally as a torchmetrics Metric: the same numbers in batches, after checkpoints and across ranks."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from samples import draw
+
+from truesigma import Empirical, Prediction, Tally
+from truesigma.recalibrate import sigma
+
+TallyMetric = pytest.importorskip("truesigma.imaging.metric").TallyMetric
+
+
+def plain(summary):
+    found = {}
+    for name, value in summary.items():
+        found.update(
+            {f"{name}_{k:g}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
+        )
+    return {k: v for k, v in found.items() if v is not None}
+
+
+def batches(sample, size=7):
+    for start in range(0, len(sample.target), size):
+        part = sample.take(slice(start, start + size))
+        weight = None if part.weight is None else torch.tensor(part.weight)
+        yield (
+            part.prediction(lambda a: None if a is None else torch.tensor(a)),
+            torch.tensor(part.target),
+            weight,
+        )
+
+
+def fill(metric, sample):
+    for prediction, target, weight in batches(sample):
+        metric.update(prediction, target, weight=weight)
+    return metric
+
+
+def expected(sample, **settings):
+    return Tally.empty(**settings).add(sample.prediction(), sample.target, weight=sample.weight)
+
+
+def assert_same(found, summary, rel=1e-10):
+    wanted = plain(summary)
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert float(found[name]) == pytest.approx(value, rel=rel, abs=1e-13), name
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"edges": [0.1, 0.5, 1.0, 5.0]},
+        {"outputs": "mean", "error": "draws"},
+        {"levels": [0.8], "error": "draws", "edges": [0.0, 1.0, 9.0], "outputs": "mean"},
+    ],
+)
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+def test_batches_give_the_tally(settings, law):
+    sample = draw(0, law=law, mask=True, weight=True)
+    metric = fill(TallyMetric(**settings), sample)
+    assert_same(metric.compute(), expected(sample, **settings).summary())
+    fitted, direct = sigma.from_tally(metric.tally), sigma.from_tally(expected(sample, **settings))
+    assert fitted.factor == pytest.approx(direct.factor, rel=1e-12)
+    assert fitted.standard_error == pytest.approx(direct.standard_error, rel=1e-9)
+
+
+def test_calling_it_gives_the_batch_and_keeps_the_whole():
+    sample = draw(1)
+    metric = TallyMetric()
+    for prediction, target, _ in batches(sample, 20):
+        now = metric(prediction, target)
+        assert_same(now, Tally.empty().add(prediction, target).summary())
+    assert_same(metric.compute(), expected(sample).summary())
+
+
+def test_plain_tensors():
+    location, variance, target = torch.zeros(5), torch.full((5,), 4.0), torch.arange(5.0)
+    metric = TallyMetric()
+    metric.update((location, variance), target)
+    summary = Tally.empty().add(Prediction(location, variance), target).summary()
+    assert_same(metric.compute(), summary)
+    assert "factor_aleatoric" not in metric.compute()
+
+
+def test_checkpoints_hold_the_state():
+    sample = draw(2, weight=True)
+    first, second = sample.take(slice(0, 21)), sample.take(slice(21, 40))
+    metric = fill(TallyMetric(), first)
+    stored = {name: tensor.clone() for name, tensor in metric.state_dict().items()}
+    assert all(isinstance(tensor, torch.Tensor) for tensor in stored.values())
+    again = TallyMetric()
+    again.load_state_dict(stored)
+    assert_same(fill(again, second).compute(), expected(sample).summary())
+
+
+def test_reset_and_nothing():
+    metric = fill(TallyMetric(), draw(3))
+    metric.reset()
+    with pytest.raises(ValueError, match="no element is left"), pytest.warns(UserWarning, match="before"):
+        metric.compute()
+
+
+def test_what_one_batch_lacks_the_whole_lacks():
+    sample = draw(4)
+    metric = fill(TallyMetric(error="draws"), sample)
+    metric.update(
+        (torch.zeros(4), torch.ones(4)), torch.zeros(4)
+    )  # without the split there is no error of the draws
+    found = metric.compute()
+    assert "uce" not in found
+    assert math.isfinite(found["nll"])
+    law = Empirical(np.random.default_rng(0).normal(size=50))
+    empirical = TallyMetric()
+    empirical.update(Prediction(torch.zeros(4), torch.ones(4), law=law), torch.arange(4.0))
+    assert "nll" not in empirical.compute()
+    assert math.isfinite(empirical.compute()["crps"])
+
+
+def test_laws_do_not_mix():
+    metric = fill(TallyMetric(), draw(5))
+    fill(metric, draw(5, law="laplace"))
+    with pytest.raises(ValueError, match="different likelihoods"):
+        metric.compute()
+
+
+def test_any_variance_fits():
+    variance = torch.tensor([5e-324, 1e-300, 1.0, 1e300, 1.7e308], dtype=torch.float64)
+    metric = TallyMetric()
+    metric.update((torch.zeros(5, dtype=torch.float64), variance), torch.zeros(5, dtype=torch.float64))
+    assert float(metric.compute()["n"]) == 5
+
+
+def work(rank, folder):
+    """One of two ranks: it sees every other batch."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    sample = draw(6, cases=101, law="laplace", weight=True)
+    metric = TallyMetric()
+    for number, (prediction, target, weight) in enumerate(batches(sample)):
+        if number % 2 == rank:
+            metric.update(prediction, target, weight=weight)
+    found = {name: float(value) for name, value in metric.compute().items()}
+    with metric.sync_context():
+        found["standard_error"] = sigma.from_tally(metric.tally).standard_error
+    alone = float(metric.tally.summary()["n"])
+    Path(folder, f"{rank}.json").write_text(json.dumps({**found, "alone": alone}))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_two_ranks_make_one_whole(tmp_path):
+    torch.multiprocessing.spawn(work, (str(tmp_path),), nprocs=2)
+    sample = draw(6, cases=101, law="laplace", weight=True)
+    found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    alone = [one.pop("alone") for one in found]
+    errors = [one.pop("standard_error") for one in found]
+    assert found[0] == found[1]
+    tally = expected(sample)
+    assert_same(found[0], tally.summary())
+    assert errors == pytest.approx([sigma.from_tally(tally).standard_error] * 2, rel=1e-9)
+    assert sum(alone) == tally.summary()["n"]  # and each rank keeps its own part
