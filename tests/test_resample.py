@@ -156,6 +156,20 @@ def test_auto_takes_groups_where_there_are_many():
     assert (Resampling.of(many).by, Resampling.of(many).clusters) == ("group", 30)
 
 
+def test_many_cases_are_drawn_in_bags_with_the_same_intervals(monkeypatch):
+    cases = make(cases=3000, outputs=0)
+    scores = ["rmse", "coverage:level=0.9", "ence"]
+    single = bootstrap(cases, scores, replicates=2000)
+    monkeypatch.setattr(replicates, "MOST", 1000)
+    plan = Resampling.of(cases)
+    assert (plan.units, plan.clusters) == (3000, 1000)
+    assert np.bincount(plan.code).tolist() == [3] * 1000
+    for one, bag in zip(single, bootstrap(cases, scores, replicates=2000)):
+        assert bag.value == pytest.approx(one.value, rel=1e-12)
+        assert bag.high - bag.low == pytest.approx(one.high - one.low, rel=0.12)
+    assert next(plan.indices()).size == 3000
+
+
 def test_the_same_seed_draws_the_same_whatever_the_chunks(monkeypatch):
     cases = make()
     first = bootstrap(cases, ["nll", "uce"], seed=4, replicates=50)

@@ -24,6 +24,7 @@ By = Literal["auto", "case", "group"]
 Score = str | tuple[str, Mapping[str, Any]] | Callable[[Cases], float]
 
 MANY = 20  # groups, from which on "auto" takes them as clusters: fewer (sites, say) do not show how groups differ
+MOST = 10_000  # clusters that are drawn one by one; more are pooled at random, which leaves the intervals as they are
 LEFT_OUT = 1000  # parts of the clusters that the jackknife leaves out in turn, at most
 CHUNK = 1 << 22  # counts held at a time
 
@@ -70,11 +71,16 @@ class Replicates:
 
 @dataclass(frozen=True, eq=False)
 class Resampling:
-    """Which cases are drawn together, how often, at which level, and from which seed."""
+    """Which cases are drawn together, how often, at which level, and from which seed.
+
+    Beyond 10 000 cases or groups, `clusters` are bags of them that are drawn together: the sums of a bag vary as those
+    of its cases do, so the intervals stay the same while the work stays small.
+    """
 
     code: Host  # (case,): the cluster of each case
     clusters: int
     by: str  # "case" or "group"
+    units: int  # how many cases or groups there are
     replicates: int = 1000
     level: float = 0.95
     seed: int = 0
@@ -102,11 +108,14 @@ class Resampling:
         if by == "group" and cases.group is None:
             raise ValueError("by is 'group', but the cases name none; give group, or use by='case'.")
         settings: dict[str, Any] = {"replicates": int(replicates), "level": float(level), "seed": seed}
+        code, units, kind = np.arange(len(cases)), len(cases), "case"
         if cases.group is not None and by != "case":
-            names, code = np.unique(cases.group, return_inverse=True)
+            names, index = np.unique(cases.group, return_inverse=True)
             if by == "group" or names.size >= MANY:
-                return Resampling(code, names.size, "group", **settings)
-        return Resampling(np.arange(len(cases)), len(cases), "case", **settings)
+                code, units, kind = index, names.size, "group"
+        if units > MOST:
+            code = (np.random.default_rng(seed).permutation(units) % MOST)[code]
+        return Resampling(code, min(units, MOST), kind, units, **settings)
 
     def counts(self) -> Iterator[Host]:
         """How often each cluster is drawn, (cluster, some replicates) at a time; the same at every call."""

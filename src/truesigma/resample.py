@@ -124,10 +124,10 @@ def estimate(
         found = found - minus
     if not math.isfinite(found.value):
         return Estimate(None, reason="not finite")
-    if plan.clusters < 2:
+    if plan.units < 2:
         return Estimate(found.value, reason=f"one {plan.by} cannot show how much others differ")
     if share and found.value in (0.0, 1.0) and bool((found.drawn == found.value).all()):
-        near = ((1 - plan.level) / 2) ** (1 / plan.clusters)
+        near = ((1 - plan.level) / 2) ** (1 / plan.units)
         return Estimate(found.value, *((near, 1.0) if found.value else (0.0, 1 - near)))
     low, high = found.interval(plan.level)
     if not math.isfinite(low + high):

@@ -94,7 +94,7 @@ def _part(subject: Subject, name: str, pair: Sequence[Cases], plan: Resampling) 
         found.append(reason)
     held, reached, error, factor = (estimate(one, plan, share=k < 2) for k, one in enumerate(found))
     sigma = float(np.sqrt(np.mean(sigma_of(after.prediction)[_counts(after)] ** 2)))
-    chance = _chance(found[1], subject.level, plan.clusters)
+    chance = _chance(found[1], subject.level, plan.units)
     return Part(name, len(after), error, sigma, held, reached, factor, chance)
 
 
@@ -102,7 +102,7 @@ def _counts(cases: Cases) -> Any:
     return slice(None) if cases.prediction.mask is None else cases.prediction.mask
 
 
-def _chance(found: Replicates | Undefined, level: float, clusters: int) -> float:
+def _chance(found: Replicates | Undefined, level: float, units: int) -> float:
     """Two-sided p-value of the coverage: a score test with the bootstrap's standard error, binomial where that is 0."""
     from scipy.special import ndtr
 
@@ -114,7 +114,7 @@ def _chance(found: Replicates | Undefined, level: float, clusters: int) -> float
         expected = error * (level * (1 - level) / (found.value * (1 - found.value))) ** 0.5
         return float(2 * ndtr(-abs(found.value - level) / expected))
     # All or none: the chance of that many hits or misses in a row, on either side.
-    return min(1.0, 2 * (level if found.value > 0.5 else 1 - level) ** clusters)
+    return min(1.0, 2 * (level if found.value > 0.5 else 1 - level) ** units)
 
 
 def _judge(parts: list[Part], level: float) -> list[Part]:

@@ -35,7 +35,7 @@ def section(subject: Subject, files: Mapping[str, Mapping[str, Any]], calibratio
         (
             "intervals",
             f"{percent(plan.level)} bootstrap intervals (BCa for scores, percentiles for bands): {plan.replicates:,} "
-            f"replicates of {plan.clusters:,} {what}, seed {plan.seed}; the fitted recalibration is held fixed",
+            f"replicates of {plan.units:,} {what}, seed {plan.seed}; the fitted recalibration is held fixed",
         )
     )
     rows += [(f"version of {name}", text) for name, text in versions().items()]

@@ -39,6 +39,7 @@ FIRST = (
     "miscalibration_area",
 )
 PRICES = ("width", "sharpness")  # low is good only beside good calibration: none is marked as the best
+COST = 2_000_000  # cases that such a score is computed anew for, over all replicates
 FEWER = 200  # replicates of a score that has to be computed anew for each
 
 
@@ -53,7 +54,7 @@ class Score:
     values: dict[str, Estimate]  # by recalibration
     change: Estimate | None  # after - before
     ideal: tuple[float, float] | None  # the range of a model whose sigma is true
-    sums: bool
+    replicates: int
 
     @property
     def share(self) -> bool:
@@ -70,7 +71,8 @@ def table_of(subject: Subject) -> list[Score]:
     asked = _requests(subject)
     summed = [(name, metric, options) for name, metric, options in asked if _has_sums(metric)]
     other = [(name, metric, options) for name, metric, options in asked if not _has_sums(metric)]
-    few = replace(subject.plan, replicates=min(FEWER, subject.plan.replicates))
+    fewer = min(max(20, min(FEWER, COST // len(subject.before))), subject.plan.replicates)
+    few = replace(subject.plan, replicates=fewer)
     ideal = calibrated_range(subject.after, [(metric, options) for _, metric, options in summed])
     found = []
     for lines, plan in ((summed, subject.plan), (other, few)):
@@ -88,7 +90,7 @@ def table_of(subject: Subject) -> list[Score]:
                 change = _rounded(estimate(second, plan, minus=first), first.value)
             bounds = ideal[k] if lines is summed else None
             title = _title(name, metric, options)
-            found.append(Score(name, metric, title, options, values, change, bounds, lines is summed))
+            found.append(Score(name, metric, title, options, values, change, bounds, plan.replicates))
     return sorted(found, key=lambda one: FIRST.index(one.name) if one.name in FIRST else len(FIRST))
 
 
@@ -149,8 +151,8 @@ def section(subject: Subject, scores: list[Score]) -> Section:
         cells.append(_range_cell(ideal, score.share))
         rows.append(cells)
     plan = subject.plan
-    again = [score.title for score in scores if not score.sums]
-    fewer = f" ({FEWER} for {', '.join(again)})" if again and plan.replicates > FEWER else ""
+    again = [score for score in scores if score.replicates < plan.replicates]
+    fewer = f" ({again[0].replicates} for {', '.join(score.title for score in again)})" if again else ""
     body = join(
         [
             table(head, rows, caption="Scores on the test cases"),
