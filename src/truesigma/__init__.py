@@ -6,6 +6,7 @@ from .evaluate import Evaluation, evaluate
 from .law import Empirical, Laplace, Law, Normal, Undefined
 from .recalibration import Recalibration, load_recalibration
 from .store import from_frame, read, write
+from .stream import evaluate_files
 from .tally import Tally
 from .types import Cases, Draws, Interval, Prediction
 
@@ -26,6 +27,7 @@ __all__ = [
     "decompose",
     "diagrams",
     "evaluate",
+    "evaluate_files",
     "from_frame",
     "load_recalibration",
     "metrics",
