@@ -200,6 +200,15 @@ class TestSplit:
 # Runs on files ---------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """So small networks are quicker so, and do not wait for each other where tests run in parallel."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder of grey images with a table: the age is the brightness, in months."""
