@@ -134,9 +134,13 @@ function tip(at, head, rows) {
   if (head) node("strong", {}, box, head);
   for (const text of rows) node("div", {}, box, text);
   const { width, height } = box.getBoundingClientRect();
-  const left = at.x + width + 22 > window.innerWidth ? at.x - width - 14 : at.x + 14;
+  const right = at.x + width + 22 <= window.innerWidth;
+  const beside = right || at.x - width - 14 >= 4;
+  // Beside the point; on a narrow page above it, where a finger does not hide it.
+  const left = right ? at.x + 14 : beside ? at.x - width - 14 : Math.min(at.x - width / 2, window.innerWidth - width - 4);
+  const top = beside ? at.y - height / 2 : at.y - height - 18;
   box.style.left = `${Math.max(4, left)}px`;
-  box.style.top = `${Math.max(4, Math.min(at.y - height / 2, window.innerHeight - height - 4))}px`;
+  box.style.top = `${Math.max(4, Math.min(top, window.innerHeight - height - 4))}px`;
 }
 
 /** Points answer to the pointer and, while the plot has the focus, to the arrow keys: [{x, y, head, rows}]. */

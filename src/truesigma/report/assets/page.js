@@ -117,7 +117,9 @@ const seen = new IntersectionObserver((entries) => {
   for (const entry of entries) {
     if (!entry.isIntersecting) continue;
     for (const a of links.values()) a.removeAttribute("aria-current");
-    links.get(entry.target.id)?.setAttribute("aria-current", "true");
+    const link = links.get(entry.target.id);
+    link?.setAttribute("aria-current", "true");
+    link?.parentElement.scrollTo({ left: link.offsetLeft - 60 });
   }
 }, { rootMargin: "-20% 0px -70% 0px" });
 for (const section of document.querySelectorAll("main section")) seen.observe(section);

@@ -143,7 +143,7 @@ def _card(title: str, value: str, below: str, unit: str = "") -> Html:
         {"class": "card"},
         element("span", {"class": "card-title"}, title),
         element("span", {"class": "card-value"}, shown),
-        element("span", {"class": "card-note"}, below),
+        element("span", {"class": "card-note"}, below.replace(", ", ",\N{NO-BREAK SPACE}")),
     )
 
 
