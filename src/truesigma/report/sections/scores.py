@@ -39,6 +39,10 @@ FIRST = (
     "miscalibration_area",
 )
 PRICES = ("width", "sharpness")  # low is good only beside good calibration: none is marked as the best
+OTHER = {  # what a row says that is not quite its metric
+    "uce_draws": "The same with the error of every draw, (μ − y)² + spread, as the paper compares it.",
+    "uce_mean": "The same with the error of the mean prediction, (μ − y)².",
+}
 COST = 2_000_000  # cases that such a score is computed anew for, over all replicates
 FEWER = 200  # replicates of a score that has to be computed anew for each
 
@@ -137,8 +141,8 @@ def section(subject: Subject, scores: list[Score]) -> Section:
     explained: set[str] = set()
     for score in scores:
         link = element("a", {"href": f"#definition-{score.metric}"}, score.title)
-        words = "" if score.metric in explained else helps.get(score.metric, "")
-        explained.add(score.metric)
+        words = "" if score.name in explained else OTHER.get(score.name) or helps.get(score.metric, "")
+        explained.add(score.name)
         name = join([link, element("small", {"class": "explain"}, words)])
         best = _best(score, labels)
         shown: dict[str, Any] = {"unit": subject.unit, "power": score.power, "share": score.share}
