@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -312,6 +314,25 @@ def test_ctrl_c_says_how_to_go_on(place, run, tmp_path, monkeypatch):
     )  # fmt: skip
     assert code == 130
     assert "the same command goes on" in err
+
+
+@pytest.mark.slow
+def test_the_page_about_it_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[2] / "docs" / "imaging.md"
+    names, printed = {}, ""
+    for kind, block in re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        if kind == "text":
+            assert printed.split() == block.split()
+        elif kind == "python":
+            exec(compile(block, page.name, "exec"), names)
+        for line in block.splitlines() if kind == "sh" else ():
+            if line.startswith("truesigma "):
+                with pytest.raises(SystemExit) as stopped:
+                    main(shlex.split(line)[1:])
+                assert not stopped.value.code, line
+        printed = capsys.readouterr().out
+    assert len(pd.read_csv("new.csv")) == 3
 
 
 @pytest.mark.slow
