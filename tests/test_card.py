@@ -120,6 +120,7 @@ CARDS = {
     "law": (lambda c: c.update(law={"name": "cauchy"}), "law is 'cauchy'"),
     "choices": (lambda c: c.update(choices={}), "choices lacks decompose, elements, uce"),
     "kind": (lambda c: c.update(data=3), "cannot be used"),
+    "kind of choices": (lambda c: c.update(choices={"decompose": 1, "uce": 2}), "cannot be used"),
 }
 
 

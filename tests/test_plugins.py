@@ -154,3 +154,25 @@ def test_a_metric_without_sums_is_scored_on_its_own(tmp_path):
     )
     cases = Cases(Prediction([0.0, 0.0], [1.0, 1.0]), np.array([1.0, -2.0]))
     assert evaluate(cases, cases, recalibrations=["none"], metrics=[str(path)]).rows[0]["value"] == 2.0
+
+
+def test_files_that_cannot_be_loaded(tmp_path):
+    for text, words in (("def fit(:\n", "SyntaxError"), ("import no_such_library\n", "no_such_library")):
+        (tmp_path / "bad.py").write_text(text)
+        with pytest.raises(ValueError, match=f"bad.py cannot be loaded .*{words}.*correct it"):
+            plugins.load("recalibrate", str(tmp_path / "bad.py"))
+
+
+def test_an_option_without_a_type_takes_that_of_its_default(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "def score(p, y, *, weight=None, a=1, b=0.5, c=True, d='x'): return a + b"
+    )
+    given = plugins.parse("metrics", f"{tmp_path / 'mine.py'}:a=3,b=2,c=no,d=4")[2]
+    assert given == {"a": 3, "b": 2.0, "c": False, "d": "4"}
+
+
+def test_what_is_no_choice_is_refused():
+    cases = Cases(Prediction([0.0, 1.0], [1.0, 1.0]), [1.0, 1.0])
+    for choice in ({"hidden": 4}, ("aux",), 3, ("aux", 4)):
+        with pytest.raises(ValueError, match="is no choice; expected a name, or a pair"):
+            evaluate(cases, cases, recalibrations=[choice])

@@ -156,7 +156,9 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
     if wrong:
         raise BadFile(f"{path} {', '.join(wrong)}; fit the recalibration again with this truesigma.")
     try:
-        recipe = Recipe(str(stored["recipe"]), stored["choices"])
+        recipe = Recipe(
+            str(stored["recipe"]), {name: dict(table) for name, table in stored["choices"].items()}
+        )
         missing = {"decompose", "elements", "uce"} - set(recipe.tables)
         if missing:
             raise ValueError(f"choices lacks {', '.join(sorted(missing))}")

@@ -218,12 +218,14 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
 def _squared(scale: Host, mask: Any) -> Host:
     """scale^2, after the sign was looked at, which the square would hide."""
     counts = _widened(mask, scale.shape)
-    below = scale < 0 if counts is None else (scale < 0) & counts
-    if below.any():
-        first = tuple(int(i) for i in np.argwhere(below)[0])
+    wrong = ~((scale > 0) & np.isfinite(scale))
+    wrong = wrong if counts is None else wrong & counts
+    if wrong.any():
+        first = tuple(int(i) for i in np.argwhere(wrong)[0])
+        what = "negative" if scale[first] < 0 else "0" if scale[first] == 0 else "empty or not finite"
         raise ValueError(
-            f"scale is negative in {int(below.sum())} place(s), the first at index {first} (from 0); expected a "
-            "standard deviation (normal) or b (laplace), not its logarithm."
+            f"scale is {what} at index {first} (from 0), and wrong in {int(wrong.sum())} place(s); expected a standard "
+            "deviation (normal) or b (laplace), above 0 and not its logarithm. Correct it, or mask it."
         )
     return scale * scale
 

@@ -71,7 +71,13 @@ def _load_file(path: Path, function: str) -> ModuleType:
             f"there is no plug-in file {path}; expected a Python file that defines {function}()."
         )
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as problem:
+        del sys.modules[spec.name]
+        raise ValueError(
+            f"{path} cannot be loaded ({type(problem).__name__}: {problem}); correct it, or install what it needs."
+        ) from problem
     if not hasattr(module, function):
         raise ValueError(f"{path} defines no {function}(); docs/adding.md shows a skeleton to start from.")
     return module
@@ -118,15 +124,19 @@ def parse(kind: str, choice: str | tuple[str, Mapping[str, Any]]) -> tuple[str, 
             if not equals:
                 raise ValueError(f"{choice!r}: option {item!r} has no value; expected name:option=value.")
             given[key.strip()] = value.strip()
-    else:
+    elif isinstance(choice, tuple) and len(choice) == 2 and isinstance(choice[1], Mapping):
         name, given = choice[0], dict(choice[1])
+    else:
+        raise ValueError(f"{choice!r} is no choice; expected a name, or a pair as ('aux', {{'hidden': 4}}).")
     module = load(kind, name)
     known = options(kind, module)
     hints = typing.get_type_hints(getattr(module, _folder(kind)[1]))
     for key, value in given.items():
         if key not in known:
             raise ValueError(f"{name} has no option {key!r}; expected one of {', '.join(known) or 'none'}.")
-        given[key] = _convert(f"{name}:{key}", value, hints.get(key, str), known[key].default)
+        default = known[key].default  # says the type where the plug-in does not
+        hint = hints.get(key, type(default) if isinstance(default, bool | int | float) else str)
+        given[key] = _convert(f"{name}:{key}", value, hint, default)
     return Path(name).stem if name.endswith(".py") else name, module, given
 
 

@@ -39,8 +39,9 @@ def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
     if name not in plugins.names("recalibrate"):
         # A path is not followed: a stored file is data, and must not choose the code that runs.
         raise ValueError(
-            f"no recalibration is called {name!r}; expected one of {', '.join(plugins.names('recalibrate'))}. One from "
-            "a file of your own is read with plugins.load('recalibrate', path).from_dict(stored)."
+            f"no recalibration is called {name!r}; expected one of {', '.join(plugins.names('recalibrate'))}. For one "
+            "from a file of your own, give that file: plugins.load('recalibrate', path).from_dict(stored), or "
+            "apply --recalibrate FILE on the command line."
         )
     try:
         return plugins.load("recalibrate", name).from_dict(described)

@@ -51,7 +51,7 @@ def read_parquet(path: Path) -> "pa.Table":
             f"{path} is {kind or 'text'}, not the .parquet file its name says; give it its right ending."
         )
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             return file.read()
     except (pa.ArrowException, OSError) as problem:
         cause = str(problem).split("\n")[0]
@@ -91,7 +91,7 @@ def write_parquet(table: "pa.Table", path: Path) -> None:
     """Write a table as .parquet, atomically."""
     import pyarrow.parquet as parquet
 
-    write_atomically(path, lambda part: parquet.write_table(table, part))
+    write_atomically(path, lambda part: parquet.write_table(table, part, write_page_checksum=True))
 
 
 def _header(path: Path) -> list[str]:

@@ -69,8 +69,8 @@ def test_debug_shows_the_traceback_and_faults_of_ours_are_1(folder, run, monkeyp
     monkeypatch.setattr("truesigma.store.read_cases", broken)
     code, out, err = run(*TYPICAL)
     assert (code, out) == (1, "")
-    assert (
-        err == "error: RuntimeError: cog slipped. This is a fault of ours; --debug shows where it happened.\n"
+    assert err == (
+        "error: RuntimeError: cog slipped. This is a fault of ours, or of a plug-in file; --debug shows where.\n"
     )
 
 

@@ -18,7 +18,7 @@ def open_parquet(path: Path) -> Reader:
     if content_kind(path) != "a Parquet file":
         read_parquet(path)  # says what it is instead
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             names, cases = file.schema_arrow.names, file.metadata.num_rows
             head = (
                 table_fields(pa.Table.from_batches([next(file.iter_batches(batch_size=1))])) if cases else {}
@@ -35,7 +35,7 @@ def open_parquet(path: Path) -> Reader:
 
     def chunks(rows: int) -> Iterator[Fields]:
         try:
-            with parquet.ParquetFile(path) as file:
+            with parquet.ParquetFile(path, page_checksum_verification=True) as file:
                 for batch in file.iter_batches(batch_size=rows):
                     yield table_fields(pa.Table.from_batches([batch]))
         except (pa.ArrowException, OSError) as problem:

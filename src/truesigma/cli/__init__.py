@@ -80,7 +80,7 @@ def explain(problem: Exception) -> tuple[str, int]:
     if isinstance(problem, ValueError | OSError):
         return str(problem), 2
     return (
-        f"{type(problem).__name__}: {problem}. This is a fault of ours; --debug shows where it happened.",
+        f"{type(problem).__name__}: {problem}. This is a fault of ours, or of a plug-in file; --debug shows where.",
         1,
     )
 
