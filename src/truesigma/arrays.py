@@ -17,7 +17,7 @@ Array = Any  # an array of any library the array API covers; the libraries share
 Host = np.ndarray[Any, np.dtype[Any]]
 
 NUMPY = array_namespace(np.zeros(0))
-CHUNK = {"cpu": 1 << 16, "other": 1 << 24}  # elements at a time: the CPU's cache, or enough to fill a GPU
+CHUNK = {"cpu": 1 << 16, "other": 1 << 25}  # elements at a time: the CPU's cache, or enough to fill a GPU
 
 
 def as_array(name: str, values: Any) -> Array:

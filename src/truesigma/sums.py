@@ -67,11 +67,21 @@ def cell_sums(block: Block, *, outputs: Outputs, error: Error, per_octave: int =
 
 def pit_sums(block: Block) -> Array:
     """Weight in equal cells of |2 u - 1|, u the probability integral transform: central intervals."""
-    central, weight = flat(block.elements.central, block.elements.weight)
+    index, weight = pit_index(block.elements)
+    return pit_of(cell_totals(index, PIT_CELLS + 1, [weight])[0])
+
+
+def pit_index(elements: Elements) -> tuple[Array, Array]:
+    """The cell of |2 u - 1| of each element, one more than there are for 1 itself; and its weight."""
+    central, weight = flat(elements.central, elements.weight)
     xp = namespace(central)
-    counts = cell_totals(xp.astype(central * PIT_CELLS, xp.int32), PIT_CELLS + 1, [weight])[0]
-    # Only |2 u - 1| = 1 itself is beyond the last cell, which is closed.
-    return xp.concat([counts[: PIT_CELLS - 1], counts[PIT_CELLS - 1 :].sum()[None]])
+    return xp.astype(central * PIT_CELLS, xp.int32), weight
+
+
+def pit_of(counts: Array) -> Array:
+    """The cells, of which the last is closed: what lies on its upper end belongs to it."""
+    last = counts[PIT_CELLS - 1 :].sum()
+    return namespace(counts).concat([counts[: PIT_CELLS - 1], last[None]])
 
 
 def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part) -> Array:
@@ -163,8 +173,8 @@ def _run_sums(
         while run:
             block = run.pop(0)
             if block.is_large:
-                yield from (_block_sums(piece, pieces) for piece in block.pieces())
-            yield _block_sums(block, whole if block.is_large else statistics)
+                yield from (block_sums(piece, pieces) for piece in block.pieces())
+            yield block_sums(block, whole if block.is_large else statistics)
 
     return join_sums(each())
 
@@ -178,7 +188,7 @@ def join_sums(found: Iterable[Mapping[str, Sum]]) -> dict[str, Sum]:
     return sums
 
 
-def _block_sums(block: Block, statistics: Mapping[str, Statistic]) -> dict[str, Sum]:
+def block_sums(block: Block, statistics: Mapping[str, Statistic]) -> dict[str, Sum]:
     """Sums of every statistic over one block, on the host; what overflows float32 is summed again in float64."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = {key: _sum_or_reason(statistic, block) for key, statistic in statistics.items()}
