@@ -26,7 +26,6 @@ EXTRAS = {
     "skimage": "train",
     "PIL": "train",
     "matplotlib": "plot",
-    "plotly": "report",
     "ray": "ray",
     "onnx": "onnx",
     "onnxruntime": "onnx",
