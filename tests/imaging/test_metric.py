@@ -1,7 +1,11 @@
 """The tally as a torchmetrics Metric: the same numbers in batches, after checkpoints and across ranks."""
 
+import contextlib
+import io
 import json
 import math
+import re
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -185,3 +189,21 @@ def test_a_compiled_tally_is_the_tally():
     assert found.merge(empty.add(p, y)).summary()["n"] > wanted["n"]
     with pytest.raises(ValueError, match="needs its edges"):
         compiled_add(Tally.empty())
+
+
+def test_the_examples_of_the_page(tmp_path, monkeypatch):
+    """What docs/scale.md shows in Python is what it prints."""
+    pytest.importorskip("lightning")
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    names, printed, ran = {}, "", 0
+    for kind, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        if kind == "python":
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                exec(compile(block, "scale.md", "exec"), names)
+            printed, ran = output.getvalue(), ran + 1
+        elif kind == "text":
+            assert printed == block
+    assert ran == 3

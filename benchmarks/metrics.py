@@ -1,0 +1,240 @@
+"""All scores in one pass beside the same scores of uncertainty-toolbox and netcal, in one run, as ratios.
+
+python benchmarks/metrics.py --json benchmarks/results/metrics_cpu.json
+python benchmarks/metrics.py --device cuda --sizes 1e8,1e9 --dtypes float32 --json benchmarks/results/metrics_cuda.json
+python benchmarks/page.py            # writes docs/benchmarks.md from what is in benchmarks/results
+
+Ours is everything a user calls: checks, `Tally.add` and the summary of all scores, with cells of log2(variance) for UCE
+and ENCE. The yardstick is one pass over the three arrays: their sums on a processor, a copy of them on a GPU. Times are
+the best of the repeats, which take turns, so that a busy machine slows all of them. A peer that would need many minutes
+or tens of GB for a size is not run for it.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import platform
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from agreement import LEVELS, agreement
+
+from truesigma import Prediction, Tally
+
+PEERS_UP_TO = {"uncertainty-toolbox": 1e6, "netcal": 1e7}
+Way = Callable[[], Any]
+
+
+def arrays(n: int, dtype: str, kind: str, device: str) -> tuple[Any, Any, Any]:
+    """Location, variance and target whose scale is a little too small."""
+    if kind == "numpy":
+        rng = np.random.default_rng(0)
+        location, variance = rng.normal(size=n), np.exp(rng.normal(size=n))
+        target = location + 1.3 * np.sqrt(variance) * rng.normal(size=n)
+        return tuple(a.astype(dtype) for a in (location, variance, target))  # type: ignore[return-value]
+    import torch
+
+    generator = torch.Generator(device).manual_seed(0)
+    how = {"generator": generator, "dtype": getattr(torch, dtype), "device": device}
+    location, variance = torch.randn(n, **how), torch.randn(n, **how).exp_()
+    return location, variance, torch.randn(n, **how).mul_(1.3).mul_(variance.sqrt()).add_(location)
+
+
+def wait(device: str) -> None:
+    """Until the device has done what it was given."""
+    if device == "cuda":
+        import torch
+
+        torch.cuda.synchronize()
+
+
+def best(ways: dict[str, Way], repeats: int, device: str) -> dict[str, float]:
+    """The shortest time of each way in seconds; a way that takes long runs less often."""
+    found: dict[str, float] = {}
+    for turn in range(repeats + 1):
+        for name, way in ways.items():
+            if turn and found[name] > 10:
+                continue
+            wait(device)
+            start = time.perf_counter()
+            way()
+            wait(device)
+            taken = time.perf_counter() - start
+            # The first turn warms up, unless one is all there will be.
+            found[name] = taken if turn <= (1 if taken < 10 else 0) else min(found[name], taken)
+    return found
+
+
+def our_ways(
+    location: Any, variance: Any, target: Any, kind: str, device: str, compiled: bool
+) -> dict[str, Way]:
+    """The yardstick and our ways to all scores."""
+
+    def tally() -> Any:
+        return Tally.empty(levels=LEVELS).add(Prediction(location, variance), target).summary()
+
+    if device == "cuda":
+        ways: dict[str, Way] = {"copy": lambda: [a.clone() for a in (location, variance, target)]}
+    else:
+        ways = {"sum": lambda: [a.sum() for a in (location, variance, target)]}
+    ways["ours"] = tally
+    if compiled:
+        from truesigma.imaging.compiled import compiled_add
+
+        edges = np.linspace(float(variance.min()), float(variance.max()), 16)
+        add = compiled_add(Tally.empty(levels=LEVELS, edges=edges))
+        ways["ours, compiled"] = lambda: add(Prediction(location, variance), target).summary()
+    return ways
+
+
+def uct_ways(location: Any, deviation: Any, target: Any) -> dict[str, dict[str, Way]]:
+    """Scores of uncertainty-toolbox: those that we have with the same settings, and its own set at its defaults."""
+    import uncertainty_toolbox as uct
+
+    a = (location, deviation, target)
+
+    def intervals() -> list[Any]:
+        return [uct.interval_score(*a, start_p=level, end_p=level, resolution=1) for level in LEVELS]
+
+    shared = {
+        "MAE, RMSE": lambda: uct.prediction_error_metrics(location, target),
+        "NLL": lambda: uct.nll_gaussian(*a),
+        "CRPS": lambda: uct.crps_gaussian(*a),
+        "sharpness": lambda: uct.sharpness(deviation),
+        "miscalibration area": lambda: uct.miscalibration_area(*a),
+        "coverage": lambda: [uct.get_proportion_in_interval(*a, level) for level in LEVELS],
+        "interval score": intervals,
+    }
+    own = {
+        "interval score, 99 levels": lambda: uct.interval_score(*a),
+        "check score": lambda: uct.check_score(*a),
+        "mean absolute calibration error": lambda: uct.mean_absolute_calibration_error(*a),
+        "root mean squared calibration error": lambda: uct.root_mean_squared_calibration_error(*a),
+    }
+    return {
+        "same": shared,
+        "all": {**{k: v for k, v in shared.items() if k not in ("coverage", "interval score")}, **own},
+    }
+
+
+def netcal_ways(location: Any, deviation: Any, target: Any) -> dict[str, dict[str, Way]]:
+    """Scores of netcal, likewise."""
+    from netcal.metrics import ENCE, NLL, PICP, QCE, UCE
+
+    x, q = (location, deviation), np.array(LEVELS)
+    shared = {
+        "UCE": lambda: UCE(bins=15).measure(x, target),
+        "ENCE": lambda: ENCE(bins=15).measure(x, target),
+        "NLL": lambda: NLL().measure(x, target),
+        "coverage, width": lambda: PICP().measure(x, target, q=q, reduction="none"),
+    }
+    return {"same": shared, "all": {**shared, "QCE": lambda: QCE(bins=15).measure(x, target, q=q)}}
+
+
+PEERS = {"uncertainty-toolbox": uct_ways, "netcal": netcal_ways}
+
+
+def measure(n: int, dtype: str, kind: str, args: argparse.Namespace) -> dict[str, Any]:
+    """One row: the times for one size, and how they compare."""
+    location, variance, target = arrays(n, dtype, kind, args.device)
+    ways = our_ways(
+        location,
+        variance,
+        target,
+        kind,
+        args.device,
+        args.device == "cuda" or (args.compile and kind == "torch"),
+    )
+    parts: dict[str, dict[str, list[str]]] = {}
+    for name, peer in PEERS.items() if kind == "numpy" and args.peers else ():
+        if n <= PEERS_UP_TO[name]:
+            found = peer(location, np.sqrt(variance), target)
+            parts[name] = {group: list(some) for group, some in found.items()}
+            ways |= {f"{name}: {score}": way for some in found.values() for score, way in some.items()}
+    seconds = best(ways, args.repeats, args.device)
+    row: dict[str, Any] = {"n": n, "dtype": dtype, "library": kind, "seconds": seconds}
+    yardstick = seconds["copy" if args.device == "cuda" else "sum"]
+    row["passes"] = {name: taken / yardstick for name, taken in seconds.items() if name.startswith("ours")}
+    row["faster"] = {
+        f"{name}, {group}": sum(seconds[f"{name}: {score}"] for score in scores) / seconds["ours"]
+        for name, groups in parts.items()
+        for group, scores in groups.items()
+    }
+    row["memory"] = memory(ways["ours"], kind, args.device)
+    print(json.dumps({k: v for k, v in row.items() if k != "seconds"}), flush=True)
+    return row
+
+
+def memory(way: Way, kind: str, device: str) -> float | None:
+    """MB that all scores take beside the arrays; None where it cannot be seen."""
+    if device == "cuda":
+        import torch
+
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        way()
+        return (torch.cuda.max_memory_allocated() - before) / 2**20
+    if kind != "numpy":
+        return None
+    tracemalloc.start()
+    way()
+    peak = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    return peak
+
+
+def versions() -> dict[str, str]:
+    """Of everything that took part and is installed."""
+    found = {"python": platform.python_version()}
+    for name in ("truesigma", "numpy", "scipy", "torch", "uncertainty-toolbox", "netcal"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def main() -> None:
+    """Measure what the command line asks for, print it, and write it as json if a file is named."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--sizes", default="1e4,1e5,1e6,1e7")
+    parser.add_argument("--dtypes", default="float64,float32")
+    parser.add_argument("--libraries", default="", help="numpy, torch; by default both, and on a GPU torch")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=2, help="of a processor; set OMP_NUM_THREADS too")
+    parser.add_argument("--compile", action="store_true", help="compiled torch on the processor, too")
+    parser.add_argument("--no-peers", dest="peers", action="store_false")
+    parser.add_argument("--json", type=Path, default=None)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    libraries = (args.libraries or ("torch" if args.device == "cuda" else "numpy,torch")).split(",")
+    hardware = f"{args.threads} CPU cores"
+    if "torch" in libraries:
+        import torch
+
+        torch.set_num_threads(args.threads)
+        hardware = torch.cuda.get_device_name() if args.device == "cuda" else hardware
+    rows = [
+        measure(int(float(n)), dtype, kind, args)
+        for dtype in args.dtypes.split(",")
+        for n in args.sizes.split(",")
+        for kind in libraries
+    ]
+    result = {"hardware": hardware, "versions": versions(), "rows": rows}
+    if args.peers and args.device == "cpu":
+        result["agreement"] = agreement()
+    if args.json:
+        args.json.parent.mkdir(exist_ok=True)
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
