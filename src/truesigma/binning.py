@@ -202,13 +202,13 @@ class LogMeans:
     def merge(self, other: "LogMeans") -> "LogMeans":
         columns = np.concatenate([self.columns, other.columns], axis=1)
         seen = self.seen + other.seen
-        return LogMeans(_in_cells(columns) if seen > self.keep else columns, seen, self.keep)
+        return LogMeans(in_cells(columns) if seen > self.keep else columns, seen, self.keep)
 
 
-def _in_cells(columns: Host) -> Host:
-    """Weighted means of the columns in each cell that holds something."""
+def in_cells(columns: Host, origin: float = 0.0) -> Host:
+    """Weighted means of log v and value in each cell that holds something; `origin` is an edge of the cells."""
     log_v, value, weight = columns
-    index = np.floor(log_v * (PER_OCTAVE / math.log(2))).astype(np.int64)
+    index = np.floor((log_v - origin) * (PER_OCTAVE / math.log(2))).astype(np.int64)
     cells = segment_sums(
         index - index.min(), int(np.ptp(index)) + 1, [log_v * weight, value * weight, weight]
     )

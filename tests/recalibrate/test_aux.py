@@ -66,6 +66,15 @@ def test_the_unit_does_not_matter():
         np.testing.assert_allclose(new, k * aux.fit(p, y, steps=300)(p).scale, rtol=1e-6)
 
 
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+def test_the_unit_does_not_matter_for_many_cases(law):
+    p, y = bent(aux.MANY + 500, law=law)
+    k = 1000.0
+    scaled = Prediction(k * p.location, k * k * p.aleatoric, k * k * p.epistemic, law=p.law)
+    new = aux.fit(scaled, k * y, steps=300)(scaled).scale
+    np.testing.assert_allclose(new, k * aux.fit(p, y, steps=300)(p).scale, rtol=1e-6)
+
+
 def test_without_standardising_the_unit_matters():
     p, y = bent(400)
     scaled = Prediction(p.location, 1e6 * p.aleatoric, 1e6 * p.epistemic)
@@ -85,14 +94,18 @@ def test_the_seed_decides():
 def test_many_cases_go_through_cells(law):
     p, y = bent(aux.MANY + 500, law=law)
     cells = aux.fit(p, y)
-    many, aux.MANY = aux.MANY, 10**9
+    many, kept = aux.MANY, aux.KEPT
     try:
+        aux.KEPT = 100  # cells that do not know the mean
+        streamed = aux.fit(p, y)
+        aux.MANY = aux.KEPT = 10**9
         exact = aux.fit(p, y)
     finally:
-        aux.MANY = many
+        aux.MANY, aux.KEPT = many, kept
     inside = Prediction(np.zeros(40), np.geomspace(0.15, 6.0, 40), law=p.law)
-    np.testing.assert_allclose(cells(inside).scale, exact(inside).scale, rtol=0.02)
-    assert metrics.nll.score(cells(p), y) == pytest.approx(metrics.nll.score(exact(p), y), abs=1e-3)
+    for found in (cells, streamed):
+        np.testing.assert_allclose(found(inside).scale, exact(inside).scale, rtol=0.02)
+        assert metrics.nll.score(found(p), y) == pytest.approx(metrics.nll.score(exact(p), y), abs=1e-3)
 
 
 def test_outputs_mean_gives_one_ratio_for_each_case():

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Host, like, namespace, to_host
-from ..binning import LogMeans
+from ..binning import LogMeans, in_cells
 from ..checks import check_whole
 from ..elements import Elements, Outputs, Part, blocks, case_means, check_outputs
 from ..law import Law, Undefined
@@ -24,9 +24,9 @@ from ..sums import Sum, accumulate, factor_of, factor_sums
 from ..types import Prediction
 
 TITLE = "aux scaling"
-MANY = (
-    2048  # more elements than this are gathered in cells of log2(v): the network sees the mean of each cell
-)
+# More elements than these are gathered in cells of log2(v), and the network sees the mean of each. Up to KEPT of them
+# are known one by one, and their cells lie around their mean, so that the unit does not matter.
+MANY, KEPT = 1 << 11, 1 << 16
 AT_A_TIME = 1 << 16  # elements through the network at once
 
 
@@ -156,7 +156,7 @@ def gather(
     statistic = partial(factor_sums, outputs=outputs, error="mean", part="total")
     found = accumulate(chosen, target, {"factor": statistic}, weight=weight)
     if hidden:
-        found["means"] = LogMeans(np.zeros((3, 0)), 0, MANY)
+        found["means"] = LogMeans(np.zeros((3, 0)), 0, KEPT)
         for block in blocks(chosen, target, weight):
             found["means"] = found["means"].merge(_means(block.wide.view(outputs)))
     return found
@@ -185,8 +185,11 @@ def fit_gathered(
     bias = 2 * math.log(_factor(sums["factor"], law.moment))
     if hidden == 0:
         return Aux(((bias,),), part=part, outputs=outputs)
-    columns = sums["means"].columns
-    log_v, size, share = columns[:, np.lexsort(columns)]  # so that the order of the cases does not matter
+    means, columns = sums["means"], sums["means"].columns
+    columns = columns[:, np.lexsort(columns)]  # so that the order of the cases does not matter
+    if MANY < means.seen <= means.keep:
+        columns = in_cells(columns, float(columns[2] @ columns[0] / columns[2].sum()))
+    log_v, size, share = columns
     share = share / share.sum()
     shift, divisor, offset = 0.0, 1.0, 0.0
     if standardise:
@@ -228,7 +231,7 @@ def _means(elements: Elements) -> LogMeans:
     share = np.ones_like(power) if elements.weight is None else elements.weight
     columns = np.stack([np.log(elements.total).ravel(), power.ravel(), share.ravel()])
     columns = columns[:, columns[2] > 0]
-    return LogMeans(columns, columns.shape[1], MANY)
+    return LogMeans(columns, columns.shape[1], KEPT)
 
 
 def _forward(parameters: list[Host], x: Host) -> tuple[Host, Host]:
