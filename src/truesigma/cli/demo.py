@@ -25,7 +25,7 @@ def demo(
     train: Annotated[int, typer.Option("--train", help="Cases to train on.")] = 400,
     valid: Annotated[int, typer.Option("--valid", help="Cases to recalibrate on.")] = 600,
     test: Annotated[int, typer.Option("--test", help="Cases to score on.")] = 1600,
-    epochs: Annotated[int, typer.Option("--epochs", help="Of training.")] = 60,
+    epochs: Annotated[int, typer.Option("--epochs", help="Of training.")] = 45,
     draws: Annotated[int, typer.Option("--draws", help="For each case.")] = 25,
     json: Json = None,
 ) -> None:

@@ -20,7 +20,7 @@ class Settings:
     train: int = 400
     valid: int = 600
     test: int = 1600
-    epochs: int = 60
+    epochs: int = 45
     draws: int = 25
 
     def __post_init__(self) -> None:

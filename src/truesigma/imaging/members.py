@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..law import Laplace, Law, Normal
 from .devices import start
@@ -63,6 +64,8 @@ def open_runs(folders: Sequence[str | Path], *, device: str = "auto") -> list[Ru
     where = start(device, 1).device
     for run in runs:
         run.net.to(where)
+        if where.type == "cuda":
+            run.net.to(memory_format=torch.channels_last)  # the layout it was trained in, and the quicker one there
     return runs
 
 
