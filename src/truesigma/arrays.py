@@ -159,10 +159,7 @@ def pack(example: Array, *numbers: Any) -> Array:
     if is_torch_array(example):
         import torch
 
-        wide = {"dtype": torch.float64, "device": example.device}
-        return torch.stack(
-            [n.to(**wide) if is_torch_array(n) else torch.full((), n, **wide) for n in numbers]
-        )
+        return torch.stack([torch.as_tensor(n, dtype=torch.float64, device=example.device) for n in numbers])
     xp = namespace(example)
     return xp.stack([xp.asarray(n, dtype=widen(example[:0]).dtype) for n in numbers])
 

@@ -1,7 +1,7 @@
 """One run of the paper's grid: train, sample, and keep what every table and figure can be computed from.
 
-What is kept holds no image and no label: draws are stored as residuals (prediction minus target) with their log-variances,
-in half precision, so that anyone recomputes every score in seconds without the data or a GPU.
+What is kept holds no image and no label: draws are stored as residuals (prediction minus target) with their
+log-variances, in half precision, so that anyone recomputes every score in seconds without the data or a GPU.
 """
 
 import json
@@ -22,7 +22,7 @@ from truesigma.imaging.data import DataSet, Split, batches, resident
 from truesigma.imaging.history import write_history
 from truesigma.imaging.network import build
 from truesigma.imaging.recipe import Recipe, load_recipe
-from truesigma.imaging.sampling import dropout_draws, ensemble_draws
+from truesigma.imaging.sampling import Precision, dropout_draws, ensemble_draws
 from truesigma.imaging.train import Trained, train
 from truesigma.law import Laplace, Law, Normal
 from truesigma.types import Draws
@@ -54,7 +54,7 @@ def run_experiment(
     results: str | Path,
     *,
     device: str = "auto",
-    precision: str = "bf16",
+    precision: Precision = "bf16",
     time_limit: float | None = None,
     checkpoint_every: float = 60.0,
     batch: int = 16,
@@ -104,7 +104,7 @@ def run_experiment(
 
 
 def sample(
-    net: nn.Module, data: DataSet, recipe: Recipe, experiment: Experiment, *, precision: str, batch: int
+    net: nn.Module, data: DataSet, recipe: Recipe, experiment: Experiment, *, precision: Precision, batch: int
 ) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     """Residual draws and log-variances of every split but the training one: test repeated, the others once.
 
