@@ -29,7 +29,7 @@ def demo(
     draws: Annotated[int, typer.Option("--draws", help="For each case.")] = 25,
     json: Json = None,
 ) -> None:
-    """Simulate images, train on them, recalibrate, and show what it did."""
+    """The whole chain on simulated images, in a minute."""
     from ..demo import Settings, run_demo
 
     check_json(json)

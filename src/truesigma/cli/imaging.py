@@ -74,7 +74,7 @@ def train(
     workers: Annotated[int, typer.Option("--workers", help="Threads that read images which stream.")] = 4,
     json: Json = None,
 ) -> None:
-    """Train a network that says how sure it is; the same command goes on with a run."""
+    """Train a network, or go on with its run."""
     from ..imaging.launch import train_run
     from ..imaging.recipe import load_recipe
     from ..imaging.source import Source

@@ -52,7 +52,7 @@ def predict(
     context: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that train wrote.")],
     out: Out,
-    more: Annotated[list[Path] | None, typer.Argument(metavar="[IMAGE]...", hidden=True)] = None,
+    more: Annotated[list[Path] | None, typer.Argument(metavar="IMAGE", hidden=True)] = None,
     split: SplitName = None,
     images: Images = None,
     card: CardFile = None,
@@ -74,7 +74,7 @@ def predict(
     device: Device = "auto",
     json: Json = None,
 ) -> None:
-    """Draw predictions with dropout: of a split, or of new images."""
+    """Draw predictions of a split, or of new images."""
     chosen = {"draws": draws, "seed": seed, "batch": batch, "precision": precision}
     given = {"root": root, "options": pairs(option), "device": device}
     session, wanted = context.obj, [*(images or []), *(more or [])]
@@ -108,7 +108,7 @@ def ensemble(
     device: Device = "auto",
     json: Json = None,
 ) -> None:
-    """Join the single predictions of networks that were trained apart."""
+    """Join single predictions of networks trained apart."""
     chosen = {"draws": None, "seed": 0, "batch": batch, "precision": precision}
     given = {"root": root, "options": pairs(option), "device": device}
     session = context.obj
