@@ -258,3 +258,12 @@ def test_missing_targets_of_draws_are_masked_in_both(tmp_path):
     np.savez(tmp_path / "d.npz", mean=np.zeros((2, 3)), variance=np.ones((2, 3)), target=target)
     cases = read_cases(tmp_path / "d.npz", mask_missing=True)
     assert cases.prediction.mask.tolist() == cases.draws.mask.tolist() == [True, False, True]
+
+
+def test_frames_may_hold_other_columns_of_mixed_objects():
+    pandas = pytest.importorskip("pandas")
+    columns = {"target": [1.0, 2.0], "location": [1.1, 2.2], "scale": [0.5, 0.4]}
+    found = from_frame(pandas.DataFrame({**columns, "note": [{}, 3]}))
+    assert found.target.tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="cannot be read as a table"):
+        from_frame(pandas.DataFrame({**columns, "target": [{}, 3]}))

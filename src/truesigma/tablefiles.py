@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .fields import NUMBERS
+from .fields import KNOWN, NUMBERS
 from .files import BadFile, content_kind, write_atomically
 from .tables import columns_of, stem_of
 
@@ -68,10 +68,23 @@ def frame_table(frame: Any) -> "pa.Table":
             columns_of(stem_of(name), names)  # before Arrow's own error, which names no remedy
     try:
         if type(frame).__module__.split(".")[0] == "pandas":
-            return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+            return _pandas_table(frame)
         return pa.table(frame)
     except (pa.ArrowException, TypeError) as problem:
         raise ValueError(f"this {type(frame).__name__} cannot be read as a table: {problem}.") from problem
+
+
+def _pandas_table(frame: Any) -> "pa.Table":
+    import pyarrow as pa
+
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+    except pa.ArrowException:
+        # A column of mixed objects has no type in Arrow; one that is not read need not have any.
+        known = [stem_of(str(name)) in KNOWN for name in frame.columns]
+        if all(known):
+            raise
+        return _pandas_table(frame.loc[:, known])
 
 
 def write_csv(table: "pa.Table", path: Path) -> None:
