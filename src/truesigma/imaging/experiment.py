@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -54,7 +54,7 @@ def run_experiment(
     results: str | Path,
     *,
     device: str = "auto",
-    precision: Precision = "bf16",
+    precision: str = "bf16",
     time_limit: float | None = None,
     checkpoint_every: float = 60.0,
     batch: int = 16,
@@ -96,7 +96,8 @@ def run_experiment(
     )
     if experiment.shifts:
         data = load(root, **experiment.options, **experiment.shifts)
-    kept = dict(sample(trained.net, data, recipe, experiment, precision=precision, batch=batch))
+    checked = cast(Precision, precision)  # `train` has refused anything else
+    kept = dict(sample(trained.net, data, recipe, experiment, precision=checked, batch=batch))
     write_results(
         Path(results) / experiment.name, experiment, trained, data, kept, device=next(net.parameters()).device
     )
