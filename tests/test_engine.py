@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import sys
+import threading
 import time
 
 import numpy as np
@@ -279,3 +280,55 @@ def test_shares_of_a_machine(cluster, on_ray):
         on_ray, lambda task, tick: {"n": task["cases"]}, merge=lambda some: {"n": sum(s["n"] for s in some)}
     )
     assert add(tasks, cpus=0.25) == {"n": 190}
+
+
+GRID = """
+[data_sets.simulated]
+title = "simulated"
+calibration_cases = 20
+
+[networks]
+small = "small network"
+"""
+RUN = """
+[[experiment]]
+name = "small_seed{seed}"
+data_set = "simulated"
+network = "small"
+step = 0
+seed = {seed}
+train = {{ epochs = 2 }}
+options = {{ cases = 60, train = 20, valid = 20 }}
+"""
+
+
+@pytest.mark.slow
+def test_the_grid_on_a_cluster(tmp_path, cluster, on_ray):
+    """Trainings side by side, of which one loses its node: the same results as one after the other."""
+    pytest.importorskip("timm")
+    from truesigma.reproduce import open_paper
+    from truesigma.reproduce.run import run_missing
+
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        runs = "".join(RUN.format(seed=seed) for seed in range(3))
+        (tmp_path / place / "experiments.toml").write_text(GRID + runs)
+    node = cluster.add_node(**cluster.size)
+    cluster.wait_for_nodes()
+    loss = threading.Timer(8.0, cluster.remove_node, (node, False))
+    loss.start()
+    said = []
+    options = {"runs": tmp_path / "runs_there", "quiet": True}
+    names = run_missing(open_paper(tmp_path / "there"), tmp_path, said.append, engine="ray", **options)
+    loss.join()
+    assert names == ["small_seed0", "small_seed1", "small_seed2"]
+    assert said == ["small_seed0, small_seed1, small_seed2: on the cluster"]
+    run_missing(open_paper(tmp_path / "here"), tmp_path, said.append, runs=tmp_path / "runs_here", quiet=True)
+    for name in names:
+        here, there = (
+            np.load(tmp_path / place / "results" / name / "draws.npz") for place in ("here", "there")
+        )
+        assert sorted(here.files) == sorted(there.files)
+        for key in here.files:
+            np.testing.assert_allclose(here[key], there[key], rtol=1e-3, atol=1e-4)
+    assert run_missing(open_paper(tmp_path / "there"), tmp_path, said.append, engine="ray", **options) == []

@@ -98,6 +98,11 @@ def everything(
     data: Data = None,
     runs: Runs = Path("runs"),
     hours: Hours = None,
+    engine: Annotated[
+        str, typer.Option("--engine", help="local, or ray: run what is missing there.")
+    ] = "local",
+    address: Annotated[str | None, typer.Option("--address", help="Of the Ray cluster.")] = None,
+    gpus: Annotated[float, typer.Option("--gpus", help="Of each run on the cluster, as 0.5.")] = 0.0,
     json: Json = None,
 ) -> None:
     """Write every figure, RESULTS.md and DEVIATIONS.md; with --data, run first what is missing."""
@@ -109,7 +114,9 @@ def everything(
         from ..reproduce.run import run_missing
 
         seconds = None if hours is None else 3600 * hours
-        run_missing(paper, data, context.obj.say, runs=runs, seconds=seconds, quiet=context.obj.quiet)
+        options: dict[str, Any] = {"runs": runs, "seconds": seconds, "quiet": context.obj.quiet}
+        where: dict[str, Any] = {"engine": engine, "address": address, "gpus": gpus}
+        run_missing(paper, data, context.obj.say, **where, **options)
         paper = open_paper(root)
     result = write_all(paper, context.obj.say)
     context.obj.deliver(result["text"], {"rows": result["rows"], "claims": result["claims"]}, json)

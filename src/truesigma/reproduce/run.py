@@ -1,10 +1,11 @@
 """Make new results: train an experiment of the plan, or go on with it, and sample it (needs torch and the data)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .paper import Paper
+from ..engine import load_engine
+from .paper import Paper, open_paper
 from .plan import Planned
 
 
@@ -95,9 +96,29 @@ def _shifts(planned: Planned, data: str | Path, other: str | Path | None) -> dic
     return {**planned.shifts, **({"other_root": str(found)} if beside else {})}
 
 
-def run_missing(paper: Paper, data: str | Path, say: Callable[[str], None], **options: Any) -> list[str]:
-    """Run what has no result, in the order of the plan, where its data is below `data`; returns the names."""
-    done = []
+def run_missing(
+    paper: Paper,
+    data: str | Path,
+    say: Callable[[str], None],
+    *,
+    engine: str = "local",
+    address: str | None = None,
+    gpus: float = 0,
+    **options: Any,
+) -> list[str]:
+    """Run what has no result, where its data is below `data`; returns the names.
+
+    Args:
+        paper: the opened folder.
+        data: folder of the data sets.
+        say: is told what is done.
+        engine: "local" runs one after the other, in the order of the plan; "ray" side by side on a cluster, whose nodes
+            must see the same folders. Either goes on with what was begun.
+        address: of the Ray cluster.
+        gpus: of each run on the cluster, a share such as 0.5 being allowed.
+        options: of `run_planned`.
+    """
+    waiting = []
     for planned in paper.plan.experiments:
         found = paper.run(planned.name)
         if found is not None and found.about.get("finished", True):
@@ -105,7 +126,27 @@ def run_missing(paper: Paper, data: str | Path, say: Callable[[str], None], **op
         if planned.data_set != "simulated" and locate(data, planned.data_set) == Path(data):
             say(f"{planned.name}: no {planned.data_set} below {data}")
             continue
-        say(f"{planned.name}: {'going on' if found else 'training'}")
-        run_planned(paper, planned.name, data, **options)
-        done.append(planned.name)
-    return done
+        waiting.append((planned.name, "going on" if found else "training"))
+    if engine == "local":
+        for name, words in waiting:
+            say(f"{name}: {words}")
+            run_planned(paper, name, data, **options)
+    elif waiting:
+        say(f"{', '.join(name for name, _ in waiting)}: on the cluster")
+        plain = {k: str(Path(v).resolve()) if isinstance(v, Path) else v for k, v in options.items()}
+        folders = {"root": str(paper.root.resolve()), "data": str(Path(data).resolve())}
+        tasks = [{**folders, "name": name, "options": plain, "cases": 1} for name, _ in waiting]
+        load_engine(engine)(run_task, tasks, merge=no_sums, address=address, gpus=gpus)
+    return [name for name, _ in waiting]
+
+
+def run_task(task: Mapping[str, Any], tick: Callable[[int], None]) -> dict[str, Any]:
+    """One experiment as a task of an engine: what it leaves behind are its files."""
+    run_planned(open_paper(task["root"]), task["name"], task["data"], **task["options"])
+    tick(1)
+    return {}
+
+
+def no_sums(sums: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Nothing to merge."""
+    return {}
