@@ -65,7 +65,8 @@ def open_runs(folders: Sequence[str | Path], *, device: str = "auto") -> list[Ru
     for run in runs:
         run.net.to(where)
         if where.type == "cuda":
-            run.net.to(memory_format=torch.channels_last)  # the layout it was trained in, and the quicker one there
+            # the layout it was trained in, and the quicker one there
+            run.net.to(memory_format=torch.channels_last)
     return runs
 
 
