@@ -25,7 +25,8 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest tests/test_imports.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 docs: setup
 	$(BIN)/mkdocs serve
