@@ -432,6 +432,14 @@ def test_names(tmp_path, monkeypatch):
         evaluate_files(["c_*.npy"], [["a.npz"]])
 
 
+@pytest.mark.parametrize("one_pass", [False, True])
+def test_bins_are_whole_numbers(tmp_path, one_pass):
+    ts.write(make(0, 20), tmp_path / "a.npz")
+    path = str(tmp_path / "a.npz")
+    with pytest.raises(ValueError, match="bins is 0"):
+        evaluate_files([path], [[path]], recalibrations=["none"], metrics=["uce:bins=0"], one_pass=one_pass)
+
+
 def test_scores_by_group_need_groups(tmp_path):
     ts.write(make(0, 20), tmp_path / "a.npz")
     with pytest.raises(BadFile, match="has no group"):

@@ -161,6 +161,7 @@ class LogCells:
 
     def edges(self, *, bins: int = 15, spacing: Spacing = "width") -> Host:
         """Edges of bins: of equal width exact ones, of equal mass those within a cell of the quantiles."""
+        check_whole("bins", bins, 1)
         if spacing == "width":
             return (
                 np.linspace(self.low, self.high, bins + 1) if self.high > self.low else np.repeat(self.low, 2)
