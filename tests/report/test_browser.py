@@ -162,7 +162,9 @@ def test_downloads_are_the_tables(browser, made):
     assert browser.run("return csvCell('=1+1')") == "'=1+1"
     assert browser.run("return csvCell('a,\"b\"')") == '"a,""b"""'
     # The page itself may still be among them, where this is the first test of a worker.
-    assert [u for u in browser.requests() if not u.startswith("blob:") and not u.endswith("/report.html")] == []
+    assert [
+        u for u in browser.requests() if not u.startswith("blob:") and not u.endswith("/report.html")
+    ] == []
 
 
 def test_hostile_names_are_only_text(browser):
