@@ -7,6 +7,7 @@ import scipy.special
 import torch
 from samples import KINDS, arrays_of
 
+from truesigma import Prediction, metrics
 from truesigma.arrays import as_array, chunk_size, expand, like, namespace, normal_cdf, segment_sums, to_host
 
 
@@ -117,3 +118,9 @@ def test_normal_cdf(kind):
 def test_cpu_arrays_are_treated_in_small_chunks(kind):
     with arrays_of(kind) as make:
         assert 1 << 12 <= chunk_size(make(np.zeros(1))) <= 1 << 18  # what a core keeps in its cache
+
+
+def test_more_than_double_precision_becomes_double():
+    wide = np.array([0.5, 1.5], dtype=np.longdouble)
+    assert as_array("location", wide).dtype == np.float64
+    assert metrics.crps.score(Prediction(wide, wide), wide + 1) > 0
