@@ -47,7 +47,7 @@ def as_array(name: str, values: Any) -> Array:
             f"{name} has dtype {values.dtype}; expected real floating point numbers. Convert it first, for example "
             f"with numpy.asarray({name}, dtype=float)."
         )
-    # Half precision holds files, not arithmetic: sums of squares overflow it. More than double has no special functions.
+    # Half precision holds files, not arithmetic: sums of squares overflow it. Beyond double no library has erf.
     bits = xp.finfo(values.dtype).bits
     return xp.astype(values, xp.float32 if bits < 32 else xp.float64) if bits not in (32, 64) else values
 
