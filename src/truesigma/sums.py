@@ -4,9 +4,12 @@ A statistic is a function from a block of cases to a value that adds up. `accumu
 the data at once, so that what they share (z, the distribution function) is computed once for each block.
 """
 
+import math
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from .arrays import (
     Array,
     Host,
     cell_totals,
+    chunk_size,
     namespace,
     pack,
     segment_sums,
@@ -151,15 +155,28 @@ def accumulate(
     A block whose sums overflow float32 is summed again in float64. Statistics named in `by_piece` need no whole cases,
     so that one large volume goes through the cache in pieces.
     """
-    runs: dict[int, list[Block]] = {}
-    for number, block in enumerate(blocks(prediction, target, weight)):
-        runs.setdefault(number // RUN, []).append(block)
-    threads = min(workers(prediction.location), len(runs))
+    each = blocks(prediction, target, weight)
+    runs = iter(lambda: list(islice(each, RUN)), [])
     work = partial(_run_sums, statistics=statistics, by_piece=by_piece)
+    some = math.prod(prediction.location.shape) > 2 * RUN * chunk_size(prediction.location)
+    return join_sums(_in_order(work, runs, workers(prediction.location) if some else 1))
+
+
+def _in_order(
+    work: Callable[[list[Block]], dict[str, Sum]], runs: Iterable[list[Block]], threads: int
+) -> Iterator[dict[str, Sum]]:
+    """What becomes of each run, by so many threads, in the order of the runs; only a few are held at a time."""
     if threads == 1:
-        return join_sums(map(work, runs.values()))
+        yield from map(work, runs)
+        return
     with ThreadPoolExecutor(threads) as pool:
-        return join_sums(pool.map(work, runs.values()))
+        waiting: deque[Future[dict[str, Sum]]] = deque()
+        for run in runs:
+            waiting.append(pool.submit(work, run))
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _run_sums(
@@ -208,7 +225,7 @@ def _sum_or_reason(statistic: Statistic, block: Block) -> Sum:
     try:
         return statistic(block)
     except Undefined as reason:
-        return reason
+        return reason.with_traceback(None)  # which would keep the block, and all that it computed
 
 
 def _finite(sums: Sum) -> bool:
