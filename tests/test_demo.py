@@ -23,6 +23,7 @@ FILES = {
     "figures",
     "new",
     "new.csv",
+    "report.html",
     "run",
     "table.json",
     "test.npz",

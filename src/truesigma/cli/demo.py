@@ -42,4 +42,6 @@ def demo(
         raise typer.Exit(130) from None
     session.deliver(made.table, {**made.to_dict(), "folder": str(out)}, json)
     session.say(f"\n{made.headline}\n")
-    session.say(f"{made.seconds:.0f} s. Figures, draws, the card and what to type: {out / 'README.md'}")
+    session.say(
+        f"{made.seconds:.0f} s. Look at {out / 'report.html'}; the rest is described in {out / 'README.md'}"
+    )

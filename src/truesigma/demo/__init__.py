@@ -77,6 +77,7 @@ def run_demo(
 
 def _run(folder: Path, size: Settings, say: Callable[[str], None], quiet: bool) -> Evaluation:
     from ..imaging.source import Source
+    from ..report import report
     from .steps import draw_cases, draw_figures, predict_new, train_small
 
     say(f"1/5 simulating {size.options['cases']} OCT volumes of a needle tip")
@@ -92,6 +93,7 @@ def _run(folder: Path, size: Settings, say: Callable[[str], None], quiet: bool) 
     described = {"file": "valid.npz", "sha256": fingerprint(folder / "valid.npz")}
     write(calibrate(valid, "sigma", data=described), folder / "card.json")
     draw_figures(folder / "figures", scored, test, trained.history)
+    report(valid, test).write(folder / "report.html")
     say(f"5/5 predicting {NEW} new volumes from their raw files")
     predict_new(folder, size)
     return scored

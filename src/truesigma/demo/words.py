@@ -75,6 +75,7 @@ def readme(folder: Path, settings: Settings, sentence: str, table: TextTable) ->
 | `valid.npz`, `test.npz` | {settings.draws} draws of each case, with targets |
 | `table.json` | the scores above, with everything that was chosen |
 | `card.json` | the fitted recalibration |
+| `report.html` | one page to look at it all, in any browser |
 | `figures/` | calibration before and after, intervals, rejection, training history |
 | `new.csv` | new volumes, predicted in mm and degrees, with recalibrated 90 % intervals |
 
