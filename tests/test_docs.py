@@ -214,6 +214,15 @@ def test_skeletons_of_recalibration_and_metric(skeleton, cases):
     np.testing.assert_array_equal(again(cases.prediction).scale, fitted(cases.prediction).scale)
     with pytest.raises(ValueError, match="median does not take"):
         plugins.load("recalibrate", mine).fit(cases.prediction, cases.target, weight=np.ones(1000))
+    with pytest.raises(ValueError, match="one calibration case"):
+        plugins.load("recalibrate", mine).fit(cases.prediction[:1], cases.target[:1])
+
+
+def test_a_skeleton_goes_by_the_name_of_its_file(tmp_path, cases):
+    text = (DOCS / "skeletons" / "recalibration.py").read_text(encoding="utf-8")
+    (tmp_path / "median.py").write_text(text, encoding="utf-8")
+    fitted = plugins.load("recalibrate", str(tmp_path / "median.py")).fit(cases.prediction, cases.target)
+    assert fitted.to_dict()["name"] == "median"
 
 
 def test_skeleton_of_a_diagram(skeleton, cases):

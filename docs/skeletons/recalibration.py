@@ -5,14 +5,14 @@ $$s = \mathrm{median}\,|z| \,/\, q(0.75), \qquad z = (y - \mu) / \mathrm{scale}$
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from truesigma import Prediction
-from truesigma.arrays import to_host
 from truesigma.elements import Part
-from truesigma.recalibration import rescale, select_part
+from truesigma.recalibration import observed_z, rescale, select_part
 
 TITLE = "median scaling"
 
@@ -28,7 +28,7 @@ class Median:
         return rescale(select_part(prediction, self.part), self.factor)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": "recalibration", "factor": self.factor, "part": self.part}  # name: the file's own
+        return {"name": Path(__file__).stem, "factor": self.factor, "part": self.part}
 
 
 def fit(
@@ -54,11 +54,8 @@ def fit(
     """
     if weight is not None:
         raise ValueError("weight is given, which the median does not take; use sigma, or leave it out.")
-    chosen = select_part(prediction, part)
-    z = to_host((target - chosen.location) / chosen.scale)
-    if chosen.mask is not None:
-        z = z[to_host(chosen.mask)]
-    return Median(float(np.median(abs(z)) / chosen.law.quantile(0.75)), part)
+    z, _ = observed_z(select_part(prediction, part), target)  # of what the mask lets count, on the host
+    return Median(float(np.median(abs(z)) / prediction.law.quantile(0.75)), part)
 
 
 def from_dict(stored: Mapping[str, Any]) -> Median:

@@ -332,3 +332,12 @@ def test_patients_are_drawn_together():
     assert isinstance(subject.plan, Resampling)
     assert (subject.plan.by, subject.plan.clusters) == ("group", 40)
     assert subject_of(make(groups=("a", "b"))).plan.by == "case"
+
+
+def test_what_is_nominal_without_a_level_has_no_best(monkeypatch):
+    """A metric of one's own may be best at 1, say; which of two values is better, only its file knows."""
+    from types import SimpleNamespace
+
+    monkeypatch.setattr(ts.metrics.rmse, "BETTER", "nominal")
+    values = {"none": Estimate(4.0), "sigma": Estimate(1.0)}
+    assert scores._best(SimpleNamespace(metric="rmse", options={}, values=values), list(values)) is None

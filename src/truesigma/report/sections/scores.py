@@ -193,6 +193,8 @@ def _range_cell(ideal: Estimate, share: bool) -> Html:
 def _best(score: Score, labels: list[str]) -> str | None:
     """The label of the best value; None where they are all the same, or none is defined."""
     better = plugins.load("metrics", score.metric).BETTER
+    if better == "nominal" and "level" not in score.options:
+        return None  # what is nominal, only the metric knows
     value = {label: score.values[label].value for label in labels}
     sizes = {
         label: abs(v - score.options["level"]) if better == "nominal" else -v if better == "higher" else v
