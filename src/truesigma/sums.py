@@ -32,7 +32,7 @@ from .arrays import (
 from .binning import PER_OCTAVE, LogCells, assign
 from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
 from .law import Undefined
-from .types import Prediction
+from .types import Prediction, check_prediction
 
 PIT_CELLS = 1000
 RUN = 4  # blocks that a thread takes at a time
@@ -155,6 +155,7 @@ def accumulate(
     A block whose sums overflow float32 is summed again in float64. Statistics named in `by_piece` need no whole cases,
     so that one large volume goes through the cache in pieces.
     """
+    check_prediction(prediction)
     each = blocks(prediction, target, weight)
     runs = iter(lambda: list(islice(each, RUN)), [])
     work = partial(_run_sums, statistics=statistics, by_piece=by_piece)
