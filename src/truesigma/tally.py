@@ -6,7 +6,7 @@ keeps what each of their files says it sums.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -33,6 +33,8 @@ from .sums import (
     pit_sums,
 )
 from .types import Prediction, check_prediction, take
+
+Chosen = tuple[str, ModuleType, dict[str, Any]]  # a metric's name, its module, and all of its options
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,39 +146,12 @@ class Tally:
         groups = f", {len(self.groups)} groups" if self.groups else ""
         return f"Tally({count:g} elements{groups}, outputs={self.outputs!r}, error={self.error!r})"
 
-    def _metrics(self) -> list[tuple[str, ModuleType, dict[str, Any]]]:
-        """Name, module and options of all sum-like metrics, those with a level once for each."""
-        found = []
-        for name in plugins.names("metrics"):
-            metric = plugins.load("metrics", name)
-            if hasattr(metric, "OVER"):
-                options = {**defaults(metric)}
-                options.update(
-                    {k: v for k, v in (("outputs", self.outputs), ("error", self.error)) if k in options}
-                )
-                for level in self.levels if "level" in options else [None]:
-                    found.append((name, metric, {**options, **({} if level is None else {"level": level})}))
-        return found
+    def _metrics(self) -> tuple[Chosen, ...]:
+        return _metrics(self.levels, self.outputs, self.error)
 
     def _statistics(self) -> tuple[dict[str, Statistic], list[str]]:
         """What is summed, and which of it needs no whole cases."""
-        shape: dict[str, Any] = {"outputs": self.outputs, "error": self.error}
-        plan: dict[str, Statistic] = {"n": count_sums, "pit": pit_sums}
-        pieces = ["n", "pit"]
-        if self.edges is None:
-            plan["variance"] = partial(cell_sums, **shape)
-        else:
-            plan["variance"] = partial(bin_sums, edges=np.array(self.edges), closed=True, **shape)
-        pieces += ["variance"] if self.outputs == "separate" else []
-        for name, metric, options in self._metrics():
-            if metric.OVER == "elements":
-                terms = partial(metric.terms, **plugins.accepted(metric.terms, options))
-                outputs = options.get("outputs", "separate")
-                plan[_key(name, options)] = partial(mean_sums, terms=terms, outputs=outputs)
-                pieces += [_key(name, options)] if outputs == "separate" else []
-        for part in ("total", "aleatoric"):
-            plan[f"factor {part}"] = partial(factor_sums, outputs=self.outputs, error="mean", part=part)
-        return plan, pieces
+        return _statistics(self.levels, self.edges, self.outputs, self.error)
 
     def _of(self, prediction: Prediction, target: Any, weight: Any) -> "Tally":
         """A tally of the same settings that holds these cases alone."""
@@ -195,3 +170,41 @@ class Tally:
 
 def _key(name: str, options: Mapping[str, Any]) -> str:
     return f"{name} {options['level']}" if "level" in options else name
+
+
+# A tally is added to batch by batch, and asks for the same every time.
+@lru_cache(maxsize=64)
+def _metrics(levels: tuple[float, ...], outputs: Outputs, error: Error) -> tuple[Chosen, ...]:
+    """Name, module and options of all sum-like metrics, those with a level once for each."""
+    found: list[Chosen] = []
+    for name in plugins.names("metrics"):
+        metric = plugins.load("metrics", name)
+        if hasattr(metric, "OVER"):
+            options = {**defaults(metric)}
+            options.update({k: v for k, v in (("outputs", outputs), ("error", error)) if k in options})
+            for level in levels if "level" in options else [None]:
+                found.append((name, metric, {**options, **({} if level is None else {"level": level})}))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _statistics(
+    levels: tuple[float, ...], edges: tuple[float, ...] | None, outputs: Outputs, error: Error
+) -> tuple[dict[str, Statistic], list[str]]:
+    shape: dict[str, Any] = {"outputs": outputs, "error": error}
+    plan: dict[str, Statistic] = {"n": count_sums, "pit": pit_sums}
+    pieces = ["n", "pit"]
+    if edges is None:
+        plan["variance"] = partial(cell_sums, **shape)
+    else:
+        plan["variance"] = partial(bin_sums, edges=np.array(edges), closed=True, **shape)
+    pieces += ["variance"] if outputs == "separate" else []
+    for name, metric, options in _metrics(levels, outputs, error):
+        if metric.OVER == "elements":
+            terms = partial(metric.terms, **plugins.accepted(metric.terms, options))
+            kind = options.get("outputs", "separate")
+            plan[_key(name, options)] = partial(mean_sums, terms=terms, outputs=kind)
+            pieces += [_key(name, options)] if kind == "separate" else []
+    for part in ("total", "aleatoric"):
+        plan[f"factor {part}"] = partial(factor_sums, outputs=outputs, error="mean", part=part)
+    return plan, pieces
