@@ -1,4 +1,4 @@
-"""Time of Monte-Carlo dropout on one batch: the plain loop, folded draws and the shared prefix side by side in one run.
+"""Time of Monte-Carlo dropout for a batch: the plain loop, folded draws and the shared prefix side by side in one run.
 
 python benchmarks/sampling.py --device cuda --precision bf16 --compile default,cudnn,cudnn+default --json sampling.json
 python benchmarks/sampling.py --device cpu --size 64 --batch 4 --draws 10 --networks timm:resnet18,resnet101
@@ -6,6 +6,7 @@ python benchmarks/sampling.py --device cpu --size 64 --batch 4 --draws 10 --netw
 `timm:resnet18` has dropout only before its heads; the paper's three networks have it throughout. For each way: the
 median of the repeats in milliseconds, the same in single passes of the network in evaluation mode and float32, and how
 many times faster it is than the plain loop in float32. The ways take turns, so that a busy machine slows all of them.
+Each runs over several batches in a row, as over a data set, and its time is divided by their number.
 """
 
 import argparse
@@ -105,13 +106,16 @@ def ways(net: nn.Module, x: Tensor, args: argparse.Namespace) -> dict[str, Way]:
 
     def ours(compile: str | bool) -> Way:
         return lambda: dropout_draws(
-            net, [x], draws=draws, seed=0, precision=low, compile=compile, chunk=args.chunk
+            net, [x] * args.batches, draws=draws, seed=0, precision=low, compile=compile, chunk=args.chunk
         )
 
-    found: dict[str, Way] = {"plain loop fp32": loop(net, x, draws, "fp32", on)}
+    def each(way: Way) -> Way:
+        return lambda: [way() for _ in range(args.batches)]
+
+    found: dict[str, Way] = {"plain loop fp32": each(loop(net, x, draws, "fp32", on))}
     if low != "fp32":
-        found[f"plain loop {low}"] = loop(net, x, draws, low, on)
-    found[f"folded {low}"] = folded(net, x, draws, low, on, chunk)
+        found[f"plain loop {low}"] = each(loop(net, x, draws, low, on))
+    found[f"folded {low}"] = each(folded(net, x, draws, low, on, chunk))
     found[f"shared prefix {low}"] = ours(False)
     for mode in filter(None, args.compile.split(",")):
         found[f"shared prefix {low}, {mode}"] = ours(mode)
@@ -126,7 +130,7 @@ def ways(net: nn.Module, x: Tensor, args: argparse.Namespace) -> dict[str, Way]:
         try:
             way, model = make()
             missing = everywhere - places(way, model)
-            found[name + (f", without {missing} of {everywhere} dropouts" if missing else "")] = way
+            found[name + (f", without {missing} of {everywhere} dropouts" if missing else "")] = each(way)
         except (ImportError, AttributeError, TypeError, ValueError) as problem:
             print(f"  {name}: skipped ({type(problem).__name__}: {problem})")
     return found
@@ -161,7 +165,7 @@ def measure(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
 
     def single() -> Any:
         with torch.inference_mode():
-            return net(x)[0].cpu()
+            return [net(x)[0].cpu() for _ in range(args.batches)]
 
     print(f"{name}: batch {args.batch}, {args.size} x {args.size}, {args.draws} draws, {device}")
     every = {"one pass, evaluation": single} | ways(net, x, args)
@@ -179,7 +183,7 @@ def measure(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
     for _ in range(args.repeats):
         for title, way in every.items():
             taken[title].append(seconds(way, device))
-    middle = {title: 1e3 * statistics.median(times) for title, times in taken.items()}
+    middle = {title: 1e3 * statistics.median(times) / args.batches for title, times in taken.items()}
     first, plain = middle["one pass, evaluation"], middle["plain loop fp32"]
     rows = [
         {"network": name, "way": title, "ms": ms, "passes": ms / first, "times_faster": plain / ms}
@@ -200,6 +204,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--batches", type=int, default=8, help="batches in a row")
     parser.add_argument("--draws", type=int, default=25)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--compile", default="", help="modes to add, separated by commas")

@@ -245,13 +245,13 @@ def test_moments_never_hold_all_draws(net, images, monkeypatch):
 
 def test_chunks_follow_the_memory(net, images, monkeypatch):
     sizes = []
-    one_pass = folding._one_pass
+    one_pass = folding.Sampler._one_pass
 
-    def watched(pieces, rest, handed, seeds, **options):
+    def watched(sampler, pieces, rest, handed, seeds):
         sizes.append(len(seeds))
-        return one_pass(pieces, rest, handed, seeds, **options)
+        return one_pass(sampler, pieces, rest, handed, seeds)
 
-    monkeypatch.setattr(folding, "_one_pass", watched)
+    monkeypatch.setattr(folding.Sampler, "_one_pass", watched)
     whole = dropout_draws(net, [images], draws=10, seed=0)
     assert sizes == [10]
     sizes.clear()
@@ -262,14 +262,14 @@ def test_chunks_follow_the_memory(net, images, monkeypatch):
 
 
 def test_running_out_of_memory_halves_the_chunk(net, images, monkeypatch):
-    one_pass = folding._one_pass
+    one_pass = folding.Sampler._one_pass
 
-    def short(pieces, rest, handed, seeds, **options):
+    def short(sampler, pieces, rest, handed, seeds):
         if len(seeds) > 3:
             raise torch.OutOfMemoryError("on purpose")
-        return one_pass(pieces, rest, handed, seeds, **options)
+        return one_pass(sampler, pieces, rest, handed, seeds)
 
-    monkeypatch.setattr(folding, "_one_pass", short)
+    monkeypatch.setattr(folding.Sampler, "_one_pass", short)
     with pytest.warns(UserWarning, match="out of memory"):
         draws = dropout_draws(net, [images], draws=10, seed=3)
     np.testing.assert_allclose(draws.mean, plain_loop(net, [images], 10, 3)[0], rtol=1e-5, atol=1e-6)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
+from .capture import Captured
 from .cut import Partition
 from .fast import Ready, prepare
 from .partition import Untraceable, autocast, split
@@ -83,13 +84,13 @@ class Sampler:
             batch = torch.cat([batch, batch[-1:].expand(full - cases, *batch.shape[1:])])
         size = min(self.chunk or _at_once(pieces, full, batch.device), len(seeds))
         size = 1 if pieces.obstacle else math.ceil(len(seeds) / math.ceil(len(seeds) / size))
-        handed = prefix.call(batch)
+        handed = self._captured(prefix, "prefix", prefix.call)(batch)
         done = 0
         while done < len(seeds):
             part = seeds[done : done + size]
             filled = part + part[-1:] * (size - len(part)) if self.compile else part
             try:
-                found = _one_pass(pieces, rest, handed, filled, compiled=bool(self.compile))
+                found = self._one_pass(pieces, rest, handed, filled)
             except torch.OutOfMemoryError:
                 if size == 1:
                     raise
@@ -103,6 +104,24 @@ class Sampler:
             trim = partial(_trim, full=full, draws=len(part), cases=cases)
             use(len(part), pytree.tree_map(trim, found))
             done += len(part)
+
+    def _one_pass(self, pieces: Partition, rest: Ready, handed: tuple[Tensor, ...], seeds: list[int]) -> Any:
+        draws, device = len(seeds), handed[0].device
+
+        def fold(*handed: Tensor) -> list[Tensor]:
+            # cat keeps the channels-last layout, which a reshape of an expanded tensor would not.
+            return [
+                torch.cat([t] * draws) if many and draws > 1 else t for t, many in zip(handed, pieces.batched)
+            ]
+
+        if device.type == "cpu" and not self.compile and draws > 1:
+            return _EachDraw(rest.body, seeds).run(*fold(*handed))
+        seed_generators(device, seeds[0])
+        return self._captured(rest, draws, lambda *handed: rest.call(*fold(*handed)))(*handed)
+
+    def _captured(self, piece: Ready, key: Any, function: Callable[..., Any]) -> Captured:
+        """Captures live as long as the sampler, not longer: they hold the memory of a whole pass."""
+        return self.prepared.setdefault((piece, key), Captured(function))
 
 
 def _trim(output: Any, *, full: int, draws: int, cases: int) -> Any:
@@ -127,18 +146,6 @@ def _at_once(pieces: Partition, cases: int, device: torch.device) -> int:
         1, pieces.largest * cases
     )  # beyond, kernels fall back to slow 64-bit indices
     return max(1, min(fits, indexed))
-
-
-def _one_pass(
-    pieces: Partition, rest: Ready, handed: tuple[Tensor, ...], seeds: list[int], *, compiled: bool
-) -> Any:
-    draws, device = len(seeds), handed[0].device
-    # cat keeps the channels-last layout, which a reshape of an expanded tensor would not.
-    inputs = [torch.cat([t] * draws) if fold and draws > 1 else t for t, fold in zip(handed, pieces.batched)]
-    if device.type == "cpu" and not compiled and draws > 1:
-        return _EachDraw(rest.body, seeds).run(*inputs)
-    seed_generators(device, seeds[0])
-    return rest.call(*inputs)
 
 
 class _EachDraw(fx.Interpreter):
