@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .choices import split_choices
+from .complete import named_option
 from .numeric import Json, LawName, Masking, RecipeName
 from .session import check_json, check_target
 
@@ -24,7 +25,9 @@ Test = Annotated[
     list[Path], typer.Option("--test", metavar="FILE", help="Cases to show; given again: repeated runs.")
 ]
 One = Annotated[Path, typer.Option("--test", metavar="FILE", help="Cases to show.")]
-Choices = Annotated[str, typer.Option("--recalibrate", help="Comma list, as none,sigma,aux:hidden=4.")]
+Choices = Annotated[
+    str, named_option("--recalibrate", "recalibrate", "Comma list, as none,sigma,aux:hidden=4.")
+]
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="A .pdf, .png or .svg file.")]
 Title = Annotated[str, typer.Option("--title", help="Of the panel.")]
 Unit = Annotated[str | None, typer.Option("--unit", help="Of the target. [default: the file's]")]
@@ -129,7 +132,7 @@ def shift(
     out: Out,
     fitting: Fitting = None,
     recalibrate: Annotated[
-        str, typer.Option("--recalibrate", help="One recalibration; needs --calibration.")
+        str, named_option("--recalibrate", "recalibrate", "One recalibration; needs --calibration.")
     ] = "sigma",
     title: Title = "",
     unit: Unit = None,

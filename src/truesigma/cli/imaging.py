@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .complete import named_argument, named_option
 from .session import Session, check_json
 
 if TYPE_CHECKING:
@@ -28,14 +29,19 @@ def register(app: typer.Typer) -> None:
 
 def train(
     context: typer.Context,
-    dataset: Annotated[str, typer.Argument(help="A name from `truesigma list datasets`, or a .py file.")],
+    dataset: Annotated[
+        str, named_argument("datasets", "A name from `truesigma list datasets`, or a .py file.")
+    ],
     root: Annotated[str, typer.Option("--root", metavar="DIR", help="The data set's folder or zip file.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The run's folder.")],
     option: Options = None,
     backbone: Annotated[
-        str, typer.Option("--backbone", help="From `truesigma list backbones`, timm:NAME, or a .py file.")
+        str,
+        named_option("--backbone", "backbones", "From `truesigma list backbones`, timm:NAME, or a .py file."),
     ] = "resnet101",
-    recipe: Annotated[str, typer.Option("--recipe", help="exact, paper, code, or a TOML file.")] = "exact",
+    recipe: Annotated[
+        str, named_option("--recipe", "recipes", "exact, paper, code, or a TOML file.")
+    ] = "exact",
     epochs: Annotated[int | None, typer.Option("--epochs", help="Instead of the recipe's.")] = None,
     batch: Annotated[
         int | None, typer.Option("--batch", help="Cases per step, instead of the recipe's.")

@@ -1,4 +1,4 @@
-"""evaluate, calibrate, apply, list: from files of predictions to calibrated uncertainty and its scores."""
+"""evaluate, calibrate, apply: from files of predictions to calibrated uncertainty and its scores."""
 
 import warnings
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .choices import split_choices, split_levels, with_part
+from .complete import named_option
 from .many import are_many, calibrate_many, engine_run, evaluate_many, files_of
 from .session import check_json, check_target
 
@@ -22,7 +23,7 @@ LawName = Annotated[
 Part = Annotated[
     str, typer.Option("--part", help="total, or aleatoric: for each recalibration that takes it.")
 ]
-RecipeName = Annotated[str, typer.Option("--recipe", help="exact, paper, code, or a TOML file.")]
+RecipeName = Annotated[str, named_option("--recipe", "recipes", "exact, paper, code, or a TOML file.")]
 Masking = Annotated[bool, typer.Option("--mask-missing", help="Leave out cases whose target is empty.")]
 Calibration = Annotated[
     Path,
@@ -44,7 +45,6 @@ def register(app: typer.Typer) -> None:
     app.command("evaluate")(evaluate)
     app.command("calibrate")(calibrate)
     app.command("apply")(apply)
-    app.command("list")(list_plugins)
 
 
 def evaluate(
@@ -58,11 +58,14 @@ def evaluate(
     ],
     recalibrate: Annotated[
         str,
-        typer.Option("--recalibrate", help="Comma list, with options as sigma:part=aleatoric,aux:hidden=4."),
+        named_option(
+            "--recalibrate", "recalibrate", "Comma list, with options as sigma:part=aleatoric,aux:hidden=4."
+        ),
     ] = "none,sigma,aux",
     part: Part = "total",
     metrics: Annotated[
-        str | None, typer.Option("--metrics", help="Comma list, with options as uce:bins=10. [default: all]")
+        str | None,
+        named_option("--metrics", "metrics", "Comma list, with options as uce:bins=10. [default: all]"),
     ] = None,
     recipe: RecipeName = "exact",
     law: LawName = None,
@@ -140,7 +143,7 @@ def calibrate(
         Path, typer.Option("--out", "-o", metavar="FILE", help="The card to write, a .json file.")
     ],
     recalibrate: Annotated[
-        str, typer.Option("--recalibrate", help="One recalibration, with options as aux:hidden=4.")
+        str, named_option("--recalibrate", "recalibrate", "One recalibration, with options as aux:hidden=4.")
     ] = "sigma",
     part: Part = "total",
     recipe: RecipeName = "exact",
@@ -228,31 +231,6 @@ def apply(
     }
     name = loaded.recalibration.to_dict()["name"]
     context.obj.deliver(f"{name} applied to {len(made)} cases; written to {out}", result, json)
-
-
-def list_plugins(
-    context: typer.Context,
-    kind: Annotated[
-        str | None, typer.Argument(help="recalibrate, metrics, diagrams, datasets, backbones, recipes.")
-    ] = None,
-    json: Json = None,
-) -> None:
-    """List recalibrations, metrics and so on, with their options."""
-    from ..catalogue import KINDS, catalogue
-
-    check_json(json)
-    found = {name: catalogue(name) for name in ((kind,) if kind else KINDS)}
-    lines = []
-    for name, entries in found.items():
-        lines += [name, *(f"  {entry.name:<20} {entry.help}" for entry in entries)] if kind is None else []
-        for entry in entries if kind else []:
-            lines.append(f"{entry.name}: {entry.help}")
-            lines += [f"  {entry.name}:{o.name}={o.default}\n      {o.help}" for o in entry.options]
-    result = {
-        name: [{"name": e.name, "help": e.help, "options": [vars(o) for o in e.options]} for e in entries]
-        for name, entries in found.items()
-    }
-    context.obj.deliver("\n".join(lines), result, json)
 
 
 def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:

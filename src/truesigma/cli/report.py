@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .choices import split_choices, with_part
+from .complete import named_option
 from .numeric import (
     Calibration,
     Json,
@@ -31,7 +32,10 @@ def report(
         Path, typer.Option("--test", metavar="FILE", help="Cases to report about, with targets.")
     ],
     recalibrate: Annotated[
-        str, typer.Option("--recalibrate", help="The page speaks of the first; others are scored beside it.")
+        str,
+        named_option(
+            "--recalibrate", "recalibrate", "The page speaks of the first; others are scored beside it."
+        ),
     ] = "sigma",
     part: Part = "total",
     shifted: Annotated[
