@@ -343,6 +343,16 @@ def test_a_network_is_not_kept_alive():
     assert [ref() for ref in seen] == [None, None]
 
 
+def test_no_weight_is_kept_alive_by_what_was_prepared_for_drawing():
+    net = small()
+    Sampler(net, "fp32", "", None).draw(torch.randn(3, 4), [1, 2], lambda count, outputs: None)
+    seen = [weakref.ref(parameter) for parameter in net.parameters()]
+    del net
+    gc.collect()
+    gc.collect()  # the first frees the network, and with it the key of its traces
+    assert {ref() for ref in seen} == {None}
+
+
 def test_the_generators_are_left_alone():
     net, x = small(), torch.randn(3, 4)
     before = torch.get_rng_state()

@@ -7,7 +7,6 @@ torch.compile joins what remains.
 
 import operator
 import warnings
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -38,9 +37,6 @@ class Ready:
                     getattr(self.body, f"hoisted_{index}").copy_(value)
 
 
-_ready: "weakref.WeakKeyDictionary[fx.GraphModule, dict[str, Ready]]" = weakref.WeakKeyDictionary()
-
-
 def prepare(piece: fx.GraphModule, compile: str = "") -> Ready:
     """A piece with up-to-date weights, ready to be called; kept as long as the piece lives.
 
@@ -53,7 +49,8 @@ def prepare(piece: fx.GraphModule, compile: str = "") -> Ready:
     Returns:
         `Ready`; its `call` takes what the piece takes. A compiled piece compiles anew for each number of cases.
     """
-    kept = _ready.setdefault(piece, {})
+    # Kept on the piece: in a dictionary beside it, what is made from the piece would keep the piece alive for ever.
+    kept: dict[str, Ready] = vars(piece).setdefault("_ready", {})
     if compile not in kept:
         source = piece
         modes = [word for word in compile.split("+") if word]
