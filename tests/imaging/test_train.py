@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import signal
 import subprocess
@@ -628,3 +629,19 @@ def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
         assert not first & second
     with (tmp_path / "2" / "history.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 3
+
+
+def test_cosine_ends_low_and_keeps_its_length(tmp_path: Path, data: DataSet) -> None:
+    recipe = Recipe(epochs=4, batch=8, learning_rate=3e-3, schedule="cosine", stage_dropout=0.1)
+    whole = fit(data, recipe)
+    half = [0.5 * 3e-3 * (1 + math.cos(math.pi * epoch / 4)) for epoch in range(4)]
+    assert [row["learning_rate"] for row in whole.history] == pytest.approx(half)
+    fit(data, recipe, out=tmp_path, time_limit=0.0)
+    resumed = fit(data, recipe, out=tmp_path)
+    assert resumed.finished
+    assert all(
+        torch.equal(a, b) for a, b in zip(whole.net.state_dict().values(), resumed.net.state_dict().values())
+    )
+    longer = Recipe(epochs=5, batch=8, learning_rate=3e-3, schedule="cosine", stage_dropout=0.1)
+    with pytest.raises(ValueError, match=r"train\.epochs = 4, now 5"):
+        fit(data, longer, out=tmp_path)

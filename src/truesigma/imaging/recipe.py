@@ -15,8 +15,8 @@ __all__ = ["Recipe", "load_recipe"]
 WATCHABLE = ("valid_mse", "valid_loss", "train_mse", "train_loss")
 NETWORK = ("heads", "stage_dropout", "head_dropout")
 TRAIN = (
-    "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "patience", "factor", "watch",
-    "keep", "draws", "repeats",
+    "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "patience", "factor",
+    "watch", "keep", "draws", "repeats",
 )  # fmt: skip
 
 
@@ -26,8 +26,9 @@ class Recipe:
 
     heads: "linear" (one layer each) or "deep" (two layers with leaky ReLU each, ReLU before).
     stage_dropout: after each stage of a ResNet. head_dropout: before the heads, by backbone name, and "other".
-    optimizer: "adam" or "sgd". The rate is multiplied by `factor` after `patience` epochs without gain in
-    `watch`; the weights kept are those of the best epoch by `keep` ("last": of the last epoch).
+    optimizer: "adam" or "sgd". schedule: "plateau" multiplies the rate by `factor` after `patience` epochs without
+    gain in `watch`; "cosine" lowers it along half a wave to the last of `epochs`, for training of a known length.
+    The weights kept are those of the best epoch by `keep` ("last": of the last epoch).
     draws, repeats: for the prediction that follows training.
 
     >>> Recipe(epochs=3).epochs
@@ -44,6 +45,7 @@ class Recipe:
     learning_rate: float = 3e-4
     momentum: float = 0.0
     weight_decay: float = 1e-7
+    schedule: str = "plateau"
     patience: int = 20
     factor: float = 0.1
     watch: str = "valid_mse"
@@ -55,6 +57,7 @@ class Recipe:
         """Check every field once."""
         _one_of("heads", self.heads, ("linear", "deep"))
         _one_of("optimizer", self.optimizer, ("adam", "sgd"))
+        _one_of("schedule", self.schedule, ("plateau", "cosine"))
         for name in ("watch", "keep"):
             value = getattr(self, name)
             if str(value).startswith("test"):

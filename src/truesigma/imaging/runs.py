@@ -18,7 +18,8 @@ from truesigma.imaging.weights import load_weights
 __all__ = ["BEST", "HISTORY", "LAST", "RECIPE", "check_same", "describe", "load_run", "write_recipe"]
 
 RECIPE, BEST, LAST, HISTORY = "recipe.json", "best.safetensors", "last.safetensors", "history.csv"
-FREE = ("epochs", "draws", "repeats")  # of [train]: may differ when a run goes on
+FREE = ("epochs", "draws", "repeats")  # of [train]: may differ when a run goes on; not the end of a cosine
+DEFAULTS = {"schedule": "plateau"}  # of runs made before there was a choice
 
 
 def describe(
@@ -66,8 +67,9 @@ def check_same(out: Path, description: Mapping[str, Any]) -> None:
     pairs += [(f"data.{key}", stored["data"][key], now["data"][key]) for key in ("name", "cases")]
     for table in ("network", "train"):
         before, after = stored["recipe"][table], now["recipe"][table]
-        keys = [key for key in after if key not in FREE]
-        pairs += [(f"{table}.{key}", before.get(key), after[key]) for key in keys]
+        free = [key for key in FREE if key != "epochs" or now["recipe"]["train"]["schedule"] == "plateau"]
+        keys = [key for key in after if key not in free]
+        pairs += [(f"{table}.{key}", before.get(key, DEFAULTS.get(key)), after[key]) for key in keys]
     for key, before, after in pairs:
         if before != after:
             raise ValueError(

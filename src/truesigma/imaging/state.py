@@ -13,7 +13,7 @@ from truesigma.imaging.plateau import Plateau
 from truesigma.imaging.recipe import Recipe
 from truesigma.imaging.runs import BEST, LAST
 
-__all__ = ["State", "advance", "fresh", "restore", "save"]
+__all__ = ["State", "advance", "fresh", "rate", "restore", "save"]
 
 
 @dataclass(eq=False)
@@ -33,6 +33,18 @@ class State:
 def fresh(recipe: Recipe) -> State:
     """The state before the first epoch."""
     return State(epoch=0, plateau=Plateau(recipe.learning_rate), rows=[], best={})
+
+
+def rate(state: State, recipe: Recipe) -> float:
+    """The learning rate of the next epoch.
+
+    >>> [round(rate(State(epoch, Plateau(1.0), [], {}), Recipe(epochs=4, learning_rate=1, schedule="cosine")), 3)
+    ...  for epoch in range(4)]
+    [1.0, 0.854, 0.5, 0.146]
+    """
+    if recipe.schedule == "cosine":
+        return recipe.learning_rate * (1 + math.cos(math.pi * state.epoch / recipe.epochs)) / 2
+    return state.plateau.rate
 
 
 def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:

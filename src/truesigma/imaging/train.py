@@ -17,7 +17,7 @@ from truesigma.imaging.history import Board, Watch, write_history
 from truesigma.imaging.losses import LIKELIHOODS
 from truesigma.imaging.recipe import Recipe
 from truesigma.imaging.runs import BEST, HISTORY, LAST, check_same, describe, write_recipe
-from truesigma.imaging.state import State, advance, fresh, restore, save
+from truesigma.imaging.state import State, advance, fresh, rate, restore, save
 from truesigma.imaging.step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
 from truesigma.imaging.validate import NonFinite, means, validate
 
@@ -145,7 +145,7 @@ def train(
         try:
             while state.epoch < recipe.epochs and not stopped:
                 began = time.monotonic()
-                set_rate(optimizer, state.plateau.rate)
+                set_rate(optimizer, rate(state, recipe))
                 sums = train_epoch(
                     net, data, splits["train"], step, meter, seed=seed, epoch=state.epoch + 1, size=size,
                     full=full, rank=rank, world=world, device=where, workers=workers,
@@ -165,7 +165,7 @@ def train(
                     "epoch": state.epoch + 1,
                     "seconds": time.monotonic() - began,
                     "train_seconds": trained - began,
-                    "learning_rate": state.plateau.rate,
+                    "learning_rate": rate(state, recipe),
                     **means(sums, scores, likelihood),
                 }
                 advance(state, row, net, recipe)

@@ -64,11 +64,13 @@ def run_lines(paper: Paper) -> str:
             continue
         about, best = run.about, int(run.about["best_epoch"])
         errors = [number(run.column(f"{split}_mse")[best - 1], "mse") for split in ("train", "valid", "test")]
-        patience = about["recipe"].get("train", {}).get("patience", "")
+        schedule = about["recipe"].get("train", {})
+        annealed = schedule.get("schedule") == "cosine"
+        patience, reduced = ("cosine", "") if annealed else (schedule.get("patience", ""), about["plateaus"])
         body.append(
             [
-                one.name, str(about["epochs"]), str(best), str(patience), str(about["plateaus"]), _plateau(about),
-                f"{about.get('seconds', 0) / 60:.0f}", str(about.get("hardware", "")), *errors,
+                one.name, str(about["epochs"]), str(best), str(patience), str(reduced),
+                _plateau(about, annealed=annealed), f"{about.get('seconds', 0) / 60:.0f}", str(about.get("hardware", "")), *errors,
                 f"{run.column('test_factor')[best - 1]:.2f}",
             ]
         )  # fmt: skip
@@ -77,8 +79,10 @@ def run_lines(paper: Paper) -> str:
     return grid(head, body) if body else "No run yet."
 
 
-def _plateau(about: Mapping[str, object]) -> str:
+def _plateau(about: Mapping[str, object], *, annealed: bool) -> str:
     """Whether training had come to rest: the best epoch lies well behind, at a reduced rate."""
+    if annealed:
+        return "annealed" if about.get("finished") else "not reached"
     behind = int(about["epochs"]) - int(about["best_epoch"])  # type: ignore[call-overload]
     return "reached" if int(about["plateaus"]) >= 2 or behind >= 40 else "not reached"  # type: ignore[call-overload]
 

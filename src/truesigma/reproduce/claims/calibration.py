@@ -194,7 +194,7 @@ def oct_error(paper: Paper) -> Verdict:
         found[name] = ours <= theirs * 1.005  # the paper prints two digits
         said[name] = (
             f"{number(ours, 'mse')} (paper {number(theirs, 'mse')}) after {run.about['epochs']} epochs, kept "
-            f"{run.about['best_epoch']}, {run.about['plateaus']} rate reductions, from random weights"
+            f"{run.about['best_epoch']}, from random weights"
         )
     return over_all(found, each(paper, said)) if found else Verdict(OPEN, "no OCT run yet")
 
