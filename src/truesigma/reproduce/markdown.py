@@ -70,8 +70,8 @@ def run_lines(paper: Paper) -> str:
         body.append(
             [
                 one.name, str(about["epochs"]), str(best), str(patience), str(reduced),
-                _plateau(about, annealed=annealed), f"{about.get('seconds', 0) / 60:.0f}", str(about.get("hardware", "")), *errors,
-                f"{run.column('test_factor')[best - 1]:.2f}",
+                _plateau(about, annealed=annealed), f"{about.get('seconds', 0) / 60:.0f}",
+                str(about.get("hardware", "")), *errors, f"{run.column('test_factor')[best - 1]:.2f}",
             ]
         )  # fmt: skip
     head = ["run", "epochs", "kept", "patience", "rate reductions", "plateau", "minutes", "hardware"]
