@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from truesigma import plugins
 from truesigma.imaging.checkpoint import write_atomically
 from truesigma.imaging.data import DataSet, Split, batches, resident
 from truesigma.imaging.history import write_history
 from truesigma.imaging.network import build
 from truesigma.imaging.recipe import Recipe, load_recipe
 from truesigma.imaging.sampling import Precision, dropout_draws, ensemble_draws
+from truesigma.imaging.source import Source
 from truesigma.imaging.train import Trained, train
 from truesigma.law import Laplace, Law, Normal
 from truesigma.types import Draws
@@ -77,8 +77,8 @@ def run_experiment(
     Returns:
         The trained network with its history.
     """
-    load = plugins.load("datasets", experiment.data_set).load
-    data = load(root, **experiment.options)
+    source = Source(experiment.data_set, str(root), experiment.options)
+    data = source.load()
     recipe = load_recipe(experiment.recipe, **experiment.train)
     net = build(experiment.network, data.channels, data.outputs, recipe, seed=experiment.seed)
     trained = train(
@@ -93,9 +93,10 @@ def run_experiment(
         time_limit=time_limit,
         checkpoint_every=checkpoint_every,
         quiet=quiet,
+        record=source.record(data),
     )
     if experiment.shifts:
-        data = load(root, **experiment.options, **experiment.shifts)
+        data = Source(source.dataset, source.root, {**source.options, **experiment.shifts}).load()
     checked = cast(Precision, precision)  # `train` has refused anything else
     kept = dict(sample(trained.net, data, recipe, experiment, precision=checked, batch=batch))
     write_results(

@@ -34,6 +34,7 @@ def train_run(
     checkpoint_every: float = 0.0,
     workers: int = 4,
     say: Callable[[str], None] | None = None,
+    data: DataSet | None = None,
 ) -> Trained:
     """Read a data set, build a network and train it; the same call goes on with a run that was stopped.
 
@@ -48,12 +49,13 @@ def train_run(
         pretrained: start from the backbone's published weights. weights: from a file instead.
         device, precision, devices, time_limit, resume, checkpoint_every, workers: as for `train`.
         say: is told what will be done, and the training's progress is shown; None: quiet.
+        data: what the source reads, where it was read before.
 
     Returns:
         The trained network with its history.
     """
     folder = Path(out)
-    data = source.load()
+    data = source.load() if data is None else data
     own = backbone.endswith(".py")
     backbone = str(Path(backbone).resolve()) if own else backbone
     begun = resume and (folder / LAST).is_file()

@@ -12,6 +12,14 @@ from numpy.typing import NDArray
 
 Index = NDArray[np.int64]
 SPLITS = ("train", "valid", "test")
+SPELLINGS = {
+    "training": "train",
+    "val": "valid",
+    "validation": "valid",
+    "testing": "test",
+    "cal": "calibration",
+    "calib": "calibration",
+}
 
 
 def published(
@@ -103,6 +111,17 @@ def by_group(groups: Sequence[str], *, valid: float, test: float, seed: int = 0)
                 share[group], filled = split, filled + int(counts[group])
                 free.remove(group)
     return {split: np.flatnonzero(share[member] == split) for split in SPLITS}
+
+
+def by_column(said: Sequence[str]) -> dict[str, Index]:
+    """The split that a table says, by its usual name; train, valid and test are there also where they are empty.
+
+    >>> {split: rows.tolist() for split, rows in by_column(["Training", "val", "train", "test"]).items()}
+    {'train': [0, 2], 'valid': [1], 'test': [3]}
+    """
+    words = [word.strip().lower() for word in said]
+    label = np.array([SPELLINGS.get(word, word) for word in words])
+    return {str(key): np.flatnonzero(label == key) for key in dict.fromkeys([*SPLITS, *label])}
 
 
 def check_groups(groups: Sequence[str], index: Mapping[str, Index]) -> None:

@@ -9,16 +9,15 @@ Layout::
                            scans/b.nii.gz,4.25,test,patient-2
     root/scans/...         PNG, JPEG, TIFF, WebP, BMP, NPY; NIfTI and DICOM with `pip install truesigma[medical]`
 
-Images may be 2-D or 3-D, all of one kind. Paths are relative to root. The columns split and group may be missing:
-without a split column cases are split by a seed; a group (a patient) never has cases in two splits. Targets are scaled
-to [0, 1] by the smallest and largest training target, images by the mean and sd of each channel in training.
+Images may be 2-D or 3-D, all of one kind. Paths are relative to root; a pattern such as `{patient}/{id}.png` puts them
+together from several columns. The columns split and group may be missing: without a split column cases are split by a
+seed; a group (a patient) never has cases in two splits. Targets are scaled to [0, 1] by the smallest and largest
+training target, images by the mean and sd of each channel in training.
 """
 
 from __future__ import annotations
 
-import csv as csv_format
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,13 +35,22 @@ from truesigma.imaging.data import DataSet, Split
 from truesigma.imaging.files import read_image
 from truesigma.imaging.prepare import Normalise
 from truesigma.imaging.resize import as_stored
-from truesigma.imaging.splits import SPLITS, by_group, check_groups
+from truesigma.imaging.splits import by_column, by_group, check_groups
+from truesigma.imaging.tablefile import (
+    Row,
+    check_filled,
+    check_names,
+    image_name,
+    need_columns,
+    pattern_columns,
+    read_rows,
+    targets,
+)
 
 TITLE = "Your own images with a csv table"
 SOURCE = "your own folder"
 LICENCE = "your own"
 CITATION = ""
-SPELLINGS = {"training": "train", "val": "valid", "validation": "valid", "testing": "test"}
 
 
 def load(
@@ -69,7 +77,7 @@ def load(
     Arguments:
         root: folder that paths in the table are relative to.
         csv: the table, relative to root.
-        image: column of the image paths.
+        image: column of the image paths, or a pattern of columns such as {patient}/{id}.png.
         target: columns of the targets, separated by commas.
         split: column that says train, valid or test; without it cases are split by the seed.
         group: column of the patient, slide or video; without it every case is its own.
@@ -88,9 +96,15 @@ def load(
     """
     folder = Path(root)
     columns = [name.strip() for name in target.split(",")]
-    rows = _rows(folder / csv, [image, *columns], {split: "split", group: "group"})
-    values = _targets(rows, columns, folder / csv)
-    names = [row[image] for row in rows]
+    header, rows = read_rows(folder / csv)
+    # A split or group column may be missing only where it was not asked for by another name.
+    asked = [name for name, usual in ((split, "split"), (group, "group")) if name not in ("", usual)]
+    need_columns(folder / csv, header, [*pattern_columns(image), *columns, *asked])
+    for column in {split, group} & set(header):
+        check_filled(rows, column, folder / csv)
+    values = targets(rows, columns, folder / csv)
+    names = [image_name(row, image) for row in rows]
+    check_names(names, folder / csv)
     images, keep = _images(folder, names, size, dimensions, skip_broken, memory)
     rows, names = [rows[k] for k in keep], [names[k] for k in keep]
     values = values[keep]
@@ -115,7 +129,7 @@ def load(
     prepare = _normalise(parts["train"])
     augment = _augment(flip, shift)
     offset, factor = torch.from_numpy(low).float(), torch.from_numpy(high - low).float()
-    return DataSet(folder.name, parts, prepare, augment, units, offset, factor)
+    return DataSet(folder.resolve().name, parts, prepare, augment, units, offset, factor)
 
 
 def read(path: str, *, size: int = 0, dimensions: int = 0) -> Tensor:
@@ -163,38 +177,6 @@ class FileReader:
         return FileReader(self.folder, names, self.size, self.dimensions, self.like)
 
 
-def _rows(path: Path, needed: Sequence[str], optional: dict[str, str]) -> list[dict[str, str]]:
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file; expected a csv table")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        table = csv_format.DictReader(file)
-        rows, header = list(table), list(table.fieldnames or ())
-    # A split or group column may be missing only where it was not asked for by another name.
-    wanted = [*needed, *(name for name, default in optional.items() if name != default)]
-    missing = [name for name in wanted if name not in header]
-    if missing:
-        raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(header)}")
-    if not rows:
-        raise ValueError(f"{path} has a header but no rows")
-    return rows
-
-
-def _targets(rows: list[dict[str, str]], columns: list[str], path: Path) -> NDArray[np.float64]:
-    values = np.full((len(rows), len(columns)), np.nan)
-    for k, row in enumerate(rows):
-        for j, column in enumerate(columns):
-            try:
-                values[k, j] = float(row[column])
-            except (TypeError, ValueError):
-                continue
-    bad = np.argwhere(~np.isfinite(values))
-    if len(bad):
-        shown = "; ".join(f"line {k + 2}, {columns[j]} {rows[k][columns[j]]!r}" for k, j in bad[:10])
-        more = f"; and {len(bad) - 10} more" if len(bad) > 10 else ""
-        raise ValueError(f"{path}: {len(bad)} targets are not finite numbers: {shown}{more}")
-    return values
-
-
 def _images(
     folder: Path, names: list[str], size: int, dimensions: int, skip_broken: bool, memory: float
 ) -> tuple[Tensor | FileReader, list[int]]:
@@ -231,12 +213,11 @@ def _reader(folder: Path, names: list[str], size: int, dimensions: int) -> FileR
 
 
 def _index(
-    rows: list[dict[str, str]], split: str, groups: list[str] | None, valid: float, test: float, seed: int
+    rows: list[Row], split: str, groups: list[str] | None, valid: float, test: float, seed: int
 ) -> dict[str, NDArray[np.int64]]:
     if split in rows[0]:
-        given = [row[split].strip().lower() for row in rows]
-        label = np.array([SPELLINGS.get(word, word) for word in given])
-        index = {str(key): np.flatnonzero(label == key) for key in dict.fromkeys([*SPLITS, *label])}
+        given = [row[split] for row in rows]
+        index = by_column(given)
         if groups is not None:
             check_groups(groups, index)
         remedy = f"the column {split!r} says {', '.join(sorted(set(given)))}"

@@ -1,0 +1,32 @@
+"""A run of the paper's grid is an ordinary run: it says how its data is read, so that `predict` takes it."""
+
+import json
+
+import pytest
+
+import truesigma as ts
+from truesigma.cli import main
+from truesigma.imaging.experiment import Experiment, run_experiment
+
+
+def test_a_run_of_the_grid_predicts(tmp_path):
+    options = {"cases": 40, "train": 16, "valid": 12}
+    one = Experiment(
+        "one", "simulated", "small", train={"epochs": 1, "draws": 3, "repeats": 1}, options=options
+    )
+    run_experiment(
+        one,
+        tmp_path / "data",
+        tmp_path / "runs",
+        tmp_path / "results",
+        device="cpu",
+        precision="fp32",
+        quiet=True,
+    )
+    record = json.loads((tmp_path / "runs" / "one" / "recipe.json").read_text())["record"]
+    assert record["dataset"] == "simulated"
+    assert record["options"] == options
+    with pytest.raises(SystemExit) as stopped:
+        main(["predict", str(tmp_path / "runs" / "one"), "--split", "test", "-o", str(tmp_path / "test.npz")])
+    assert not stopped.value.code
+    assert ts.read(tmp_path / "test.npz").draws.mean.shape == (3, 12, 6)
