@@ -432,6 +432,7 @@ class Gives(nn.Module):
     [
         (lambda x: x, "returned a Tensor; expected two tensors"),
         (lambda x: (x, x, x), "returned a tuple of 3"),
+        (lambda x: {"mean": x, "log_variance": x}, "returned a dict with 'mean', 'log_variance'"),
         (lambda x: (x, x[:, 0]), "output axes"),
         (lambda x: (x, x[:, :2]), "output axes"),
         (lambda x: (x * torch.nan, x), "batch 0 .*not finite"),
@@ -441,6 +442,21 @@ class Gives(nn.Module):
 def test_wrong_outputs_are_named(make, problem):
     with pytest.raises(ValueError, match=problem):
         dropout_draws(Gives(make), [torch.ones(4, 3)], draws=2, seed=0)
+
+
+def test_one_network_is_no_ensemble(net, images):
+    with pytest.raises(ValueError, match=r"\[net\] for one alone"):
+        ensemble_draws(net, [images])
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*is deprecated")
+def test_torchscript_can_be_a_member_but_has_no_dropout_to_find():
+    net = torch.jit.script(nn.Sequential(nn.Dropout(0.5), nn.BatchNorm1d(3)))
+    with pytest.raises(ValueError, match=r"TorchScript .*give the nn.Module that it was made from"):
+        dropout_draws(net, [torch.ones(4, 3)], seed=0)
+    member = Gives(lambda x: (x, x))
+    member.drop = net
+    assert ensemble_draws([member], [torch.ones(4, 3)]).mean.shape == (1, 4, 3)
 
 
 def test_the_bad_batch_is_named(net, images):

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -52,6 +53,8 @@ def values(outputs: Any, count: int, batch: Tensor, number: int, law: Law) -> tu
 
 
 def _describe(outputs: Any) -> str:
+    if isinstance(outputs, Mapping):
+        return f"a dict with {', '.join(map(repr, outputs)) or 'nothing in it'}"
     if isinstance(outputs, tuple | list):
         return (
             f"a {type(outputs).__name__} of {len(outputs)} ({', '.join(type(t).__name__ for t in outputs)})"

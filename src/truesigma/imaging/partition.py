@@ -1,8 +1,11 @@
 """Splits a network where its randomness begins: what comes before is the same in every Monte-Carlo pass."""
 
+import io
+import logging
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import torch
@@ -67,9 +70,8 @@ def split(net: nn.Module, example: Tensor, precision: str = "fp32") -> Partition
         traces[key] = seen, _trace(net, example, precision)
     made = traces[key][1]
     if isinstance(made, Untraceable):
-        raise Untraceable(
-            str(made), made.on
-        )  # a new one: the kept one must not hold a traceback, and so the network
+        # a new one: the kept one must not hold a traceback, and so the network
+        raise Untraceable(str(made), made.on)
     return made
 
 
@@ -118,14 +120,26 @@ def _trace(net: nn.Module, example: Tensor, precision: str) -> Partition | Untra
     with torch.no_grad(), guarded_generators(probe.device), autocast(probe.device, precision):
         on = stochastic_modules(net, probe)
         try:
-            with modes(net, on), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with modes(net, on), _unspoken():
                 cases = ({0: torch.export.Dim.DYNAMIC},)
                 program = torch.export.export(net, (probe,), dynamic_shapes=cases, strict=False)
-                traced = program.run_decompositions(
-                    {}
-                ).module()  # without decompositions: only made functional
+                # without decompositions: only made functional
+                traced = program.run_decompositions({}).module()
             return cut(traced, program.call_spec.out_spec)
         except Exception as problem:
             lines = str(problem).strip().splitlines() or [""]
             return Untraceable(f"{type(problem).__name__}: {lines[0]}", on)
+
+
+@contextmanager
+def _unspoken() -> Iterator[None]:
+    """Keep to itself what torch.export writes where it cannot follow a network; the reason is in its exception."""
+    log = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)

@@ -69,8 +69,10 @@ def recording(net: nn.Module) -> Iterator[_Recorder]:
     def leave(module: nn.Module, _: Any, __: Any) -> None:
         recorder.running.pop()
 
-    hooks = [m.register_forward_pre_hook(enter) for m in net.modules()]
-    hooks += [m.register_forward_hook(leave, always_call=True) for m in net.modules()]
+    # What TorchScript compiled takes no hooks: its operations count for the module around it.
+    watched = [m for m in net.modules() if not isinstance(m, torch.jit.ScriptModule)]
+    hooks = [m.register_forward_pre_hook(enter) for m in watched]
+    hooks += [m.register_forward_hook(leave, always_call=True) for m in watched]
     try:
         with recorder:
             yield recorder
@@ -129,6 +131,11 @@ def stochastic_modules(net: nn.Module, probe: Tensor) -> Callable[[nn.Module], b
             )
         return recorder
 
+    if any(isinstance(m, torch.jit.ScriptModule) for m in net.modules()):
+        raise ValueError(
+            f"{type(net).__name__} is, or holds, a TorchScript module, whose dropout cannot be told from its other "
+            "layers; give the nn.Module that it was made from."
+        )
     seen = look(wide)
     if not seen.found:
         raise ValueError(

@@ -139,6 +139,10 @@ def ensemble_draws(
 
     Reference: Lakshminarayanan et al., 2017.
     """
+    if isinstance(nets, nn.Module):
+        raise ValueError(
+            f"nets is one network, a {type(nets).__name__}; expected a list: [net] for one alone."
+        )
     nets = list(nets)
     if not nets:
         raise ValueError("nets is empty; expected at least one network.")
