@@ -35,6 +35,10 @@ LAYERS = [
     {"recalibration", "recipe"},
     {"metrics", "recalibrate", "diagrams"},
     {"evaluate"},
+    {"casesums"},
+    {"replicates"},
+    {"resample"},
+    {"select"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

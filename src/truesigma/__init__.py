@@ -5,6 +5,8 @@ from .decompose import decompose
 from .evaluate import Evaluation, evaluate
 from .law import Empirical, Laplace, Law, Normal, Undefined
 from .recalibration import Recalibration, load_recalibration
+from .resample import bootstrap
+from .select import Comparison, compare
 from .store import from_frame, read, write
 from .stream import evaluate_files
 from .tally import Tally
@@ -13,6 +15,7 @@ from .types import Cases, Draws, Interval, Prediction
 __version__ = "0.1.0"
 __all__ = [
     "Cases",
+    "Comparison",
     "Draws",
     "Empirical",
     "Evaluation",
@@ -24,6 +27,8 @@ __all__ = [
     "Recalibration",
     "Tally",
     "Undefined",
+    "bootstrap",
+    "compare",
     "decompose",
     "diagrams",
     "evaluate",

@@ -111,9 +111,19 @@ def calibrate(
     settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
     prediction = chosen.prediction(cases)
     fitted = module.fit(prediction, cases.target, weight=cases.weight, group=cases.group, **settings)
-    size = {"cases": len(cases), "outputs": outputs_of(prediction)}
+    return describe(fitted, cases, recipe=chosen, data=data)
+
+
+def describe(
+    fitted: Recalibration, cases: Cases, *, recipe: Recipe, data: Mapping[str, Any] | None = None
+) -> Card:
+    """The card of a recalibration that was fitted on these cases under this recipe."""
+    size = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
+    if cases.draws is not None:
+        size["draws"] = int(cases.draws.mean.shape[0])
     date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return Card(fitted, prediction.law, chosen, {**(data or {}), **size}, cases.unit, date, versions())
+    law = cases.prediction.law
+    return Card(fitted, law, recipe, {**(data or {}), **size}, cases.unit, date, versions())
 
 
 def outputs_of(prediction: Prediction) -> int:

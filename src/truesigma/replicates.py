@@ -43,6 +43,12 @@ class Replicates:
         left_out = self.left_out - other.left_out if paired else np.zeros(0)
         return Replicates(self.value - other.value, self.drawn - other.drawn, left_out)
 
+    @property
+    def standard_error(self) -> float | None:
+        """The standard deviation of the replicates; None where fewer than two are finite."""
+        drawn = self.drawn[np.isfinite(self.drawn)]
+        return float(np.std(drawn, ddof=1)) if drawn.size > 1 else None
+
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         r"""Bias-corrected and accelerated (BCa) interval.
 

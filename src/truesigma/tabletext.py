@@ -6,6 +6,7 @@ from typing import Any, TextIO
 
 from . import plugins
 from .evaluate import Evaluation
+from .select import Comparison
 
 DASH = "-"  # where a number is not defined
 
@@ -81,6 +82,55 @@ def evaluation_table(evaluation: Evaluation) -> TextTable:
         best.update((i, k + 1) for k in _best(shown))
     head = ("metric", *labels)
     return TextTable(_caption(evaluation), head, tuple(body), _notes(evaluation, rows), frozenset(best))
+
+
+def comparison_table(comparison: Comparison) -> TextTable:
+    """Recalibrations down, their cross-fitted scores across; the choice stands out, notes say why it is one."""
+    plan = comparison.plan
+    body = []
+    for row in comparison.rows:
+        interval = "" if row["low"] is None else f" [{row['low']:.3g}, {row['high']:.3g}]"
+        error = "" if row["standard_error"] is None else f" +- {row['standard_error']:.2g}"
+        body.append(
+            (
+                row["recalibration"],
+                str(row["numbers"]),
+                _short(row["score"]),
+                DASH if row["change"] is None else f"{row['change']:.3g}{interval}",
+                DASH if row["behind"] is None else f"{row['behind']:.3g}{error}",
+                _short(row["width"]),
+            )
+        )
+    parts = f"{plan['folds']} folds of {plan['units']} {plan['by']}s"
+    head = (
+        "recalibration",
+        "numbers",
+        comparison.metric,
+        "change from none",
+        "behind the best",
+        "width 90 %",
+    )
+    reasons = [
+        f"{row['recalibration']} has no {comparison.metric}: {row['reason']}"
+        for row in comparison.rows
+        if row["score"] is None
+    ]
+    chosen = [row["recalibration"] for row in comparison.rows].index(comparison.choice)
+    return TextTable(
+        f"recipe {comparison.recipe.name}: {plan['cases']} cases, each scored by a fit on the others, {parts}",
+        head,
+        tuple(body),
+        (
+            *reasons,
+            *(f"warning: {text}" for text in comparison.warnings),
+            f"choice: {comparison.choice}, the simplest within one standard error of the best ({comparison.best})",
+        ),
+        frozenset((chosen, k) for k in range(len(head))),
+    )
+
+
+def _short(value: float | None) -> str:
+    return DASH if value is None else f"{value:.4g}"
 
 
 def _base(metric: str) -> str:

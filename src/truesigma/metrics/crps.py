@@ -16,6 +16,7 @@ TITLE = "CRPS"
 BETTER = "lower"
 UNITS = 1
 OVER = "elements"
+PROPER = True
 
 
 def terms(elements: Elements) -> Array:

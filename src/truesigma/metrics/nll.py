@@ -17,6 +17,7 @@ TITLE = "NLL"
 BETTER = "lower"
 UNITS = "log"
 OVER = "elements"
+PROPER = True
 
 
 def terms(elements: Elements, *, units: str = "nats") -> Array:

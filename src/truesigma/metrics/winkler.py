@@ -17,6 +17,7 @@ TITLE = "Winkler"
 BETTER = "lower"
 UNITS = 1
 OVER = "elements"
+PROPER = True
 
 
 def terms(elements: Elements, *, level: float = 0.9) -> Terms:
@@ -26,7 +27,7 @@ def terms(elements: Elements, *, level: float = 0.9) -> Terms:
         raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
     xp = namespace(elements.residual)
     if elements.law.symmetric:
-        beyond = xp.abs(elements.residual) - high * elements.scale
+        beyond = elements.size - high * elements.scale
     else:
         beyond = xp.maximum(
             low * elements.scale - elements.residual, elements.residual - high * elements.scale

@@ -1,0 +1,62 @@
+"""compare: which recalibration to use, told on cases that each was not fitted on."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .choices import split_choices, with_part
+from .complete import named_option
+from .numeric import Calibration, Json, LawName, Masking, Part, RecipeName, describe_file
+from .session import check_json, check_target
+
+
+def register(app: typer.Typer) -> None:
+    app.command("compare")(compare)
+
+
+def compare(
+    context: typer.Context,
+    calibration: Calibration,
+    recalibrate: Annotated[
+        str, named_option("--recalibrate", "recalibrate", "Comma list, with options as aux:hidden=4.")
+    ] = "none,sigma,aux",
+    part: Part = "total",
+    metric: Annotated[
+        str, named_option("--metric", "metrics", "A proper score: nll, crps, winkler:level=0.9.")
+    ] = "nll",
+    folds: Annotated[int, typer.Option("--folds", help="Parts; a group is never divided.")] = 10,
+    seed: Annotated[int, typer.Option("--seed", help="Of the parts and the intervals.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Write the card of the choice, fitted on all cases."
+        ),
+    ] = None,
+    recipe: RecipeName = "exact",
+    law: LawName = None,
+    mask_missing: Masking = False,
+    json: Json = None,
+) -> None:
+    """Compare recalibrations by cross-fitting, and choose one."""
+    from ..card import describe
+    from ..select import compare as run
+    from ..store import read_cases, write
+    from ..tabletext import comparison_table
+
+    check_json(json, calibration, *([] if out is None else [out]))
+    if out is not None:
+        check_target(out, calibration)
+        if out.suffix.lower() != ".json":
+            raise ValueError(f"{out} should end in .json: a card is written as JSON.")
+    choices, without = with_part(split_choices(recalibrate), part)
+    for name in without:
+        context.obj.say(f"note: {name} has no option part and is fitted on the total.")
+    cases = read_cases(calibration, law=law, mask_missing=mask_missing)
+    found = run(cases, recalibrations=choices, metric=metric, folds=folds, seed=seed, recipe=recipe)
+    data = describe_file(calibration, cases)
+    if out is not None:
+        chosen = {"among": list(found.recalibrations), "metric": found.metric, "folds": folds, "seed": seed}
+        write(describe(found.recalibration, cases, recipe=found.recipe, data={**data, "chosen": chosen}), out)
+        context.obj.say(f"{found.choice}, fitted on all cases, written to {out}")
+    context.obj.deliver(comparison_table(found), {**found.to_dict(), "data": data}, json)

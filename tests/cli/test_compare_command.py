@@ -1,0 +1,62 @@
+"""truesigma compare: the table, the JSON, the card of the choice."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import truesigma as ts
+from truesigma.card import read_card
+
+QUICK = ["compare", "--calibration", "cal.csv", "--recalibrate", "none,sigma"]
+
+
+def test_table_json_and_card(folder, run):
+    code, out, err = run(*QUICK, "-o", "card.json", "--json", "found.json")
+    assert (code, err) == (0, "sigma, fitted on all cases, written to card.json\n")
+    assert (
+        out.splitlines()[0]
+        == "recipe exact: 300 cases, each scored by a fit on the others, 10 folds of 300 cases"
+    )
+    assert out.splitlines()[-1] == "choice: sigma, the simplest within one standard error of the best (sigma)"
+    found = json.loads(Path("found.json").read_text())
+    assert found["choice"] == "sigma"
+    assert found["data"]["file"] == "cal.csv"
+    card, cases = read_card("card.json"), ts.read("cal.csv")
+    assert card.recalibration == ts.recalibrate.sigma.fit(cases.prediction, cases.target)
+    assert card.data["sha256"] == found["data"]["sha256"]
+    assert card.data["chosen"] == {"among": ["none", "sigma"], "metric": "nll", "folds": 10, "seed": 0}
+    assert run("apply", "card.json", "test.csv", "-o", "new.csv")[0] == 0
+
+
+def test_json_alone_on_stdout_and_the_python_result(folder, run):
+    code, out, _ = run(*QUICK, "--metric", "crps", "--folds", "4", "--seed", "2", "--json", "-")
+    cases = ts.read("cal.csv")
+    expected = ts.compare(cases, recalibrations=["sigma"], metric="crps", folds=4, seed=2)
+    assert code == 0
+    assert json.loads(out)["rows"] == json.loads(json.dumps(expected.to_dict()))["rows"]
+
+
+def test_parts(folder, run):
+    code, out, _ = run(*QUICK, "--part", "aleatoric", "--json", "-")
+    labels = [row["recalibration"] for row in json.loads(out)["rows"]]
+    assert (code, labels) == (0, ["none", "none:part=aleatoric", "sigma:part=aleatoric"])
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--metric", "coverage"], "coverage is no proper score"),
+        (["--folds", "400"], "400 folds need 400 cases or more, 300 given"),
+        (["-o", "card.txt"], "should end in .json"),
+        (["-o", "cal.csv"], "would be overwritten"),
+        (["-o", "none/card.json"], "does not exist"),
+        (["--calibration", "missing.csv"], "there is no file missing.csv"),
+    ],
+)
+def test_bad_usage_costs_nothing(folder, run, more, message):
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    code, out, err = run(*QUICK, *more)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
