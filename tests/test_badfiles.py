@@ -23,6 +23,10 @@ CSV = {
         "target,scale\n1,2\n",
         "column 'location' is missing; there are 'target', 'scale', expected",
     ),
+    "names of another framework": (
+        "image,y_true,Pred,sigma\n1,2,3,4\n",
+        "location_1. Rename y_true to target, Pred to location, sigma to scale, if that is what they are.",
+    ),
     "half of a split": (
         "target,location,aleatoric\n1,2,3\n",
         "aleatoric stands without epistemic; give both",

@@ -24,8 +24,8 @@ LABELS = ("id", "group")
 CONSTANTS = ("law", "unit")
 KNOWN = (*NUMBERS, "mean", "mask", *LABELS, *CONSTANTS)
 EXPECTED = (
-    "expected location with scale, or with aleatoric and epistemic (variances), and the target; several outputs as "
-    "target_0, target_1, ..., location_0, location_1, ..."
+    "expected location with scale, or with aleatoric and epistemic (variances), and the target; several outputs "
+    "numbered, as target_0, target_1 and location_0, location_1"
 )
 
 

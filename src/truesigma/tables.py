@@ -19,6 +19,12 @@ if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is load
 
 ORDER = (*LABELS, *NUMBERS, "mask", *CONSTANTS)
 METADATA = b"truesigma"
+ELSEWHERE = {  # how others call the columns; only to say which to rename
+    "target": ("truth", "true", "y", "y_true", "label", "ground_truth", "observed"),
+    "location": ("prediction", "predicted", "pred", "y_pred", "y_hat", "yhat", "mean", "mu", "output"),
+    "scale": ("sd", "std", "sigma", "stddev", "std_dev", "y_std", "uncertainty"),
+    "group": ("patient", "patient_id", "subject", "site", "scanner"),
+}
 
 
 def columns_of(stem: str, names: Sequence[str]) -> list[str]:
@@ -60,7 +66,7 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
             parts = [_numbers(name, table.column(name), stem == "mask") for name in columns]
             found[stem] = parts[0] if columns == [stem] else np.stack(parts, axis=1)
     if "location" not in found:
-        raise BadFile(f"column 'location' is missing; there are {_listed(names)}, {EXPECTED}.")
+        raise BadFile(f"column 'location' is missing; there are {_listed(names)}, {EXPECTED}{_hint(names)}.")
     for stem in ("target", "mask", "weight", "spread", "scale", "variance", "aleatoric", "epistemic"):
         _check_outputs(stem, found)
     for stem in LABELS:
@@ -128,6 +134,14 @@ def stem_of(name: str) -> str:
     'target'
     """
     return re.sub(r"_(0|[1-9][0-9]*)$", "", name)
+
+
+def _hint(names: Sequence[str]) -> str:
+    """Which columns look as if they could be renamed, to be said after what was expected."""
+    pairs = [
+        f"{name} to {stem}" for stem, others in ELSEWHERE.items() for name in names if name.lower() in others
+    ]
+    return f". Rename {', '.join(pairs)}, if that is what they are" if pairs else ""
 
 
 def _listed(names: Sequence[str]) -> str:
