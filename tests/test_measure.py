@@ -79,7 +79,7 @@ def test_blocks_hold_whole_cases():
         seen = block.rows.stop
         assert block.elements.residual.shape == (block.rows.stop - block.rows.start, 3)
     assert seen == 50_000
-    large = draw(3, cases=2, outputs=(40_000,))
+    large = draw(3, cases=2, outputs=(80_000,))
     assert [b.rows.stop - b.rows.start for b in blocks(large.prediction(), large.target)] == [1, 1]
 
 

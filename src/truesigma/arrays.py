@@ -17,7 +17,7 @@ Array = Any  # an array of any library the array API covers; the libraries share
 Host = np.ndarray[Any, np.dtype[Any]]
 
 NUMPY = array_namespace(np.zeros(0))
-CHUNK = {"cpu": 1 << 16, "other": 1 << 25}  # elements at a time: the CPU's cache, or enough to fill a GPU
+CHUNK = {"cpu": 1 << 17, "other": 1 << 25}  # elements at a time: the CPU's cache, or enough to fill a GPU
 
 
 def as_array(name: str, values: Any) -> Array:
@@ -73,8 +73,21 @@ def namespace(*arrays: Array) -> Any:
         ) from None
 
 
+def on_host(values: Array) -> Array:
+    """A tensor in the memory of the processor as the numpy array that it also is; other arrays as they are.
+
+    numpy is the faster of the two there: torch's threads wait for each other after every operation.
+    """
+    if is_torch_array(values):
+        values = values.detach()
+        return values.numpy() if values.device.type == "cpu" else values
+    return values
+
+
 def to_host(values: Array) -> Host:
     """A numpy array with the same values."""
+    if isinstance(values, np.ndarray):
+        return values
     if is_torch_array(values):
         return values.detach().cpu().numpy()
     return values.get() if hasattr(values, "get") else np.asarray(values)
@@ -101,6 +114,23 @@ def expand(name: str, values: Array, shape: tuple[int, ...]) -> Array:
             "The first axis is the case, every axis behind it is output."
         )
     return xp.broadcast_to(values, shape)
+
+
+def extremes(values: Array) -> tuple[float, float]:
+    """The smallest and the largest value; NaN where one is.
+
+    >>> extremes(np.array([2.0, -1.0]))
+    (-1.0, 2.0)
+    """
+    values = on_host(values)
+    if is_torch_array(values):
+        import torch
+
+        low, high = torch.stack(torch.aminmax(values)).tolist()
+        return low, high
+    xp = namespace(values)
+    with np.errstate(invalid="ignore"):
+        return float(xp.min(values)), float(xp.max(values))
 
 
 def chunk_size(values: Array) -> int:
@@ -207,10 +237,15 @@ def to_hosts(arrays: Sequence[Array]) -> list[Host]:
 
 
 def workers(example: Array) -> int:
-    """How many threads to use: numpy's own arithmetic has one, other libraries have their own.
+    """How many threads to use: numpy's own arithmetic has one, other libraries and devices have their own.
 
-    As many as the process has cores, or OMP_NUM_THREADS where the environment sets it, as clusters do.
+    As many as the process has cores, or OMP_NUM_THREADS where the environment sets it, as clusters do; for tensors as
+    many as torch would use.
     """
+    if is_torch_array(example) and example.device.type == "cpu":
+        import torch
+
+        return torch.get_num_threads()
     if not is_numpy_array(example):
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_array_api_obj
 
-from .arrays import Array, as_array, expand, namespace, to_host
+from .arrays import Array, as_array, expand, extremes, namespace, to_host
 
 
 def check_axes(name: str, array: Array, axes: str, least: int) -> None:
@@ -39,6 +39,19 @@ def check_values(name: str, good: Array, mask: Array, problem: str) -> None:
         )
 
 
+def check_finite(name: str, array: Array, mask: Array, least: float = -np.inf) -> tuple[float, float]:
+    """Raise unless all values that count are finite, and at least 0 where that is asked; the smallest and the largest.
+
+    Those two say it all without a second array of that size, unless something stands outside of the mask.
+    """
+    low, high = extremes(array)
+    if not (max(least, -np.finfo(np.float64).max) <= low and high < np.inf):
+        good = namespace(array).isfinite(array)
+        problem = "is not finite" if least < 0 else "is negative or not finite"
+        check_values(name, good if least < 0 else good & (array >= least), mask, problem)
+    return low, high
+
+
 def check_whole(name: str, value: Any, least: int) -> None:
     """A count is a whole number, and no truth value."""
     if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value >= least):
@@ -69,13 +82,13 @@ def check_law(law: Any) -> None:
 def check_target(location: Array, mask: Array, target: Any) -> Array:
     """The target as an array beside the prediction, checked where the mask lets it count."""
     target = as_array("target", target)
-    xp = namespace(location, target)
+    namespace(location, target)  # of one library, on one device
     if tuple(target.shape) != tuple(location.shape):
         raise ValueError(
             f"target has shape {tuple(target.shape)}; expected the location's {tuple(location.shape)}. "
             "Reshape it; nothing is broadcast here, because a wrong pairing would give a silent wrong number."
         )
-    check_values("target", xp.isfinite(target), mask, "is not finite")
+    check_finite("target", target, mask)
     return target
 
 
@@ -84,8 +97,8 @@ def check_weight(weight: Any, location: Array, mask: Array) -> Array:
     if weight is None:
         return None
     weight = expand("weight", as_array("weight", weight), tuple(location.shape))
-    xp = namespace(weight, location)
-    check_values("weight", (weight >= 0) & xp.isfinite(weight), mask, "is negative or not finite")
+    namespace(weight, location)
+    check_finite("weight", weight, mask, least=0)
     return weight
 
 

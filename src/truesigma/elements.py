@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import is_torch_array
 
-from .arrays import Array, chunk_size, namespace, to_host, total
+from .arrays import Array, chunk_size, namespace, on_host, to_host, total
 from .checks import check_target, check_weight, nothing_left
 from .law import Law, Undefined
 from .types import Prediction, check_prediction
@@ -39,6 +38,11 @@ class Elements:
     @cached_property
     def scale(self) -> Array:
         return namespace(self.total).sqrt(self.total if self.law.unit == 1 else self.total / self.law.unit)
+
+    @cached_property
+    def size(self) -> Array:
+        """|residual|."""
+        return namespace(self.residual).abs(self.residual)
 
     @cached_property
     def z(self) -> Array:
@@ -94,8 +98,7 @@ class Elements:
             raise Undefined(
                 f"error='draws' is a squared error; the {self.law.name} law is fitted on absolute ones."
             )
-        xp = namespace(variance)
-        return xp.abs(self.residual) / xp.sqrt(variance / self.law.unit)
+        return self.size / namespace(variance).sqrt(variance / self.law.unit)
 
     @cached_property
     def _positive_aleatoric(self) -> Array:
@@ -159,9 +162,7 @@ class Block:
     """Some whole cases: what they hold as arrays (case, output), and where they stand among all cases."""
 
     law: Law
-    parts: Mapping[
-        str, Array
-    ]  # location, target, aleatoric, epistemic, spread, weight, mask; None where not given
+    parts: Mapping[str, Array]  # by the names that `blocks` gives them; None where not given
     rows: slice
 
     @cached_property
@@ -240,7 +241,7 @@ class Block:
         """Sums over the outputs of each case: weight, outputs that count, and what `pooled` takes the means of."""
         part, weight = self.elements, self.elements.weight
         xp = namespace(part.residual)
-        size = None if part.law.moment == 2 else xp.abs(part.residual)
+        size = None if part.law.moment == 2 else part.size
         columns = [part.squared, size, part.total, part.aleatoric, part.spread]
         if weight is not None:
             columns = [None if c is None else c * weight for c in columns]
@@ -277,7 +278,6 @@ def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[
         raise nothing_left()
     target = check_target(prediction.location, prediction.mask, target)
     weight = check_weight(weight, prediction.location, prediction.mask)
-    xp = namespace(target, prediction.location)
     cases = len(prediction)
     whole: dict[str, Array] = {
         "location": prediction.location,
@@ -288,12 +288,11 @@ def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[
         "weight": weight,
         "mask": prediction.mask,
     }
-    if is_torch_array(target):
-        whole = {name: None if a is None else a.detach() for name, a in whole.items()}
+    whole = {name: on_host(a) for name, a in whole.items()}
     step = max(1, chunk_size(target) * cases // _size(target))
     for start in range(0, cases, step):
         rows = slice(start, min(start + step, cases))
         # Reshaped a block at a time: an array that is only broadcast would be copied whole.
         shape = (rows.stop - rows.start, -1)
-        parts = {name: None if a is None else xp.reshape(a[rows], shape) for name, a in whole.items()}
+        parts = {name: None if a is None else a[rows].reshape(shape) for name, a in whole.items()}
         yield Block(prediction.law, parts, rows)

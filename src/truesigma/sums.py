@@ -35,7 +35,7 @@ from .law import Undefined
 from .types import Prediction, check_prediction
 
 PIT_CELLS = 1000
-RUN = 4  # blocks that a thread takes at a time
+RUN = 2  # blocks that a thread takes at a time
 Sum = Any  # a numpy array, something with `merge`, or the `Undefined` that says why there is none: values that add up
 Statistic = Callable[[Block], Sum]
 

@@ -16,6 +16,7 @@ from array_api_compat import is_array_api_obj, is_torch_array
 from .arrays import Array, as_array, expand, namespace, to_host
 from .checks import (
     check_axes,
+    check_finite,
     check_group,
     check_law,
     check_level,
@@ -178,13 +179,13 @@ class Prediction:
         }
         xp = namespace(location, *parts.values())
         mask = check_mask(self.mask, location, shape)
-        check_values("location", xp.isfinite(location), mask, "is not finite")
-        for name, part in parts.items():
-            if part is not None:
-                check_values(name, (part >= 0) & xp.isfinite(part), mask, "is negative or not finite")
-        total = parts["aleatoric"] if parts["epistemic"] is None else parts["aleatoric"] + parts["epistemic"]
-        check_values("aleatoric + epistemic", (total > 0) & xp.isfinite(total), mask, "is 0 or overflows")
+        check_finite("location", location, mask)
+        ends = {name: check_finite(name, p, mask, least=0) for name, p in parts.items() if p is not None}
         _set(self, location=location, mask=mask, **parts)
+        low, high = (sum(ends[k][i] for k in ("aleatoric", "epistemic") if k in ends) for i in (0, 1))
+        if not (low > 0 and high <= xp.finfo(location.dtype).max):
+            total = self.total
+            check_values("aleatoric + epistemic", (total > 0) & xp.isfinite(total), mask, "is 0 or overflows")
 
     @property
     def total(self) -> Array:

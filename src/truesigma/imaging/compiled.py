@@ -38,7 +38,7 @@ class CompiledAdd:
         return replace(self.empty, sums=found, moment=prediction.law.moment)
 
     def _sums(self, block: Block, plan: dict[str, Statistic]) -> dict[str, Sum]:
-        given = {name: array for name, array in block.parts.items() if array is not None}
+        given = {name: torch.as_tensor(array) for name, array in block.parts.items() if array is not None}
         first = next(iter(given.values()))
         known = (tuple(given), first.shape, first.dtype, first.device, str(block.law.to_dict()))
         keys = [key for key in plan if key not in EAGER]

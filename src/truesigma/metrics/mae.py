@@ -5,7 +5,7 @@ $$\mathrm{MAE} = \tfrac{1}{m} \sum_i |y_i - \mu_i|$$
 
 from typing import Any
 
-from ..arrays import Array, namespace
+from ..arrays import Array
 from ..elements import Elements
 from ..measure import score as measure_one
 from ..types import Prediction
@@ -17,7 +17,7 @@ OVER = "elements"
 
 
 def terms(elements: Elements) -> Array:
-    return namespace(elements.residual).abs(elements.residual)
+    return elements.size
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
