@@ -78,7 +78,7 @@ def run_demo(
 def _run(folder: Path, size: Settings, say: Callable[[str], None], quiet: bool) -> Evaluation:
     from ..imaging.source import Source
     from ..report import report
-    from .steps import draw_cases, draw_figures, predict_new, train_small
+    from .steps import draw_all, draw_cases, predict_new, train_small
 
     say(f"1/5 simulating {size.options['cases']} OCT volumes of a needle tip")
     source = Source("simulated", str(folder / "data"), size.options)
@@ -92,7 +92,7 @@ def _run(folder: Path, size: Settings, say: Callable[[str], None], quiet: bool) 
     scored = evaluate(valid, test, recalibrations=list(CHOICES.values()), metrics=metrics)
     described = {"file": "valid.npz", "sha256": fingerprint(folder / "valid.npz")}
     write(calibrate(valid, "sigma", data=described), folder / "card.json")
-    draw_figures(folder / "figures", scored, test, trained.history)
+    draw_all(folder / "figures", scored, test, trained.history)
     report(valid, test).write(folder / "report.html")
     say(f"5/5 predicting {NEW} new volumes from their raw files")
     predict_new(folder, size)

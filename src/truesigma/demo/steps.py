@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..card import read_card
 from ..evaluate import Evaluation
+from ..project.figures import draw_figures
 from ..store import write
 from ..types import Cases
 from .settings import CHOICES, HEAD_DROPOUT, NEW, STAGE_DROPOUT, Settings
@@ -52,27 +53,12 @@ def draw_cases(trained: "Trained", data: "DataSet", split: str, folder: Path, se
     return cases
 
 
-def draw_figures(
+def draw_all(
     folder: Path, evaluation: Evaluation, test: Cases, rows: tuple[Mapping[str, Any], ...]
 ) -> None:
     """Calibration before and after, intervals, rejection and the training's history, as PDF and PNG."""
-    from ..diagrams import calibration, coverage, history, rejection
-    from ..diagrams._style import save, style
-
     made = {name: evaluation.recalibrations[choice](test.prediction) for name, choice in CHOICES.items()}
-    shown = {name: calibration.table(made[name], test.target) for name in ("none", "aux", "sigma")}
-    axes = {
-        "calibration": calibration.draw_row(shown)[0],
-        "coverage": coverage.draw({name: coverage.table(p, test.target) for name, p in made.items()}),
-        "rejection": rejection.draw({"sigma": rejection.table(made["sigma"], test.target)}),
-        "history": history.draw(history.table(rows), calibrated=True),
-    }
-    with style():
-        axes["rejection"].legend(
-            loc="lower left"
-        )  # the corner that stays free where few cases are worth rejecting
-    for name, ax in axes.items():
-        save(ax.figure, folder / name)
+    draw_figures(folder, made, "sigma", test, rows)
 
 
 def predict_new(folder: Path, settings: Settings) -> None:

@@ -1,7 +1,7 @@
 """What prediction writes: cases of a split with their draws, and tables of new images with their intervals."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,24 +61,20 @@ def write_images(
     files: Sequence[Path], prediction: Prediction, units: Units, levels: Sequence[float], out: Path
 ) -> None:
     """Write the predictions of new images with the bounds of their intervals: .csv, .parquet or .npz."""
-    fields = image_fields(files, prediction, units, levels)
-    if check_suffix(out) == ".csv":
-        # A table of one's own law cannot stand in a .csv; the bounds are there, and the law's name.
-        fields["law"] = prediction.law.name
-        fields = {name: _short(values) for name, values in fields.items()}
-    write_fields(fields, out)
+    names = [path.name for path in files]
+    unique = names if len(set(names)) == len(names) else [str(path) for path in files]
+    write_predictions({"id": np.asarray(unique)}, prediction, units, levels, out)
 
 
-def image_fields(
-    files: Sequence[Path], prediction: Prediction, units: Units, levels: Sequence[float]
-) -> dict[str, Any]:
-    """The columns of a table of new images: id, location, variances, scale, bounds, all in the target's unit.
+def write_predictions(
+    labels: Mapping[str, Any], prediction: Prediction, units: Units, levels: Sequence[float], out: Path
+) -> None:
+    """Write labels (id, group, target), location, variances, scale and bounds, all in the target's unit.
 
     A single output has plain columns (`location`), several have numbered ones (`location_0`).
     """
-    names = [path.name for path in files]
     found: dict[str, Any] = {
-        "id": np.asarray(names if len(set(names)) == len(names) else [str(path) for path in files]),
+        **labels,
         "location": prediction.location,
         "aleatoric": prediction.aleatoric,
         "epistemic": prediction.epistemic,
@@ -91,7 +87,12 @@ def image_fields(
     for name, values in found.items():
         if isinstance(values, np.ndarray) and one and values.ndim == 2:
             found[name] = values[:, 0]
-    return {name: values for name, values in found.items() if values is not None}
+    fields = {name: values for name, values in found.items() if values is not None}
+    if check_suffix(out) == ".csv":
+        # A table of one's own law cannot stand in a .csv; the bounds are there, and the law's name.
+        fields["law"] = prediction.law.name
+        fields = {name: _short(values) for name, values in fields.items()}
+    write_fields(fields, out)
 
 
 def _short(values: Any) -> Any:

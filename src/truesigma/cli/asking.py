@@ -1,0 +1,95 @@
+"""The questions of init, on a terminal: each with what was found as its answer, so that Enter is enough."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..project.propose import Wishes
+    from ..project.survey import Survey
+
+
+def ask(question: str, default: str = "", choices: list[str] | None = None) -> str:
+    """An answer in words; Enter takes the default."""
+    from rich.console import Console
+    from rich.prompt import Prompt
+
+    console: Any = Console(stderr=True)
+    given = Prompt.ask(
+        question, default=default, choices=choices, console=console, show_default=bool(default)
+    )
+    return str(given).strip()
+
+
+def folder() -> Path:
+    """Where the images are."""
+    while True:
+        answer = Path(ask("Folder of the images", ".")).expanduser()
+        if answer.is_dir():
+            return answer
+        print_line(f"there is no folder {answer}")
+
+
+def table() -> Path | None:
+    """Where the table is; None: to be looked for."""
+    while True:
+        answer = ask("Their csv table (Enter: the only one there)")
+        if not answer:
+            return None
+        path = Path(answer).expanduser()
+        if path.is_file():
+            return path
+        print_line(f"there is no file {path}")
+
+
+def wishes(seen: "Survey", given: "Wishes", out: Path, gpu: bool) -> "Wishes":
+    """Ask for what was not said: targets, units, groups, size, backbone, epochs, and how to draw."""
+    from ..project.propose import propose, target_names
+
+    if not given.target:
+        while not given.target or not set(given.target) <= set(seen.header):
+            some = seen.candidates[0] if seen.candidates else ""
+            answer = ask(f"Columns to predict, of {', '.join(seen.candidates)}", some)
+            given = replace(given, target=target_names([answer]))
+    if not given.unit:
+        given = replace(given, unit=tuple(ask(f"Unit of {name} (Enter: none)") for name in given.target))
+    if given.group is None:
+        answer = ask(
+            "Column of the patient, never in two splits (none: every image alone)", seen.group or "none"
+        )
+        given = replace(given, group="" if answer == "none" else answer)
+    if given.split is None and seen.split:
+        answer = ask(f"Use the splits that the column {seen.split} says", "y", ["y", "n"])
+        given = replace(given, split=seen.split if answer == "y" else "")
+    usual = propose(seen, given, out, gpu=gpu)
+    if given.size is None:
+        default = str(usual.project.options["size"])
+        given = replace(
+            given, size=whole(f"Pixels of every side, 0 as they are ({usual.reasons['size']})", default)
+        )
+    if given.backbone is None:
+        reason = usual.reasons["backbone"]
+        given = replace(given, backbone=ask(f"Backbone ({reason})", usual.project.network.backbone))
+    if given.epochs is None:
+        default = str(usual.project.train.epochs)
+        given = replace(given, epochs=whole(f"Epochs ({usual.reasons['epochs']})", default))
+    if not given.members:
+        members = whole("Networks of an ensemble (0: one network with dropout)", "0")
+        given = replace(given, members=0 if members < 2 else members)
+    return given
+
+
+def whole(question: str, default: str) -> int:
+    """A whole number."""
+    while True:
+        answer = ask(question, default)
+        if answer.isdigit():
+            return int(answer)
+        print_line(f"{answer!r} is no whole number")
+
+
+def print_line(text: str) -> None:
+    """A word between the questions."""
+    from rich.console import Console
+
+    Console(stderr=True).print(text, markup=False)

@@ -1,0 +1,1 @@
+"""Own images from start to end: look at a folder, write a recipe, and run it to a report."""

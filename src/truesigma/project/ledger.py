@@ -1,0 +1,149 @@
+"""What a project has done: progress.json in its folder, so that a run goes on and a changed recipe is noticed."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..files import BadFile, fingerprint, read_json, write_json
+
+FILE, RUNS = "progress.json", "runs"
+FORMAT, VERSION = "truesigma project", 1
+STAGES = ("train", "sample", "calibrate", "evaluate", "report")
+# The first stage that a change in a table of the recipe touches; all behind it follow from it.
+FIRST = {"data": 0, "network": 0, "train": 0, "sample": 1, "calibrate": 2, "report": 3}
+
+
+@dataclass(eq=False)
+class Ledger:
+    """The recipe and the data that a folder was made from, and the finished parts of its stages, as `train 0`."""
+
+    folder: Path
+    recipe: Mapping[str, Any]
+    data: Mapping[str, str]
+    done: dict[str, dict[str, Any]]
+
+    def is_done(self, part: str) -> bool:
+        """Whether a part was finished, and what it wrote is still there as it was."""
+        files = self.done.get(part, {}).get("files")
+        if files is None:
+            return False
+        paths = {self.folder / name: mark for name, mark in files.items()}
+        return all(path.is_file() and fingerprint(path) == mark for path, mark in paths.items())
+
+    def finish(self, part: str, files: Sequence[str], words: str, seconds: float) -> None:
+        """Note that a part is finished, with the files it wrote and what came of it."""
+        marks = {name: fingerprint(self.folder / name) for name in files}
+        date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.done[part] = {"files": marks, "words": words, "seconds": round(seconds, 2), "date": date}
+        self.write()
+
+    def forget(self, first: int) -> None:
+        """Take back the stages from that one on, and what they wrote; the networks stay for `train` to judge."""
+        for part in [part for part in self.done if STAGES.index(part.split()[0]) >= first]:
+            for name in self.done[part]["files"]:
+                if not name.startswith(f"{RUNS}/"):
+                    (self.folder / name).unlink(missing_ok=True)
+            del self.done[part]
+
+    def write(self) -> None:
+        """Write progress.json, atomically."""
+        said = {"recipe": self.recipe, "data": self.data, "done": self.done}
+        write_json({"format": FORMAT, "version": VERSION, **said}, self.folder / FILE, strict=True)
+
+
+def read_ledger(folder: Path) -> Ledger | None:
+    """What a folder says it holds; None where nothing was begun."""
+    if not (folder / FILE).exists():
+        return None
+    found = read_json(folder / FILE)
+    if not isinstance(found, dict) or found.get("format") != FORMAT or found.get("version") != VERSION:
+        raise BadFile(f"{folder / FILE} is no progress of this truesigma; take another output folder")
+    return Ledger(folder, found["recipe"], found["data"], dict(found["done"]))
+
+
+def changes(before: Ledger, recipe: Mapping[str, Any], data: Mapping[str, str]) -> dict[str, str]:
+    """What differs now, by `table.key`, in words."""
+    found = {}
+    for table, values in recipe.items():
+        old = before.recipe.get(table, {})
+        for key in dict.fromkeys([*old, *values]):
+            if old.get(key) != values.get(key):
+                found[f"{table}.{key}"] = (
+                    f"[{table}] {key} was {_shown(old.get(key))}, is {_shown(values.get(key))}"
+                )
+    if not any(key.startswith("data.") for key in found) and before.data != data:
+        names = [
+            name for name in dict.fromkeys([*before.data, *data]) if before.data.get(name) != data.get(name)
+        ]
+        found["data"] = f"the images or labels of {', '.join(names)} are not those of before"
+    return found
+
+
+def open_ledger(
+    folder: Path,
+    recipe: Mapping[str, Any],
+    data: Mapping[str, str],
+    *,
+    redo: bool,
+    say: Callable[[str], None],
+) -> Ledger:
+    """The ledger to go on with: refused where the recipe or the data changed, unless they are to be redone."""
+    before = read_ledger(folder)
+    if before is None:
+        if (folder / RUNS).exists():
+            raise BadFile(
+                f"{folder} holds {RUNS}/ and no {FILE}, so it is not this project's; take another folder"
+            )
+        made = Ledger(folder, recipe, data, {})
+        made.write()
+        return made
+    found = changes(before, recipe, data)
+    if not found:
+        return before
+    first = min(FIRST[key.partition(".")[0]] for key in found)
+    words, stages = "; ".join(found.values()), ", ".join(STAGES[first:])
+    if not redo:
+        raise ValueError(
+            f"{folder} was made from another recipe: {words}. Put it back, take another output folder (-o), or redo "
+            f"{stages} with --redo"
+        )
+    say(f"changed: {words}; redoing {stages}")
+    before.forget(first)
+    longer = recipe["train"]["epochs"] > before.recipe["train"]["epochs"]
+    if first == 0 and not (set(found) == {"train.epochs"} and longer):
+        shutil.rmtree(folder / RUNS, ignore_errors=True)  # more epochs go on, all else begins anew
+    made = Ledger(folder, recipe, data, before.done)
+    made.write()
+    return made
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Only one run at a time in a folder; the system lets go of it when a process dies."""
+    try:
+        import fcntl
+    except ImportError:  # where there is no such lock, two runs are the user's care
+        yield
+        return
+    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"another run is working in {folder}; wait for it, or take another folder"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else repr(value)

@@ -1,0 +1,69 @@
+"""The small files that explain a run's folder: cases.csv and README.md."""
+
+import csv
+import shlex
+from pathlib import Path
+
+import numpy as np
+
+from ..files import write_atomically
+from .ledger import RUNS
+from .work import Work
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, atomically."""
+    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def write_cases(work: Work) -> None:
+    """cases.csv: which case is in which split, with its group and its targets."""
+    columns = [f"target_{k}" for k in range(work.data.outputs)] if work.data.outputs > 1 else ["target"]
+
+    def fill(part: Path) -> None:
+        with part.open("w", newline="", encoding="utf-8") as file:
+            table = csv.writer(file)
+            table.writerow(["id", "split", "group", *columns])
+            for split, cases in work.data.splits.items():
+                values = np.asarray(work.data.in_unit(cases.target).cpu())
+                for k, name in enumerate(cases.name):
+                    group = "" if cases.group is None else cases.group[k]
+                    table.writerow([name, split, group, *(f"{value:.9g}" for value in values[k])])
+
+    write_atomically(work.folder / "cases.csv", fill)
+
+
+def predict_command(work: Work) -> str:
+    """What to type for new images."""
+    sample = work.project.sample
+    command = "predict" if sample.method == "dropout" else "ensemble"
+    runs = [shlex.quote(str(work.folder / RUNS / str(k))) for k in range(sample.networks)]
+    card = shlex.quote(str(work.folder / "card.json"))
+    return f"truesigma {command} {' '.join(runs)} --images NEW_IMAGES --card {card} -o new.csv"
+
+
+def readme(work: Work, headline: str) -> str:
+    """What the folder holds."""
+    split = work.project.calibrate.split
+    return f"""# What `truesigma run` made
+
+{headline}
+
+| file | what |
+| --- | --- |
+| `report.html` | one page to look at it all, in any browser |
+| `predictions.csv` | the test cases with recalibrated intervals, in the target's unit |
+| `scores.csv`, `scores.json`, `scores.txt` | the scores of the test cases, before and after recalibration |
+| `card.json` | the fitted recalibration |
+| `cases.csv` | which case is in which split |
+| `{split}.npz`, `test.npz` | the draws, with targets |
+| `{RUNS}/` | the trained networks, their recipes and histories |
+| `figures/` | the figures, as PDF and PNG |
+| `recipe.toml`, `progress.json` | what was asked for, and what is done |
+
+New images, with recalibrated intervals:
+
+```sh
+{predict_command(work)}
+```
+"""

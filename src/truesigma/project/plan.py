@@ -1,0 +1,176 @@
+"""--dry-run: what a run will do, with how many cases, how long it will take and how much memory, from timed steps."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .ledger import STAGES, changes, read_ledger
+from .recipe import Project
+from .run import parts_of
+from .stages import backbone_of, training_recipe
+from .work import Work, open_work
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a run will do; seconds and bytes were measured on a few steps here and now."""
+
+    cases: dict[str, int]
+    groups: dict[str, int]
+    image: tuple[int, ...]
+    unit: tuple[str, ...]
+    parts: dict[str, str]  # name -> what it does, with what is done already
+    done: tuple[str, ...]
+    changed: tuple[str, ...]
+    parameters: int
+    device: str
+    step: float
+    training: float  # seconds of all networks that are not trained yet
+    sampling: float
+    memory: int
+    images: int  # bytes in memory
+    disk: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "cases": self.cases,
+            "groups": self.groups,
+            "image": list(self.image),
+            "unit": list(self.unit),
+            "parts": [
+                {"part": name, "words": words, "done": name in self.done}
+                for name, words in self.parts.items()
+            ],
+            "changed": list(self.changed),
+            "parameters": self.parameters,
+            "device": self.device,
+            "seconds": {"step": self.step, "training": self.training, "sampling": self.sampling},
+            "bytes": {"memory": self.memory, "images": self.images, "disk": self.disk},
+        }
+
+    def lines(self) -> list[str]:
+        """The plan in words."""
+        shape = " x ".join(map(str, self.image))
+        splits = [
+            f"{name} {count}" + (f" ({self.groups[name]} groups)" if name in self.groups else "")
+            for name, count in self.cases.items()
+        ]
+        found = [f"cases: {', '.join(splits)}", f"images: {shape}, {size(self.images)} in memory", "will do:"]
+        for number, (name, words) in enumerate(self.parts.items(), start=1):
+            found.append(f"  {number}. {words}{', done before' if name in self.done else ''}")
+        place = "on the GPU" if self.device.startswith("cuda") else "of this process"
+        found += [
+            f"network: {self.parameters / 1e6:.3g} million parameters, on {self.device}",
+            f"time: training {clock(self.training)}, drawing {clock(self.sampling)}, then the report; estimated from "
+            f"a few steps timed now, {1000 * self.step:.3g} ms each",
+            f"memory: {size(self.memory)} {place} at the peak of these steps; disk: about {size(self.disk)}",
+        ]
+        if self.changed:
+            found.append(f"changed since: {'; '.join(self.changed)}; needs --redo")
+        return found
+
+
+def plan_project(project: Project, out: Path, *, device: str = "auto") -> Plan:
+    """Read the data, try a few steps, and say what a run will do; nothing is written."""
+    from ..imaging.data import DataSet
+    from ..imaging.fingerprint import fingerprints
+
+    work = open_work(project, out, device)
+    data: DataSet = work.data
+    ledger = read_ledger(out)
+    found = {} if ledger is None else changes(ledger, project.tables(), fingerprints(data))
+    parts = parts_of(
+        work, limit=None, say=lambda text: None, quiet=True, tick=lambda total: lambda cases: None
+    )
+    done = () if ledger is None or found else tuple(p.name for p in parts if ledger.is_done(p.name))
+    trial, parameters = _try(work)
+    recipe = training_recipe(project)
+    waiting = [part.name for part in parts if part.name not in done]
+    to_train = sum(part.split()[0] == STAGES[0] for part in waiting)
+    to_draw = sum(len(data.splits[part.split()[1]]) for part in waiting if part.split()[0] == "sample")
+    first = data.splits["train"]
+    draws = project.sample.draws if project.sample.method == "dropout" else project.sample.members
+    drawn = sum(len(data.splits[name]) for name in {project.calibrate.split, "test"})
+    return Plan(
+        cases={name: len(split) for name, split in data.splits.items()},
+        groups={
+            name: len(set(split.group)) for name, split in data.splits.items() if split.group is not None
+        },
+        image=first.shape,
+        unit=data.unit,
+        parts={part.name: part.words for part in parts},
+        done=done,
+        changed=tuple(found.values()),
+        parameters=parameters,
+        device=trial.device,
+        step=trial.step,
+        training=to_train * trial.training(data, recipe),
+        sampling=trial.sampling(to_draw),
+        memory=trial.memory,
+        images=_bytes(data),
+        # weights twice and the optimiser's two moments; draws of mean and variance
+        disk=16 * parameters * project.sample.networks + 8 * draws * drawn * data.outputs,
+    )
+
+
+def _try(work: Work) -> Any:
+    from ..imaging.members import LAWS
+    from ..imaging.network import build
+    from ..imaging.trial import try_out
+
+    project = work.project
+    recipe = training_recipe(project)
+    nets = [
+        build(
+            backbone_of(project), work.data.channels, work.data.outputs, recipe,
+            variances=project.network.variances, seed=k,
+        )
+        for k in range(project.sample.networks)
+    ]  # fmt: skip
+    trial = try_out(
+        nets,
+        work.data,
+        recipe,
+        likelihood=project.network.likelihood,
+        law=LAWS[project.network.likelihood],
+        precision=project.train.precision,
+        device=work.device,
+        draws=project.sample.draws,
+        batch=project.sample.batch,
+    )
+    return trial, sum(parameter.numel() for parameter in nets[0].parameters())
+
+
+def _bytes(data: Any) -> int:
+    """Of the images that are held in memory; those that are streamed count nothing."""
+    held = [split.images for split in data.splits.values()]
+    return sum(images.numel() * images.element_size() for images in held if hasattr(images, "numel"))
+
+
+def clock(seconds: float) -> str:
+    """A time in words.
+
+    >>> clock(0.4), clock(95), clock(5400)
+    ('less than a second', '1 min 35 s', '1 h 30 min')
+    """
+    whole = round(seconds)
+    if whole < 1:
+        return "less than a second"
+    if whole < 60:
+        return f"{whole} s"
+    return (
+        f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole // 60 % 60} min"
+    )
+
+
+def size(count: float) -> str:
+    """Bytes in words.
+
+    >>> size(2_500_000)
+    '2.5 MB'
+    """
+    for unit, one in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= one:
+            return f"{count / one:.3g} {unit}"
+    return f"{count:.0f} bytes"

@@ -1,0 +1,194 @@
+"""From what there is to a project: splits by group, image size, backbone, length of training, each with its reason."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .recipe import Calibration, Network, Project, Reporting, Sampling, Training
+from .survey import Survey
+
+SIDES = {
+    2: (32, 48, 64, 96, 128, 160, 192, 224, 256),
+    3: (16, 24, 32, 48, 64, 96),
+}  # by the number of dimensions
+LEAST = {2: 32, 3: 16}  # pixels that the small backbones need
+STEPS = 8000  # of training that a first run takes
+FEW = 50  # calibration cases below which a factor is a rough one
+SHARE = 0.2  # of the cases for validation and for test each
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A project, the reasons by `table.key`, and how many cases each split has."""
+
+    project: Project
+    reasons: Mapping[str, str]
+    cases: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user has said; None: to be proposed."""
+
+    target: tuple[str, ...]
+    unit: tuple[str, ...] = ()
+    group: str | None = None
+    split: str | None = None
+    size: int | None = None
+    backbone: str | None = None
+    likelihood: str = "gaussian"
+    epochs: int | None = None
+    members: int = 0  # of an ensemble; 0: Monte-Carlo dropout
+    output: str = "output"
+    seed: int = 0
+
+
+def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposal:
+    """The project for what was seen and wished.
+
+    Args:
+        seen: from `survey`.
+        wishes: what is settled already.
+        recipe: the file that will be written, which paths are relative to.
+        gpu: whether there is one.
+
+    Returns:
+        The project, with reasons; a ValueError where targets or groups do not allow one.
+    """
+    from ..imaging.tablefile import check_filled, need_columns, targets
+
+    if not wishes.target:
+        raise ValueError(
+            f"no target was given; the columns of numbers in {seen.table} are {', '.join(seen.candidates) or 'none'}: "
+            "give one as --target, or several"
+        )
+    group = seen.group if wishes.group is None else wishes.group
+    split = seen.split if wishes.split is None else wishes.split
+    need_columns(seen.table, seen.header, [*wishes.target, *filter(None, (group, split))])
+    targets(seen.rows, wishes.target, seen.table)
+    if len(wishes.unit) not in (0, 1, len(wishes.target)):
+        raise ValueError(
+            f"{len(wishes.unit)} units for {len(wishes.target)} targets; expected one for all, or one each"
+        )
+    for column in filter(None, (group, split)):
+        check_filled(seen.rows, column, seen.table)
+    cases = split_cases(seen, group, split, wishes.seed)
+    size, size_reason = _size(seen) if wishes.size is None else (wishes.size, "")
+    backbone, backbone_reason = _backbone(seen, gpu) if wishes.backbone is None else (wishes.backbone, "")
+    steps = max(1, cases["train"] // 16)
+    epochs = wishes.epochs or int(np.clip(round(STEPS / steps / 10) * 10, 20, 200))
+    home = Path(os.path.abspath(recipe)).parent
+    units = [*wishes.unit] or [""]
+    options = {
+        "csv": os.path.relpath(seen.table, seen.root),
+        "image": seen.image,
+        "target": ",".join(wishes.target),
+        "unit": ",".join(units),
+        "group": group,
+        "split": split,
+        "valid": SHARE,
+        "test": SHARE,
+        "seed": wishes.seed,
+        "size": size,
+        "dimensions": seen.dimensions,
+        "flip": False,
+        "shift": 0,
+        "skip_broken": False,
+        "memory": 8.0,
+    }
+    on = "calibration" if "calibration" in cases else "valid"
+    mixed = len(set(units)) > 1 or len(wishes.target) > 1
+    project = Project(
+        home,
+        os.path.relpath(seen.root, home),
+        options,
+        output=wishes.output,
+        network=Network(backbone, wishes.likelihood, "each" if mixed else "one"),
+        train=Training(epochs=epochs, seed=wishes.seed, precision="bf16" if gpu else "fp32"),
+        sample=Sampling("ensemble" if wishes.members else "dropout", members=wishes.members or 5),
+        calibrate=Calibration(split=on),
+        report=Reporting(),
+    )
+    notes = []
+    if cases[on] < FEW:
+        notes.append(
+            f"{cases[on]} cases to recalibrate on are few: sigma's factor is uncertain by {71 / cases[on] ** 0.5:.0f} %"
+        )
+    if not group:
+        notes.append("no group: if several images are of one patient, name that column as --group")
+    if seen.missing or seen.unreadable:
+        notes.append(
+            f"{len(seen.missing) + len(seen.unreadable)} images are missing or broken: `run` stops at them and names "
+            "them all; restore them, take their rows out of the table, or set skip_broken = true"
+        )
+    reasons = {
+        "size": size_reason,
+        "backbone": backbone_reason,
+        "epochs": "" if wishes.epochs else f"about {epochs * steps} steps of {project.train.batch} cases",
+    }
+    return Proposal(project, reasons, cases, tuple(notes))
+
+
+def split_cases(seen: Survey, group: str, split: str, seed: int) -> dict[str, int]:
+    """How many cases each split will have; an error where one would have none."""
+    from ..imaging.splits import by_column, by_group, check_groups
+
+    groups = [row[group] for row in seen.rows] if group else [str(k) for k in range(len(seen.rows))]
+    if split:
+        said = [row[split] for row in seen.rows]
+        found = by_column(said)
+        check_groups(groups, found)
+        remedy = f"the column {split!r} says {', '.join(sorted(set(said)))}"
+    else:
+        found = by_group(groups, valid=SHARE, test=SHARE, seed=seed)
+        what = f"groups in {group!r}" if group else "cases"
+        remedy = f"{len(set(groups))} {what} are too few to split; give a column with --split, or more cases"
+    cases = {name: len(rows) for name, rows in found.items()}
+    empty = [name for name, count in cases.items() if not count]
+    if empty:
+        raise ValueError(f"no cases for {', '.join(empty)}: {remedy}")
+    return cases
+
+
+def _size(seen: Survey) -> tuple[int, str]:
+    sides = [side for shape in seen.shapes for side in shape[1:]]
+    known = SIDES[seen.dimensions]
+    one = len(seen.shapes) == 1 and LEAST[seen.dimensions] <= min(sides) and max(sides) <= known[-1]
+    if one:
+        return 0, "images are of one size already, and not large"
+    usual = float(np.median(sides))
+    size = max((side for side in known if side <= usual), default=known[0])
+    return (
+        size,
+        f"images have {min(sides)} to {max(sides)} pixels on a side; larger sees more and takes longer",
+    )
+
+
+def _backbone(seen: Survey, gpu: bool) -> tuple[str, str]:
+    if seen.dimensions == 3:
+        return "small3d", "volumes"
+    if gpu:
+        return "resnet101", "there is a GPU"
+    return "small", "quick without a GPU"
+
+
+def has_gpu(device: str) -> bool:
+    """Whether a run on this device has a GPU."""
+    if device.startswith("cpu"):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def target_names(texts: Sequence[str]) -> tuple[str, ...]:
+    """Columns given again and again, or with commas between.
+
+    >>> target_names(["age", "height,weight"])
+    ('age', 'height', 'weight')
+    """
+    return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())

@@ -1,0 +1,231 @@
+"""The stages of a project, each a function that writes files and says what came of it."""
+
+import csv
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..card import calibrate, read_card
+from ..evaluate import Evaluation, evaluate, label_of
+from ..files import fingerprint, write_atomically
+from ..plugins import parse
+from ..store import read_cases, write
+from ..tabletext import evaluation_table, plain_text
+from ..types import Cases
+from .figures import draw_figures
+from .ledger import RUNS
+from .papers import readme, write_text
+from .recipe import Project
+from .work import Work
+
+if TYPE_CHECKING:
+    from ..imaging.recipe import Recipe
+
+Made = tuple[list[str], str]  # files, and what came of it in words
+Say = Callable[[str], None]
+Ticker = Callable[[int], Callable[[int], None]]  # from a number of cases to what counts them
+
+
+def training_recipe(project: Project) -> "Recipe":
+    """The recipe "exact" with what the project says otherwise."""
+    from ..imaging.recipe import load_recipe
+
+    train, network = project.train, project.network
+    values: dict[str, Any] = {
+        "epochs": train.epochs,
+        "batch": train.batch,
+        "learning_rate": train.learning_rate,
+        "patience": train.patience,
+        "draws": project.sample.draws,
+    }
+    if network.stage_dropout is not None:
+        values["stage_dropout"] = network.stage_dropout
+    if network.head_dropout is not None:
+        values["head_dropout"] = {network.backbone: network.head_dropout, "other": network.head_dropout}
+    return load_recipe("exact", **values)
+
+
+def backbone_of(project: Project) -> str:
+    """Its name; a file is looked for beside the recipe."""
+    name = project.network.backbone
+    return str(project.home / name) if name.endswith(".py") else name
+
+
+def train_member(work: Work, member: int, *, time_limit: float | None, say: Say | None) -> Made | None:
+    """Train a network, or go on with it; None where the time limit came first."""
+    from ..imaging.launch import train_run
+    from ..imaging.runs import BEST, HISTORY, RECIPE
+
+    project, run = work.project, work.folder / RUNS / str(member)
+    network, weights = project.network, project.network.weights
+    trained = train_run(
+        work.source,
+        run,
+        training_recipe(project),
+        backbone=backbone_of(project),
+        seed=project.train.seed + member,
+        likelihood=network.likelihood,
+        variances=network.variances,
+        pretrained=network.pretrained,
+        weights=project.home / weights if weights else None,
+        device=work.device,
+        precision=project.train.precision,
+        time_limit=time_limit,
+        resume=(run / BEST).is_file(),
+        workers=project.train.workers,
+        say=say,
+        data=work.data,
+    )
+    if not trained.finished:
+        return None
+    best = trained.history[trained.best_epoch - 1]
+    epochs = f"{len(trained.history)} epochs, kept epoch {trained.best_epoch}"
+    words = f"{epochs}, validation MSE {best['valid_mse']:.4g} of scaled targets"
+    return [f"{RUNS}/{member}/{name}" for name in (BEST, HISTORY, RECIPE)], words
+
+
+def sample_split(work: Work, split: str, tick: Ticker) -> Made:
+    """Draw every case of a split; scaled where outputs differ in their unit, so that scores can average over them."""
+    from ..imaging.members import open_runs
+    from ..imaging.predict import predict_split
+
+    sample = work.project.sample
+    runs = open_runs([work.folder / RUNS / str(k) for k in range(sample.networks)], device=work.device)
+    on_gpu = next(runs[0].net.parameters()).device.type == "cuda"
+    cases = predict_split(
+        runs[0].net if sample.method == "dropout" else [run.net for run in runs],
+        work.data,
+        split,
+        draws=sample.draws,
+        seed=sample.seed,
+        law=runs[0].law,
+        batch=sample.batch,
+        precision="bf16" if on_gpu and work.project.train.precision == "bf16" else "fp32",
+        scaled=work.units.mixed,
+        progress=tick(len(work.data.splits[split])),
+    )
+    write(cases, work.folder / f"{split}.npz")
+    count = f"{sample.draws} draws" if sample.method == "dropout" else f"{sample.members} members"
+    return [f"{split}.npz"], f"{len(work.data.splits[split])} cases x {count}"
+
+
+def fit_card(work: Work) -> Made:
+    """Fit the recalibration, and write its card."""
+    settings = work.project.calibrate
+    file = work.folder / work.calibration
+    described = {"file": file.name, "sha256": fingerprint(file)}
+    cases = read_cases(file)
+    card = calibrate(cases, settings.recalibrate, recipe=settings.recipe, data=described)
+    write(card, work.folder / "card.json")
+    numbers = {k: v for k, v in card.recalibration.to_dict().items() if isinstance(v, float)}
+    shown = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items())
+    return ["card.json"], f"{settings.recalibrate} on {len(cases)} cases" + (f": {shown}" if shown else "")
+
+
+def score(work: Work) -> Made:
+    """Score the test cases under every recalibration, and predict them in the target's unit."""
+    valid, test = read_cases(work.folder / work.calibration), read_cases(work.folder / "test.npz")
+    recipe = work.project.calibrate.recipe
+    scored = evaluate(valid, test, recalibrations=work.choices, metrics=None, recipe=recipe)
+    write(scored, work.folder / "scores.json")
+    _write_rows(work.folder / "scores.csv", scored)
+    shown = plain_text(evaluation_table(scored))
+    write_text(work.folder / "scores.txt", shown + "\n")
+    predict_test(work, test)
+    return [
+        "scores.json",
+        "scores.csv",
+        "scores.txt",
+        "predictions.csv",
+    ], f"{len(work.choices)} recalibrations"
+
+
+def predict_test(work: Work, test: Cases) -> None:
+    """The recalibrated predictions of the test cases with their intervals, in the target's unit."""
+    from ..imaging.results import write_predictions
+
+    units = work.units
+    chosen = work.project.calibrate.recalibrate
+    card = read_card(work.folder / "card.json", plugin=chosen if ".py" in chosen else None)
+    made, target = card(test), test.target
+    if units.mixed:
+        made, target = units.prediction(made), units.location(target)
+    labels = {"id": test.id, "group": test.group, "target": target}
+    write_predictions(labels, made, units, [work.project.report.level], work.folder / "predictions.csv")
+
+
+def show(work: Work, say: Say) -> Made:
+    """The page with thumbnails, and the figures."""
+    from ..report import report
+
+    project, folder = work.project, work.folder
+    valid, test = read_cases(folder / work.calibration), read_cases(folder / "test.npz")
+    by: Any = project.report.by
+    chosen = [choice for choice in work.choices if choice != "none"]
+    page = report(
+        valid,
+        test,
+        recalibrations=sorted(chosen, key=lambda choice: choice != project.calibrate.recalibrate),
+        recipe=project.calibrate.recipe,
+        images=project.folder if project.dataset == "table" else None,
+        level=project.report.level,
+        by=by,
+        files={name: _described(folder / file) for name, file in _files(work).items()},
+    )
+    page.write(folder / "report.html")
+    files = ["report.html"]
+    if project.report.figures and importlib.util.find_spec("matplotlib") is None:
+        say("note: no figures, which need matplotlib: pip install 'truesigma[plot]'")
+    elif project.report.figures:
+        files += draw(work, valid, test)
+    write_text(folder / "README.md", readme(work, page.headline))
+    return [*files, "README.md"], page.headline
+
+
+def draw(work: Work, valid: Cases, test: Cases) -> list[str]:
+    """The figures."""
+    project, folder = work.project, work.folder
+    predictions = {
+        _label(c): calibrate(valid, c, recipe=project.calibrate.recipe)(test) for c in work.choices
+    }
+    label = _label(project.calibrate.recalibrate)
+    draw_figures(folder / "figures", predictions, label, test, read_history(folder / RUNS / "0"))
+    drawn = ("calibration", "coverage", "rejection", "history")
+    return [f"figures/{name}.{kind}" for name in drawn for kind in ("pdf", "png")]
+
+
+def read_history(run: Path) -> list[dict[str, Any]]:
+    """The rows of a training's history.csv; what it does not know is None."""
+    from ..imaging.runs import HISTORY
+
+    with (run / HISTORY).open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [{key: float(cell) if cell else None for key, cell in row.items()} for row in rows]
+
+
+def _files(work: Work) -> Mapping[str, str]:
+    return {"calibration": work.calibration, "test": "test.npz"}
+
+
+def _described(path: Path) -> dict[str, Any]:
+    return {"file": path.name, "sha256": fingerprint(path)}
+
+
+def _label(choice: str) -> str:
+    name, _, options = parse("recalibrate", choice)
+    return label_of(name, options)
+
+
+def _write_rows(path: Path, scored: Evaluation) -> None:
+    """The scores as a table: a line for each recalibration and metric."""
+    rows: Sequence[Mapping[str, Any]] = scored.rows
+    columns = [name for name in rows[0] if name != "options"]
+
+    def fill(part: Path) -> None:
+        with part.open("w", newline="", encoding="utf-8") as file:
+            table = csv.DictWriter(file, columns, extrasaction="ignore")
+            table.writeheader()
+            table.writerows(rows)
+
+    write_atomically(path, fill)

@@ -1,0 +1,279 @@
+"""Looking at a folder of images and its table before anything is decided: paths, targets, groups, sizes, gaps."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+Row = dict[str, str]
+GROUPS = ("patient", "subject", "person", "participant", "case", "slide", "video", "study", "group", "mrn")
+SPLITS = ("split", "set", "subset", "partition")
+LOOKED_AT = 12  # images that are opened
+FOUND = 0.5  # of the rows must have their image for a column to be taken for that of the paths
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What there is.
+
+    Args:
+        root: the folder that image paths start from. table: the csv file.
+        image: column of the paths, or a pattern of columns.
+        missing: images that the table names and the folder lacks. unreadable: of those opened, with the reason.
+        numeric: smallest and largest value of each column that holds numbers alone.
+        group: a column that is called like a patient's, "" without. split: one that says train, valid, test.
+        shapes: (channel, *space) of the images opened, the most frequent first. dtype: of the first.
+    """
+
+    root: Path
+    table: Path
+    header: tuple[str, ...]
+    rows: tuple[Row, ...]
+    image: str
+    names: tuple[str, ...]
+    missing: tuple[str, ...]
+    unreadable: Mapping[str, str]
+    numeric: Mapping[str, tuple[float, float]]
+    group: str
+    split: str
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str
+
+    @property
+    def dimensions(self) -> int:
+        return len(self.shapes[0]) - 1
+
+    @property
+    def channels(self) -> int:
+        return self.shapes[0][0]
+
+    @property
+    def candidates(self) -> list[str]:
+        """Columns that could be targets."""
+        from ..imaging.tablefile import pattern_columns
+
+        taken = {*pattern_columns(self.image), self.group, self.split}
+        return [name for name in self.numeric if name not in taken]
+
+    def lines(self) -> list[str]:
+        """What was seen, in words."""
+        count = len(self.rows)
+        space = " x ".join(map(str, self.shapes[0][1:]))
+        sizes = f"{space}" if len(self.shapes) == 1 else f"{space} and {len(self.shapes) - 1} other sizes"
+        plural = "" if self.channels == 1 else "s"
+        found = [
+            f"{self.table}: {count} rows, columns {', '.join(self.header)}",
+            f"images: {self.image} in {self.root}, {count - len(self.missing)} of {count} found",
+            f"        {self.dimensions}-D, {self.channels} channel{plural}, {self.dtype}, {sizes} "
+            f"(of {LOOKED_AT if count > LOOKED_AT else count} looked at)",
+        ]
+        ranges = ", ".join(
+            f"{name} {self.numeric[name][0]:g} to {self.numeric[name][1]:g}" for name in self.candidates
+        )
+        found.append(f"numbers: {ranges or 'none'}")
+        if self.group:
+            groups = len({row[self.group] for row in self.rows})
+            found.append(f"groups: {self.group}, {groups} in {count} rows")
+        if self.split:
+            said = Counter(row[self.split].strip().lower() for row in self.rows)
+            found.append(f"splits: {self.split} says " + ", ".join(f"{name} {n}" for name, n in said.items()))
+        if self.missing:
+            found.append(f"missing: {len(self.missing)} images, {', '.join(self.missing[:5])}")
+        found += [f"cannot be read: {name} ({why})" for name, why in self.unreadable.items()]
+        return found
+
+
+def survey(images: str | Path, table: str | Path | None = None, *, image: str | None = None) -> Survey:
+    """Look at a folder of images and a csv table.
+
+    Args:
+        images: the folder, with images in it or below it.
+        table: the csv file; None: the only one in the folder.
+        image: column of the paths, or a pattern such as {patient}/{id}.png; None: found out.
+
+    Returns:
+        What there is; a ValueError where it is too little to work with.
+    """
+    from ..imaging.tablefile import check_names, image_name, need_columns, pattern_columns, read_rows
+
+    folder = Path(images)
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}; expected the one that holds the images")
+    path = _only_table(folder) if table is None else Path(table)
+    header, rows = read_rows(path)
+    files = list_images(folder)
+    if not files and image is None:
+        raise ValueError(
+            f"{folder} holds no images that can be read; expected PNG, JPEG, TIFF, NPY, NIfTI or DICOM"
+        )
+    if image is None:
+        root, image = _find_paths(folder, path, header, rows, files)
+    else:
+        need_columns(path, header, pattern_columns(image))
+        root = _nearest([folder, path.parent], [image_name(row, image) for row in rows])
+    names = [image_name(row, image) for row in rows]
+    check_names(names, path)
+    missing = [name for name in names if not (root / name).exists()]
+    present = [name for name in names if name not in set(missing)]
+    if not present:
+        raise ValueError(f"none of the images that {path} names is there, such as {root / names[0]}; give the folder "
+                         "that its paths start from as --images, or a pattern such as --image '{id}.png'")  # fmt: skip
+    shapes, dtype, unreadable = _open_some(root, present)
+    return Survey(
+        root=root,
+        table=path,
+        header=tuple(header),
+        rows=tuple(rows),
+        image=image,
+        names=tuple(names),
+        missing=tuple(missing),
+        unreadable=unreadable,
+        numeric=_numeric(header, rows),
+        group=_group(header, rows, pattern_columns(image)),
+        split=_split(header, rows),
+        shapes=shapes,
+        dtype=dtype,
+    )
+
+
+def list_images(folder: Path) -> dict[str, str]:
+    """Images below a folder, as paths from it, by their name without ending; a folder of DICOM slices is one, too."""
+    from ..imaging.files import ENDINGS
+
+    found: dict[str, str] = {}
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        inner = Path(place).relative_to(folder)
+        if inner.parts and any(name.lower().endswith(".dcm") for name in files):
+            found.setdefault(inner.name, inner.as_posix())
+        for name in sorted(files):
+            ending = next((e for e in (".nii.gz", *ENDINGS) if name.lower().endswith(e)), None)
+            if ending is not None and not name.startswith("."):
+                found.setdefault(name[: -len(ending)], (inner / name).as_posix())
+    return found
+
+
+def _only_table(folder: Path) -> Path:
+    tables = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".csv", ".tsv"))
+    tables = tables or sorted(
+        path for path in folder.parent.iterdir() if path.suffix.lower() in (".csv", ".tsv")
+    )
+    if len(tables) != 1:
+        there = f"there are {', '.join(path.name for path in tables)}" if tables else "there is none"
+        raise ValueError(
+            f"no table was given, and in and beside {folder} {there}; give the csv file as --table"
+        )
+    return tables[0]
+
+
+def _find_paths(
+    folder: Path, table: Path, header: Sequence[str], rows: Sequence[Row], files: Mapping[str, str]
+) -> tuple[Path, str]:
+    """The column that holds the paths, or a pattern where a column holds the names without the rest of the path."""
+    best: tuple[float, Path, str] = (0.0, folder, "")
+    for column in header:
+        cells = [row[column].strip() for row in rows]
+        for root in dict.fromkeys((folder, table.parent)):
+            share = sum(bool(cell) and (root / cell).exists() for cell in cells) / len(cells)
+            best = max(best, (share, root, column), key=lambda one: one[0])
+        known = next((row for row, cell in zip(rows, cells) if cell in files), None)
+        if known is not None:
+            pattern = _pattern(known, column, files[known[column].strip()])
+            # Folders that all images lie in are the root's, so that cases have short names.
+            fixed = list(takewhile(lambda part: "{" not in part, pattern.split("/")))
+            root, pattern = folder.joinpath(*fixed), "/".join(pattern.split("/")[len(fixed) :])
+            best = max(best, (_share(root, rows, pattern), root, pattern), key=lambda one: one[0])
+    if best[0] < FOUND:
+        raise ValueError(
+            f"no column of {table} holds the paths of the images in {folder}: in the best of {', '.join(header)} "
+            f"{best[0]:.0%} of them are there. Give the column, or a pattern such as --image '{{patient}}/{{id}}.png'"
+        )
+    return best[1], best[2]
+
+
+def _pattern(row: Row, column: str, path: str) -> str:
+    """A file's path with the cells of its row as columns: `A/7.png` is `{patient}/{id}.png`."""
+    parts = []
+    for part in PurePosixPath(path).parts:
+        cell = row[column].strip()
+        if part == cell or part.startswith(cell + "."):
+            parts.append(f"{{{column}}}" + part[len(cell) :])
+            continue
+        whole = next((name for name, value in row.items() if value.strip() == part), None)
+        parts.append(part if whole is None else f"{{{whole}}}")
+    return "/".join(parts)
+
+
+def _share(root: Path, rows: Sequence[Row], image: str) -> float:
+    from ..imaging.tablefile import image_name
+
+    return sum((root / image_name(row, image)).exists() for row in rows) / len(rows)
+
+
+def _nearest(roots: Sequence[Path], names: Sequence[str]) -> Path:
+    """The folder in which most of the names are there."""
+    return max(roots, key=lambda root: sum((root / name).exists() for name in names))
+
+
+def _numeric(header: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[float, float]]:
+    from ..imaging.tablefile import number
+
+    found = {}
+    for column in header:
+        values = np.array([number(row[column]) for row in rows])
+        if np.isfinite(values).all():
+            found[column] = (float(values.min()), float(values.max()))
+    return found
+
+
+def _group(header: Sequence[str], rows: Sequence[Row], taken: Sequence[str]) -> str:
+    """A filled column that is called like a patient's and is not the name of the image itself."""
+    for word in GROUPS:
+        for column in header:
+            filled = all(row[column].strip() for row in rows)
+            if column.lower().startswith(word) and column not in taken[-1:] and filled:
+                return column
+    return ""
+
+
+def _split(header: Sequence[str], rows: Sequence[Row]) -> str:
+    from ..imaging.splits import SPELLINGS, by_column
+
+    for column in header:
+        found = by_column([row[column] for row in rows]) if column.lower() in SPLITS else {}
+        if found and set(found) <= {"train", "valid", "test", *SPELLINGS.values()}:
+            return column
+    return ""
+
+
+def _open_some(root: Path, names: Sequence[str]) -> tuple[tuple[tuple[int, ...], ...], str, dict[str, str]]:
+    """Shapes by how often they came, the first dtype, and what could not be read."""
+    from ..imaging.archive import UNREADABLE, reason
+    from ..imaging.files import read_image
+
+    shapes: Counter[tuple[int, ...]] = Counter()
+    unreadable: dict[str, str] = {}
+    kinds: list[Any] = []
+    for k in np.unique(np.linspace(0, len(names) - 1, LOOKED_AT).astype(int)):
+        try:
+            pixels = read_image(root / names[k])
+        except UNREADABLE as error:
+            unreadable[names[k]] = reason(error)
+            continue
+        shapes[tuple(pixels.shape)] += 1
+        kinds.append(pixels.dtype)
+    if not shapes:
+        name, why = next(iter(unreadable.items()))
+        raise ValueError(
+            f"none of the {len(unreadable)} images looked at can be read, such as {root / name} ({why})"
+        )
+    if len({len(shape) for shape in shapes}) > 1:
+        raise ValueError(
+            f"images of 2-D and of 3-D stand together ({', '.join(map(str, shapes))}); split the table"
+        )
+    return tuple(shape for shape, _ in shapes.most_common()), str(kinds[0]), unreadable

@@ -1,0 +1,111 @@
+"""A project as a recipe.toml that explains itself."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from .propose import Proposal
+from .recipe import Project
+
+HELP = {
+    "data.root": "folder of the images, from where this file is",
+    "data.csv": "the table, from that folder",
+    "data.image": "column of the image paths, or a pattern: {patient}/{id}.png",
+    "data.target": "columns to predict",
+    "data.unit": "one for all targets, or one each",
+    "data.group": 'column of the patient (slide, video): never in two splits; "" for none',
+    "data.split": 'column that says train, valid or test; "": drawn by the seed, in these shares:',
+    "data.valid": "share to choose the epoch by and to recalibrate on",
+    "data.test": "share that is only scored",
+    "data.seed": "of the split",
+    "data.size": "pixels of every side, 0: as they are",
+    "data.dimensions": "2 or 3",
+    "data.flip": "mirror training images left-right at random: only if the targets do not mind",
+    "data.shift": "shift training images by up to this many pixels at random",
+    "data.skip_broken": "leave out images that cannot be read, instead of stopping",
+    "data.memory": "GB that all images may take; larger sets are read from disk again and again",
+    "network.backbone": "or small3d, resnet101, densenet201, timm:NAME, a .py file",
+    "network.likelihood": "gaussian, or laplace where some labels are far off",
+    "network.variances": "one for each case, or each target its own",
+    "network.pretrained": "start from published weights (fetched by timm; not for small)",
+    "network.weights": "start from a file of weights instead",
+    "network.stage_dropout": "inside the backbone",
+    "network.head_dropout": "before the heads",
+    "train.epochs": "",
+    "train.batch": "cases in a step; halve it where memory runs out",
+    "train.learning_rate": "",
+    "train.patience": "epochs without gain before the rate falls to a tenth",
+    "train.seed": "of weights, order, augmentation; members of an ensemble count up from it",
+    "train.precision": "fp32, or bf16 on a GPU",
+    "train.workers": "threads that read images from disk",
+    "sample.method": "dropout: draws of one network; ensemble: one pass of each of several networks",
+    "sample.draws": "of each case, for dropout",
+    "sample.members": "networks, for an ensemble",
+    "sample.batch": "cases at a time; dropout masks depend on it",
+    "sample.seed": "of the dropout masks",
+    "calibrate.recalibrate": "sigma, aux, isotonic, conformal, ...: `truesigma list recalibrate`",
+    "calibrate.split": "fitted on these cases; never on test",
+    "calibrate.recipe": "exact, paper or code: the conventions of scores and fits",
+    "report.compare": "scored beside it",
+    "report.level": "of the intervals",
+    "report.by": "bootstrap by case or by group; auto: groups where there are 20 or more",
+    "report.figures": "publication figures, too",
+    "output.folder": "everything goes there, from where this file is",
+}
+TITLES = {
+    "data": 'What to learn from what. Other data sets: `truesigma list datasets`, with dataset = "NAME".',
+    "network": "The network: a backbone with two heads, mean and variance.",
+    "train": "Training; the weights kept are those of the epoch with the smallest validation error.",
+    "sample": "What it knows of its own doubt.",
+    "calibrate": "What makes its sigma true.",
+    "report": "What is shown.",
+    "output": "",
+}
+LISTS = ("target", "unit")  # texts with commas that a recipe shows as lists
+WIDTH = 34  # where comments begin
+
+
+def recipe_text(proposal: Proposal) -> str:
+    """The recipe.toml of a proposal, with a comment in each line.
+
+    >>> toml("size", 64, "pixels")
+    'size = 64                         # pixels'
+    """
+    project = proposal.project
+    sizes = ", ".join(f"{count} {name}" for name, count in proposal.cases.items())
+    lines = [
+        "# What `truesigma run` does with these images. Change what you like; --dry-run says what it will take.",
+        f"# Cases: {sizes}.",
+    ]
+    for table, values in _tables(project).items():
+        lines += ["", *([f"# {TITLES[table]}"] if TITLES[table] else []), f"[{table}]"]
+        for key, value in values.items():
+            if value is None:
+                continue
+            words = [HELP[f"{table}.{key}"], proposal.reasons.get(key, "")]
+            lines.append(toml(key, value, "; ".join(filter(None, words))))
+    return "\n".join(lines) + "\n"
+
+
+def toml(key: str, value: Any, comment: str) -> str:
+    """One line of TOML."""
+    if isinstance(value, str):
+        # Texts of JSON are texts of TOML.
+        text = json.dumps(value, ensure_ascii=False)
+    elif isinstance(value, list | tuple):
+        text = "[" + ", ".join(json.dumps(one, ensure_ascii=False) for one in value) + "]"
+    else:
+        text = str(value).lower() if isinstance(value, bool) else repr(value)
+    line = f"{key} = {text}"
+    return f"{line.ljust(WIDTH - 1)} # {comment}" if comment else line
+
+
+def _tables(project: Project) -> Mapping[str, Mapping[str, Any]]:
+    tables = project.tables()
+    data: dict[str, Any] = {"root": project.root, **tables.pop("data")}
+    data.pop("dataset")
+    for key in LISTS:
+        data[key] = str(data[key]).split(",")
+    if not tables["network"]["weights"]:
+        tables["network"].pop("weights")
+    return {"data": data, **tables, "output": {"folder": project.output}}

@@ -1,0 +1,69 @@
+"""A project at work: its data, the folder it writes to, and the device it runs on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..plugins import parse
+from ..recipe import load_recipe
+from .recipe import Project
+
+if TYPE_CHECKING:
+    from ..imaging.data import DataSet
+    from ..imaging.source import Source
+    from ..imaging.units import Units
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """A project at work: its data, the folder it writes to, the device it runs on."""
+
+    project: Project
+    source: "Source"
+    data: "DataSet"
+    folder: Path
+    device: str
+
+    @property
+    def units(self) -> "Units":
+        from ..imaging.units import units_of
+
+        return units_of(self.data)
+
+    @property
+    def calibration(self) -> str:
+        """File of the draws that the recalibration is fitted on."""
+        return f"{self.project.calibrate.split}.npz"
+
+    @property
+    def choices(self) -> list[str]:
+        """What is compared: none, the chosen recalibration, the others."""
+        chosen = self.project.calibrate.recalibrate
+        return list(dict.fromkeys(["none", chosen, *self.project.report.compare]))
+
+
+def open_work(project: Project, out: Path, device: str) -> Work:
+    """Read the project's data, and see that it has the splits that are needed."""
+    from ..imaging.source import Source
+
+    source = Source(project.dataset, str(project.folder), project.options)
+    data = source.load()
+    missing = [
+        name for name in ("train", "valid", "test", project.calibrate.split) if name not in data.splits
+    ]
+    if missing:
+        raise ValueError(
+            f"{project.folder} has no split {', '.join(missing)}, only {', '.join(data.splits)}; expected cases to "
+            "train on, to choose the epoch by, to recalibrate on and to test"
+        )
+    work = Work(project, source, data, out, device)
+    # What would stop a later stage stops this one, before hours of training.
+    load_recipe(project.calibrate.recipe)
+    for choice in work.choices:
+        parse("recalibrate", choice)
+    if project.report.by == "group" and data.splits["test"].group is None:
+        raise ValueError("report.by is 'group', and the data has no groups; name their column as data.group")
+    weights = project.home / project.network.weights
+    if project.network.weights and not weights.is_file():
+        raise ValueError(f"network.weights names {weights}, which is not there")
+    return work
