@@ -8,7 +8,7 @@ import pytest
 import torch
 from samples import KINDS, arrays_of, draw
 
-from truesigma import Cases, Draws, Laplace, Prediction, decompose
+from truesigma import Cases, Draws, Laplace, Prediction, decompose, metrics, recalibrate
 from truesigma.arrays import to_host
 
 GOOD = {"location": [1.0, 2.0], "aleatoric": [0.1, 0.2], "epistemic": [0.0, 0.1]}
@@ -74,6 +74,29 @@ def test_what_a_mask_hides_is_not_checked():
     bad = [np.nan, 1.0]
     p = Prediction(bad, [-1.0, 1.0], [np.inf, 0.0], mask=[False, True], spread=bad)
     assert len(Cases(p, [np.nan, 2.0], weight=[np.nan, 1.0])) == 2
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("left_over", [np.nan, np.inf, -np.inf, -9999.0, 0.0, 1e308])
+def test_what_a_mask_hides_is_neither_used_nor_warned_of(left_over):
+    """Scanners and pipelines write all sorts of values where there is nothing."""
+    sample, mask = draw(3, 30, (2,)), np.arange(60).reshape(30, 2) % 4 > 0
+    plain = Prediction(sample.location, sample.aleatoric, sample.epistemic, mask=mask)
+    hidden = [np.where(mask, a, left_over) for a in (sample.location, sample.aleatoric, sample.epistemic)]
+    p, target = Prediction(*hidden, mask=mask), np.where(mask, sample.target, left_over)
+    for name in ("uce", "nll", "crps", "winkler"):
+        metric = getattr(metrics, name)
+        assert metric.score(p, target) == metric.score(plain, sample.target)
+    for name in ("none", "sigma", "aux", "isotonic", "conformal"):
+        made = getattr(recalibrate, name).fit(p, target)(p)
+        assert np.isfinite(made.scale[mask]).all()
+        assert np.isfinite(made.interval(0.5).upper[mask]).all()
+    draws = Draws(np.stack([hidden[0], hidden[0] + 1]), hidden[1][None], mask=mask)
+    np.testing.assert_allclose(decompose(draws).location[mask], plain.location[mask] + 0.5)
+
+
+def test_a_level_may_be_of_any_kind_of_number():
+    assert Prediction(**GOOD).interval(np.float32(0.5)).upper.shape == (2,)
 
 
 @pytest.mark.parametrize("level", [0, 1, 90, -0.1, np.nan, "0.9", None])

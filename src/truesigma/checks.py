@@ -1,5 +1,6 @@
 """Checks of what a caller gives: each error says what was given, what was expected and what to do about it."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,15 @@ from array_api_compat import is_array_api_obj
 
 from .arrays import Array, as_array, expand, extremes, namespace, to_host
 
+# What is wrong with a variance or a weight, and what it should be.
+NEGATIVE = ("is negative or not finite", "finite numbers of 0 or more (a variance, not its logarithm)")
+
 
 def check_axes(name: str, array: Array, axes: str, least: int) -> None:
     if array.ndim < least or 0 in array.shape:
         raise ValueError(
-            f"{name} has shape {tuple(array.shape)}; expected ({axes}) with at least one of each."
+            f"{name} has shape {tuple(array.shape)}; expected ({axes}) with at least one of each. Reshape it, or look "
+            "whether every case was filtered out before."
         )
 
 
@@ -22,11 +27,13 @@ def check_mask(mask: Any, example: Array, shape: tuple[int, ...]) -> Array:
         mask = np.asarray(mask)
     xp = namespace(example, mask)
     if not xp.isdtype(mask.dtype, "bool"):
-        raise ValueError(f"mask has dtype {mask.dtype}; expected booleans, True where a value counts.")
+        raise ValueError(
+            f"mask has dtype {mask.dtype}; expected booleans, True where a value counts. Give mask > 0."
+        )
     return expand("mask", mask, shape)
 
 
-def check_values(name: str, good: Array, mask: Array, problem: str) -> None:
+def check_values(name: str, good: Array, mask: Array, problem: str, expected: str) -> None:
     """Raise for the first case that is not good, where the mask lets it count."""
     xp = namespace(good)
     good = good if mask is None else good | ~mask
@@ -34,8 +41,8 @@ def check_values(name: str, good: Array, mask: Array, problem: str) -> None:
         bad = ~to_host(good)
         first = tuple(int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
-            f"{name} {problem} in {int(bad.sum())} place{'s' if bad.sum() > 1 else ''}, the first at index {first}. "
-            "Correct them, or give a mask that is False there."
+            f"{name} {problem} in {int(bad.sum())} place{'s' if bad.sum() > 1 else ''}, the first at index {first}; "
+            f"expected {expected}. Correct them, or give a mask that is False there."
         )
 
 
@@ -47,8 +54,10 @@ def check_finite(name: str, array: Array, mask: Array, least: float = -np.inf) -
     low, high = extremes(array)
     if not (max(least, -np.finfo(np.float64).max) <= low and high < np.inf):
         good = namespace(array).isfinite(array)
-        problem = "is not finite" if least < 0 else "is negative or not finite"
-        check_values(name, good if least < 0 else good & (array >= least), mask, problem)
+        if least < 0:
+            check_values(name, good, mask, "is not finite", "finite numbers")
+        else:
+            check_values(name, good & (array >= least), mask, *NEGATIVE)
     return low, high
 
 
@@ -60,9 +69,9 @@ def check_whole(name: str, value: Any, least: int) -> None:
 
 def check_level(level: float) -> None:
     """A level is a share such as 0.9, never a percentage and never alpha."""
-    if not (isinstance(level, float | int) and 0 < level < 1):
+    if not (isinstance(level, Real) and 0 < level < 1):
         raise ValueError(
-            f"level is {level}; expected a number between 0 and 1, such as 0.9 for the 90 % interval."
+            f"level is {level!r}; expected a number between 0 and 1, such as 0.9 for the 90 % interval."
         )
 
 

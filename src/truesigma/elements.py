@@ -96,7 +96,8 @@ class Elements:
             return self.error(error) / (variance if self.law.unit == 1 else variance / self.law.unit)
         if error == "draws":
             raise Undefined(
-                f"error='draws' is a squared error; the {self.law.name} law is fitted on absolute ones."
+                f"error='draws' is a squared error; the {self.law.name} law is fitted on absolute ones. Use "
+                "error='mean'."
             )
         return self.size / namespace(variance).sqrt(variance / self.law.unit)
 

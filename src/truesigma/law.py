@@ -272,4 +272,7 @@ def law_from_dict(stored: Mapping[str, Any] | str) -> Law:
     try:
         return laws[name](**stored)
     except TypeError as problem:
-        raise ValueError(f"the stored law {name!r} has fields that it does not know: {problem}.") from problem
+        raise ValueError(
+            f"the law {name!r} cannot be made of {', '.join(stored) or 'its name alone'}: {problem}. Give what its "
+            "to_dict() gave; normal and laplace need only their name."
+        ) from problem

@@ -6,7 +6,7 @@ checked nor used, so NaN may stand there.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from array_api_compat import is_array_api_obj, is_torch_array
 
 from .arrays import Array, as_array, expand, namespace, to_host
 from .checks import (
+    NEGATIVE,
     check_axes,
     check_finite,
     check_group,
@@ -28,6 +29,7 @@ from .checks import (
 from .law import Law, Normal, central_bounds
 
 T = TypeVar("T")
+UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what stands outside a mask, numpy need not warn
 
 
 def trusted(kind: type[T], **values: Any) -> T:
@@ -90,10 +92,10 @@ class Draws:
                 "length 1 on the draw and output axes. Its second axis is the case."
             )
         mask = check_mask(self.mask, mean, tuple(mean.shape[1:]))
-        check_values("mean", xp.all(xp.isfinite(mean), axis=0), mask, "is not finite")
+        check_values("mean", xp.all(xp.isfinite(mean), axis=0), mask, "is not finite", "finite numbers")
         wide = None if mask is None else xp.broadcast_to(mask, mean.shape)
         good = xp.broadcast_to((variance >= 0) & xp.isfinite(variance), mean.shape)
-        check_values("variance", good, wide, "is negative or not finite")
+        check_values("variance", good, wide, *NEGATIVE)
         _set(self, mean=mean, variance=variance, mask=mask)
 
     @staticmethod
@@ -185,14 +187,17 @@ class Prediction:
         low, high = (sum(ends[k][i] for k in ("aleatoric", "epistemic") if k in ends) for i in (0, 1))
         if not (low > 0 and high <= xp.finfo(location.dtype).max):
             total = self.total
-            check_values("aleatoric + epistemic", (total > 0) & xp.isfinite(total), mask, "is 0 or overflows")
+            problem = "is 0 or overflows", "a sum above 0, in reach of its dtype; one of the two may be 0"
+            check_values("aleatoric + epistemic", (total > 0) & xp.isfinite(total), mask, *problem)
 
     @property
+    @UNHEARD
     def total(self) -> Array:
         """Aleatoric plus epistemic variance, what the scale is made of."""
         return self.aleatoric if self.epistemic is None else self.aleatoric + self.epistemic
 
     @property
+    @UNHEARD
     def scale(self) -> Array:
         """sqrt(total / law.unit): the standard deviation for Normal, b for Laplace."""
         return namespace(self.location).sqrt(self.total / self.law.unit)
@@ -203,6 +208,7 @@ class Prediction:
         ratio = self.law.variance / self.law.unit
         return self.total if ratio == 1 else self.total * ratio
 
+    @UNHEARD
     def interval(self, level: float = 0.9) -> Interval:
         """The central interval that should hold a share `level` of the targets.
 
@@ -251,34 +257,21 @@ class Cases:
 
     prediction: Prediction
     target: Array
+    _: KW_ONLY
     group: Any = None
     weight: Array = None
     unit: str = ""
     id: Any = None
     draws: Draws | None = None
 
-    def __init__(
-        self,
-        prediction: Prediction,
-        target: Array,
-        *,
-        group: Any = None,
-        weight: Array = None,
-        unit: str = "",
-        id: Any = None,
-        draws: Draws | None = None,
-    ) -> None:
+    def __post_init__(self) -> None:
+        prediction, draws = self.prediction, self.draws
         check_prediction(prediction)
-        _set(
-            self,
-            prediction=prediction,
-            target=check_target(prediction.location, prediction.mask, target),
-            unit=unit,
-            draws=draws,
-        )
-        check_weight(weight, prediction.location, prediction.mask)
-        _set(self, weight=None if weight is None else as_array("weight", weight))
-        _set(self, group=check_group(group, len(prediction)), id=check_group(id, len(prediction), "id"))
+        target = check_target(prediction.location, prediction.mask, self.target)
+        check_weight(self.weight, prediction.location, prediction.mask)
+        weight = None if self.weight is None else as_array("weight", self.weight)
+        labels = {name: check_group(getattr(self, name), len(prediction), name) for name in ("group", "id")}
+        _set(self, target=target, weight=weight, **labels)
         if draws is not None and tuple(draws.mean.shape[1:]) != tuple(prediction.location.shape):
             raise ValueError(
                 f"draws has cases and outputs {tuple(draws.mean.shape[1:])}; expected the prediction's "
