@@ -4,9 +4,10 @@ import math
 from typing import Literal
 
 from .arrays import namespace
-from .types import Draws, Prediction, trusted
+from .types import UNHEARD, Draws, Prediction, trusted
 
 
+@UNHEARD
 def decompose(
     draws: Draws, *, aleatoric: Literal["arithmetic", "geometric"] = "arithmetic", ddof: int = 0
 ) -> Prediction:
