@@ -18,11 +18,15 @@ MOST = 1 << 23  # elements of a set that is read into memory whole
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """A set of files that hold the same outputs under the same law; `sizes` are the cases of each."""
+    """A set of files that hold the same outputs under the same law; `sizes` are the cases of each.
+
+    Volumes of one case each may differ in their shape: `outputs` is None then.
+    """
 
     sources: tuple[Source, ...]
     sizes: tuple[int, ...]
-    outputs: tuple[int, ...]
+    outputs: tuple[int, ...] | None
+    elements: int
     law: Law
     unit: str
 
@@ -45,7 +49,9 @@ def open_store(given: Sequence[str], *, law: Law | str | None = None) -> Store:
         except ValueError as problem:
             raise BadFile(f"{source.name}: {problem}") from problem
         pairs = {
-            "outputs of shape": (readers[0].outputs, reader.outputs),
+            "outputs of shape": tuple(
+                () if is_volume(s) else r.outputs for s, r in ((sources[0], readers[0]), (source, reader))
+            ),
             "the law": (laws[0].to_dict(), laws[-1].to_dict()),
             "the unit": (readers[0].constants.get("unit", ""), reader.constants.get("unit", "")),
         }
@@ -56,21 +62,24 @@ def open_store(given: Sequence[str], *, law: Law | str | None = None) -> Store:
                     "agree. Correct one of them, or give them as sets of their own."
                 )
     sizes = tuple(reader.cases for reader in readers)
-    return Store(tuple(sources), sizes, readers[0].outputs, laws[0], readers[0].constants.get("unit", ""))
+    shapes = [reader.outputs for reader in readers]
+    outputs = shapes[0] if len(set(shapes)) == 1 else None
+    elements = sum(cases * math.prod(shape) for cases, shape in zip(sizes, shapes))
+    return Store(tuple(sources), sizes, outputs, elements, laws[0], readers[0].constants.get("unit", ""))
 
 
 def read_store(store: Store, *, mask_missing: bool = False, why: str = "this") -> Cases:
     """All cases of a store in memory, for what cannot be computed from sums; an error where they are too many."""
-    elements = store.cases * math.prod(store.outputs)
-    if elements > MOST:
+    if store.elements > MOST:
         raise ValueError(
-            f"{why} needs all {elements:,} elements in memory at once, which are more than {MOST:,}; use sigma or "
-            "aux, or fewer calibration cases."
+            f"{why} needs all {store.elements:,} elements in memory at once, which are more than {MOST:,}; use sigma "
+            "or aux, or fewer calibration cases."
         )
     found: list[Cases] = []
     for source in store.sources:
         check_unchanged(source)
-        found += chunked_cases(source, law=store.law, mask_missing=mask_missing)
+        read = chunked_cases(source, law=store.law, mask_missing=mask_missing)
+        found += read if store.outputs is not None else map(flat, read)
         check_unchanged(source)
     if len(found) == 1:
         return found[0]
@@ -96,6 +105,26 @@ def read_store(store: Store, *, mask_missing: bool = False, why: str = "this") -
         draws=draws,
         **labels,
     )
+
+
+def flat(cases: Cases) -> Cases:
+    """Every element that counts as a case of its own: what volumes of different shapes have in common."""
+    p = cases.prediction
+    inside = np.ones(p.location.shape, bool) if p.mask is None else np.asarray(p.mask)
+    parts = {name: getattr(p, name) for name in ("location", "aleatoric", "epistemic", "spread")}
+    chosen = {name: None if part is None else part[inside] for name, part in parts.items()}
+    places = np.nonzero(inside)[0]  # of which case each element is
+    labels = {name: getattr(cases, name) for name in ("weight", "group", "id")}
+    spread = {
+        name: None if label is None else label[inside] if label.ndim > 1 else label[places]
+        for name, label in labels.items()
+    }
+    return Cases(Prediction(**chosen, law=p.law), cases.target[inside], unit=cases.unit, **spread)
+
+
+def is_volume(source: Source) -> bool:
+    """Whether it is a NIfTI volume, which is one case of any shape."""
+    return source.name.lower().endswith((".nii", ".nii.gz"))
 
 
 def _joined(name: str, arrays: list[Any], cases: list[Cases]) -> Any:

@@ -94,7 +94,6 @@ def calibrate_many(
     session: Session, files: list[str], choice: str, *, recipe: str, law: str | None, mask_missing: bool
 ) -> "Card":
     """The card of a recalibration that was fitted on many files."""
-    import math
     import time
 
     from ..card import Card
@@ -108,9 +107,8 @@ def calibrate_many(
     with progress(session.quiet) as report:
         passes = Passes(chosen, mask_missing, report=report)
         fit = next(iter(fit_files(store, [choice], passes).values()))
-    data = {**describe(store), "outputs": math.prod(store.outputs)}
     date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return Card(fit.fitted, store.law, chosen, data, store.unit, date, versions())
+    return Card(fit.fitted, store.law, chosen, describe(store), store.unit, date, versions())
 
 
 def describe(store: "Store") -> dict[str, Any]:
@@ -120,7 +118,8 @@ def describe(store: "Store") -> dict[str, Any]:
 
     marks = hashlib.sha256("".join(source.mark for source in store.sources).encode()).hexdigest()
     names = [Path(source.name).name for source in (store.sources[0], store.sources[-1])]
-    size = {"cases": store.cases, "outputs": math.prod(store.outputs)}
+    outputs = None if store.outputs is None else math.prod(store.outputs)  # None: volumes of different shapes
+    size = {"cases": store.cases, "outputs": outputs}
     return {"files": len(store.sources), "first": names[0], "last": names[1], "mark": marks, **size}
 
 
