@@ -89,9 +89,10 @@ LAYERS = (
     "sums casesums measure tally ranking detection",
     "metrics recalibrate diagrams",
     "recipe evaluate resample replicates select",
-    "fields tables tablefiles npz store card apply catalogue tabletext sources chunks stores sumfile",
+    "fields tables tablefiles npz store card apply catalogue tabletext sources chunks stores sumfile maps",
     "imaging engine passes stream report export",
-    "reproduce",
+    "project",
+    "reproduce demo",
     "cli",
 )
 RANK = {name: number for number, line in enumerate(LAYERS) for name in line.split()}

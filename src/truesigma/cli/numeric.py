@@ -1,4 +1,4 @@
-"""evaluate, calibrate, apply: from files of predictions to calibrated uncertainty and its scores."""
+"""evaluate and calibrate: from files of predictions to calibrated uncertainty and its scores."""
 
 import warnings
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .choices import split_choices, split_levels, with_part
+from .choices import split_choices, with_part
 from .complete import named_option
 from .many import are_many, calibrate_many, engine_run, evaluate_many, files_of
 from .session import check_json, check_target
@@ -44,7 +44,6 @@ CalibrationFiles = Annotated[
 def register(app: typer.Typer) -> None:
     app.command("evaluate")(evaluate)
     app.command("calibrate")(calibrate)
-    app.command("apply")(apply)
 
 
 def evaluate(
@@ -182,55 +181,6 @@ def calibrate(
         f"{choices[0]} fitted on {card.data['cases']} cases{': ' + shown if shown else ''}; written to {out}"
     )
     context.obj.deliver(words, described, json)
-
-
-def apply(
-    context: typer.Context,
-    card: Annotated[Path, typer.Argument(metavar="CARD", help="What calibrate wrote.")],
-    predictions: Annotated[
-        Path, typer.Argument(metavar="PREDICTIONS", help=".npz, .csv or .parquet; no target needed.")
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help=".npz, .csv or .parquet to write.")
-    ],
-    level: Annotated[
-        list[str] | None, typer.Option("--level", help="Levels of the intervals, as 0.5,0.9. [default: 0.9]")
-    ] = None,
-    law: LawName = None,
-    recalibrate: Annotated[
-        str | None,
-        typer.Option(
-            "--recalibrate", metavar="FILE", help="Your own plug-in file, if the card was fitted with one."
-        ),
-    ] = None,
-    json: Json = None,
-) -> None:
-    """Recalibrate predictions and add interval bounds."""
-    from ..apply import apply_file
-    from ..card import outputs_of, read_card
-    from ..evaluate import versions
-    from ..files import fingerprint
-
-    check_json(json, card, predictions, out)
-    check_target(out, card, predictions)
-    levels = split_levels(level or ["0.9"])
-    loaded = read_card(card, plugin=recalibrate)
-    made = apply_file(loaded, predictions, out, levels=levels, law=law)
-    fitted = loaded.data.get("outputs")
-    if fitted not in (None, outputs_of(made)):
-        warnings.warn(
-            f"the card was fitted on {fitted} outputs, {predictions} has {outputs_of(made)}.", stacklevel=1
-        )
-    result = {
-        "card": {"file": card.name, "sha256": fingerprint(card)},
-        "recalibration": loaded.recalibration.to_dict(),
-        "data": {"file": predictions.name, "sha256": fingerprint(predictions), "cases": len(made)},
-        "output": {"file": out.name, "sha256": fingerprint(out)},
-        "levels": levels,
-        "versions": versions(),
-    }
-    name = loaded.recalibration.to_dict()["name"]
-    context.obj.deliver(f"{name} applied to {len(made)} cases; written to {out}", result, json)
 
 
 def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:

@@ -67,7 +67,7 @@ def init(
     device: Device = "auto",
     json: Json = None,
 ) -> None:
-    """Look at a folder of images and its table, and write a recipe for `run`."""
+    """Look at images and their table, and write a recipe."""
     from ..project.papers import write_text
     from ..project.propose import Wishes, has_gpu, propose, target_names
     from ..project.survey import survey
@@ -121,7 +121,7 @@ def run(
     device: Device = "auto",
     json: Json = None,
 ) -> None:
-    """Train, sample, recalibrate and report as a recipe says, or go on with it."""
+    """From a recipe to a report: train, sample, recalibrate."""
     from ..project.recipe import read_project
 
     session: Session = context.obj
