@@ -7,6 +7,7 @@ segment, the way to the host) stands here, once for each library.
 import math
 import os
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from array_api_compat import device as device_of
 Array = Any  # an array of any library the array API covers; the libraries share no common base class
 Host = np.ndarray[Any, np.dtype[Any]]
 
-NUMPY = array_namespace(np.zeros(0))
 CHUNK = {"cpu": 1 << 17, "other": 1 << 25}  # elements at a time: the CPU's cache, or enough to fill a GPU
 
 
@@ -52,11 +52,17 @@ def as_array(name: str, values: Any) -> Array:
     return xp.astype(values, xp.float32 if bits < 32 else xp.float64) if bits not in (32, 64) else values
 
 
+@cache
+def _numpy_namespace() -> Any:
+    """Asked for at every step of a formula; and not before the first, because it imports all that numpy has."""
+    return array_namespace(np.zeros(0))
+
+
 def namespace(*arrays: Array) -> Any:
     """The array API namespace the arrays share; `None` is passed over."""
     given = [a for a in arrays if a is not None]
     if all(type(a) is np.ndarray for a in given) and given:
-        return NUMPY  # asked for at every step of a formula
+        return _numpy_namespace()
     devices = {a.device for a in given if is_torch_array(a)} if len(given) > 1 else set()
     if len(devices) > 1:
         raise ValueError(
