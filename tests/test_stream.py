@@ -12,8 +12,8 @@ import pytest
 from samples import draw
 
 import truesigma as ts
-from truesigma import chunks, stores
-from truesigma.chunks import chunked_cases
+from truesigma import stores
+from truesigma.chunks import chunked_cases, chunks_of
 from truesigma.cli import main
 from truesigma.files import BadFile
 from truesigma.sources import find_sources
@@ -54,10 +54,7 @@ def assert_rows(found, expected, *, rel=1e-10, ence=0.02, without=("ause",)):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(chunks, "chunked_cases", chunked_cases)
-    monkeypatch.setattr(
-        "truesigma.passes.chunked_cases", lambda *a, **k: chunked_cases(*a, elements=100, **k)
-    )
+    monkeypatch.setattr("truesigma.passes.chunks_of", lambda *a, **k: chunks_of(*a, elements=100, **k))
 
 
 @pytest.mark.parametrize("law", ["normal", "laplace"])

@@ -10,7 +10,7 @@ import numpy as np
 from . import plugins
 from .arrays import Host
 from .binning import FINE, Spacing
-from .chunks import chunked_cases
+from .chunks import LARGE, Chunk, chunks_of
 from .elements import Outputs
 from .engine.local import run as run_here
 from .files import BadFile
@@ -20,12 +20,12 @@ from .recipe import Recipe
 from .sources import Source, check_unchanged
 from .stores import Store
 from .sums import Statistic, Sum, accumulate, cell_sums, join_sums
-from .types import Cases, Prediction, take
+from .types import Prediction, take
 
 Sums = dict[str, Sum]
 Tick = Callable[[int], None]  # is told how many more cases are done
 Report = Callable[[str, int], Tick]  # from what is being done, and the number of cases, to a tick
-Step = Callable[[Cases, Prediction], Sums]  # what some cases, with their prediction, add to the sums
+Step = Callable[[Chunk, Prediction], Sums]  # what some cases, with their prediction, add to the sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +61,25 @@ def work(task: Mapping[str, Any], tick: Tick) -> Sums:
     step = {"fit": fit_step, "range": range_step, "sums": sums_step}[task["pass"]](task)
     recipe, law = Recipe(**task["recipe"]), law_from_dict(task["law"])
 
+    large = None if needs_whole_cases(task) else LARGE
+
     def parts() -> Iterator[Sums]:
-        for cases in chunked_cases(source, law=law, mask_missing=task["mask_missing"]):
-            yield step(cases, recipe.prediction(cases))
-            tick(len(cases))
+        for chunk in chunks_of(source, law=law, mask_missing=task["mask_missing"], large=large):
+            yield step(chunk, recipe.prediction(chunk.cases))
+            tick(chunk.done)
 
     found = join_sums(parts())
     check_unchanged(source)
     return found
+
+
+def needs_whole_cases(task: Mapping[str, Any]) -> bool:
+    """Whether something asked for averages over the outputs of a case, so that a large one cannot come in pieces."""
+    chosen = [options for _, options in task.get("fits", ())]
+    chosen += [stored for _, stored in task.get("fitted", ())]
+    chosen += [options for _, _, _, options, _ in task.get("requests", ())]
+    chosen += [{"outputs": outputs} for _, outputs in task.get("kinds", ())]
+    return any(options.get("outputs") == "mean" for options in chosen)
 
 
 def merge(sums: Sequence[Sums]) -> Sums:
@@ -80,8 +91,11 @@ def fit_step(task: Mapping[str, Any]) -> Step:
     """What each recalibration in `fits`, (plug-in, options) pairs, has to know; keys are NUMBER/NAME."""
     modules = [(plugins.load("recalibrate", plugin), options) for plugin, options in task["fits"]]
 
-    def step(cases: Cases, prediction: Prediction) -> Sums:
-        data = {"weight": cases.weight, "group": cases.group}
+    def step(chunk: Chunk, prediction: Prediction) -> Sums:
+        cases = chunk.cases
+        # Pieces of a case are correlated: they are a cluster, as the cases of a group are.
+        group = [chunk.of] if cases.group is None and chunk.of else cases.group
+        data = {"weight": cases.weight, "group": group}
         found: Sums = {}
         for number, (module, options) in enumerate(modules):
             chosen = plugins.accepted(module.gather, {**data, **options})
@@ -135,7 +149,8 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]]
         for plugin, stored in task["fitted"]
     ]
 
-    def step(cases: Cases, prediction: Prediction) -> Sums:
+    def step(chunk: Chunk, prediction: Prediction) -> Sums:
+        cases = chunk.cases
         found: Sums = {}
         for recalibration, plan in zip(fitted, plans):
             made = recalibration(prediction, group=cases.group) if plan else prediction

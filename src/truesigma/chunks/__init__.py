@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,16 @@ from .table import open_csv, open_parquet
 from .volume import open_volumes
 
 ELEMENTS = 1 << 20  # of a field at a time: with all that is computed from them, a few hundred MB
+LARGE = 4 * ELEMENTS  # of a case, from which on it can be read in pieces
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Whole cases; or one case, or a piece of one with its outputs in a row, that `of` names."""
+
+    cases: Cases
+    done: int  # cases that end with this chunk
+    of: str | None = None
 
 
 def open_source(source: Source) -> Reader:
@@ -33,28 +44,57 @@ def open_source(source: Source) -> Reader:
 def chunked_cases(
     source: Source, *, law: Law | str | None = None, mask_missing: bool = False, elements: int = ELEMENTS
 ) -> Iterator[Cases]:
-    """The cases of a source, whole cases of about that many elements at a time; each checked as `read` does.
+    """The cases of a source, whole cases of about that many elements at a time; each checked as `read` does."""
+    for chunk in chunks_of(source, law=law, mask_missing=mask_missing, elements=elements, large=None):
+        yield chunk.cases
+
+
+def chunks_of(
+    source: Source,
+    *,
+    law: Law | str | None = None,
+    mask_missing: bool = False,
+    elements: int = ELEMENTS,
+    large: int | None = LARGE,
+) -> Iterator[Chunk]:
+    """The same, with cases of more than `large` elements in pieces where their files can be read so.
 
     With `mask_missing` a chunk whose targets are all missing is passed over.
     """
     reader = open_source(source)
+    size = math.prod(reader.outputs)
+    if reader.pieces is not None and large is not None and size > large:
+        for piece in reader.pieces(elements):
+            where = f"{source.name}, case {piece.case}, from element {piece.start} of its {size} on"
+            cases = _cases(piece.fields, source, where, law, mask_missing)
+            if cases is not None:
+                last = piece.start + elements >= size
+                yield Chunk(cases, int(last), f"{source.name} {piece.case}")
+        return
     start = 0
-    for fields in reader.chunks(max(1, elements // (math.prod(reader.outputs) * reader.draws))):
-        if "target" not in fields:
-            raise BadFile(
-                f"{source.name} has no target, without which nothing can be fitted or scored; add it."
-            )
-        cases = len(fields["target"])
-        where = source.name if cases == reader.cases else f"{source.name}, from case {start}"
-        start += cases
-        if mask_missing and fields["target"].dtype.kind == "f" and np.isnan(fields["target"]).all():
-            continue
-        try:
-            found = from_fields({**fields, **_labels(fields, source)}, law=law, mask_missing=mask_missing)
-        except ValueError as problem:
-            raise BadFile(f"{where}: {problem}") from problem
-        assert isinstance(found, Cases)  # because there is a target
-        yield found
+    for fields in reader.chunks(max(1, elements // (size * reader.draws))):
+        count = len(fields.get("target", ()))
+        where = source.name if count == reader.cases else f"{source.name}, from case {start}"
+        cases = _cases(fields, source, where, law, mask_missing)
+        if cases is not None:
+            yield Chunk(cases, count, f"{source.name} {start}" if reader.single else None)
+        start += count
+
+
+def _cases(
+    fields: Fields, source: Source, where: str, law: Law | str | None, mask_missing: bool
+) -> Cases | None:
+    """The cases that fields stand for; None where all of their targets are missing, and may be."""
+    if "target" not in fields:
+        raise BadFile(f"{source.name} has no target, without which nothing can be fitted or scored; add it.")
+    if mask_missing and fields["target"].dtype.kind == "f" and np.isnan(fields["target"]).all():
+        return None
+    try:
+        found = from_fields({**fields, **_labels(fields, source)}, law=law, mask_missing=mask_missing)
+    except ValueError as problem:
+        raise BadFile(f"{where}: {problem}") from problem
+    assert isinstance(found, Cases)  # because there is a target
+    return found
 
 
 def _labels(fields: Fields, source: Source) -> Fields:

@@ -1,10 +1,10 @@
 """Cases from .npz files, a few at a time: rows are read one after the other, packed or not, and their checksum kept."""
 
-import math
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..arrays import Host
 from ..fields import CONSTANTS, KNOWN, warn_near_misses
 from ..files import BadFile
 from ..npz import FAULTS, read_npz
-from .reader import Fields, Reader
+from .reader import Fields, Next, Reader, Stored, cut
 
 UNPACKED = 1 << 29  # bytes of an array that can only be unpacked whole
 
@@ -53,23 +53,38 @@ def open_archive(path: Path) -> Reader:
             )
     texts = _texts(path, [m for m in members.values() if m.is_text])
     draws = members["mean"].shape[0] if "mean" in members else 1
+    mapped = {m.name: m for m in members.values() if m.name in drawn or m.fortran}
+    stored = {
+        m.name: Stored(m.shape, partial(_values, path, m))
+        for m in members.values()
+        if not m.is_text and m.name not in mapped
+    }
 
     def chunks(rows: int) -> Iterator[Fields]:
-        arrays = [m for m in members.values() if not m.is_text]
-        try:
-            with zipfile.ZipFile(path) as archive, ExitStack() as stack:
-                take = {m.name: _taker(path, archive, stack, m, m.name in drawn) for m in arrays}
-                for start in range(0, cases, rows):
-                    stop = min(start + rows, cases)
-                    yield {**texts, **{name: one(start, stop) for name, one in take.items()}}
-        except FAULTS as problem:
-            if isinstance(problem, BadFile):
-                raise
-            raise BadFile(
-                f"{path} is damaged, or no .npz file ({problem}); write or copy it again."
-            ) from problem
+        with _damage(path), zipfile.ZipFile(path) as archive, ExitStack() as stack:
+            whole = {name: _mapped(path, archive, m) for name, m in mapped.items()}
+            read = {name: stack.enter_context(one.open()) for name, one in stored.items()}
+            for start in range(0, cases, rows):
+                some = slice(start, min(start + rows, cases))
+                fields: Fields = dict(texts)
+                for name, array in whole.items():
+                    fields[name] = _native(array[:, some] if name in drawn else array[some])
+                for name, one in stored.items():
+                    fields[name] = one.cases(read[name], some.stop - some.start)
+                yield fields
 
-    return Reader(cases, outputs, draws, texts, chunks)
+    return Reader(cases, outputs, draws, texts, chunks, None if mapped else cut(stored, texts))
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Says of what goes wrong that the file is damaged."""
+    try:
+        yield
+    except FAULTS as problem:
+        if isinstance(problem, BadFile):
+            raise
+        raise BadFile(f"{path} is damaged, or no .npz file ({problem}); write or copy it again.") from problem
 
 
 def _members(path: Path) -> Iterator[_Member]:
@@ -108,30 +123,27 @@ def _texts(path: Path, members: list[_Member]) -> dict[str, str]:
     return {name: str(value.reshape(-1)[0]) for name, value in found.items()}
 
 
-def _taker(
-    path: Path, archive: zipfile.ZipFile, stack: ExitStack, member: _Member, drawn: bool
-) -> Callable[[int, int], Host]:
-    """A function that gives the cases from start to stop, to be asked for one after the other."""
-    native = member.dtype.newbyteorder("=")
-    if drawn or member.fortran:
-        whole = _mapped(path, archive, member)
-        return lambda start, stop: np.asarray(whole[:, start:stop] if drawn else whole[start:stop], native)
-    file = stack.enter_context(archive.open(member.info))
-    _head(file)
-    row = member.dtype.itemsize * math.prod(member.shape[1:])
+@contextmanager
+def _values(path: Path, member: _Member) -> Iterator[Next]:
+    """The numbers of an array, one after the other."""
+    with _damage(path), zipfile.ZipFile(path) as archive, archive.open(member.info) as file:
+        _head(file)
 
-    def take(start: int, stop: int) -> Host:
-        # At the end of the member its checksum is looked at.
-        data = file.read((stop - start) * row)
-        if len(data) < (stop - start) * row:
-            raise BadFile(f"{path} is cut short: {member.name} ends before its last case. Write it again.")
-        return (
-            np.frombuffer(data, member.dtype)
-            .reshape(stop - start, *member.shape[1:])
-            .astype(native, copy=False)
-        )
+        def read(count: int) -> Host:
+            # At the end of the member its checksum is looked at.
+            data = file.read(count * member.dtype.itemsize)
+            if len(data) < count * member.dtype.itemsize:
+                raise BadFile(
+                    f"{path} is cut short: {member.name} ends before its last case. Write it again."
+                )
+            return _native(np.frombuffer(data, member.dtype))
 
-    return take
+        yield read
+
+
+def _native(array: Host) -> Host:
+    """In the byte order of this machine."""
+    return np.asarray(array, array.dtype.newbyteorder("="))
 
 
 def _mapped(path: Path, archive: zipfile.ZipFile, member: _Member) -> Host:

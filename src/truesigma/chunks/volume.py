@@ -1,7 +1,11 @@
 """Cases from files of single arrays: .npy with the case first, NIfTI volumes as one case each."""
 
+import gzip
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,7 @@ import numpy as np
 
 from ..arrays import Host
 from ..files import BadFile, content_kind
-from .reader import Fields, Reader
+from .reader import Fields, Next, Piece, Reader, Stored, cut
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,9 +21,8 @@ class _Volume:
     """The array of a file, by its head; `grid` is where its voxels lie."""
 
     path: str
-    shape: tuple[int, ...]
     grid: Any
-    read: Callable[[int, int], Host]
+    array: Stored
 
 
 def open_volumes(files: Mapping[str, str]) -> Reader:
@@ -31,28 +34,43 @@ def open_volumes(files: Mapping[str, str]) -> Reader:
         some = next(iter(found.values()))
         raise BadFile(f"there is no location beside {some.path}; expected it, with its scale and its target.")
     main = found["location"]
+    shape = main.array.shape
     for name, one in found.items():
-        if one.shape[0] != main.shape[0]:
+        if one.array.shape[0] != shape[0]:
             raise BadFile(
-                f"{one.path} has shape {one.shape} and {main.path} {main.shape}; expected the same cases "
-                "on the first axis."
+                f"{one.path} has shape {one.array.shape} and {main.path} {shape}; expected the same cases on the "
+                "first axis."
             )
         if one.grid is not None and main.grid is not None and not np.allclose(one.grid, main.grid, atol=1e-3):
             raise BadFile(
                 f"{one.path} and {main.path} lie on different grids (their affines differ); resample the {name} first."
             )
+    arrays = {name: one.array for name, one in found.items()}
 
     def chunks(rows: int) -> Iterator[Fields]:
-        for start in range(0, main.shape[0], rows):
-            fields = {name: one.read(start, min(start + rows, main.shape[0])) for name, one in found.items()}
-            yield {name: a != 0 if name == "mask" else a for name, a in fields.items()}
+        with ExitStack() as stack:
+            read = {name: stack.enter_context(one.open()) for name, one in arrays.items()}
+            for start in range(0, shape[0], rows):
+                count = min(rows, shape[0] - start)
+                yield _masked({name: one.cases(read[name], count) for name, one in arrays.items()})
 
-    return Reader(main.shape[0], main.shape[1:], 1, {}, chunks)
+    cut_up = cut(arrays, {})
+
+    def pieces(size: int) -> Iterator[Piece]:
+        for piece in cut_up(size) if cut_up else ():
+            yield Piece(piece.case, piece.start, _masked(piece.fields))
+
+    single = main.array.order == "F"
+    return Reader(shape[0], shape[1:], 1, {}, chunks, pieces if cut_up else None, single)
+
+
+def _masked(fields: Fields) -> Fields:
+    return {name: a != 0 if name == "mask" else a for name, a in fields.items()}
 
 
 def _npy(path: str) -> _Volume:
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as problem:
         kind = content_kind(Path(path)) or "text"
         raise BadFile(
@@ -60,22 +78,57 @@ def _npy(path: str) -> _Volume:
         ) from problem
     if not array.shape:
         raise BadFile(f"{path} holds a single number; expected an array with the case first.")
-    native = array.dtype.newbyteorder("=")
-    return _Volume(path, array.shape, None, lambda start, stop: np.asarray(array[start:stop], native))
+    if not array.flags.c_contiguous:
+        return _Volume(path, None, Stored(array.shape, partial(_scattered, array)))
+    # Read, not mapped: what was mapped counts as memory until something else needs it.
+    return _Volume(path, None, Stored(array.shape, partial(_values, path, array.offset, array.dtype)))
 
 
 def _nifti(path: str) -> _Volume:
     import nibabel
+    from nibabel.volumeutils import apply_read_scaling
 
     try:
         image: Any = nibabel.load(path)
     except nibabel.filebasedimages.ImageFileError as problem:
         raise BadFile(f"{path} is no NIfTI file ({problem}).") from problem
+    data = image.dataobj
+    slope, inter = (np.float64(number) for number in (data.slope, data.inter))
+    scaled = partial(apply_read_scaling, slope=slope, inter=inter)
+    values = partial(_values, path, data.offset, data.dtype, scaled)
+    return _Volume(path, image.affine, Stored((1, *image.shape), values, "F"))
 
-    def read(start: int, stop: int) -> Host:
-        try:
-            return np.asanyarray(image.dataobj)[None]  # scaled as its head says
-        except (OSError, EOFError, ValueError) as problem:
-            raise BadFile(f"{path} is damaged or cut short ({problem}); copy it again.") from problem
 
-    return _Volume(path, (1, *image.shape), image.affine, read)
+@contextmanager
+def _values(
+    path: str, offset: int, dtype: Any, scaled: Callable[[Host], Host] = np.asarray
+) -> Iterator[Next]:
+    """The numbers of an array from that byte of a file on, packed or not; those of NIfTI scaled as its head says."""
+    with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
+
+        def read(count: int) -> Host:
+            try:
+                data = file.read(count * dtype.itemsize)
+            except (OSError, EOFError, zlib.error) as problem:
+                raise BadFile(f"{path} is damaged or cut short ({problem}); copy it again.") from problem
+            if len(data) < count * dtype.itemsize:
+                raise BadFile(f"{path} is cut short: it ends before its last number. Copy it again.")
+            found = scaled(np.frombuffer(data, dtype))
+            return np.asarray(found, found.dtype.newbyteorder("="))
+
+        file.seek(offset)
+        yield read
+
+
+@contextmanager
+def _scattered(array: Host) -> Iterator[Next]:
+    """The numbers of an array in Fortran's order, case by case."""
+    place = 0
+
+    def read(count: int) -> Host:
+        nonlocal place
+        place += count
+        found = array.flat[place - count : place]
+        return np.asarray(found, found.dtype.newbyteorder("="))
+
+    yield read
