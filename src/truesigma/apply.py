@@ -64,7 +64,11 @@ def apply_file(
     kept = {k: v for k, v in fields.items() if k in ("target", "weight", "group", "id", "unit")}
     others = _other_columns(source, fields)
     _refuse_doubled(bounds, others, source)
-    write_fields({**kept, **to_fields(made), **bounds, **others}, target)
+    written = to_fields(made)
+    if "scale" in fields:  # the source's own word for it, as in a table
+        written.pop("variance", None)
+        written["scale"] = to_host(made.scale)
+    write_fields({**kept, **written, **bounds, **others}, target)
     return made
 
 

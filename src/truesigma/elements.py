@@ -20,6 +20,9 @@ from .types import Prediction, check_prediction
 Outputs = Literal["separate", "mean"]
 Error = Literal["mean", "draws"]
 Part = Literal["total", "aleatoric"]
+NO_ALEATORIC = (
+    "part='aleatoric' needs an aleatoric variance above 0, and some cases have none; use part='total', or mask them."
+)
 Terms = Array | list[tuple[float, Array]]  # one value an element; or pairs (factor, values) that add up to it
 
 
@@ -114,10 +117,7 @@ class Elements:
         if bool(xp.all(some)):
             return self.aleatoric
         if self.weight is None or not bool(xp.all(some | (self.weight == 0))):
-            raise Undefined(
-                "part='aleatoric' needs an aleatoric variance above 0, and some cases have none; use part='total', or "
-                "mask them."
-            )
+            raise Undefined(NO_ALEATORIC)
         return xp.where(some, self.aleatoric, xp.ones_like(self.aleatoric))
 
     def sum(self, terms: Terms) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from . import plugins
 from .arrays import Host, namespace
 from .checks import nothing_left
-from .elements import Part, blocks
+from .elements import NO_ALEATORIC, Part, blocks
 from .law import Law, Undefined
 from .types import Prediction, check_prediction, trusted
 
@@ -67,11 +67,14 @@ def select_part(prediction: Prediction, part: Part) -> Prediction:
             "part='aleatoric' needs the aleatoric/epistemic split, which this prediction does not have: it was given "
             "its scale only. Use part='total', or give aleatoric and epistemic."
         )
-    # Through the constructor: a variance that is all epistemic leaves nothing, and the check says for which case.
-    return Prediction(
-        prediction.location,
-        prediction.aleatoric,
-        namespace(prediction.epistemic).zeros_like(prediction.epistemic),
+    xp, some = namespace(prediction.location), prediction.aleatoric > 0
+    if not bool(xp.all(some if prediction.mask is None else some | ~prediction.mask)):
+        raise Undefined(NO_ALEATORIC)
+    return trusted(
+        Prediction,
+        location=prediction.location,
+        aleatoric=prediction.aleatoric,
+        epistemic=xp.zeros_like(prediction.epistemic),
         law=prediction.law,
         spread=raw_spread(prediction),
         mask=prediction.mask,
