@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from truesigma.recalibrate import sigma
-from truesigma.reproduce import open_paper
+from truesigma.reproduce import open_paper, run
 from truesigma.reproduce.calibration_size import learning_curve
 from truesigma.reproduce.claims import judge, read_claims
 from truesigma.reproduce.deviations import effect, read_deviations
@@ -243,6 +243,32 @@ def test_ensemble_is_the_members_joined(paper):
     np.testing.assert_allclose(cases[0].prediction.total, inner.mean(0) + single.var(0), rtol=1e-9)
 
 
+def test_what_is_missing_is_run_where_its_data_is(paper, tmp_path, monkeypatch):
+    """A figure or a table asks for its own runs: those of its ensembles too, and none that is there already."""
+    for name in ("boneage", "breastpathq"):
+        (tmp_path / name).mkdir()
+    asked, said = [], []
+    monkeypatch.setattr(
+        run, "run_planned", lambda paper, name, data, **options: asked.append((name, options))
+    )
+    names = ["breastpathq_densenet201_ensemble", "oct_densenet201"]
+    done = run.run_missing(paper, tmp_path, said.append, names=names, runs=tmp_path)
+    members = [f"breastpathq_densenet201{seed}" for seed in ("", "_seed1", "_seed2", "_seed3", "_seed4")]
+    assert done == [name for name, _ in asked] == members
+    assert asked[0][1] == {"seconds": None, "runs": tmp_path}
+    assert said[0].startswith("oct_densenet201: no oct below")
+    assert run.run_missing(paper, tmp_path, said.append, names=names, seconds=0) == []
+    assert said[-1] == "breastpathq_densenet201_seed4: the time is up"
+    run.run_missing(paper, tmp_path, said.append, names=["boneage_densenet201"])
+    assert said[-1] == "boneage_densenet201: going on"  # it has a result, of a training that was not finished
+
+
+def test_a_result_counts_also_where_none_was_expected(tmp_path):
+    found = open_paper(fake_paper(tmp_path / "paper", ["endovis_resnet101"], cases=10))
+    assert found.reason(found.about("endovis_resnet101")) is None
+    assert found.reason(found.about("endovis_densenet201")).startswith("no data here")
+
+
 def test_half_precision_hardly_moves_the_factor():
     rng = np.random.default_rng(0)
     residual, variance = rng.normal(0, 0.05, (25, 500, 6)), np.exp(rng.normal(-7, 1, (25, 500, 1)))
@@ -280,6 +306,9 @@ def test_figures_without_results_say_so(paper, root, tmp_path):
     made = draw_one(paper, find_figure(root, "1"), tmp_path)
     assert made.files == ()
     assert "not yet run: step 4" in made.text
+    for row in (*made.rows, *draw_one(paper, find_figure(root, "11"), tmp_path).rows):
+        assert set(FIELDS) <= set(row)
+        assert (row["value"] is None) == (row["reason"] is not None)
     with pytest.raises(ValueError, match="no figure '99'"):
         find_figure(root, "99")
 

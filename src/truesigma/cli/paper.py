@@ -15,11 +15,11 @@ Json = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="Write the rows as JSON; - for stdout.")
 ]
 Data = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="The data set, or a folder of data sets.")
+    Path | None, typer.Option("--data", metavar="DIR", help="Folder of data sets: run first what is missing.")
 ]
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where training keeps its state.")]
 Hours = Annotated[float | None, typer.Option("--hours", help="Time for training; another call goes on.")]
-HERE = Path("paper")
+HERE, RUNS = Path("paper"), Path("runs")
 
 
 def register(app: typer.Typer) -> None:
@@ -39,22 +39,44 @@ def register(app: typer.Typer) -> None:
     app.add_typer(commands, name="paper")
 
 
-def table1(context: typer.Context, root: Root = HERE, json: Json = None) -> None:
+def table1(
+    context: typer.Context,
+    root: Root = HERE,
+    data: Data = None,
+    runs: Runs = RUNS,
+    hours: Hours = None,
+    json: Json = None,
+) -> None:
     """MSE, UCE and factor on the test sets: ours, the paper's, the published logs'."""
-    _table(context, "table1", root, json)
+    _table(context, "table1", _open(root, json), data, runs, hours, json)
 
 
-def table2(context: typer.Context, root: Root = HERE, json: Json = None) -> None:
+def table2(
+    context: typer.Context,
+    root: Root = HERE,
+    data: Data = None,
+    runs: Runs = RUNS,
+    hours: Hours = None,
+    json: Json = None,
+) -> None:
     """Negative log-likelihood on the test sets: ours, the paper's, the published logs'."""
-    _table(context, "table2", root, json)
+    _table(context, "table2", _open(root, json), data, runs, hours, json)
 
 
-def _table(context: typer.Context, name: str, root: Path, json: str | None) -> None:
+def _table(
+    context: typer.Context,
+    name: str,
+    paper: "Paper",
+    data: Path | None,
+    runs: Path,
+    hours: float | None,
+    json: str | None,
+) -> None:
     from ..reproduce.layout import table_text
-    from ..reproduce.tables import read_table, rows
+    from ..reproduce.tables import planned_names, read_table, rows
 
-    paper = _open(root, json)
     table = read_table(paper.root, name)
+    paper = _completed(context, paper, data, runs, hours, names=planned_names(paper, table))
     found = rows(paper, table)
     texts = table_text(paper, table, found)
     shown = [table.title, table.caption]
@@ -70,6 +92,9 @@ def figure(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Where PDF and PNG go. [default: ROOT/figures]"),
     ] = None,
+    data: Data = None,
+    runs: Runs = RUNS,
+    hours: Hours = None,
     json: Json = None,
 ) -> None:
     """Draw a figure as PDF and PNG, and give its numbers."""
@@ -78,6 +103,7 @@ def figure(
 
     paper = _open(root, json)
     spec = find_figure(paper.root, number)
+    paper = _completed(context, paper, data, runs, hours, names=spec.runs)
     made = draw_one(paper, spec, paper.root / "figures" if out is None else out)
     context.obj.deliver(made.text, {"rows": list(made.rows)}, json)
 
@@ -96,7 +122,7 @@ def everything(
     context: typer.Context,
     root: Root = HERE,
     data: Data = None,
-    runs: Runs = Path("runs"),
+    runs: Runs = RUNS,
     hours: Hours = None,
     engine: Annotated[
         str, typer.Option("--engine", help="local, or ray: run what is missing there.")
@@ -105,19 +131,11 @@ def everything(
     gpus: Annotated[float, typer.Option("--gpus", help="Of each run on the cluster, as 0.5.")] = 0.0,
     json: Json = None,
 ) -> None:
-    """Write every figure, RESULTS.md and DEVIATIONS.md; with --data, run first what is missing."""
-    from ..reproduce import open_paper
+    """Write every figure, RESULTS.md and DEVIATIONS.md."""
     from ..reproduce.produce import write_all
 
-    paper = _open(root, json)
-    if data is not None:
-        from ..reproduce.run import run_missing
-
-        seconds = None if hours is None else 3600 * hours
-        options: dict[str, Any] = {"runs": runs, "seconds": seconds, "quiet": context.obj.quiet}
-        where: dict[str, Any] = {"engine": engine, "address": address, "gpus": gpus}
-        run_missing(paper, data, context.obj.say, **where, **options)
-        paper = open_paper(root)
+    where: dict[str, Any] = {"engine": engine, "address": address, "gpus": gpus}
+    paper = _completed(context, _open(root, json), data, runs, hours, **where)
     result = write_all(paper, context.obj.say)
     context.obj.deliver(result["text"], {"rows": result["rows"], "claims": result["claims"]}, json)
 
@@ -129,7 +147,7 @@ def run(
         Path, typer.Option("--data", metavar="DIR", help="The data set, or a folder of data sets.")
     ],
     root: Root = HERE,
-    runs: Runs = Path("runs"),
+    runs: Runs = RUNS,
     other: Annotated[
         Path | None, typer.Option("--other", metavar="DIR", help="BreastPathQ, as severe shift of bone age.")
     ] = None,
@@ -166,3 +184,18 @@ def _open(root: Path, json: str | None) -> "Paper":
 
     check_json(json)
     return open_paper(root)
+
+
+def _completed(
+    context: typer.Context, paper: "Paper", data: Path | None, runs: Path, hours: float | None, **which: Any
+) -> "Paper":
+    """The folder with what could be run where the data is; as it is without."""
+    if data is None:
+        return paper
+    from ..reproduce import open_paper
+    from ..reproduce.run import run_missing
+
+    seconds = None if hours is None else 3600 * hours
+    say, quiet = context.obj.say, context.obj.quiet
+    run_missing(paper, data, say, seconds=seconds, runs=runs, quiet=quiet, **which)
+    return open_paper(paper.root)

@@ -34,6 +34,9 @@ NAMED = {"sigma": 0, "none": 1, "aux": 2}  # a recalibration has the same look i
 SETTINGS: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["Helvetica", "Arial", "Liberation Sans", "DejaVu Sans"],
+    "mathtext.fontset": "custom",  # numbers and powers in the same letters as the text around them
+    "mathtext.fallback": "stixsans",
+    "mathtext.cal": "sans",  # never used, but looked for: few machines have a cursive font
     "font.size": 7.5,
     "axes.titlesize": 7.5,
     "axes.labelsize": 7.5,

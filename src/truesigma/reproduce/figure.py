@@ -95,13 +95,14 @@ def draw_figure(paper: Paper, figure: Figure) -> Drawn:
 def number(
     paper: Paper,
     name: str,
-    metric: str,
+    metric: str | None,
     value: float | None,
     *,
     recipe: str = "exact",
     part: str = "total",
     recalibration: str = "none",
     sd: float | None = None,
+    reason: str | None = None,
     **more: Any,
 ) -> dict[str, Any]:
     """One number of a figure, with the keys of the tables' rows; `more` tells it apart (a level, a split)."""
@@ -110,7 +111,7 @@ def number(
     return {
         "data_set": about.data_set, "network": about.network, "likelihood": likelihood, "recipe": recipe, "part": part,
         "recalibration": recalibration, "metric": metric, "value": value, "sd": sd, "paper": None, "log": None,
-        "reason": None, "run": name, **more,
+        "reason": reason, "run": name, **more,
     }  # fmt: skip
 
 

@@ -42,18 +42,16 @@ class Paper:
 
     def reason(self, planned: Planned | Ensemble | None, data_set: str = "") -> str | None:
         """Why there is no result; None where there is one."""
-        where = data_set if planned is None else planned.data_set
-        if where in self.plan.absent:
-            return self.plan.absent[where]
+        absent = self.plan.absent.get(data_set if planned is None else planned.data_set)
         if planned is None:
-            return f"not planned in {FILE}"
+            return absent or f"not planned in {FILE}"
         if isinstance(planned, Ensemble):
-            done = [name for name in planned.members if self.run(name) is not None]
-            missing = len(planned.members) - len(done)
-            return (
-                f"not yet run: {missing} of {len(planned.members)} members are missing" if missing else None
-            )
-        return None if self.run(planned.name) is not None else f"not yet run: step {planned.step} of {FILE}"
+            missing = [name for name in planned.members if self.run(name) is None]
+            words = f"not yet run: {len(missing)} of {len(planned.members)} members are missing"
+            return (absent or words) if missing else None
+        if self.run(planned.name) is not None:
+            return None
+        return absent or f"not yet run: step {planned.step} of {FILE}"
 
     def about(self, name: str) -> Planned | Ensemble:
         """The experiment or ensemble of that name."""

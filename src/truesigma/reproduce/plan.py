@@ -1,7 +1,7 @@
 """What is to be run: the grid of `paper/experiments.toml` as frozen values."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -67,6 +67,12 @@ class Plan:
                 return one
         names = ", ".join(e.name for e in self.experiments)
         raise ValueError(f"no experiment is called {name!r}; {FILE} has {names}.")
+
+    def behind(self, names: Iterable[str]) -> tuple[Planned, ...]:
+        """The experiments of these names, and the members of the ensembles among them, in the order of the plan."""
+        wanted = set(names)
+        members = {member for joined in self.ensembles if joined.name in wanted for member in joined.members}
+        return tuple(one for one in self.experiments if one.name in wanted | members)
 
     def match(self, data_set: str, network: str, likelihood: str = "gaussian") -> Planned | Ensemble | None:
         """The first experiment, or the ensemble, of a row of the tables; None where none is planned."""

@@ -10,7 +10,7 @@ from ..diagrams._style import save
 from ..files import write_atomically, write_json
 from .claims import judge, read_claims
 from .deviations import deviations_text
-from .figure import Figure, NotRun, draw_figure, read_figures
+from .figure import Figure, NotRun, draw_figure, lacking, number, read_figures
 from .layout import grid
 from .markdown import results_text
 from .paper import Paper
@@ -41,18 +41,21 @@ class Made:
 def draw_one(paper: Paper, figure: Figure, folder: Path) -> Made:
     """Draw one figure into a folder, as PDF and PNG; where nothing of it has been run, say so."""
     head = f"Figure {figure.id}: {figure.title}\n{figure.says}"
+    without = [
+        {"figure": figure.id, **number(paper, name, None, None, reason=reason)}
+        for name, reason in lacking(paper, figure).items()
+    ]
     try:
         drawn = draw_figure(paper, figure)
     except NotRun as reason:
-        return Made(
-            f"{head}\nNot drawn: {reason}", ({"figure": figure.id, "value": None, "reason": str(reason)},), ()
-        )
+        return Made(f"{head}\nNot drawn: {reason}", tuple(without), ())
     files = save(drawn.figure, folder / figure.stem)
     lines = [head, *(f"Not in it: {name} ({reason})" for name, reason in drawn.missing.items())]
     if drawn.rows:
         lines.append(_numbers(drawn.rows))
     lines.append(f"Written: {', '.join(map(str, files))}")
-    return Made("\n\n".join(lines), tuple({"figure": figure.id, **row} for row in drawn.rows), files)
+    found = [{"figure": figure.id, **row} for row in drawn.rows]
+    return Made("\n\n".join(lines), (*found, *without), files)
 
 
 def _numbers(found: tuple[dict[str, Any], ...]) -> str:

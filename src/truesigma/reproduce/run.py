@@ -1,6 +1,7 @@
 """Make new results: train an experiment of the plan, or go on with it, and sample it (needs torch and the data)."""
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,8 @@ def run_missing(
     data: str | Path,
     say: Callable[[str], None],
     *,
+    names: Iterable[str] | None = None,
+    seconds: float | None = None,
     engine: str = "local",
     address: str | None = None,
     gpus: float = 0,
@@ -112,6 +115,8 @@ def run_missing(
         paper: the opened folder.
         data: folder of the data sets.
         say: is told what is done.
+        names: of experiments and ensembles; None: all of the plan.
+        seconds: for training, all together; on a cluster for each run.
         engine: "local" runs one after the other, in the order of the plan; "ray" side by side on a cluster, whose nodes
             must see the same folders. Either goes on with what was begun.
         address: of the Ray cluster.
@@ -119,7 +124,7 @@ def run_missing(
         options: of `run_planned`.
     """
     waiting = []
-    for planned in paper.plan.experiments:
+    for planned in paper.plan.experiments if names is None else paper.plan.behind(names):
         found = paper.run(planned.name)
         if found is not None and found.about.get("finished", True):
             continue
@@ -127,17 +132,26 @@ def run_missing(
             say(f"{planned.name}: no {planned.data_set} below {data}")
             continue
         waiting.append((planned.name, "going on" if found else "training"))
+    done: list[str] = []
     if engine == "local":
+        began = time.monotonic()
         for name, words in waiting:
+            left = None if seconds is None else seconds - (time.monotonic() - began)
+            if left is not None and left <= 0:
+                say(f"{name}: the time is up")
+                continue
             say(f"{name}: {words}")
-            run_planned(paper, name, data, **options)
+            run_planned(paper, name, data, seconds=left, **options)
+            done.append(name)
     elif waiting:
         say(f"{', '.join(name for name, _ in waiting)}: on the cluster")
-        plain = {k: str(Path(v).resolve()) if isinstance(v, Path) else v for k, v in options.items()}
+        given = {**options, "seconds": seconds}
+        plain = {k: str(Path(v).resolve()) if isinstance(v, Path) else v for k, v in given.items()}
         folders = {"root": str(paper.root.resolve()), "data": str(Path(data).resolve())}
         tasks = [{**folders, "name": name, "options": plain, "cases": 1} for name, _ in waiting]
         load_engine(engine)(run_task, tasks, merge=no_sums, address=address, gpus=gpus)
-    return [name for name, _ in waiting]
+        done = [name for name, _ in waiting]
+    return done
 
 
 def run_task(task: Mapping[str, Any], tick: Callable[[int], None]) -> dict[str, Any]:

@@ -99,6 +99,12 @@ def lines(paper: Paper, table: Table) -> list[tuple[str, str, str]]:
     return found
 
 
+def planned_names(paper: Paper, table: Table) -> list[str]:
+    """The experiments and ensembles that the table is made of."""
+    matches = (paper.plan.match(*line) for line in lines(paper, table))
+    return [one.name for one in matches if one is not None]
+
+
 def keys(table: Table, network: str) -> Iterator[tuple[str, str, str]]:
     """(part, recalibration, metric) of each number of a line, in the order of the paper's columns."""
     parts = ("total",) if network == table.ensemble else table.parts
