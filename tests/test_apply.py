@@ -80,6 +80,22 @@ def test_draws_become_a_prediction(tmp_path, card):
     assert np.load(tmp_path / "out.npz")["site"].tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".npz"])
+def test_a_scale_stays_a_scale(tmp_path, suffix):
+    """Its square need not be a number that has its root: the name of what was given is kept all the same."""
+    card = calibrate(ts.Cases(ts.Prediction([0.0, 0.0], [1.0, 1.0]), [1.1, 1.3]))
+    scale = np.array([0.1, 0.7, 1.3])
+    source = {".csv": tmp_path / "in.csv", ".npz": tmp_path / "in.npz"}[suffix]
+    if suffix == ".csv":
+        source.write_text("location,scale\n0,0.1\n0,0.7\n0,1.3\n")
+    else:
+        np.savez(source, location=np.zeros(3), scale=scale)
+    apply_file(card, source, tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as out:
+        assert sorted(out) == ["law", "location", "lower_90", "scale", "upper_90"]
+        np.testing.assert_allclose(out["scale"], card.recalibration.factor * scale)
+
+
 def test_no_target_or_an_unfinished_one_is_fine(tmp_path, card):
     (tmp_path / "in.csv").write_text("location,scale,target\n1,2,\n3,4,7\n")
     apply_file(card, tmp_path / "in.csv", tmp_path / "out.csv")

@@ -44,7 +44,8 @@ class Card:
         given = self.recipe.prediction(value)
         if given.law.to_dict() != self.law.to_dict():
             raise ValueError(
-                f"the predictions have law {given.law.name!r}, the card was fitted for {self.law.name!r}; expected it."
+                f"the predictions have law {given.law.name!r}, the card was fitted for {self.law.name!r}; expected "
+                "the same. Give predictions of that law, or fit a card for theirs."
             )
         try:
             made = self.recalibration(given, group=value.group if group is None else group)

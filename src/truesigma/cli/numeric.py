@@ -175,8 +175,9 @@ def calibrate(
         card = fit(cases, choices[0], recipe=recipe, data=describe_file(inputs[0], cases))
     write(card, out)
     described = card.to_dict()
-    numbers = {k: v for k, v in described["recalibration"].items() if isinstance(v, float) and k != "name"}
-    shown = ", ".join(f"{k.replace('_', ' ')} {v:.6g}" for k, v in numbers.items())
+    fitted = described["recalibration"]
+    told = [name for name in ("factor", "standard_error") if isinstance(fitted.get(name), float)]
+    shown = ", ".join(f"{name.replace('_', ' ')} {fitted[name]:.6g}" for name in told)
     words = (
         f"{choices[0]} fitted on {card.data['cases']} cases{': ' + shown if shown else ''}; written to {out}"
     )
