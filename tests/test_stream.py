@@ -151,7 +151,7 @@ def test_groups_are_scored_beside_the_whole(tmp_path):
     paths = [write_parts(c, tmp_path, n, 2) for c, n in ((calibration, "cal"), (test, "test"))]
     found = evaluate_files([paths[0]], [[paths[1]]], recalibrations=QUICK, by_group=True)
     assert_rows(found.evaluation, ts.evaluate(calibration, test, recalibrations=QUICK), ence=0.05)
-    assert list(found.groups) == ["left/a", "right"]
+    assert {name: one.cases["test"] for name, one in found.groups.items()} == {"left/a": 150, "right": 150}
     for name, one in found.groups.items():
         some = test[np.flatnonzero(group == name)]
         expected = ts.evaluate(calibration, some, recalibrations=QUICK)
@@ -161,7 +161,7 @@ def test_groups_are_scored_beside_the_whole(tmp_path):
                 assert ours["value"] == pytest.approx(theirs["value"], rel=1e-10)
 
 
-def test_a_group_of_one_case(tmp_path):
+def test_a_group_of_one_case(tmp_path, capsys):
     group = np.array(["many"] * 49 + ["one"])
     test = make(1, 50, group=group)
     ts.write(test, tmp_path / "test.npz")
@@ -171,6 +171,13 @@ def test_a_group_of_one_case(tmp_path):
     one = test[49:]
     expected = ts.metrics.crps.score(one.prediction, one.target)
     assert found.groups["one"].value("none", "crps") == pytest.approx(expected)
+    path = str(tmp_path / "test.npz")
+    assert (
+        command("evaluate", "--calibration", path, "--test", path, "--recalibrate", "none", "--by-group") == 0
+    )
+    assert "1 group(s) have a single case, such as one" in capsys.readouterr().out
+    assert command("evaluate", "--calibration", str(tmp_path), "--test", path) == 2
+    assert "is a folder; expected files" in capsys.readouterr().err
 
 
 # Kinds of files ------------------------------------------------------------------------------------------------------

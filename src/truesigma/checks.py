@@ -57,7 +57,9 @@ def check_finite(name: str, array: Array, mask: Array, least: float = -np.inf) -
         if least < 0:
             check_values(name, good, mask, "is not finite", "finite numbers")
         else:
-            check_values(name, good & (array >= least), mask, *NEGATIVE)
+            problem, expected = NEGATIVE
+            expected = expected.partition(" (")[0] if name == "weight" else expected
+            check_values(name, good & (array >= least), mask, problem, expected)
     return low, high
 
 

@@ -23,6 +23,7 @@ from .sums import Statistic, Sum, accumulate, cell_sums, join_sums
 from .types import Prediction, take
 
 Sums = dict[str, Sum]
+CASES = "cases of "  # and the name of a group: the key of how many it has
 Tick = Callable[[int], None]  # is told how many more cases are done
 Report = Callable[[str, int], Tick]  # from what is being done, and the number of cases, to a tick
 Step = Callable[[Chunk, Prediction], Sums]  # what some cases, with their prediction, add to the sums
@@ -166,6 +167,8 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]]
                 target, weight = take(cases.target, some), take(cases.weight, some)
                 sums = accumulate(made[some], target, plan, weight=weight, by_piece=by_piece)
                 found = join_sums([found, sums, {f"{key}/{name}": value for key, value in sums.items()}])
+                count = chunk.done if chunk.of else len(some)
+                found[CASES + str(name)] = np.array([float(count)])
         return found
 
     return step

@@ -14,7 +14,7 @@ from .engine.local import run as run_here
 from .evaluate import Choice, Evaluation, Request, each, label_of, requests_of, row_of
 from .law import Law, Undefined
 from .measure import defaults, nothing_left, value_of
-from .passes import Passes, Report, Sums
+from .passes import CASES, Passes, Report, Sums
 from .recalibration import Recalibration
 from .recipe import Recipe, load_recipe
 from .stores import Store, open_store, read_store
@@ -147,9 +147,8 @@ def evaluate_files(
         _score_sums(store, list(fits.values()), items, passes, f"test {number}", **choice)
         for number, store in enumerate(tested, start=1)
     ]
-    sizes = {"calibration": fitted_on.cases, "test": tested[0].cases, "repeats": len(tested)}
 
-    def table(group: str | None) -> Evaluation:
+    def table(group: str | None, cases: int) -> Evaluation:
         rows = []
         for item in items:
             fit = list(fits.values())[item.number]
@@ -158,10 +157,13 @@ def evaluate_files(
             options = {**extra, **item.request.asked}
             rows.append({"recalibration": fit.name, "part": fit.part, **row, "options": options})
         fitted = {label: fit.fitted for label, fit in fits.items()}
+        sizes = {"calibration": fitted_on.cases, "test": cases, "repeats": len(tested)}
         return Evaluation(chosen, tuple(rows), fitted, sizes, fitted_on.unit)
 
-    groups = sorted({key.split("/", 2)[2] for one in sums for key in one if key.count("/") > 1})
-    return Streamed(table(None), {group: table(group) for group in groups})
+    groups = {k.removeprefix(CASES): int(n[0]) for one in sums for k, n in one.items() if k.startswith(CASES)}
+    return Streamed(
+        table(None, tested[0].cases), {name: table(name, groups[name]) for name in sorted(groups)}
+    )
 
 
 def _score_sums(

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 LARGE = 1 << 28  # bytes from which on a file is read in pieces
 LISTS = ("--calibration", "--test")
 COMMANDS = ("evaluate", "calibrate")  # whose options these are
-SHOWN = (("rmse", None), ("uce", None), ("nll", None), ("crps", None), ("coverage", 0.9))
+SHOWN = (  # of each group: metric, level, what its value is multiplied with, title
+    ("rmse", None, 1, "RMSE"),
+    ("uce", None, 100, "UCE x100"),
+    ("nll", None, 1, "NLL"),
+    ("crps", None, 1, "CRPS"),
+    ("coverage", 0.9, 1, "coverage 90 %"),
+)
 
 
 def join_files(arguments: Sequence[str]) -> list[str]:
@@ -55,7 +61,7 @@ def are_many(files: Sequence[str]) -> bool:
         return True
     path = Path(files[0])
     if not path.is_file():
-        return glob.has_magic(files[0])
+        return path.is_dir() or glob.has_magic(files[0])
     return path.name.lower().endswith(SINGLE) or path.stat().st_size > LARGE or is_manifest(path)
 
 
@@ -86,6 +92,7 @@ def evaluate_many(
     result["data"] = {"calibration": describe(fitted_on), "test": [describe(store) for store in tested]}
     if found.groups:
         result["groups"] = {name: [dict(row) for row in one.rows] for name, one in found.groups.items()}
+        result["cases"]["groups"] = {name: one.cases["test"] for name, one in found.groups.items()}
     text = plain_text(evaluation_table(found.evaluation))
     return text + ("\n\n" + plain_text(group_table(found)) if found.groups else ""), result
 
@@ -129,13 +136,23 @@ def group_table(found: "Streamed") -> "TextTable":
 
     rows = []
     asked = {(row["metric"], row["level"]) for row in found.evaluation.rows}
-    shown = [one for one in SHOWN if one in asked]
+    shown = [one for one in SHOWN if one[:2] in asked]
     for name, one in found.groups.items():
         for label in one.recalibrations:
-            values = [one.value(label.partition(":")[0], metric, level) for metric, level in shown]
-            rows.append((name, label, *[DASH if v is None else f"{v:.4g}" for v in values]))
-    head = ("group", "recalibration", *[f"{m} {100 * level:g} %" if level else m for m, level in shown])
-    return TextTable("by group", head, tuple(rows), left=2)
+            values = [
+                (one.value(label.partition(":")[0], metric, level), times)
+                for metric, level, times, _ in shown
+            ]
+            numbers = [DASH if value is None else f"{times * value:.4g}" for value, times in values]
+            rows.append((name, label, str(one.cases["test"]), *numbers))
+    alone = [name for name, one in found.groups.items() if one.cases["test"] == 1]
+    note = (
+        f"{len(alone)} group(s) have a single case, such as {alone[0]}: that shows no calibration."
+        if alone
+        else ""
+    )
+    head = ("group", "recalibration", "cases", *[title for *_, title in shown])
+    return TextTable("by group", head, tuple(rows), (note,) if note else (), left=2)
 
 
 def _warn_leak(calibration: "Store", tested: list["Store"]) -> None:
