@@ -82,9 +82,18 @@ def interval_fields(prediction: Prediction, levels: Sequence[float]) -> dict[str
     for level in levels:
         check_level(level)
         interval = prediction.interval(level)
-        found[f"lower_{100 * level:.10g}"] = to_host(interval.lower)
-        found[f"upper_{100 * level:.10g}"] = to_host(interval.upper)
+        lower, upper = bound_names(level)
+        found[lower], found[upper] = to_host(interval.lower), to_host(interval.upper)
     return found
+
+
+def bound_names(level: float) -> tuple[str, str]:
+    """What the bounds of an interval are called, in tables and in exported models.
+
+    >>> bound_names(0.9)
+    ('lower_90', 'upper_90')
+    """
+    return f"lower_{100 * level:.10g}", f"upper_{100 * level:.10g}"
 
 
 def _edited(

@@ -3,7 +3,7 @@
 import math
 from typing import Literal
 
-from .arrays import namespace
+from .arrays import Array, namespace
 from .types import UNHEARD, Draws, Prediction, trusted
 
 
@@ -43,24 +43,31 @@ def decompose(
         )
     if aleatoric not in ("arithmetic", "geometric"):
         raise ValueError(f"aleatoric is {aleatoric!r}; expected 'arithmetic' or 'geometric'.")
-    xp = namespace(draws.mean)
-    # Counted from the first draw: with an offset far above the spread, plain sums would round the spread away.
-    origin = draws.mean[0]
-    offset = draws.mean - origin
-    middle = xp.mean(offset, axis=0)
-    location = origin + middle
-    spread = xp.mean((offset - middle) ** 2, axis=0)
-    epistemic = spread if ddof == 0 else spread * (count / (count - 1))
-    if aleatoric == "arithmetic":
-        inner = xp.mean(draws.variance, axis=0)
-    else:
-        floor = float(xp.finfo(draws.variance.dtype).smallest_normal)
-        inner = xp.exp(xp.mean(xp.log(xp.clip(draws.variance, floor, math.inf)), axis=0))
-    inner = xp.broadcast_to(inner, location.shape)
+    location, inner, epistemic, spread = moments(draws.mean, draws.variance, aleatoric=aleatoric, ddof=ddof)
     made = dict(location=location, aleatoric=inner, epistemic=epistemic, spread=spread)
-    total = inner + epistemic
+    xp, total = namespace(location), inner + epistemic
     if not bool(xp.all((total > 0) & xp.isfinite(total))):
         return Prediction(
             **made, mask=draws.mask, law=draws.law
         )  # says which cases, unless a mask hides them all
     return trusted(Prediction, **made, mask=draws.mask, law=draws.law)
+
+
+def moments(
+    mean: Array, variance: Array, *, aleatoric: str = "arithmetic", ddof: int = 0
+) -> tuple[Array, Array, Array, Array]:
+    """Location, aleatoric, epistemic and spread of draws (draw, case, ...): array operations only, nothing is checked."""
+    xp, count = namespace(mean), int(mean.shape[0])
+    # Counted from the first draw: with an offset far above the spread, plain sums would round the spread away.
+    origin = mean[0]
+    offset = mean - origin
+    middle = xp.mean(offset, axis=0)
+    location = origin + middle
+    spread = xp.mean((offset - middle) ** 2, axis=0)
+    epistemic = spread if ddof == 0 else spread * (count / (count - 1))
+    if aleatoric == "arithmetic":
+        inner = xp.mean(variance, axis=0)
+    else:
+        floor = float(xp.finfo(variance.dtype).smallest_normal)
+        inner = xp.exp(xp.mean(xp.log(xp.clip(variance, floor, math.inf)), axis=0))
+    return location, xp.broadcast_to(inner, location.shape), epistemic, spread

@@ -15,7 +15,11 @@ from .types import Prediction, check_prediction, trusted
 
 @runtime_checkable
 class Recalibration(Protocol):
-    """A fitted recalibration: a frozen function from Prediction to Prediction that can be stored as plain values."""
+    """A fitted recalibration: a frozen function from Prediction to Prediction that can be stored as plain values.
+
+    One that multiplies both variances by what depends on their sum alone may say so as `variance_ratio(total)`, in
+    array operations; it can then be exported with a network. A change of the law needs no more than a ratio of 1.
+    """
 
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction: ...
 

@@ -236,6 +236,24 @@ def test_the_aleatoric_part_alone(name, part):
         fit(name, without, part="aleatoric")(without.prediction())
 
 
+@each_part
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_exported_is_what_is_done(name, part, kind):
+    sample = draw(13)
+    options = {} if part == "total" else {"part": part}
+    for more in ({}, {"outputs": "mean"}):
+        if not set(more) <= set(plugins.options("recalibrate", plugins.load("recalibrate", name))):
+            continue
+        fitted = fit(name, sample, **options, **more)
+        if not hasattr(fitted, "variance_ratio"):
+            pytest.skip(f"{name} cannot be exported")
+        total = sample.aleatoric + (sample.epistemic if part == "total" else 0)
+        with arrays_of(kind) as make:
+            ratio = fitted.variance_ratio(make(total))
+            ratio = ratio if isinstance(ratio, float) else to_host(ratio)
+        np.testing.assert_allclose(total * ratio, fitted(sample.prediction()).total, rtol=1e-9)
+
+
 @each
 def test_fitted_predictions_can_be_recalibrated_and_scored_again(name):
     sample = draw(12)

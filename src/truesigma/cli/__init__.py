@@ -28,6 +28,7 @@ EXTRAS = {
     "matplotlib": "plot",
     "ray": "ray",
     "onnx": "onnx",
+    "onnxscript": "onnx",
     "onnxruntime": "onnx",
     "nibabel": "medical",
     "pydicom": "medical",

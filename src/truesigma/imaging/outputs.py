@@ -39,7 +39,7 @@ def values(outputs: Any, count: int, batch: Tensor, number: int, law: Law) -> tu
             f"for {len(batch)} cases the network's mean has the output axes {shapes[0]}, its log-variance {shapes[1]}; "
             "expected both led by the case, and a log-variance like the mean or of length 1 on the output axes."
         )
-    exponent = second if isinstance(law, Normal) else 2 * second + math.log(2)
+    exponent = log_variance(second, law)
     good = torch.isfinite(mean).all() & torch.isfinite(second).all()
     good, far = torch.stack([good, (exponent.abs() > _LARGEST).any()]).tolist()
     if not good:
@@ -48,8 +48,18 @@ def values(outputs: Any, count: int, batch: Tensor, number: int, law: Law) -> tu
             f"batch {number} (counted from 0): the network's mean or {name} is not finite. Look at the images of that "
             "batch, and at the weights."
         )
-    variance = exponent.clamp(-_LARGEST, _LARGEST).exp()
+    variance = bounded_exp(exponent)
     return mean.unflatten(0, (count, -1)), variance.unflatten(0, (count, -1)), far
+
+
+def log_variance(second: Tensor, law: Law) -> Tensor:
+    """What the network's second output says: log sigma^2 itself, or log 2 b^2 from log b."""
+    return second if isinstance(law, Normal) else 2 * second + math.log(2)
+
+
+def bounded_exp(exponent: Tensor) -> Tensor:
+    """exp, kept where float32 can go on computing."""
+    return exponent.clamp(-_LARGEST, _LARGEST).exp()
 
 
 def _describe(outputs: Any) -> str:

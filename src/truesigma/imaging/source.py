@@ -171,11 +171,14 @@ def intake(source: Source, about: Mapping[str, Any]) -> Intake:
             f"the data set {source.dataset} has no read(path, ...) that turns one file into a stored image; add it, or "
             "predict a split"
         )
-    kept = about["record"]
-    stored = kept["prepare"]
-    if stored is None:
-        prepare: Prepare = source.load().prepare
-    else:
-        prepare = Normalise(tuple(stored["mean"]), tuple(stored["sd"]), stored["top"])
+    kept, prepare = about["record"], prepare_of(source, about)
     read = partial(plugin.read, **plugins.accepted(plugin.read, source.options))
     return Intake(read, prepare, tuple(kept["image"]["shape"]), getattr(torch, kept["image"]["dtype"]))
+
+
+def prepare_of(source: Source, about: Mapping[str, Any]) -> Prepare:
+    """What is done to stored images before a run's network; the training data is read only where it must be."""
+    stored = about["record"]["prepare"]
+    if stored is None:
+        return source.load().prepare
+    return Normalise(tuple(stored["mean"]), tuple(stored["sd"]), stored["top"])

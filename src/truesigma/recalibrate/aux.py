@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Host, like, namespace, to_host
+from ..arrays import Array, Host, like, namespace, to_host
 from ..binning import LogMeans, in_cells
 from ..checks import check_whole
 from ..elements import Elements, Outputs, Part, blocks, case_means, check_outputs
@@ -64,16 +64,22 @@ class Aux:
             total = case_means(total, chosen.mask)
         # Through the host: the network is a handful of numbers, and float64 there gives every library the same ratio.
         log_v = np.log(to_host(total).astype(np.float64))
-        return rescale(chosen, like(np.exp((self.new_log_variance(log_v) - log_v) / 2), chosen.location))
+        pieces = (log_v.ravel()[i : i + AT_A_TIME] for i in range(0, log_v.size, AT_A_TIME))
+        half = np.concatenate([(self.new_log_variance(piece) - piece) / 2 for piece in pieces])
+        return rescale(chosen, like(np.exp(half).reshape(log_v.shape), chosen.location))
 
-    def new_log_variance(self, log_v: Host) -> Host:
-        """The network at log v, elementwise."""
+    def new_log_variance(self, log_v: Array) -> Array:
+        """The network at log v, elementwise, in the kind and precision of the array."""
         if len(self.weights) == 1:
             return log_v + self.weights[0][0]
-        x = (log_v.ravel() - self.shift) / self.divisor
-        layers = [np.array(w) for w in self.weights]
-        new = [_forward(layers, x[i : i + AT_A_TIME])[0] for i in range(0, x.size, AT_A_TIME)]
-        return (np.concatenate(new) + self.offset).reshape(log_v.shape)
+        x = (namespace(log_v).reshape(log_v, (-1,)) - self.shift) / self.divisor
+        out, _ = _forward([like(np.array(w), x) for w in self.weights], x)
+        return namespace(out).reshape(out + self.offset, log_v.shape)
+
+    def variance_ratio(self, total: Array) -> Array:
+        xp = namespace(total)
+        log_v = xp.log(case_means(total) if self.outputs == "mean" and total.ndim > 1 else total)
+        return xp.exp(self.new_log_variance(log_v) - log_v)
 
     def to_dict(self) -> dict[str, Any]:
         weights = [list(w) for w in self.weights]
@@ -234,10 +240,11 @@ def _means(elements: Elements) -> LogMeans:
     return LogMeans(columns, columns.shape[1], KEPT)
 
 
-def _forward(parameters: list[Host], x: Host) -> tuple[Host, Host]:
+def _forward(parameters: list[Array], x: Array) -> tuple[Array, Array]:
     """The network's output and its hidden layer."""
     first, bias, second, last = parameters
-    hidden = np.maximum(np.outer(x, first) + bias, 0.0)
+    hidden = x[:, None] * first + bias
+    hidden = hidden * (hidden > 0)  # ReLU, in whatever library x is of
     return hidden @ second + last[0], hidden
 
 

@@ -52,6 +52,9 @@ class Conformal:
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         return with_law(select_part(prediction, self.part), self.law)
 
+    def variance_ratio(self, total: Any) -> float:
+        return 1.0
+
     def to_dict(self) -> dict[str, Any]:
         table = {"sizes": list(self.sizes), "level": list(self.level)}
         return {"name": "conformal", **table, "unit": self.unit, "moment": self.moment, "part": self.part}

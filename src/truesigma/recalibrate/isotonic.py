@@ -41,6 +41,9 @@ class Isotonic:
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         return with_law(select_part(prediction, self.part), self.law)
 
+    def variance_ratio(self, total: Any) -> float:
+        return 1.0
+
     def to_dict(self) -> dict[str, Any]:
         table = {"values": list(self.values), "probability": list(self.probability)}
         return {"name": "isotonic", **table, "unit": self.unit, "moment": self.moment, "part": self.part}

@@ -23,6 +23,9 @@ class Identity:
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         return select_part(prediction, self.part)
 
+    def variance_ratio(self, total: Any) -> float:
+        return 1.0
+
     def to_dict(self) -> dict[str, Any]:
         return {"name": "none", "part": self.part}
 

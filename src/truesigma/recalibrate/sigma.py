@@ -42,6 +42,9 @@ class Sigma:
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         return rescale(select_part(prediction, self.part), self.factor)
 
+    def variance_ratio(self, total: Any) -> float:
+        return self.factor**2
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "name": "sigma",

@@ -1,0 +1,64 @@
+"""export: a trained run with its card as one ONNX file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .choices import split_levels
+from .imaging import Json
+from .predicting import CardFile, Levels
+from .session import check_json, check_target
+
+
+def register(app: typer.Typer) -> None:
+    app.command("export")(export)
+
+
+def export(
+    context: typer.Context,
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders that train wrote; several: an ensemble.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The .onnx file to write.")],
+    card: CardFile = None,
+    draws: Annotated[
+        int | None, typer.Option("--draws", help="Of Monte-Carlo dropout. [default: the recipe's]")
+    ] = None,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="A single pass without dropout.")
+    ] = False,
+    level: Levels = None,
+    json: Json = None,
+) -> None:
+    """Write a calibrated model as one ONNX file."""
+    from ..card import read_card
+    from ..export import export_runs
+    from ..files import fingerprint
+
+    inputs = [] if card is None else [card]
+    check_json(json, *inputs, out)
+    check_target(out, *inputs)
+    levels = split_levels(level or ["0.9"])
+    loaded = None if card is None else read_card(card)
+    if loaded is None:
+        context.obj.say(
+            "note: without a --card its intervals are the network's own, which are often too narrow."
+        )
+    made = export_runs(runs, out, card=loaded, draws=draws, deterministic=deterministic, levels=levels)
+    result = {
+        "output": {"file": out.name, "sha256": fingerprint(out), "bytes": made.path.stat().st_size},
+        "runs": [str(run) for run in runs],
+        "card": None if card is None else {"file": card.name, "sha256": fingerprint(card)},
+        "input": list(made.input),
+        "outputs": list(made.outputs),
+        "draws": made.draws,
+        "difference": made.difference,
+        "metadata": dict(made.metadata),
+    }
+    shape = " x ".join(map(str, made.input))
+    words = (
+        f"image {shape} -> {', '.join(made.outputs)}; {made.draws} draw{'s' * (made.draws > 1)} inside\n"
+        f"onnxruntime agrees with torch to {made.difference:.1g}; written to {out}"
+    )
+    context.obj.deliver(words, result, json)
