@@ -12,9 +12,10 @@ import numpy as np
 
 from .arrays import Host
 from .binning import Spacing, assign, bin_edges
+from .checks import nothing_left
 from .elements import Block, Elements, Outputs, Part, Terms, blocks, check_error, check_outputs
 from .law import Undefined
-from .measure import defaults, nothing_left, value_of
+from .measure import defaults, value_of
 from .plugins import accepted
 from .sums import PIT_CELLS, factor_of
 from .types import Cases

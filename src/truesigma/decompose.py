@@ -47,9 +47,8 @@ def decompose(
     made = dict(location=location, aleatoric=inner, epistemic=epistemic, spread=spread)
     xp, total = namespace(location), inner + epistemic
     if not bool(xp.all((total > 0) & xp.isfinite(total))):
-        return Prediction(
-            **made, mask=draws.mask, law=draws.law
-        )  # says which cases, unless a mask hides them all
+        # Through the checks: they say which cases, unless a mask hides them all.
+        return Prediction(**made, mask=draws.mask, law=draws.law)
     return trusted(Prediction, **made, mask=draws.mask, law=draws.law)
 
 

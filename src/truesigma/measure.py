@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from .arrays import Host, namespace
 from .binning import Bins, Spacing, bin_edges
-from .checks import nothing_left as nothing_left
+from .checks import nothing_left
 from .elements import Block, Outputs, blocks, check_error, check_outputs
 from .law import Undefined
 from .plugins import accepted, options

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from .arrays import Host
+from .checks import nothing_left
 from .elements import blocks
-from .measure import nothing_left
 from .sums import flat
 from .types import Prediction
 

@@ -152,16 +152,6 @@ def rescale(prediction: Prediction, factor: Any) -> Prediction:
         mask=prediction.mask,
     )
     if not bool(xp.all((total > 0) & xp.isfinite(total))):
-        return Prediction(
-            **made
-        )  # says which cases leave the range of their dtype, unless a mask hides them all
+        # Through the checks: they say which cases leave the range of their dtype, unless a mask hides them all.
+        return Prediction(**made)
     return trusted(Prediction, **made)
-
-
-def multiply(prediction: Prediction, ratio: Any) -> Prediction:
-    """The prediction with both variances times `ratio`; location, law and spread stay.
-
-    >>> multiply(Prediction([0.0], [1.0], [3.0]), 4.0).epistemic
-    array([12.])
-    """
-    return rescale(prediction, ratio**0.5)

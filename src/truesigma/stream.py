@@ -10,10 +10,11 @@ from typing import Any
 
 from . import plugins
 from .binning import LogCells
+from .checks import nothing_left
 from .engine.local import run as run_here
 from .evaluate import Choice, Evaluation, Request, each, label_of, requests_of, row_of
 from .law import Law, Undefined
-from .measure import defaults, nothing_left, value_of
+from .measure import defaults, value_of
 from .passes import CASES, Passes, Report, Sums
 from .recalibration import Recalibration
 from .recipe import Recipe, load_recipe

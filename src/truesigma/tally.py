@@ -15,10 +15,10 @@ import numpy as np
 
 from . import plugins
 from .binning import LogCells
-from .checks import check_group, check_level, check_target, check_weight
+from .checks import check_group, check_level, check_target, check_weight, nothing_left
 from .elements import Error, Outputs, check_error, check_outputs
 from .law import Undefined
-from .measure import defaults, nothing_left, value_of
+from .measure import defaults, value_of
 from .sums import (
     Statistic,
     Sum,

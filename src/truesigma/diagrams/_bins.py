@@ -9,10 +9,10 @@ import numpy as np
 from .. import plugins
 from ..arrays import Host, namespace, segment_sums
 from ..binning import Spacing, assign, bin_edges
+from ..checks import nothing_left
 from ..elements import Block, Error, Outputs, blocks, check_error, check_outputs
 from ..files import plain
 from ..law import Undefined
-from ..measure import nothing_left
 from ..sums import accumulate, bin_sums, flat
 from ._repeats import Run
 

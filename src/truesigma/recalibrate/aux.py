@@ -15,10 +15,9 @@ import numpy as np
 
 from ..arrays import Array, Host, like, namespace, to_host
 from ..binning import LogMeans, in_cells
-from ..checks import check_whole
+from ..checks import check_whole, nothing_left
 from ..elements import Elements, Outputs, Part, blocks, case_means, check_outputs
 from ..law import Law, Undefined
-from ..measure import nothing_left
 from ..recalibration import rescale, select_part
 from ..sums import Sum, accumulate, factor_of, factor_sums
 from ..types import Prediction

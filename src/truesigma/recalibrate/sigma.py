@@ -15,10 +15,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ..arrays import Host
-from ..checks import check_group
+from ..checks import check_group, nothing_left
 from ..elements import Error, Outputs, Part, check_error, check_outputs
 from ..law import Law, Undefined
-from ..measure import nothing_left
 from ..recalibration import rescale, select_part
 from ..sums import Statistic, Sum, accumulate, cluster_sums, factor_sums, squares
 from ..tally import Tally
