@@ -14,7 +14,7 @@ from samples import KINDS, arrays_of
 
 from truesigma import Empirical, Laplace, Law, Normal, Prediction, Undefined, metrics
 from truesigma.arrays import to_host
-from truesigma.law import law_from_dict
+from truesigma.law import central_bounds, law_from_dict
 
 PAIRS = [(Normal(), scipy.stats.norm), (Laplace(), scipy.stats.laplace)]
 Z = np.array([-9.0, -2.5, -1e-9, 0.0, 0.3, 1.0, 40.0])
@@ -86,6 +86,14 @@ def test_empirical_cdf_rises_and_inverts_the_quantile(observed):
     if len(set(observed)) == len(observed):
         for p in law.probability:
             assert law.cdf(np.array([law.quantile(float(p))]))[0] == pytest.approx(p, abs=1e-6)
+
+
+def test_the_outermost_values_bound_the_widest_finite_interval():
+    """(n - 1) / (n + 1) is the level between them; rounding of its halves must not make it infinite."""
+    for n in range(2, 200):
+        law, level = Empirical(np.arange(n)), (n - 1) / (n + 1)
+        assert central_bounds(law, level) == (0, n - 1)
+        assert central_bounds(law, level + 1e-6) == (-math.inf, math.inf)
 
 
 def test_empirical_of_many_normal_draws_is_normal():

@@ -21,7 +21,8 @@ Outputs = Literal["separate", "mean"]
 Error = Literal["mean", "draws"]
 Part = Literal["total", "aleatoric"]
 NO_ALEATORIC = (
-    "part='aleatoric' needs an aleatoric variance above 0, and some cases have none; use part='total', or mask them."
+    "part='aleatoric' needs an aleatoric variance above 0, and some cases have none; use part='total', or mask those "
+    "cases."
 )
 Terms = Array | list[tuple[float, Array]]  # one value an element; or pairs (factor, values) that add up to it
 
