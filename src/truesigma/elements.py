@@ -21,8 +21,7 @@ Outputs = Literal["separate", "mean"]
 Error = Literal["mean", "draws"]
 Part = Literal["total", "aleatoric"]
 NO_ALEATORIC = (
-    "part='aleatoric' needs an aleatoric variance above 0, and some cases have none; use part='total', or mask those "
-    "cases."
+    "part='aleatoric' needs aleatoric variances above 0, which some cases lack; use part='total', or a mask."
 )
 Terms = Array | list[tuple[float, Array]]  # one value an element; or pairs (factor, values) that add up to it
 
