@@ -13,9 +13,8 @@ from truesigma.measure import score as measure_one
 TITLE = "ZMS"
 BETTER = "nominal"  # or "lower", "higher"
 UNITS = 0  # the power of the target's unit: 0, 1, 2, or "log"
-OVER = (
-    "elements"  # the mean of `terms`; "variance": from bins of the variance; "pit": from cells of |2 u - 1|
-)
+# What is summed: "elements", the mean of `terms`; "variance", bins of the variance; "pit", cells of |2 u - 1|.
+OVER = "elements"
 
 
 def terms(elements: Elements) -> Array:
