@@ -62,8 +62,7 @@ def in_pieces(monkeypatch):
 def assert_same(found, expected):
     for ours, theirs in zip(found.rows, expected.rows, strict=True):
         assert ours["metric"] == theirs["metric"]
-        if ours["metric"] not in ("ause", "ence"):  # which sort; ENCE's edges are those of cells
-            assert ours["value"] == pytest.approx(theirs["value"], rel=1e-10), ours
+        assert ours["value"] == pytest.approx(theirs["value"], rel=1e-10), ours
     ours, theirs = found.recalibrations["sigma"], expected.recalibrations["sigma"]
     assert ours.factor == pytest.approx(theirs.factor, rel=1e-12)
     assert ours.standard_error == pytest.approx(theirs.standard_error, rel=1e-9)

@@ -14,6 +14,7 @@ from .checks import check_whole
 Spacing = Literal["width", "mass"]
 PER_OCTAVE = 64  # cells of log2(v): neighbouring cell edges differ by 2^(1/64) - 1 = 1.1 %
 FINE = 4096  # cells an octave where only edges are looked for: 0.02 %
+KEPT = 1 << 18  # elements whose variances are kept one by one while edges are looked for
 
 
 def bin_edges(values: Array, *, bins: int = 15, spacing: Spacing = "width", weight: Array = None) -> Host:
@@ -186,6 +187,43 @@ class LogCells:
         count, _, variance = self.sums[:, self.sums[0] > 0]
         # The outer cells are as wide as the others; their means may not leave the range that was really seen.
         return count, np.clip(variance / count, self.low, self.high)
+
+
+@dataclass(frozen=True, eq=False)
+class Variances:
+    """What edges of bins are found from: every variance while they are few, then cells that are 0.02 % wide.
+
+    `columns` (2, element) holds variance and weight, and is None once there are too many.
+    """
+
+    columns: Host | None
+    weighted: bool
+    cells: LogCells
+
+    @staticmethod
+    def of(variance: Array, weight: Array = None) -> "Variances":
+        """The variances of one chunk of elements (1-D arrays)."""
+        cells = LogCells.of(variance, variance, weight, per_octave=FINE)
+        if variance.shape[0] > KEPT:
+            return Variances(None, weight is not None, cells)
+        values = to_host(variance).astype(np.float64)
+        share = np.ones_like(values) if weight is None else to_host(weight).astype(np.float64)
+        some = share > 0
+        return Variances(np.stack([values[some], share[some]]), weight is not None, cells)
+
+    def merge(self, other: "Variances") -> "Variances":
+        columns = None
+        if self.columns is not None and other.columns is not None:
+            columns = np.concatenate([self.columns, other.columns], axis=1)
+            columns = None if columns.shape[1] > KEPT else columns
+        return Variances(columns, self.weighted or other.weighted, self.cells.merge(other.cells))
+
+    def edges(self, *, bins: int = 15, spacing: Spacing = "width") -> Host:
+        """Edges of bins: exact ones, but for those of equal mass of very many elements."""
+        if self.columns is None:
+            return self.cells.edges(bins=bins, spacing=spacing)
+        weight = self.columns[1] if self.weighted else None
+        return bin_edges(self.columns[0], bins=bins, spacing=spacing, weight=weight)
 
 
 @dataclass(frozen=True, eq=False)

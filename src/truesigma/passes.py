@@ -9,7 +9,7 @@ import numpy as np
 
 from . import plugins
 from .arrays import Host
-from .binning import FINE, Spacing
+from .binning import Spacing
 from .chunks import LARGE, Chunk, chunks_of
 from .elements import Outputs
 from .engine.local import run as run_here
@@ -19,7 +19,7 @@ from .measure import defaults, statistic_of
 from .recipe import Recipe
 from .sources import Source, check_unchanged
 from .stores import Store
-from .sums import Statistic, Sum, accumulate, cell_sums, join_sums
+from .sums import Statistic, Sum, accumulate, cell_sums, join_sums, variance_sums
 from .types import Prediction, take
 
 Sums = dict[str, Sum]
@@ -108,12 +108,10 @@ def fit_step(task: Mapping[str, Any]) -> Step:
 
 
 def range_step(task: Mapping[str, Any]) -> Step:
-    """Cells of the variance after each recalibration in `fitted`; `kinds` says of which elements, NUMBER/OUTPUTS."""
+    """The variances after each recalibration in `fitted`; `kinds` says of which elements, NUMBER/OUTPUTS."""
     plans: list[dict[str, Statistic]] = [{} for _ in task["fitted"]]
     for number, outputs in task["kinds"]:
-        plans[number][f"{number}/{outputs}"] = partial(
-            cell_sums, outputs=outputs, error="mean", per_octave=FINE
-        )
+        plans[number][f"{number}/{outputs}"] = partial(variance_sums, outputs=outputs)
     return _by_recalibration(task, plans, {key for plan in plans for key in plan if key.endswith("separate")})
 
 

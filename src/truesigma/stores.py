@@ -16,6 +16,10 @@ from .types import Cases, Draws, Prediction
 MOST = 1 << 23  # elements of a set that is read into memory whole
 
 
+class NotWhole(BadFile):
+    """A set that cannot be held in memory as one, because it is too large or its files hold different things."""
+
+
 @dataclass(frozen=True, eq=False)
 class Store:
     """A set of files that hold the same outputs under the same law; `sizes` are the cases of each.
@@ -71,9 +75,9 @@ def open_store(given: Sequence[str], *, law: Law | str | None = None) -> Store:
 def read_store(store: Store, *, mask_missing: bool = False, why: str = "this") -> Cases:
     """All cases of a store in memory, for what cannot be computed from sums; an error where they are too many."""
     if store.elements > MOST:
-        raise ValueError(
-            f"{why} needs all {store.elements:,} elements in memory at once, which are more than {MOST:,}; use sigma "
-            "or aux, or fewer calibration cases."
+        raise NotWhole(
+            f"{why} needs all {store.elements:,} elements in memory at once, which are more than {MOST:,}; give fewer "
+            "cases, or use what adds up over files (sigma, aux, and scores that are means)."
         )
     found: list[Cases] = []
     for source in store.sources:
@@ -128,15 +132,18 @@ def is_volume(source: Source) -> bool:
 
 
 def _joined(name: str, arrays: list[Any], cases: list[Cases]) -> Any:
-    """One array of all, None where none of the files has it; a mask stands for everything where it is missing."""
-    if name == "mask" and any(a is not None for a in arrays):
+    """One array of all, None where none of the files has it; without a mask everything counts, without weight as 1."""
+    if name in ("mask", "weight") and any(a is not None for a in arrays):
+        kind: Any = bool if name == "mask" else np.float64
         shapes = [c.prediction.location.shape for c in cases]
-        arrays = [np.ones(shape, dtype=bool) if a is None else a for a, shape in zip(arrays, shapes)]
+        if name == "weight" and all(a is None or a.ndim == 1 for a in arrays):
+            shapes = [shape[:1] for shape in shapes]
+        arrays = [np.ones(shape, dtype=kind) if a is None else a for a, shape in zip(arrays, shapes)]
     missing = sum(a is None for a in arrays)
     if missing == len(arrays):
         return None
     if missing:
-        raise BadFile(
+        raise NotWhole(
             f"some of these files have {name} and others do not; expected it in all of them, or in none."
         )
     return np.concatenate(arrays)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from . import plugins
 from .binning import LogCells
 from .checks import nothing_left
@@ -18,7 +20,7 @@ from .measure import defaults, value_of
 from .passes import CASES, Passes, Report, Sums
 from .recalibration import Recalibration
 from .recipe import Recipe, load_recipe
-from .stores import Store, open_store, read_store
+from .stores import NotWhole, Store, open_store, read_store
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +108,7 @@ def evaluate_files(
         calibration: paths, globs and manifests of the cases to fit on.
         test: a list of such lists, one for each repeated test run; what stands in one list is one set.
         recalibrations: as in `evaluate`.
-        metrics: as in `evaluate`; those that sort all cases, such as AUSE, have no value here.
+        metrics: as in `evaluate`; those that sort all cases, such as AUSE, only for sets that fit into memory.
         recipe: as in `evaluate`.
         law: "normal" or "laplace", for files that do not say it.
         mask_missing: leave out the elements whose target is missing.
@@ -145,7 +147,10 @@ def evaluate_files(
     ]
     choice = {"one_pass": one_pass, "by_group": by_group}
     sums = [
-        _score_sums(store, list(fits.values()), items, passes, f"test {number}", **choice)
+        {
+            **_score_sums(store, list(fits.values()), items, passes, f"test {number}", **choice),
+            **_whole_scores(store, list(fits.values()), items, passes, by_group),
+        }
         for number, store in enumerate(tested, start=1)
     ]
 
@@ -190,6 +195,31 @@ def _score_sums(
     return {**passes.over(store, "sums", words, settings), **reasons}
 
 
+def _whole_scores(store: Store, fits: list[Fit], items: list[_Item], passes: Passes, by_group: bool) -> Sums:
+    """The scores themselves of metrics that are no sums, where all cases fit into memory; else why there are none."""
+    asked = [item for item in items if not item.over]
+    if not asked:
+        return {}
+    try:
+        whole = read_store(store, mask_missing=passes.mask_missing, why=asked[0].request.name)
+    except NotWhole as reason:
+        return {item.key: Undefined(str(reason)) for item in asked}
+    names = np.unique(whole.group) if by_group and whole.group is not None else ()
+    parts = {f"/{name}": whole[np.flatnonzero(whole.group == name)] for name in names}
+    found: Sums = {}
+    for end, cases in {"": whole, **parts}.items():
+        prediction = passes.recipe.prediction(cases)
+        for item in asked:
+            made = fits[item.number].fitted(prediction, group=cases.group)
+            score = item.request.metric.score
+            try:
+                value = score(made, cases.target, weight=cases.weight, **item.request.options)
+            except Undefined as reason:
+                value = reason
+            found[item.key + end] = value
+    return found
+
+
 def _edges(store: Store, fitted: list[Any], items: list[_Item], passes: Passes, words: str) -> dict[str, Any]:
     """The edges of every item with bins, from a pass that finds the range of the variances."""
     binned = [item for item in items if item.over == "variance"]
@@ -203,7 +233,7 @@ def _edges(store: Store, fitted: list[Any], items: list[_Item], passes: Passes, 
         if isinstance(seen, Undefined):
             found[item.key] = seen
             continue
-        if seen is None or not seen.sums.shape[1]:
+        if seen is None or not seen.cells.sums.shape[1]:
             raise nothing_left()
         edges = seen.edges(bins=item.given["bins"], spacing=item.given["spacing"])
         found[item.key] = edges.tolist()
@@ -212,15 +242,13 @@ def _edges(store: Store, fitted: list[Any], items: list[_Item], passes: Passes, 
 
 def _value(item: _Item, sums: Sums, group: str | None) -> float | Undefined:
     """The item's value from its sums, or why it has none."""
-    if not item.over:
-        return Undefined(
-            "needs all cases at once, in order; it has no value for sets that are read in pieces."
-        )
     if isinstance(sums.get(item.key), Undefined):
         return sums[item.key]
     found = sums.get(item.key if group is None else f"{item.key}/{group}")
     if found is None and group is not None:
         return Undefined("the group is not in every one of the test sets.")
+    if not item.over and found is not None:
+        return found  # the score itself
     try:
         if found is None:
             raise nothing_left()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .binning import LogCells, LogMeans
+from .binning import LogCells, LogMeans, Variances
 from .files import BadFile, write_atomically
 from .law import Undefined
 from .npz import FAULTS
@@ -24,8 +24,14 @@ def write_sums(sums: Mapping[str, Sum], path: str | Path) -> None:
             continue
         name = f"a{number}"
         heads[key] = {"array": name}
+        if isinstance(value, Variances):
+            heads[key] |= {"kind": "variances", "weighted": value.weighted}
+            if value.columns is not None:
+                heads[key]["columns"] = f"{name}v"
+                arrays[f"{name}v"] = value.columns
+            value = value.cells
         if isinstance(value, LogCells):
-            heads[key] |= {"kind": "cells", "start": value.start, "per_octave": value.per_octave}
+            heads[key] = {"kind": "cells", **heads[key], "start": value.start, "per_octave": value.per_octave}
             heads[key] |= {"low": value.low, "high": value.high}
             arrays[name] = value.sums
         elif isinstance(value, LogMeans):
@@ -57,7 +63,7 @@ def read_sums(path: str | Path) -> dict[str, Sum]:
         with np.load(path, allow_pickle=False) as archive:
             heads = json.loads(str(archive["heads"]))
             return {
-                key: _value(head, archive[head["array"]] if "array" in head else None)
+                key: _value(head, *[archive[head[n]] if n in head else None for n in ("array", "columns")])
                 for key, head in heads.items()
             }
     except (*FAULTS, KeyError, TypeError) as problem:
@@ -66,10 +72,11 @@ def read_sums(path: str | Path) -> dict[str, Sum]:
         ) from problem
 
 
-def _value(head: Mapping[str, Any], array: Any) -> Sum:
+def _value(head: Mapping[str, Any], array: Any, columns: Any) -> Sum:
     kind = head.get("kind")
     if kind == "undefined":
         return Undefined(head["reason"])
-    if kind == "cells":
-        return LogCells(head["start"], array, head["low"], head["high"], head["per_octave"])
+    if kind in ("cells", "variances"):
+        cells = LogCells(head["start"], array, head["low"], head["high"], head["per_octave"])
+        return cells if kind == "cells" else Variances(columns, head["weighted"], cells)
     return LogMeans(array, head["seen"], head["keep"]) if kind == "means" else array

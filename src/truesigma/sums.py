@@ -29,7 +29,7 @@ from .arrays import (
     widen,
     workers,
 )
-from .binning import PER_OCTAVE, LogCells, assign
+from .binning import LogCells, Variances, assign
 from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
 from .law import Undefined
 from .types import Prediction, check_prediction
@@ -62,11 +62,16 @@ def bin_sums(block: Block, *, edges: Host, closed: bool, outputs: Outputs, error
     return namespace(sums).concat([sums, whole[None, :]])
 
 
-def cell_sums(block: Block, *, outputs: Outputs, error: Error, per_octave: int = PER_OCTAVE) -> LogCells:
+def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> LogCells:
     """The same in cells of log2(variance), for one pass without known edges."""
     elements = block.view(outputs)
-    columns = flat(elements.variance, elements.error(error), elements.weight)
-    return LogCells.of(*columns, per_octave=per_octave)
+    return LogCells.of(*flat(elements.variance, elements.error(error), elements.weight))
+
+
+def variance_sums(block: Block, *, outputs: Outputs) -> Variances:
+    """The variances, to find edges from."""
+    elements = block.view(outputs)
+    return Variances.of(*flat(elements.variance, elements.weight))
 
 
 def pit_sums(block: Block) -> Array:
@@ -210,7 +215,7 @@ def block_sums(block: Block, statistics: Mapping[str, Statistic]) -> dict[str, S
     """Sums of every statistic over one block, on the host; what overflows float32 is summed again in float64."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = {key: _sum_or_reason(statistic, block) for key, statistic in statistics.items()}
-        there = [key for key, new in found.items() if not isinstance(new, LogCells | Undefined)]
+        there = [key for key, new in found.items() if not isinstance(new, LogCells | Variances | Undefined)]
         found.update(zip(there, to_hosts([found[key] for key in there])))
         for key in [key for key, new in found.items() if not _finite(new)]:
             found[key] = _sum_or_reason(statistics[key], block.wide)
@@ -230,7 +235,7 @@ def _sum_or_reason(statistic: Statistic, block: Block) -> Sum:
 
 
 def _finite(sums: Sum) -> bool:
-    if isinstance(sums, Undefined):
+    if isinstance(sums, Undefined | Variances):
         return True
     return bool(np.isfinite(sums.sums if isinstance(sums, LogCells) else sums).all())
 
