@@ -126,7 +126,7 @@ def test_single_precision_stays(name, kind):
         assert new.aleatoric.dtype == prediction.aleatoric.dtype
         found = to_host(new.scale)
     wide = sample.astype("float64")
-    np.testing.assert_allclose(found, fit(name, wide)(wide.prediction()).scale, rtol=2e-4)
+    np.testing.assert_allclose(found, fit(name, wide)(wide.prediction()).scale, rtol=1e-6)
 
 
 @each_part

@@ -8,7 +8,6 @@ fitted to the likelihood of the calibration cases. More flexible than one factor
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from ..arrays import Array, Host, like, namespace, to_host
 from ..binning import LogMeans, in_cells
 from ..checks import check_whole, nothing_left
-from ..elements import Elements, Outputs, Part, blocks, case_means, check_outputs
+from ..elements import Block, Elements, Outputs, Part, blocks, case_means, check_outputs
 from ..law import Law, Undefined
 from ..recalibration import rescale, select_part
 from ..sums import Sum, accumulate, factor_of, factor_sums
@@ -76,6 +75,7 @@ class Aux:
         return namespace(out).reshape(out + self.offset, log_v.shape)
 
     def variance_ratio(self, total: Array) -> Array:
+        """What both variances are multiplied by."""
         xp = namespace(total)
         log_v = xp.log(case_means(total) if self.outputs == "mean" and total.ndim > 1 else total)
         return xp.exp(self.new_log_variance(log_v) - log_v)
@@ -158,8 +158,12 @@ def gather(
 ) -> dict[str, Sum]:
     """What the fit needs to know of some cases: sums that add up over batches and files."""
     chosen = select_part(prediction, part)
-    statistic = partial(factor_sums, outputs=outputs, error="mean", part="total")
-    found = accumulate(chosen, target, {"factor": statistic}, weight=weight)
+
+    def factor(block: Block) -> Sum:
+        # In float64, whatever the library: two thousand steps from here would make much of a rounding error.
+        return factor_sums(block.wide, outputs=outputs, error="mean", part="total")
+
+    found = accumulate(chosen, target, {"factor": factor}, weight=weight)
     if hidden:
         found["means"] = LogMeans(np.zeros((3, 0)), 0, KEPT)
         for block in blocks(chosen, target, weight):
