@@ -27,6 +27,10 @@ class Median:
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         return rescale(select_part(prediction, self.part), self.factor)
 
+    def variance_ratio(self, total: Any) -> float:
+        """What both variances are multiplied by: with this it can be exported with a network."""
+        return self.factor**2
+
     def to_dict(self) -> dict[str, Any]:
         return {"name": Path(__file__).stem, "factor": self.factor, "part": self.part}
 

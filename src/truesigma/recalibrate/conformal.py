@@ -53,6 +53,7 @@ class Conformal:
         return with_law(select_part(prediction, self.part), self.law)
 
     def variance_ratio(self, total: Any) -> float:
+        """What both variances are multiplied by."""
         return 1.0
 
     def to_dict(self) -> dict[str, Any]:

@@ -42,6 +42,7 @@ class Isotonic:
         return with_law(select_part(prediction, self.part), self.law)
 
     def variance_ratio(self, total: Any) -> float:
+        """What both variances are multiplied by."""
         return 1.0
 
     def to_dict(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ class Identity:
         return select_part(prediction, self.part)
 
     def variance_ratio(self, total: Any) -> float:
+        """What both variances are multiplied by."""
         return 1.0
 
     def to_dict(self) -> dict[str, Any]:

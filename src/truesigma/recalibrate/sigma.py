@@ -42,6 +42,7 @@ class Sigma:
         return rescale(select_part(prediction, self.part), self.factor)
 
     def variance_ratio(self, total: Any) -> float:
+        """What both variances are multiplied by."""
         return self.factor**2
 
     def to_dict(self) -> dict[str, Any]:
