@@ -109,7 +109,9 @@ def _nifti(path: Path) -> NDArray[Any]:
     try:
         import nibabel
     except ImportError:
-        raise ImportError(f"{path.name}: NIfTI needs nibabel: pip install truesigma[medical]") from None
+        raise ModuleNotFoundError(
+            f"{path.name}: NIfTI needs nibabel: pip install truesigma[medical]", name="nibabel"
+        ) from None
     try:
         image = nibabel.as_closest_canonical(nibabel.load(path))
         array = np.asarray(image.dataobj)  # scaled by the header's slope and intercept
@@ -129,7 +131,9 @@ def _dicom(path: Path) -> NDArray[Any]:
     try:
         import pydicom
     except ImportError:
-        raise ImportError(f"{path.name}: DICOM needs pydicom: pip install truesigma[medical]") from None
+        raise ModuleNotFoundError(
+            f"{path.name}: DICOM needs pydicom: pip install truesigma[medical]", name="pydicom"
+        ) from None
     try:
         if path.is_dir():
             files = sorted(file for file in path.iterdir() if file.suffix.lower() == ".dcm")

@@ -174,7 +174,10 @@ def _project(found: Mapping[str, Any], home: Path) -> Project:
     if dataset.endswith(".py"):
         dataset = str(home / dataset)
     # Several columns are a list in the recipe, and one text with commas as an option.
-    options = {key: ",".join(map(str, v)) if isinstance(v, list) else v for key, v in data.items()}
+    options = {
+        key: ",".join(v) if isinstance(v, list) and all(isinstance(one, str) for one in v) else v
+        for key, v in data.items()
+    }
     for key, value in options.items():
         if not isinstance(value, str | int | float | bool):
             raise ValueError(

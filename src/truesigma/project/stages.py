@@ -87,11 +87,9 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
 
 def sample_split(work: Work, split: str, tick: Ticker) -> Made:
     """Draw every case of a split; scaled where outputs differ in their unit, so that scores can average over them."""
-    from ..imaging.members import open_runs
     from ..imaging.predict import predict_split
 
-    sample = work.project.sample
-    runs = open_runs([work.folder / RUNS / str(k) for k in range(sample.networks)], device=work.device)
+    sample, runs = work.project.sample, work.runs
     on_gpu = next(runs[0].net.parameters()).device.type == "cuda"
     cases = predict_split(
         runs[0].net if sample.method == "dropout" else [run.net for run in runs],

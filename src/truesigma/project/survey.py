@@ -1,11 +1,9 @@
 """Looking at a folder of images and its table before anything is decided: paths, targets, groups, sizes, gaps."""
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ Row = dict[str, str]
 GROUPS = ("patient", "subject", "person", "participant", "case", "slide", "video", "study", "group", "mrn")
 SPLITS = ("split", "set", "subset", "partition")
 LOOKED_AT = 12  # images that are opened
-FOUND = 0.5  # of the rows must have their image for a column to be taken for that of the paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +96,7 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
     Returns:
         What there is; a ValueError where it is too little to work with.
     """
+    from ..imaging.matching import find_paths, list_images, nearest
     from ..imaging.tablefile import check_names, image_name, need_columns, pattern_columns, read_rows
 
     folder = Path(images)
@@ -112,10 +110,10 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
             f"{folder} holds no images that can be read; expected PNG, JPEG, TIFF, NPY, NIfTI or DICOM"
         )
     if image is None:
-        root, image = _find_paths(folder, path, header, rows, files)
+        root, image = find_paths(folder, path, header, rows, files)
     else:
         need_columns(path, header, pattern_columns(image))
-        root = _nearest([folder, path.parent], [image_name(row, image) for row in rows])
+        root = nearest([folder, path.parent], [image_name(row, image) for row in rows])
     names = [image_name(row, image) for row in rows]
     check_names(names, path)
     missing = [name for name in names if not (root / name).exists()]
@@ -141,23 +139,6 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
     )
 
 
-def list_images(folder: Path) -> dict[str, str]:
-    """Images below a folder, as paths from it, by their name without ending; a folder of DICOM slices is one, too."""
-    from ..imaging.files import ENDINGS
-
-    found: dict[str, str] = {}
-    for place, folders, files in os.walk(folder):
-        folders.sort()
-        inner = Path(place).relative_to(folder)
-        if inner.parts and any(name.lower().endswith(".dcm") for name in files):
-            found.setdefault(inner.name, inner.as_posix())
-        for name in sorted(files):
-            ending = next((e for e in (".nii.gz", *ENDINGS) if name.lower().endswith(e)), None)
-            if ending is not None and not name.startswith("."):
-                found.setdefault(name[: -len(ending)], (inner / name).as_posix())
-    return found
-
-
 def _only_table(folder: Path) -> Path:
     tables = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".csv", ".tsv"))
     tables = tables or sorted(
@@ -169,55 +150,6 @@ def _only_table(folder: Path) -> Path:
             f"no table was given, and in and beside {folder} {there}; give the csv file as --table"
         )
     return tables[0]
-
-
-def _find_paths(
-    folder: Path, table: Path, header: Sequence[str], rows: Sequence[Row], files: Mapping[str, str]
-) -> tuple[Path, str]:
-    """The column that holds the paths, or a pattern where a column holds the names without the rest of the path."""
-    best: tuple[float, Path, str] = (0.0, folder, "")
-    for column in header:
-        cells = [row[column].strip() for row in rows]
-        for root in dict.fromkeys((folder, table.parent)):
-            share = sum(bool(cell) and (root / cell).exists() for cell in cells) / len(cells)
-            best = max(best, (share, root, column), key=lambda one: one[0])
-        known = next((row for row, cell in zip(rows, cells) if cell in files), None)
-        if known is not None:
-            pattern = _pattern(known, column, files[known[column].strip()])
-            # Folders that all images lie in are the root's, so that cases have short names.
-            fixed = list(takewhile(lambda part: "{" not in part, pattern.split("/")))
-            root, pattern = folder.joinpath(*fixed), "/".join(pattern.split("/")[len(fixed) :])
-            best = max(best, (_share(root, rows, pattern), root, pattern), key=lambda one: one[0])
-    if best[0] < FOUND:
-        raise ValueError(
-            f"no column of {table} holds the paths of the images in {folder}: in the best of {', '.join(header)} "
-            f"{best[0]:.0%} of them are there. Give the column, or a pattern such as --image '{{patient}}/{{id}}.png'"
-        )
-    return best[1], best[2]
-
-
-def _pattern(row: Row, column: str, path: str) -> str:
-    """A file's path with the cells of its row as columns: `A/7.png` is `{patient}/{id}.png`."""
-    parts = []
-    for part in PurePosixPath(path).parts:
-        cell = row[column].strip()
-        if part == cell or part.startswith(cell + "."):
-            parts.append(f"{{{column}}}" + part[len(cell) :])
-            continue
-        whole = next((name for name, value in row.items() if value.strip() == part), None)
-        parts.append(part if whole is None else f"{{{whole}}}")
-    return "/".join(parts)
-
-
-def _share(root: Path, rows: Sequence[Row], image: str) -> float:
-    from ..imaging.tablefile import image_name
-
-    return sum((root / image_name(row, image)).exists() for row in rows) / len(rows)
-
-
-def _nearest(roots: Sequence[Path], names: Sequence[str]) -> Path:
-    """The folder in which most of the names are there."""
-    return max(roots, key=lambda root: sum((root / name).exists() for name in names))
 
 
 def _numeric(header: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[float, float]]:

@@ -1,15 +1,18 @@
 """A project at work: its data, the folder it writes to, and the device it runs on."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..plugins import parse
 from ..recipe import load_recipe
+from .ledger import RUNS
 from .recipe import Project
 
 if TYPE_CHECKING:
     from ..imaging.data import DataSet
+    from ..imaging.members import Run
     from ..imaging.source import Source
     from ..imaging.units import Units
 
@@ -29,6 +32,14 @@ class Work:
         from ..imaging.units import units_of
 
         return units_of(self.data)
+
+    @cached_property
+    def runs(self) -> "list[Run]":
+        """The trained networks, opened once: looking one through for its dropout takes seconds."""
+        from ..imaging.members import open_runs
+
+        folders = [self.folder / RUNS / str(k) for k in range(self.project.sample.networks)]
+        return open_runs(folders, device=self.device)
 
     @property
     def calibration(self) -> str:

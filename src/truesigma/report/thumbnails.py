@@ -23,10 +23,13 @@ def find_images(folder: Path, names: Iterable[str]) -> dict[str, Path]:
     wanted = set(names)
     found: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):
-        ending = next((e for e in ENDINGS if path.name.lower().endswith(e)), None)
-        if ending is None or not path.is_file():
-            continue
         inner = path.relative_to(folder).as_posix()
+        if path.is_dir():  # the slices of a DICOM series
+            found.update({name: path for name in (inner, path.name) if name in wanted and name not in found})
+            continue
+        ending = next((e for e in ENDINGS if path.name.lower().endswith(e)), None)
+        if ending is None:
+            continue
         for name in (inner, path.name, inner[: -len(ending)], path.name[: -len(ending)]):
             if name in wanted:
                 found.setdefault(name, path)

@@ -1,0 +1,105 @@
+"""Which image belongs to which row of a table: by a column of paths, or by a pattern that puts cells into a path."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from .files import ENDINGS
+from .tablefile import Row, image_name
+
+FOUND = 0.5  # of the rows must have an image of their own for a column or a pattern to be taken
+TRIED = 5  # rows that patterns are looked for in: the first may lack its image
+LOOKED_AT = 200  # rows that a pattern is tried on
+
+
+def list_images(folder: Path) -> list[str]:
+    """Images below a folder, as paths from it, in order; a folder of DICOM slices is one, too."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        inner = Path(place).relative_to(folder)
+        if inner.parts and _has_slices(files):
+            found.append(inner.as_posix())
+        found += [(inner / name).as_posix() for name in sorted(files) if _is_name(name)]
+    return found
+
+
+def is_image(path: Path) -> bool:
+    """Whether a path is an image: a file with such an ending, or a folder of DICOM slices."""
+    if path.is_dir():
+        return _has_slices(os.listdir(path))
+    return _is_name(path.name) and path.is_file()
+
+
+def find_paths(
+    folder: Path, table: Path, header: Sequence[str], rows: Sequence[Row], images: Sequence[str]
+) -> tuple[Path, str]:
+    """The folder that paths start from, and the column or the pattern that gives them.
+
+    Args:
+        folder: of the images.
+        table: the csv file, for paths that start from its folder.
+        header, rows: of the table.
+        images: from `list_images`.
+    """
+    some = rows[:: max(1, len(rows) // LOOKED_AT)]
+    tried: dict[tuple[Path, str], float] = {}
+    for root in dict.fromkeys((folder, table.parent)):
+        tried.update({(root, column): _share(root, some, column) for column in header})
+    best = max(tried.values())
+    if best < FOUND:
+        patterns = dict.fromkeys(p for row in rows[:TRIED] for path in images if (p := _pattern(row, path)))
+        tried.update({_rooted(folder, pattern): _share(folder, some, pattern) for pattern in patterns})
+        best = max(tried.values())
+    if best < FOUND:
+        raise ValueError(
+            f"no column of {table} gives the images in {folder}: of {', '.join(header)} the best has {best:.0%} of "
+            "them. Give the column, or a pattern such as --image '{patient}/{id}.png'"
+        )
+    chosen = [place for place, share in tried.items() if share == best]
+    if len({image for _, image in chosen}) > 1:
+        shown = ", ".join(str(root / image) for root, image in chosen[:5])
+        raise ValueError(
+            f"each row could have one of several images: {shown}; choose with --images and --image"
+        )
+    return chosen[0]
+
+
+def nearest(roots: Sequence[Path], names: Sequence[str]) -> Path:
+    """The folder in which most of the names are there."""
+    return max(roots, key=lambda root: sum((root / name).exists() for name in names))
+
+
+def _share(root: Path, rows: Sequence[Row], image: str) -> float:
+    """Of the rows, how many have an image of their own."""
+    names = {image_name(row, image) for row in rows} - {""}
+    return sum(is_image(root / name) for name in names) / len(rows)
+
+
+def _pattern(row: Row, path: str) -> str:
+    """A path with cells of a row as columns: `A/7_t1.nii.gz` is `{patient}/{id}_t1.nii.gz`; "" where none is in it."""
+    parts = [_part(row, part) for part in PurePosixPath(path).parts]
+    return "/".join(parts) if any("{" in part for part in parts) else ""
+
+
+def _part(row: Row, part: str) -> str:
+    for column, value in row.items():
+        cell = value.strip()
+        if cell and part.startswith(cell) and not part[len(cell) : len(cell) + 1].isalnum():
+            return f"{{{column}}}{part[len(cell) :]}"
+    return part
+
+
+def _rooted(folder: Path, pattern: str) -> tuple[Path, str]:
+    """Folders that all images lie in are the root's, so that cases have short names."""
+    parts = pattern.split("/")
+    fixed = next(k for k, part in enumerate(parts) if "{" in part)
+    return folder.joinpath(*parts[:fixed]), "/".join(parts[fixed:])
+
+
+def _is_name(name: str) -> bool:
+    return name.lower().endswith(ENDINGS) and not name.startswith(".")
+
+
+def _has_slices(files: Sequence[str]) -> bool:
+    return any(name.lower().endswith(".dcm") for name in files)

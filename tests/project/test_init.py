@@ -1,0 +1,256 @@
+"""init: what it sees in a folder and a table, what it proposes, what it asks, and what it refuses."""
+
+import json
+import shutil
+import tomllib
+
+import numpy as np
+import pytest
+from PIL import Image
+from project_files import make_images, write_table
+
+from truesigma.cli import asking
+from truesigma.project.propose import Wishes, propose
+from truesigma.project.recipe import read_project
+from truesigma.project.survey import survey
+from truesigma.project.template import recipe_text
+
+
+def test_the_recipe_of_a_folder(place, run):
+    words = ["--images", "scans", "--table", "labels.csv", "--target", "age", "--unit", "months"]
+    code, out, err = run("init", *words, "--device", "cpu", "--json", "seen.json")
+    assert code == 0, err
+    assert "48 rows, columns id, age, patient, site" in err
+    assert "images: {id}.png in scans, 48 of 48 found" in err
+    assert "2-D, 1 channel, uint8, 32 x 32" in err
+    assert "groups: patient, 24 in 48 rows" in err
+    assert "splits: 28 train, 10 valid, 10 test, by patient" in out
+    assert "next: truesigma run recipe.toml --dry-run" in out
+    text = (place / "recipe.toml").read_text()
+    keys = [line for line in text.splitlines() if " = " in line and not line.startswith("#")]
+    assert len(keys) > 35
+    assert all(" # " in line for line in keys)  # commented line by line
+    stored = tomllib.loads(text)
+    assert stored["data"] | {"csv": 0} == {
+        "root": "scans", "csv": 0, "image": "{id}.png", "target": ["age"], "unit": ["months"], "group": "patient",
+        "split": "", "valid": 0.2, "test": 0.2, "seed": 0, "size": 0, "dimensions": 2, "flip": False, "shift": 0,
+        "skip_broken": False, "memory": 8.0,
+    }  # fmt: skip
+    assert stored["network"]["backbone"] == "small"
+    project = read_project(place / "recipe.toml")
+    assert project.options["csv"] == "../labels.csv"
+    seen = json.loads((place / "seen.json").read_text())
+    assert seen["image"]["shapes"] == [[1, 32, 32]]
+    assert seen["candidates"] == ["age"]
+    assert sum(seen["cases"].values()) == 48
+
+
+def test_a_recipe_reads_back_as_it_was_proposed(place):
+    """Every key of the file comes back, also names with quotes, umlauts and backslashes."""
+    rows = make_images(place / "other", 40)
+    odd = 'Größe "\\x"'
+    write_table(place / "other" / "t.csv", [{**row, odd: k} for k, row in enumerate(rows)])
+    seen = survey(place / "other" / "scans", place / "other" / "t.csv")
+    wishes = Wishes(("age", odd), ("months", "mm"), members=3, likelihood="laplace")
+    proposal = propose(seen, wishes, place / "r.toml", gpu=False)
+    (place / "r.toml").write_text(recipe_text(proposal))
+    again = read_project(place / "r.toml")
+    assert again.tables() == proposal.project.tables()
+    assert (again.root, again.output) == (proposal.project.root, "output")
+    assert again.network.variances == "each"
+    assert again.sample.method == "ensemble"
+    assert again.sample.networks == 3
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_paths_are_found_in_many_ways(tmp_path, delimiter):
+    rows = make_images(tmp_path, 12)
+
+    def image(rows, images="scans", **more):
+        path = write_table(tmp_path / "t.csv", rows, delimiter)
+        found = survey(tmp_path / images, path, **more)
+        return found.image, str(found.root.relative_to(tmp_path))
+
+    assert image(rows) == ("{id}.png", "scans")
+    assert image(rows, ".") == ("{id}.png", "scans")
+    assert image([{"file": f"scans/{row['id']}.png", **row} for row in rows]) == ("file", ".")
+    assert image([{"file": f"{row['id']}.png", **row} for row in rows]) == ("file", "scans")
+    assert image(rows, image="{id}.png") == ("{id}.png", "scans")
+    for row in rows:
+        (tmp_path / "all" / row["patient"]).mkdir(parents=True, exist_ok=True)
+        shutil.copy(
+            tmp_path / "scans" / f"{row['id']}.png", tmp_path / "all" / row["patient"] / f"{row['id']}.png"
+        )
+    assert image(rows, "all") == ("{patient}/{id}.png", "all")
+    for row in rows:  # as in BIDS: the folder says whose it is, the file what it is
+        (tmp_path / "bids" / row["id"] / "anat").mkdir(parents=True)
+        shutil.copy(
+            tmp_path / "scans" / f"{row['id']}.png", tmp_path / "bids" / row["id"] / "anat" / "t1.png"
+        )
+    assert image(rows, "bids") == ("{id}/anat/t1.png", "bids")
+    (tmp_path / "bids" / rows[0]["id"] / "anat" / "t1.png").unlink()  # of the first row it is missing
+    assert image(rows, "bids") == ("{id}/anat/t1.png", "bids")
+    for row in rows:
+        shutil.copy(
+            tmp_path / "scans" / f"{row['id']}.png", tmp_path / "bids" / row["id"] / "anat" / "t2.png"
+        )
+    (tmp_path / "bids" / rows[0]["id"] / "anat" / "t2.png").unlink()
+    with pytest.raises(ValueError, match=r"one of several images: .*t1.png, .*t2.png; choose with"):
+        image(rows, "bids")
+    assert image(rows, "bids", image="{id}/anat/t2.png") == ("{id}/anat/t2.png", "bids")
+
+
+def test_the_only_table_is_taken(place, run):
+    code, _, err = run("init", "--images", "scans", "--target", "age", "--device", "cpu")
+    assert code == 0, err
+    assert "labels.csv: 48 rows" in err
+    (place / "more.csv").write_text("a,b\n1,2\n")
+    code, _, err = run("init", "--images", "scans", "--target", "age", "-o", "other.toml")
+    assert code == 2
+    assert "there are labels.csv, more.csv; give the csv file as --table" in err
+
+
+def test_volumes_and_sizes(tmp_path):
+    (tmp_path / "v").mkdir()
+    rng = np.random.default_rng(0)
+    rows = [{"id": f"v{k}", "volume": k} for k in range(12)]
+    for k, row in enumerate(rows):
+        np.save(tmp_path / "v" / f"{row['id']}.npy", rng.normal(size=(20 + k % 3, 24, 40)).astype(np.float32))
+    seen = survey(tmp_path / "v", write_table(tmp_path / "t.csv", rows))
+    assert (seen.dimensions, seen.channels, seen.dtype, len(seen.shapes)) == (3, 1, "float32", 3)
+    made = propose(seen, Wishes(("volume",)), tmp_path / "r.toml", gpu=True)
+    assert made.project.network.backbone == "small3d"
+    assert made.project.options["size"] == 24
+    assert made.project.options["dimensions"] == 3
+    pictures = make_images(tmp_path / "p", 12, side=300)
+    seen = survey(tmp_path / "p" / "scans", write_table(tmp_path / "p.csv", pictures))
+    made = propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=True)
+    assert made.project.network.backbone == "resnet101"
+    assert made.project.options["size"] == 256
+    assert made.project.train.precision == "bf16"
+    assert propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=False).project.network.backbone == "small"
+
+
+def test_a_split_column_is_used(tmp_path):
+    rows = make_images(tmp_path, 12)
+    said = ["train"] * 6 + ["val"] * 2 + ["Calibration"] * 2 + ["test"] * 2
+    path = write_table(tmp_path / "t.csv", [{**row, "split": word} for row, word in zip(rows, said)])
+    seen = survey(tmp_path / "scans", path)
+    assert seen.split == "split"
+    made = propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=False)
+    assert made.cases == {"train": 6, "valid": 2, "test": 2, "calibration": 2}
+    assert made.project.calibrate.split == "calibration"
+    assert made.project.options["split"] == "split"
+    torn = [{**row, "split": word} for row, word in zip(rows, ["train", "test"] * 5 + ["valid"] * 2)]
+    seen = survey(tmp_path / "scans", write_table(tmp_path / "t.csv", torn))
+    with pytest.raises(ValueError, match="groups have cases in more than one split"):
+        propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=False)
+
+
+def test_missing_and_broken_images_are_said(place, run):
+    (place / "scans" / "s003.png").unlink()
+    (place / "scans" / "s000.png").write_bytes(b"no image")
+    code, out, err = run("init", "--images", "scans", "--target", "age", "--device", "cpu")
+    assert code == 0, err
+    assert "47 of 48 found" in err
+    assert "missing: 1 images, s003.png" in err
+    assert "cannot be read: s000.png" in err
+    assert "2 images are missing or broken" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--target", "age"], "no images were given"),
+        (["--images", "nowhere", "--target", "age"], "there is no folder nowhere"),
+        (["--images", "scans"], "the columns of numbers in labels.csv are age: give one as --target"),
+        (["--images", "scans", "--target", "height"], "has no column height; it has id, age, patient, site"),
+        (["--images", "scans", "--target", "site"], "targets are not finite numbers: line 2, site 'A'"),
+        (["--images", "scans", "--target", "age", "--group", "hospital"], "has no column hospital"),
+        (["--images", "scans", "--target", "age", "--table", "no.csv"], "no.csv: no such file"),
+        (["--images", "scans", "--target", "age", "--image", "{id}.tif"], "none of the images"),
+        (["--images", "scans", "--target", "age", "--unit", "a", "--unit", "b"], "2 units for 1 targets"),
+        (["--images", "scans", "--target", "age", "-o", "recipe.json"], "should end in .toml"),
+        (
+            ["--images", "scans", "--target", "age", "--likelihood", "cauchy"],
+            "expected one of gaussian, laplace",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(place, run, words, message):
+    code, _, err = run("init", *words, "--device", "cpu")
+    assert code == 2
+    assert message in err.replace("\n", " ")
+    assert not (place / "recipe.toml").exists()
+
+
+def test_a_recipe_is_not_overwritten(begun, run):
+    recipe = begun / "recipe.toml"
+    before = recipe.read_text()
+    code, _, err = run("init", "--images", "scans", "--target", "age", "--device", "cpu")
+    assert code == 2
+    assert "is there already; --force overwrites it" in err
+    assert recipe.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda rows: [{**row, "id": "s001"} for row in rows],
+            "1 images stand in more than one row: s001.png",
+        ),
+        (lambda rows: [{**row, "patient": "p1"} for row in rows], "no cases for"),
+        (lambda rows: [{"name": "x", "age": row["age"]} for row in rows], "no column of"),
+    ],
+)
+def test_bad_tables(place, run, change, message):
+    rows = make_images(place / "more", 12)
+    write_table(place / "t.csv", change(rows))
+    code, _, err = run(
+        "init", "--images", "more/scans", "--table", "t.csv", "--target", "age", "--device", "cpu"
+    )
+    assert code == 2
+    assert message in err
+
+
+def test_questions_are_asked_on_a_terminal(place, monkeypatch, run):
+    """Enter is enough for all but the folder; what was said by a flag is not asked."""
+    asked = []
+
+    def answer(question, default="", choices=None):
+        asked.append(question)
+        return "scans" if question.startswith("Folder") else "labels.csv" if "csv" in question else default
+
+    monkeypatch.setattr(asking, "ask", answer)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    code, _, err = run("init", "--epochs", 3, "--device", "cpu")
+    assert code == 0, err
+    starts = [question.split()[0] for question in asked]
+    assert starts == ["Folder", "Their", "Columns", "Unit", "Column", "Pixels", "Backbone", "Networks"]
+    project = read_project(place / "recipe.toml")
+    assert project.options["target"] == "age"
+    assert project.train.epochs == 3
+    asked.clear()
+    words = ["--images", "scans", "--table", "labels.csv", "--target", "age", "--device", "cpu", "--force"]
+    assert run("init", *words)[0] == 0
+    assert asked == []  # everything that is needed was given
+
+
+def test_mixed_dimensions_are_refused(tmp_path):
+    rows = make_images(tmp_path, 6)
+    np.save(tmp_path / "scans" / "v.npy", np.zeros((8, 8, 8), np.float32))
+    path = write_table(tmp_path / "t.csv", [{"file": f"{r['id']}.png", "age": r["age"]} for r in rows])
+    with path.open("a") as file:
+        file.write("v.npy,3\n")
+    with pytest.raises(ValueError, match="2-D and of 3-D stand together"):
+        survey(tmp_path / "scans", path)
+
+
+def test_colour_images(tmp_path):
+    rows = make_images(tmp_path, 6)
+    for row in rows:
+        Image.new("RGB", (40, 50)).save(tmp_path / "scans" / f"{row['id']}.png")
+    seen = survey(tmp_path / "scans", write_table(tmp_path / "t.csv", rows))
+    assert (seen.channels, seen.shapes) == (3, ((3, 50, 40),))

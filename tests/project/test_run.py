@@ -1,0 +1,294 @@
+"""run: from a recipe to a report; stopped anywhere it goes on, and what changed is noticed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from project_files import call, change, make_images, tiny, write_table
+
+import truesigma as ts
+from truesigma.project import run as running
+from truesigma.project import stages
+from truesigma.project.ledger import locked, read_ledger
+
+FILES = {
+    "README.md", "card.json", "cases.csv", "predictions.csv", "progress.json", "recipe.toml", "report.html", "runs",
+    "scores.csv", "scores.json", "scores.txt", "test.npz", "valid.npz", ".lock",
+}  # fmt: skip
+PARTS = ["train 0", "sample valid", "sample test", "calibrate", "evaluate", "report"]
+
+
+class Killed(BaseException):
+    """As kill -9: nothing of ours catches it."""
+
+
+def marks(folder):
+    """Bytes of every result that does not hold a time."""
+    names = (
+        "valid.npz",
+        "test.npz",
+        "predictions.csv",
+        "scores.csv",
+        "report.html",
+        "runs/0/best.safetensors",
+    )
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+def test_from_a_folder_to_a_report(finished, run):
+    place, folder = finished, finished / "output"
+    assert {path.name for path in folder.iterdir()} == FILES
+    result = json.loads((place / "result.json").read_text())
+    assert result["complete"]
+    assert list(result["parts"]) == PARTS
+    assert result["headline"] in (folder / "README.md").read_text()
+    # the card was fitted on the validation cases, and on no other
+    cases = pd.read_csv(folder / "cases.csv")
+    assert len(cases) == 48
+    patients = [set(rows["group"]) for _, rows in cases.groupby("split")]
+    assert not set.intersection(*patients)
+    valid, test = ts.read(folder / "valid.npz"), ts.read(folder / "test.npz")
+    assert set(valid.id) == set(cases["id"][cases["split"] == "valid"])
+    assert set(test.id) == set(cases["id"][cases["split"] == "test"])
+    assert (test.unit, test.draws.mean.shape[0]) == ("months", 3)
+    factor = json.loads((folder / "card.json").read_text())["recalibration"]["factor"]
+    assert factor == pytest.approx(ts.recalibrate.sigma.fit(valid.prediction, valid.target).factor)
+    table = pd.read_csv(folder / "predictions.csv")
+    assert list(table["id"]) == list(test.id)
+    np.testing.assert_allclose(table["scale"], factor * test.prediction.scale[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(table["upper_90"], table["location"] + 1.6448536 * table["scale"], rtol=1e-5)
+    labels = pd.read_csv(place / "labels.csv").set_index("id")["age"]
+    names = [name.removesuffix(".png") for name in table["id"]]
+    np.testing.assert_allclose(table["target"], labels[names], rtol=1e-5)
+    page = (folder / "report.html").read_text()
+    assert page.count("data:image/jpeg") >= 10  # thumbnails
+    assert "no image" not in page
+    # the networks are ordinary runs
+    command = ["--images", place / "scans", "--card", folder / "card.json", "--draws", 3, "-o", "new.csv"]
+    code, _, err = run("predict", folder / "runs" / "0", *command)
+    assert code == 0, err
+    assert len(pd.read_csv("new.csv")) == 48
+
+
+def test_a_second_run_does_nothing_again(finished, run, monkeypatch):
+    before, done = marks(finished / "output"), read_ledger(finished / "output").done
+
+    def never(*_, **__):
+        raise AssertionError("a finished part was done again")
+
+    for name in ("train_member", "sample_split", "fit_card", "score", "show"):
+        monkeypatch.setattr(running, name, never)
+    code, out, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 0, err
+    assert err.count("done before") == 6
+    assert "coverage 90 %" in out
+    assert done["report"]["words"] in err
+    assert marks(finished / "output") == before
+    assert read_ledger(finished / "output").done == done
+
+
+def test_stopped_in_every_stage_it_goes_on(begun, made, run, monkeypatch):
+    """Stopped again and again, each time a stage later: in the end not a byte differs from one run to the end."""
+    stops = {
+        "truesigma.imaging.launch.train_run": 0,
+        "truesigma.imaging.predict.predict_split": 1,
+        "truesigma.project.stages.calibrate": 3,
+        "truesigma.project.stages._write_rows": 4,
+        "truesigma.report.report": 5,
+    }
+    for name, done in stops.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(name, _killed)
+            with pytest.raises(Killed):
+                call("--quiet", "run", "recipe.toml", "--device", "cpu")
+        assert list(read_ledger(begun / "output").done) == PARTS[:done]
+    code, _, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 0, err
+    assert err.count("done before") == 5
+    assert [line[:3] for line in err.splitlines() if line[1:3] == "/6"] == [f"{k}/6" for k in range(1, 7)]
+    assert marks(begun / "output") == marks(made / "output")
+
+
+def _killed(*_, **__):
+    raise Killed
+
+
+def test_killed_in_the_middle_of_training(begun, run):
+    """kill -9 of the process while it trains; the epochs that were done are not trained again."""
+    place, recipe = begun, begun / "recipe.toml"
+    change(recipe, {"epochs = 1 ": "epochs = 400 "})
+    code = "from truesigma.cli import main; main()"
+    source = str(Path(ts.__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "run", "recipe.toml", "--device", "cpu"],
+        env={**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        history = place / "output" / "runs" / "0" / "history.csv"
+        end = time.monotonic() + 120
+        while time.monotonic() < end and not (history.exists() and len(history.read_text().splitlines()) > 4):
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+    rows = len(history.read_text().splitlines()) - 1
+    assert 3 < rows < 400
+    # fewer epochs now than were asked for: noticed, and not passed over
+    change(recipe, {"epochs = 400 ": f"epochs = {rows + 2} "})
+    code, _, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 2
+    assert f"[train] epochs was 400, is {rows + 2}" in err
+    change(recipe, {f"epochs = {rows + 2} ": "epochs = 400 "})
+    code, _, err = run("run", "recipe.toml", "--device", "cpu", "--time-limit", "0.1", "--json", "r.json")
+    assert code == 0, err
+    assert "going on after epoch" in err
+    assert json.loads((place / "r.json").read_text())["complete"] is False  # the time limit came first
+    assert len(history.read_text().splitlines()) - 1 >= rows
+
+
+def test_a_changed_recipe_is_refused_and_redone_when_asked(finished, run):
+    place, recipe = finished, finished / "recipe.toml"
+    before = marks(place / "output")
+    change(recipe, {"level = 0.9 ": "level = 0.5 ", 'recalibrate = "sigma"': 'recalibrate = "aux"'})
+    code, _, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 2
+    assert "[calibrate] recalibrate was 'sigma', is 'aux'; [report] level was 0.9, is 0.5" in err
+    assert "redo calibrate, evaluate, report with --redo" in err
+    assert marks(place / "output") == before
+    code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run")
+    assert code == 0
+    assert "needs --redo" in out
+    code, _, err = run("run", "recipe.toml", "--device", "cpu", "--redo")
+    assert code == 0, err
+    assert err.count("done before") == 3  # training and drawing stay
+    assert "lower_50" in pd.read_csv(place / "output" / "predictions.csv")
+    assert json.loads((place / "output" / "card.json").read_text())["recalibration"]["name"] == "aux"
+    assert run("run", "recipe.toml", "--device", "cpu")[2].count("done before") == 6
+    # more epochs go on with the network, another rate begins anew
+    change(recipe, {"epochs = 1 ": "epochs = 2 "})
+    code, _, err = run("run", "recipe.toml", "--device", "cpu", "--redo")
+    assert code == 0, err
+    assert "going on after epoch 1" in err
+    change(recipe, {"learning_rate = 0.0003": "learning_rate = 0.001"})
+    code, _, err = run("run", "recipe.toml", "--device", "cpu", "--redo")
+    assert code == 0, err
+    assert "a new run" in err
+
+
+def test_changed_labels_and_images_are_noticed(finished, run):
+    place = finished
+    rows = pd.read_csv(place / "labels.csv")
+    moved = rows.copy()
+    test = set(ts.read(place / "output" / "test.npz").id)
+    moved.loc[[f"{name}.png" in test for name in rows["id"]], "age"] += 1
+    moved.to_csv(place / "labels.csv", index=False)
+    code, _, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 2
+    assert "the images or labels of test are not those of before" in err
+    rows.to_csv(place / "labels.csv", index=False)
+    assert run("run", "recipe.toml", "--device", "cpu")[0] == 0
+
+
+def test_a_lost_file_is_made_again_with_what_follows(finished, run):
+    place = finished
+    before = marks(place / "output")
+    (place / "output" / "card.json").write_text("{}")
+    code, _, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 0, err
+    assert err.count("done before") == 3
+    assert marks(place / "output") == before
+
+
+def test_an_ensemble(begun, run):
+    place, recipe = begun, begun / "recipe.toml"
+    change(recipe, {'method = "dropout"': 'method = "ensemble"', "members = 5": "members = 2"})
+    code, _, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 0, err
+    assert "1/7 training small 1 of 2" in err
+    test = ts.read(place / "output" / "test.npz")
+    assert test.draws.mean.shape[0] == 2
+    assert not np.array_equal(test.draws.mean[0], test.draws.mean[1])
+    line = next(line for line in err.splitlines() if line.startswith("new images: truesigma ensemble"))
+    words = line.removeprefix("new images: truesigma ").replace("NEW_IMAGES", "scans").split()
+    code, _, err = run(*words)
+    assert code == 0, err
+    # a third member is trained beside the two that are there
+    change(recipe, {"members = 2": "members = 3"})
+    code, _, err = run("run", "recipe.toml", "--device", "cpu", "--redo")
+    assert code == 0, err
+    assert err.count("done before") == 2
+    assert ts.read(place / "output" / "test.npz").draws.mean.shape[0] == 3
+
+
+def test_two_targets_of_different_units(place, run):
+    rows = make_images(place / "two", 40)
+    for row in rows:
+        row["height"] = str(1 + float(row["age"]) / 100)
+    write_table(place / "two.csv", rows)
+    words = ["--images", "two/scans", "--table", "two.csv", "--target", "age", "--target", "height"]
+    words += ["--unit", "months", "--unit", "m", "--epochs", 1, "--device", "cpu", "--likelihood", "laplace"]
+    assert run("init", *words)[0] == 0
+    tiny(place / "recipe.toml")
+    code, _, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 0, err
+    table = pd.read_csv(place / "output" / "predictions.csv")
+    assert set(table["unit"]) == {"months, m"}
+    assert table["target_0"].mean() > 40
+    assert 1 < table["target_1"].mean() < 4
+    assert (table["lower_90_1"] < table["location_1"]).all()
+    assert (
+        ts.read(place / "output" / "test.npz").unit == "scaled"
+    )  # a mean over months and metres would be none
+
+
+def test_the_dry_run_says_what_it_will_take(begun, made, run):
+    place = begun
+    code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run", "--json", "plan.json")
+    assert code == 0
+    assert "cases: train 28 (14 groups), valid 10 (5 groups), test 10 (5 groups)" in out
+    assert "1. training small, 1 epochs" in out
+    assert "estimated from a few steps timed now" in out
+    assert not (place / "output").exists()  # nothing is written
+    plan = json.loads((place / "plan.json").read_text())
+    assert plan["cases"] == {"train": 28, "valid": 10, "test": 10}
+    assert plan["seconds"]["step"] > 0
+    assert plan["bytes"]["memory"] > 1e6
+    assert plan["bytes"]["images"] == 48 * 32 * 32
+    assert not any(part["done"] for part in plan["parts"])
+    shutil.copytree(made / "output", place / "output")
+    code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run")
+    assert out.count("done before") == 6
+    assert "training less than a second" in out
+
+
+def test_json_alone_on_stdout(begun, run):
+    code, out, _ = run("--quiet", "run", "recipe.toml", "--device", "cpu", "--dry-run", "--json", "-")
+    assert code == 0
+    assert json.loads(out)["device"] == "cpu"
+
+
+def test_only_one_run_at_a_time(begun, run):
+    place = begun
+    (place / "output").mkdir()
+    with locked(place / "output"):
+        code, _, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 2
+    assert "another run is working in" in err
+
+
+def test_an_interrupt_says_how_to_go_on(begun, run, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages, "train_member", interrupted)
+    monkeypatch.setattr(running, "train_member", interrupted)
+    code, _, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 130
+    assert "the same command goes on" in err

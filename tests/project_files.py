@@ -1,0 +1,53 @@
+"""Folders of small images with their tables, for the tests of projects."""
+
+import csv
+
+import numpy as np
+from PIL import Image
+
+from truesigma.cli import main
+
+
+def make_images(folder, cases=48, *, side=32, seed=0, ending=".png"):
+    """Grey images whose brightness is the target, with noise; two of each patient. Returns the rows of the table."""
+    rng = np.random.default_rng(seed)
+    (folder / "scans").mkdir(parents=True)
+    rows = []
+    for k in range(cases):
+        level = rng.uniform(40, 200)
+        pixels = np.clip(level + rng.normal(0, 20, (side, side)), 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / "scans" / f"s{k:03d}{ending}")
+        row = {"id": f"s{k:03d}", "age": f"{level + rng.normal(0, 5):.2f}", "patient": f"p{k // 2}"}
+        rows.append({**row, "site": "AB"[k % 2]})
+    return rows
+
+
+def write_table(path, rows, delimiter=","):
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+def change(path, changes):
+    """Replace text in a recipe, which must be there."""
+    text = path.read_text()
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    path.write_text(text)
+
+
+def tiny(path):
+    """Make a recipe small enough for a test."""
+    change(path, {"draws = 25": "draws = 3", "figures = true": "figures = false"})
+
+
+def call(*words):
+    """The program with these words; its exit code."""
+    try:
+        main([str(word) for word in words])
+    except SystemExit as stopped:
+        return stopped.code or 0
+    return 0
