@@ -22,6 +22,8 @@ HEAVY = {
     "pandas",
     "polars",
     "onnx",
+    "onnxruntime",
+    "onnxscript",
 }
 # From the bottom to the top: a module may import those before it, never those behind it.
 LAYERS = [
@@ -39,6 +41,8 @@ LAYERS = [
     {"replicates"},
     {"resample"},
     {"select"},
+    {"card"},
+    {"apply"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
@@ -115,3 +119,10 @@ def test_the_numeric_half_knows_no_imaging():
         numeric = where.split("/")[0].removesuffix(".py") in LEVEL
         if numeric:
             assert not {one for one in imported(path, top_only=False) if place(one) == "imaging"}, where
+
+
+def test_only_the_command_line_knows_the_export():
+    for path in FILES:
+        where = path.relative_to(ROOT).as_posix()
+        if where not in ("export.py", "cli/export.py"):
+            assert not {one for one in imported(path, top_only=False) if place(one) == "export"}, where

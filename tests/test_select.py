@@ -302,3 +302,23 @@ def test_too_little_to_compare():
     empirical = make(30, law=ts.Empirical([-1.0, 0.0, 1.0]))
     with pytest.raises(ValueError, match="these predictions have no nll: an empirical law has no density"):
         compare(empirical, recalibrations=["sigma"])
+
+
+@pytest.mark.parametrize("network", ["resnet101", "densenet201", "efficientnetb4"])
+def test_another_groups_predictions(real_data, network):
+    """The choice on 2000 calibration cases is the one that 4000 test cases would make, and so is the score."""
+    with np.load(real_data / "predictions" / f"{network}_boneage.npz") as file:
+        stored = {name: file[name].astype(float) for name in file}
+    both = []
+    for split, index in (("calib", ...), ("test", 0)):
+        mu, y, inner, total = (
+            stored[name][index]
+            for name in (f"mu_{split}", f"target_{split}", f"sd_{split}_alea", f"sd_{split}_total")
+        )
+        both.append(ts.Cases(ts.Prediction(mu, inner**2, total**2 - inner**2), y))
+    found = rows_of(compare(both[0], recalibrations=["sigma"]))
+    unseen = ts.evaluate(*both, recalibrations=["none", "sigma"], metrics=["nll"])
+    assert found["sigma"].score < found["none"].score
+    assert unseen.value("sigma", "nll") < unseen.value("none", "nll")
+    assert compare(both[0], recalibrations=["sigma"]).choice == "sigma"
+    assert found["sigma"].score == pytest.approx(unseen.value("sigma", "nll"), abs=0.05)
