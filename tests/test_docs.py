@@ -1,19 +1,15 @@
 """The documentation holds: its commands run, print what it shows, its skeletons work, its links lead somewhere."""
 
-import contextlib
 import importlib.util
-import io
 import math
-import os
 import re
-import shlex
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import differs, run_page
 
 import truesigma as ts
 from truesigma import plugins
@@ -21,46 +17,63 @@ from truesigma import plugins
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-RUN = [ROOT / "README.md", DOCS / "index.md", DOCS / "reading.md", DOCS / "choosing.md"]
-
-
-def truesigma(line: str) -> str:
-    """What a command line prints, run in the current folder by this interpreter."""
-    source = str(Path(ts.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", "from truesigma.cli import main; main()", *shlex.split(line)[1:]],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": source},
-    )
-    assert done.returncode == 0, f"{line}\n{done.stderr}"
-    return done.stdout
-
-
-def words(text: str) -> list[list[str]]:
-    """Lines as words: the number of blanks between columns does not matter."""
-    return [line.split() for line in text.strip().splitlines()]
+RUN = [
+    ROOT / "README.md",
+    *(DOCS / f"{name}.md" for name in ("index", "reading", "choosing", "cases", "limits")),
+]
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
 def test_what_the_page_shows_is_what_it_prints(page, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)  # an empty folder: a page makes the files it reads
-    printed, names, ran = "", {}, 0
-    for kind, block in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if kind == "python":
-            output = io.StringIO()
-            with contextlib.redirect_stdout(output):
-                exec(compile(block, page.name, "exec"), names)
-            printed = output.getvalue()
-        elif kind == "sh":
-            lines = [line for line in block.splitlines() if line.startswith("truesigma ")]
-            printed = "".join(truesigma(line) for line in lines)
-        else:
-            assert kind == "text", f"{page.name} has a block of kind {kind!r}, which nothing runs"
-            assert words(printed) == words(block)
-        ran += kind != "text"
-    assert ran
+    assert run_page(page)
+
+
+def test_a_page_that_shows_something_else_is_found_out():
+    printed = "read 3 files in 1.2 s\nfactor 2.06, held 61%\nwritten"
+    assert differs(printed.replace("1.2 s", "40 ms"), printed) is None
+    assert differs("read 3 files in 9 min\n...\nwritten", printed) is None
+    assert differs("...\nfactor 2.06,\nheld 61%\n...", printed) is None
+    assert differs("...\nfactor 2.00, held 60%\nwritten", printed, 0.1) is None
+    for wrong in (
+        "...\nfactor 2.00, held 60%\n...",
+        "...\nfactor 2.06",
+        "read 4 files\n...",
+        "...\nwritten\n...\nfactor",
+    ):
+        assert differs(wrong, printed) is not None, wrong
+    assert differs("...\nfactor 3.00, held 61%\n...", printed, 0.1) is not None
+
+
+def script(name):
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_are_those_of_the_measured_numbers(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    text = (DOCS / "cases.md").read_text(encoding="utf-8")
+    for name, table in script("measure_cases").tables().items():
+        assert table in text, f"the table {name} of cases.md is not that of assets/*.csv"
+    assert script("measure_peers").table() in (DOCS / "peers.md").read_text(encoding="utf-8")
+
+
+def test_the_measured_numbers_can_be_measured_again(real_data, monkeypatch):
+    """One size of one network: the same draws of cases give the same numbers."""
+    made = script("measure_cases")
+    monkeypatch.setattr(made, "SIZES", (50,))
+    monkeypatch.setattr(made, "METHODS", ("none", "sigma", "conformal"))
+    pool = made.published(real_data / "predictions" / "resnet101_boneage.npz")
+    stored = {(r["pool"], r["recalibration"], r["cases"]): r for r in made.read("cases.csv")}
+    for row in made.measure("ResNet-101", pool):
+        for name, value in row.items():
+            if isinstance(value, float):
+                expected = stored["ResNet-101", row["recalibration"], 50][name]
+                assert value == pytest.approx(expected, rel=1e-3), (row["recalibration"], name)
 
 
 def test_make_targets_exist():
@@ -81,6 +94,22 @@ def test_links_lead_somewhere(page):
         assert file.exists(), f"{page.name} links to {target}"
         if anchor:
             assert f"{{ #{anchor} }}" in file.read_text(encoding="utf-8"), f"{page.name} links to {target}"
+
+
+def test_every_command_is_on_its_page():
+    from truesigma.cli import build
+
+    commands = {one.name for one in build().registered_commands} | {
+        one.name for one in build().registered_groups
+    }
+    page = (DOCS / "commands.md").read_text(encoding="utf-8")
+    assert {name for name in commands if f"`{name}`" not in page} == set()
+
+
+def test_every_page_is_in_the_list_of_pages():
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in DOCS.rglob("*.md"):
+        assert f": {page.relative_to(DOCS).as_posix()}\n" in listed, page
 
 
 def test_every_public_name_has_its_place_in_the_api():
@@ -154,9 +183,7 @@ def test_the_factor_of_a_perfect_laplace_model_with_epistemic_part():
 
 
 def test_the_numbers_under_the_picture_are_those_it_was_made_of(real_data, monkeypatch):
-    spec = importlib.util.spec_from_file_location("make_figures", DOCS / "make_figures.py")
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    made = script("make_figures")
     monkeypatch.setattr(made, "_save", lambda fig, name: None)
     found = made.before_after(real_data / "predictions" / "efficientnetb4_boneage.npz")
     for page in (ROOT / "README.md", DOCS / "index.md"):
