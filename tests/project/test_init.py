@@ -197,7 +197,7 @@ def test_a_recipe_is_not_overwritten(begun, run):
     ("change", "message"),
     [
         (
-            lambda rows: [{**row, "id": "s001"} for row in rows],
+            lambda rows: [{**row, "id": "s001"} if k < 2 else row for k, row in enumerate(rows)],
             "1 images stand in more than one row: s001.png",
         ),
         (lambda rows: [{**row, "patient": "p1"} for row in rows], "no cases for"),
