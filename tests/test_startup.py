@@ -94,7 +94,7 @@ LAYERS = (
     "imaging engine passes stream report export",
     "project",
     "reproduce demo",
-    "cli",
+    "cli __main__",
 )
 RANK = {name: number for number, line in enumerate(LAYERS) for name in line.split()}
 FOLDERS = ("metrics", "recalibrate", "diagrams", "imaging/datasets", "imaging/backbones", "engine")

@@ -253,19 +253,14 @@ def _draws_fields(draws: Draws) -> dict[str, Any]:
 
 def _is_decomposition(prediction: Prediction, draws: Draws) -> bool:
     """Whether reading the draws alone gives this prediction back."""
-    again = decompose(
-        Draws(to_host(draws.mean), to_host(draws.variance), to_host_or_none(draws.mask), draws.law)
-    )
+    arrays = {name: None if a is None else to_host(a) for name, a in vars(draws).items() if name != "law"}
+    again = decompose(Draws(**arrays, law=draws.law))
     if prediction.epistemic is None or prediction.law.to_dict() != again.law.to_dict():
         return False
     pairs = [
         (getattr(prediction, n), getattr(again, n)) for n in ("location", "aleatoric", "epistemic", "spread")
     ]
     return all(b is None or np.array_equal(to_host(a), b, equal_nan=True) for a, b in pairs if a is not None)
-
-
-def to_host_or_none(values: Any) -> Any:
-    return None if values is None else to_host(values)
 
 
 def _warn_doubled(names: Any) -> None:

@@ -224,7 +224,8 @@ for name, cases in (("cal", 60), ("test", 40)):
     assert done.returncode == 0
     assert json.loads(done.stdout)["choices"]["decompose"]["aleatoric"] == "geometric"
     assert call(command, "calibrate", "--calibration", "cal.npz", "-o", "card.json").returncode == 0
-    assert call(command, "apply", "card.json", "test.npz", "-o", "out.csv").returncode == 0
+    module = (sys.executable, "-m", "truesigma")  # the same without a path to the command
+    assert call(*module, "apply", "card.json", "test.npz", "-o", "out.csv").returncode == 0
     header = (tmp_path / "out.csv").read_text().split("\n")[0]
     assert header.startswith("target_0,target_1,location_0,location_1,aleatoric_0")
     assert header.endswith("lower_90_0,lower_90_1,upper_90_0,upper_90_1")
