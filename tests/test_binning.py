@@ -32,6 +32,16 @@ def test_every_value_is_in_one_bin_as_in_the_loop(given_values, bins, spacing):
         assert (inside <= edges[k + 1]).all()
 
 
+@pytest.mark.parametrize("weight", [None, 0.1])
+def test_a_quantile_that_is_one_of_the_values_is_exact(weight):
+    """7 / 15 of 30 steps is 14 steps, and not a little more, which would move the value to the bin below."""
+    for each in range(1, 60):
+        values = np.arange(15.0 * each + 1)
+        weights = None if weight is None else np.full(values.size, weight)
+        edges = bin_edges(values, spacing="mass", weight=weights)
+        assert edges.tolist() == values[::each].tolist()
+
+
 @given(values, st.integers(1, 20))
 def test_equal_mass_edges_are_quantiles(given_values, bins):
     v = np.array(given_values)

@@ -55,7 +55,7 @@ def decompose(
 def moments(
     mean: Array, variance: Array, *, aleatoric: str = "arithmetic", ddof: int = 0
 ) -> tuple[Array, Array, Array, Array]:
-    """Location, aleatoric, epistemic and spread of draws (draw, case, ...): array operations only, nothing is checked."""
+    """Location, aleatoric, epistemic and spread of draws (draw, case, ...): array operations, without checks."""
     xp, count = namespace(mean), int(mean.shape[0])
     # Counted from the first draw: with an offset far above the spread, plain sums would round the spread away.
     origin = mean[0]
