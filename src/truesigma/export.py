@@ -21,12 +21,13 @@ from torch import Tensor, nn
 from .card import Card
 from .checks import check_level, check_whole
 from .evaluate import versions
-from .files import BadFile, check_folder, plain, write_atomically
+from .files import BadFile, check_folder, fingerprint, plain, write_atomically
 from .imaging.calibrated import Calibrated, DropoutPasses, Finish, Members, check_exportable
 from .imaging.members import Run, open_runs
 from .imaging.onnx_graph import need_onnx, onnx_graph
 from .imaging.prepare import Normalise
 from .imaging.replay import as_predicted, verify
+from .imaging.runs import BEST
 from .imaging.sampling import dropout_draws, ensemble_draws
 from .imaging.source import prepare_of, recorded
 from .imaging.units import Units
@@ -211,8 +212,13 @@ def check_path(out: str | Path) -> Path:
 
 
 def _network(run: Run) -> dict[str, Any]:
-    name, data = Path(run.about["network"]["backbone"]).name, run.about["data"]
-    return {"backbone": name, "seed": run.about["seed"], "data": data["name"], "cases": data["cases"]}
+    return {
+        "backbone": Path(run.about["network"]["backbone"]).name,
+        "data": run.about["data"]["name"],
+        "cases": run.about["data"]["cases"],
+        "seed": run.about["seed"],
+        "weights": fingerprint(run.folder / BEST),
+    }
 
 
 def _noise(image: Mapping[str, Any], prepare: Any) -> Tensor:

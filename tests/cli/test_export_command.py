@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 
 from truesigma.cli import main
+from truesigma.files import fingerprint
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -98,7 +99,9 @@ def test_draws_inside_and_the_card_with_them(place, run, tmp_path):
         "shape": [1, 24, 24],
         "dtype": "uint8",
     }
-    assert json.loads(found["network"])[0]["backbone"] == "small"
+    network = json.loads(found["network"])[0]
+    assert network["backbone"] == "small"
+    assert network["weights"] == fingerprint(place / "run0" / "best.safetensors")
     assert str(place).encode() not in out.read_bytes()  # nobody's folders travel with it
     session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
     image = stored(place / "02.png")

@@ -138,16 +138,21 @@ class Finish:
 
     def describe(self) -> dict[str, str]:
         """What each output is, for the metadata."""
-        scale = {"normal": "standard deviation", "laplace": "b of the Laplace law"}.get(
-            self.final_law.name, "scale"
-        )
-        words = ["prediction", "variance of the noise", "variance of the model", scale]
+        said = {
+            "location": "prediction",
+            "aleatoric": "variance of the noise",
+            "epistemic": "variance of the model",
+            "scale": {"normal": "standard deviation", "laplace": "b of the Laplace law"}.get(
+                self.final_law.name, "scale of the law"
+            ),
+        }
         for level in self.levels:
-            words += [f"{side} bound of the {100 * level:.10g} % interval" for side in ("lower", "upper")]
-        unit = f", in {self.units.text}" if self.units.text else ""
-        squares = ("", " squared", " squared", "") if unit else ("",) * 4
-        ends = [*squares, *[""] * (len(words) - 4)]
-        return {name: word + unit + end for name, word, end in zip(self.names, words, ends)}
+            for name, side in zip(bound_names(level), ("lower", "upper")):
+                said[name] = f"{side} bound of the {100 * level:.10g} % interval"
+        if not self.units.text:
+            return said
+        squared = {"aleatoric": " squared", "epistemic": " squared"}
+        return {name: f"{words}, in {self.units.text}{squared.get(name, '')}" for name, words in said.items()}
 
     def __call__(self, mean: Tensor, second: Tensor) -> tuple[Tensor, ...]:
         variance = bounded_exp(log_variance(second, self.law))
