@@ -1,5 +1,6 @@
 """What is written is whole, has no NaN in it, and is known by its content."""
 
+import errno
 import json
 import os
 import threading
@@ -25,6 +26,15 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
         write_atomically(path, fail)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    def fill(part: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match=r"No space left on device: .*a\.npz") as caught:
+        write_atomically(tmp_path / "a.npz", fill)
+    assert caught.value.errno == errno.ENOSPC
 
 
 def test_writers_at_the_same_time_never_show_half_a_file(tmp_path):

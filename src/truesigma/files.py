@@ -86,10 +86,17 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> None:
     target = check_folder(path)
     part = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
     try:
+        part.touch()
+        mode = part.stat().st_mode  # what this user gives new files; some writers make theirs private
         write(part)
+        part.chmod(mode)
         with part.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(part, target)
+    except OSError as problem:
+        if problem.filename is None and problem.errno is not None:
+            problem.filename = str(target)  # a full disk does not say which file it was
+        raise
     finally:
         part.unlink(missing_ok=True)
 

@@ -18,16 +18,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from truesigma.imaging import checkpoint
 from truesigma.imaging import epoch as epochs
 from truesigma.imaging import step as steps
 from truesigma.imaging.checkpoint import (
     pack_optimizer,
     read_state,
     unpack_optimizer,
-    write_atomically,
     write_state,
 )
 from truesigma.imaging.data import DataSet, Split
@@ -352,6 +352,12 @@ def test_a_module_of_ones_own_trains_and_says_how_to_read_it(data: DataSet, tmp_
         load_run(tmp_path)
 
 
+def test_a_file_is_no_folder_of_a_run(data: DataSet, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="is a file; expected the folder of a run"):
+        fit(data, out=tmp_path / "file")
+
+
 def test_a_run_with_other_choices_is_not_continued(data: DataSet, tmp_path: Path) -> None:
     fit(data, out=tmp_path)
     longer = Recipe(epochs=5, batch=8, learning_rate=3e-3, patience=1, stage_dropout=0.1)
@@ -393,16 +399,17 @@ def test_seldom_checkpoints_are_still_written_at_the_end(data: DataSet, tmp_path
     assert seen == [False, False, False, True]
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.safetensors"
     write_state(path, {"a": torch.arange(6.0).reshape(2, 3).T}, {"epoch": 1})
 
-    def fails(part: Path) -> None:
+    def fails(tensors: object, part: Path, metadata: object) -> None:
         part.write_bytes(b"half")
-        raise OSError("disk full")
+        raise SafetensorError("No space left on device")
 
-    with pytest.raises(OSError, match="disk full"):
-        write_atomically(path, fails)
+    monkeypatch.setattr(checkpoint, "save_file", fails)
+    with pytest.raises(OSError, match=r"state.safetensors could not be written: No space left"):
+        write_state(path, {"a": torch.zeros(1)}, {"epoch": 2})
     tensors, values = read_state(path)
     assert values == {"epoch": 1}
     assert torch.equal(tensors["a"], torch.arange(6.0).reshape(2, 3).T)

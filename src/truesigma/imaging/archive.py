@@ -6,7 +6,6 @@ import csv
 import io
 import os
 import struct
-import tempfile
 import warnings
 import zipfile
 import zlib
@@ -19,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+
+from truesigma.files import write_atomically
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 # What decoders raise on damaged files; anything else is a fault of the program and not of the file.
@@ -205,17 +206,12 @@ def complain(broken: dict[int, str], names: Sequence[str], *, remedy: str) -> No
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool = False) -> None:
     """Write an npz file atomically: a reader sees the old file or the whole new one."""
     write = np.savez_compressed if compress else np.savez
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
+
+    def save(part: Path) -> None:
+        with part.open("wb") as file:  # given a name, numpy would add an ending to it
             write(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp makes it private; others may share the data folder
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+
+    write_atomically(path, save)
 
 
 def remember(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool = False) -> None:

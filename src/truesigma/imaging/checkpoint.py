@@ -1,8 +1,7 @@
 """Training states on disk: one safetensors file each, numbers as JSON in its header, swapped in atomically."""
 
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-__all__ = ["pack_optimizer", "read_state", "unpack_optimizer", "write_atomically", "write_state"]
+from truesigma.files import write_atomically
 
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a new file beside `path`, then swap it in: a reader sees the old one or the new, never half."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.touch()
-        mode = part.stat().st_mode  # what this user gives new files; some writers make theirs private
-        write(part)
-        part.chmod(mode)
-        with part.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+__all__ = ["pack_optimizer", "read_state", "unpack_optimizer", "write_state"]
 
 
 def write_state(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
@@ -37,7 +23,14 @@ def write_state(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, 
     """
     text = json.dumps(values, allow_nan=False)
     plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    write_atomically(path, lambda part: save_file(plain, part, metadata={"state": text}))
+
+    def write(part: Path) -> None:
+        try:
+            save_file(plain, part, metadata={"state": text})
+        except SafetensorError as error:  # what a full disk becomes there
+            raise OSError(f"{path} could not be written: {error}") from error
+
+    write_atomically(path, write)
 
 
 def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -8,7 +8,6 @@ import json
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,18 +15,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from truesigma.imaging.checkpoint import write_atomically
+from truesigma.files import write_atomically
+from truesigma.imaging.archive import save_arrays
 from truesigma.imaging.data import DataSet, Split, batches, resident
 from truesigma.imaging.history import write_history
+from truesigma.imaging.members import LAWS
 from truesigma.imaging.network import build
 from truesigma.imaging.recipe import Recipe, load_recipe
+from truesigma.imaging.runs import versions
 from truesigma.imaging.sampling import Precision, dropout_draws, ensemble_draws
 from truesigma.imaging.source import Source
 from truesigma.imaging.train import Trained, train
-from truesigma.law import Laplace, Law, Normal
 from truesigma.types import Draws
-
-LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ def write_results(
 ) -> None:
     """Write `draws.npz`, `history.csv` and, last, `run.json`: a folder without it is not finished."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "draws.npz", lambda part: _savez(part, kept))
+    save_arrays(folder / "draws.npz", kept, compress=True)
     write_history(folder / "history.csv", list(trained.history))
     rates = [row["learning_rate"] for row in trained.history]
     described = {
@@ -179,19 +178,7 @@ def write_results(
         "plateaus": len(set(rates)) - 1,
         "seconds": round(sum(row["seconds"] for row in trained.history), 1),
         "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
-        "versions": {name: _version(name) for name in ("truesigma", "torch", "timm", "lightning")},
+        "versions": versions(),
     }
     text = json.dumps(described, indent=1, allow_nan=False) + "\n"
     write_atomically(folder / "run.json", lambda part: part.write_text(text, encoding="utf-8"))
-
-
-def _savez(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    with path.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "unknown"

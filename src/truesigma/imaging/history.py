@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from truesigma.imaging.checkpoint import write_atomically
+from truesigma.files import write_atomically
 
 __all__ = ["COLUMNS", "Board", "Watch", "write_history"]
 

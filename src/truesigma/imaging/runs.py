@@ -9,13 +9,23 @@ from typing import Any
 
 from torch import nn
 
-from truesigma.imaging.checkpoint import write_atomically
+from truesigma.files import write_atomically
 from truesigma.imaging.data import DataSet
 from truesigma.imaging.network import TwoHead, rebuild
 from truesigma.imaging.recipe import Recipe
 from truesigma.imaging.weights import load_weights
 
-__all__ = ["BEST", "HISTORY", "LAST", "RECIPE", "check_same", "describe", "load_run", "write_recipe"]
+__all__ = [
+    "BEST",
+    "HISTORY",
+    "LAST",
+    "RECIPE",
+    "check_same",
+    "describe",
+    "load_run",
+    "versions",
+    "write_recipe",
+]
 
 RECIPE, BEST, LAST, HISTORY = "recipe.json", "best.safetensors", "last.safetensors", "history.csv"
 FREE = ("epochs", "draws", "repeats")  # of [train]: may differ when a run goes on; not the end of a cosine
@@ -48,8 +58,7 @@ def describe(
         "likelihood": likelihood,
         "precision": precision,
         "record": dict(record),
-        "versions": {name: _version(name) for name in ("truesigma", "torch", "timm", "lightning")}
-        | {"python": platform.python_version()},
+        "versions": versions() | {"python": platform.python_version()},
     }
 
 
@@ -108,8 +117,17 @@ def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
     return net.eval(), meta
 
 
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "unknown"
+def versions() -> dict[str, str]:
+    """Of the packages that a training depends on.
+
+    >>> sorted(versions())
+    ['lightning', 'timm', 'torch', 'truesigma']
+    """
+
+    def one(name: str) -> str:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return "unknown"
+
+    return {name: one(name) for name in ("truesigma", "torch", "timm", "lightning")}

@@ -236,6 +236,8 @@ def _begin(
     leads: bool,
 ) -> State:
     """The state to start from: the checkpoint's where a run goes on, else a fresh one."""
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; expected the folder of a run, new or begun")
     if folder is not None and leads:
         for torn in folder.glob(".*.safetensors.*"):  # what a killed run was writing
             torn.unlink(missing_ok=True)
