@@ -54,9 +54,11 @@ def wishes(seen: "Survey", given: "Wishes", out: Path, gpu: bool) -> "Wishes":
     if not given.unit:
         given = replace(given, unit=tuple(ask(f"Unit of {name} (Enter: none)") for name in given.target))
     if given.group is None:
-        answer = ask(
-            "Column of the patient, never in two splits (none: every image alone)", seen.group or "none"
-        )
+        question = "Column of the patient, never in two splits (none: every image alone)"
+        answer = ask(question, seen.group or "none")
+        while answer not in ("none", *seen.header):
+            print_line(f"there is no column {answer}; there are {', '.join(seen.header)}")
+            answer = ask(question, seen.group or "none")
         given = replace(given, group="" if answer == "none" else answer)
     if given.split is None and seen.split:
         answer = ask(f"Use the splits that the column {seen.split} says", "y", ["y", "n"])

@@ -116,7 +116,8 @@ def fit_card(work: Work) -> Made:
     cases = read_cases(file)
     card = calibrate(cases, settings.recalibrate, recipe=settings.recipe, data=described)
     write(card, work.folder / "card.json")
-    numbers = {k: v for k, v in card.recalibration.to_dict().items() if isinstance(v, float)}
+    fitted = card.recalibration.to_dict()
+    numbers = {name: fitted[name] for name in ("factor", "standard_error") if name in fitted}
     shown = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items())
     return ["card.json"], f"{settings.recalibrate} on {len(cases)} cases" + (f": {shown}" if shown else "")
 
