@@ -204,6 +204,18 @@ def test_mixed_precision_is_promoted():
     )
 
 
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_a_weight_of_lower_precision_leaves_the_terms_as_they_are(kind):
+    """Counts are often kept in float32; what they weigh must not be rounded to it."""
+    sample = draw(7, weight=True)
+    with arrays_of(kind) as make:
+        p, target, whole = sample.prediction(make), make(sample.target), make(sample.weight)
+        for name in ("mse", "nll", "crps", "coverage", "winkler", "uce", "miscalibration_area"):
+            metric, low = getattr(metrics, name), make(sample.weight.astype("float32"))
+            expected = pytest.approx(metric.score(p, target, weight=whole), rel=1e-13)
+            assert metric.score(p, target, weight=low) == expected
+
+
 def test_weights_by_output():
     """outputs="mean": the outputs of a case are averaged by their weights, and a case with none is left out."""
     p = Prediction(np.zeros((3, 2)), [[1.0, 3.0], [2.0, 2.0], [5.0, 5.0]])

@@ -134,10 +134,7 @@ class Elements:
         return self._sum(self.scale)
 
     def _sum(self, terms: Array) -> Array:
-        if self.weight is None:
-            return total(terms)
-        counted = terms.dtype != self.weight.dtype
-        return total((namespace(terms).astype(terms, self.weight.dtype) if counted else terms) * self.weight)
+        return total(terms if self.weight is None else terms * self.weight)
 
 
 def _size(array: Array) -> int:
