@@ -97,6 +97,12 @@ def test_paths_are_found_in_many_ways(tmp_path, delimiter):
     (tmp_path / "bids" / rows[0]["id"] / "anat" / "t2.png").unlink()
     with pytest.raises(ValueError, match=r"one of several images: .*t1.png, .*t2.png; choose with"):
         image(rows, "bids")
+    for k, row in enumerate(rows):  # two columns in one name, as of slides and regions
+        row |= {"slide": f"{100 + k // 3}", "region": str(k % 3)}
+        (tmp_path / "regions").mkdir(exist_ok=True)
+        name = f"{row['slide']}_{row['region']}.png"
+        shutil.copy(tmp_path / "scans" / f"{row['id']}.png", tmp_path / "regions" / name)
+    assert image(rows, "regions") == ("{slide}_{region}.png", "regions")
     assert image(rows, "bids", image="{id}/anat/t2.png") == ("{id}/anat/t2.png", "bids")
 
 

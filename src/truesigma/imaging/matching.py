@@ -83,11 +83,16 @@ def _pattern(row: Row, path: str) -> str:
 
 
 def _part(row: Row, part: str) -> str:
-    for column, value in row.items():
-        cell = value.strip()
-        if cell and part.startswith(cell) and not part[len(cell) : len(cell) + 1].isalnum():
-            return f"{{{column}}}{part[len(cell) :]}"
-    return part
+    """A folder or a file name with whole words of it, between signs that are neither letter nor digit, as columns."""
+    cells = sorted(((value.strip(), column) for column, value in row.items()), key=lambda one: -len(one[0]))
+    found, at = "", 0
+    while at < len(part):
+        begins = at == 0 or not part[at - 1].isalnum()
+        fitting = (one for one in cells if one[0] and part.startswith(one[0], at)) if begins else iter(())
+        cell, column = next((one for one in fitting if not part[at + len(one[0]) :][:1].isalnum()), ("", ""))
+        found += f"{{{column}}}" if cell else part[at]
+        at += len(cell) or 1
+    return found
 
 
 def _rooted(folder: Path, pattern: str) -> tuple[Path, str]:

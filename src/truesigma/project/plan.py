@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .ledger import STAGES, changes, read_ledger
+from .ledger import RUNS, STAGES, changes, read_ledger
 from .recipe import Project
 from .run import parts_of
-from .stages import backbone_of, training_recipe
+from .stages import backbone_of, read_history, training_recipe
 from .work import Work, open_work
 
 
@@ -87,7 +87,7 @@ def plan_project(project: Project, out: Path, *, device: str = "auto") -> Plan:
     trial, parameters = _try(work)
     recipe = training_recipe(project)
     waiting = [part.name for part in parts if part.name not in done]
-    to_train = sum(part.split()[0] == STAGES[0] for part in waiting)
+    to_train = sum(_left(work, int(part.split()[1])) for part in waiting if part.split()[0] == STAGES[0])
     to_draw = sum(len(data.splits[part.split()[1]]) for part in waiting if part.split()[0] == "sample")
     first = data.splits["train"]
     draws = project.sample.draws if project.sample.method == "dropout" else project.sample.members
@@ -140,6 +140,13 @@ def _try(work: Work) -> Any:
         batch=project.sample.batch,
     )
     return trial, sum(parameter.numel() for parameter in nets[0].parameters())
+
+
+def _left(work: Work, member: int) -> float:
+    """The share of a network's epochs that is still to be trained."""
+    run, epochs = work.folder / RUNS / str(member), work.project.train.epochs
+    done = len(read_history(run)) if (run / "history.csv").is_file() else 0
+    return max(0, epochs - done) / epochs
 
 
 def _bytes(data: Any) -> int:
