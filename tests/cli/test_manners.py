@@ -45,6 +45,7 @@ QUIET = {
     "calibrate": ["--calibration", "cal.csv", "-o", "card2.json"],
     "apply": ["card.json", "test.csv", "-o", "out.csv"],
     "report": ["--calibration", "cal.csv", "--test", "test.csv", "--replicates", "20"],
+    "compare": ["--calibration", "cal.csv", "--recalibrate", "none,sigma"],
     "list": ["metrics"],
 }
 
