@@ -27,6 +27,10 @@ CSV = {
         "image,y_true,Pred,sigma\n1,2,3,4\n",
         "location_1. Rename y_true to target, Pred to location, sigma to scale, if that is what they are.",
     ),
+    "capital letters": (
+        "Target,Location,SCALE\n1,2,3\n",
+        "Rename Target to target, Location to location, SCALE to scale, if that is what they are.",
+    ),
     "half of a split": (
         "target,location,aleatoric\n1,2,3\n",
         "aleatoric stands without epistemic; give both",

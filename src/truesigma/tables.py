@@ -139,7 +139,10 @@ def stem_of(name: str) -> str:
 def _hint(names: Sequence[str]) -> str:
     """Which columns look as if they could be renamed, to be said after what was expected."""
     pairs = [
-        f"{name} to {stem}" for stem, others in ELSEWHERE.items() for name in names if name.lower() in others
+        f"{name} to {stem}"
+        for stem, others in ELSEWHERE.items()
+        for name in names
+        if name != stem and name.lower() in (stem, *others)
     ]
     return f". Rename {', '.join(pairs)}, if that is what they are" if pairs else ""
 
