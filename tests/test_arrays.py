@@ -8,7 +8,8 @@ import torch
 from samples import KINDS, arrays_of
 
 from truesigma import Prediction, metrics
-from truesigma.arrays import as_array, chunk_size, expand, like, namespace, normal_cdf, segment_sums, to_host
+from truesigma.arrays import as_array, chunk_size, expand, like, namespace, normal_cdf, to_host
+from truesigma.cells import segment_sums
 
 
 def test_arrays_come_through_without_a_copy():

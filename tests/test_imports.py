@@ -28,7 +28,7 @@ HEAVY = {
 # From the bottom to the top: a module may import those before it, never those behind it.
 LAYERS = [
     {"arrays"},
-    {"checks", "law"},
+    {"cells", "checks", "law"},
     {"types"},
     {"decompose", "binning", "elements", "plugins"},
     {"sums"},

@@ -9,8 +9,9 @@ import pytest
 from samples import KINDS, arrays_of, draw
 
 from truesigma import Prediction, Tally, Undefined
-from truesigma.arrays import cell_totals, pack, to_hosts, total, widen, workers
+from truesigma.arrays import pack, to_hosts, total, widen, workers
 from truesigma.binning import assign
+from truesigma.cells import cell_totals
 from truesigma.elements import Block, blocks
 from truesigma.law import Empirical, Laplace, Normal, central_bounds
 from truesigma.sums import accumulate, block_sums

@@ -179,6 +179,30 @@ def total(values: Array) -> Array:
     return namespace(values).sum(values)
 
 
+def less(values: Array, factor: float, others: Array) -> Array:
+    """values - factor * others, in one pass where the library can.
+
+    >>> less(np.array([3.0]), 2.0, np.array([1.0]))
+    array([1.])
+    """
+    if is_torch_array(values):
+        import torch
+
+        return torch.sub(values, others, alpha=factor)
+    return values - factor * others
+
+
+def above_zero(values: Array) -> tuple[float, Array]:
+    """A factor and an array whose product is max(values, 0).
+
+    >>> above_zero(np.array([-1.0, 3.0]))
+    (0.5, array([0., 6.]))
+    """
+    if is_torch_array(values):
+        return 1.0, values.clamp(min=0)
+    return 0.5, values + namespace(values).abs(values)  # sooner than by a comparison
+
+
 def widen(values: Array) -> Array:
     """The values in float64, where their library has it: JAX does only when x64 is enabled."""
     xp = namespace(values)
@@ -196,38 +220,12 @@ def pack(example: Array, *numbers: Any) -> Array:
     if is_torch_array(example):
         import torch
 
-        return torch.stack([torch.as_tensor(n, dtype=torch.float64, device=example.device) for n in numbers])
+        # Filled where they are: a copy of a number would wait for everything that the device has yet to do.
+        how: Any = {"dtype": torch.float64, "device": example.device}
+        given = [n.to(torch.float64) if is_torch_array(n) else torch.full((), n, **how) for n in numbers]
+        return torch.stack(given)
     xp = namespace(example)
     return xp.stack([xp.asarray(n, dtype=widen(example[:0]).dtype) for n in numbers])
-
-
-def segment_sums(index: Array, cells: int, columns: Sequence[Array | None]) -> Host:
-    """Sums of each column over the elements of each cell, float64 on the host, shape (column, cell).
-
-    `index` (element,) holds the cell of each element; a column of `None` counts them.
-
-    >>> segment_sums(np.array([0, 2, 2]), 3, [None, np.array([0.5, 1.0, 2.0])])
-    array([[1. , 0. , 2. ],
-           [0.5, 0. , 3. ]])
-    """
-    return to_host(cell_totals(index, cells, columns))
-
-
-def cell_totals(index: Array, cells: int, columns: Sequence[Array | None]) -> Array:
-    """`segment_sums` where the elements are; JAX's on the host, because without x64 it has no float64 to add in."""
-    if is_torch_array(index):
-        import torch
-
-        # One cell can hold a whole chunk: float32 sums of 2^24 terms would stop growing.
-        wide = [None if c is None else c.to(torch.float64) for c in columns]
-        return torch.stack(
-            [torch.bincount(index, weights=c, minlength=cells).to(torch.float64) for c in wide]
-        )
-    if is_jax_array(index):
-        index, columns = to_host(index), [None if c is None else to_host(c) for c in columns]
-    xp = namespace(index)
-    found = [xp.bincount(index, weights=c, minlength=cells) for c in columns]
-    return xp.astype(xp.stack(found), xp.float64)
 
 
 def to_hosts(arrays: Sequence[Array]) -> list[Host]:

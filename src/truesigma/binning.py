@@ -8,7 +8,8 @@ import numpy as np
 from array_api_compat import device as device_of
 from array_api_compat import is_numpy_array
 
-from .arrays import Array, Host, like, namespace, pack, segment_sums, to_host
+from .arrays import Array, Host, like, namespace, pack, to_host
+from .cells import segment_sums
 from .checks import check_whole
 
 Spacing = Literal["width", "mass"]

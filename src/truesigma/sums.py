@@ -18,11 +18,9 @@ from array_api_compat import is_array_api_obj
 from .arrays import (
     Array,
     Host,
-    cell_totals,
     chunk_size,
     namespace,
     pack,
-    segment_sums,
     to_host,
     to_hosts,
     total,
@@ -30,6 +28,7 @@ from .arrays import (
     workers,
 )
 from .binning import LogCells, Variances, assign
+from .cells import cell_totals, close_last, segment_sums, unit_counts
 from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
 from .law import Undefined
 from .types import Prediction, check_prediction
@@ -76,21 +75,18 @@ def variance_sums(block: Block, *, outputs: Outputs) -> Variances:
 
 def pit_sums(block: Block) -> Array:
     """Weight in equal cells of |2 u - 1|, u the probability integral transform: central intervals."""
-    index, weight = pit_index(block.elements)
-    return pit_of(cell_totals(index, PIT_CELLS + 1, [weight])[0])
+    central, weight = flat(block.elements.central, block.elements.weight)
+    return pit_counts(central, weight)
 
 
-def pit_index(elements: Elements) -> tuple[Array, Array]:
-    """The cell of |2 u - 1| of each element, one more than there are for 1 itself; and its weight."""
-    central, weight = flat(elements.central, elements.weight)
+def pit_counts(central: Array, weight: Array) -> Array:
+    """The same, from |2 u - 1| of each element."""
+    if weight is None:
+        return unit_counts(central, PIT_CELLS)
     xp = namespace(central)
-    return xp.astype(central * PIT_CELLS, xp.int32), weight
-
-
-def pit_of(counts: Array) -> Array:
-    """The cells, of which the last is closed: what lies on its upper end belongs to it."""
-    last = counts[PIT_CELLS - 1 :].sum()
-    return namespace(counts).concat([counts[: PIT_CELLS - 1], last[None]])
+    # One cell more than there are, for 1 itself.
+    index = xp.astype(central * PIT_CELLS, xp.int32)
+    return close_last(cell_totals(index, PIT_CELLS + 1, [weight])[0])
 
 
 def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part) -> Array:

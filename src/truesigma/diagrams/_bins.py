@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import plugins
-from ..arrays import Host, namespace, segment_sums
+from ..arrays import Host, namespace
 from ..binning import Spacing, assign, bin_edges
+from ..cells import segment_sums
 from ..checks import nothing_left
 from ..elements import Block, Error, Outputs, blocks, check_error, check_outputs
 from ..files import plain

@@ -6,7 +6,7 @@ $$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i)
 
 from typing import Any
 
-from ..arrays import namespace
+from ..arrays import above_zero, less, namespace
 from ..checks import check_level
 from ..elements import Elements, Terms
 from ..law import Undefined, central_bounds
@@ -25,15 +25,13 @@ def terms(elements: Elements, *, level: float = 0.9) -> Terms:
     low, high = central_bounds(elements.law, level)
     if high - low == float("inf"):
         raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
-    xp = namespace(elements.residual)
     if elements.law.symmetric:
-        beyond = elements.size - high * elements.scale
+        beyond = less(elements.size, high, elements.scale)
     else:
-        beyond = xp.maximum(
-            low * elements.scale - elements.residual, elements.residual - high * elements.scale
-        )
-    # Half of x + |x| is what is positive of x, sooner than by a comparison.
-    return [(high - low, elements.scale), (1 / (1 - level), beyond + xp.abs(beyond))]
+        ends = less(-elements.residual, -low, elements.scale), less(elements.residual, high, elements.scale)
+        beyond = namespace(elements.residual).maximum(*ends)
+    factor, outside = above_zero(beyond)
+    return [(high - low, elements.scale), (2 * factor / (1 - level), outside)]
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:

@@ -1,0 +1,58 @@
+"""Sums and counts in cells, where the elements are: once for each array library that has a way of its own."""
+
+from collections.abc import Sequence
+
+from array_api_compat import is_jax_array, is_torch_array
+
+from .arrays import Array, Host, namespace, to_host
+
+
+def segment_sums(index: Array, cells: int, columns: Sequence[Array | None]) -> Host:
+    """Sums of each column over the elements of each cell, float64 on the host, shape (column, cell).
+
+    `index` (element,) holds the cell of each element; a column of `None` counts them.
+
+    >>> segment_sums(np.array([0, 2, 2]), 3, [None, np.array([0.5, 1.0, 2.0])])
+    array([[1. , 0. , 2. ],
+           [0.5, 0. , 3. ]])
+    """
+    return to_host(cell_totals(index, cells, columns))
+
+
+def cell_totals(index: Array, cells: int, columns: Sequence[Array | None]) -> Array:
+    """`segment_sums` where the elements are; JAX's on the host, because without x64 it has no float64 to add in."""
+    if is_torch_array(index):
+        import torch
+
+        # One cell can hold a whole chunk: float32 sums of 2^24 terms would stop growing.
+        wide = [None if c is None else c.to(torch.float64) for c in columns]
+        return torch.stack(
+            [torch.bincount(index, weights=c, minlength=cells).to(torch.float64) for c in wide]
+        )
+    if is_jax_array(index):
+        index, columns = to_host(index), [None if c is None else to_host(c) for c in columns]
+    xp = namespace(index)
+    found = [xp.bincount(index, weights=c, minlength=cells) for c in columns]
+    return xp.astype(xp.stack(found), xp.float64)
+
+
+def unit_counts(values: Array, cells: int) -> Array:
+    """How many of the values, from 0 to 1, lie in each of so many equal cells; the last one is closed.
+
+    >>> unit_counts(np.array([0.0, 0.4, 0.5, 1.0]), 2)
+    array([2., 2.])
+    """
+    if is_torch_array(values):
+        import torch
+
+        # In one pass, and without asking the device for the largest value; it counts in the values' own precision.
+        found = [torch.histc(part, cells, 0, 1) for part in values.reshape(-1).split(1 << 24)]
+        return torch.stack(found).sum(0, dtype=torch.float64)
+    xp = namespace(values)
+    counts = cell_totals(xp.astype(xp.reshape(values, (-1,)) * cells, xp.int32), cells + 1, [None])[0]
+    return close_last(counts)
+
+
+def close_last(counts: Array) -> Array:
+    """Counts of one cell more than there are: what lies on the upper end of the last belongs to it."""
+    return namespace(counts).concat([counts[:-2], counts[-2:].sum()[None]])
