@@ -122,23 +122,27 @@ def run(
     json: Json = None,
 ) -> None:
     """From a recipe to a report: train, sample, recalibrate."""
-    from ..project.recipe import read_project
+    from ..project import plan_project, read_project, run_project
+    from .predicting import ticker
 
     session: Session = context.obj
     check_json(json, recipe)
     limit = None if time_limit is None else seconds(time_limit)
-    project = read_project(recipe)
-    folder = project.home / project.output if out is None else out
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file; expected a folder to write to.")
+    folder = read_project(recipe).results(out)
     try:
         if dry_run:
-            from ..project.plan import plan_project
-
             session.say("reading the images and timing a few steps; nothing is written")
-            plan = plan_project(project, folder, device=device)
+            plan = plan_project(recipe, out, device=device)
             return session.deliver("\n".join(plan.lines()), plan.to_dict(), json)
-        _run(session, project, recipe, folder, redo=redo, limit=limit, device=device, json=json)
+        made = run_project(
+            recipe,
+            out,
+            device=device,
+            redo=redo,
+            time_limit=limit,
+            say=None if session.quiet else session.say,
+            tick=lambda total: ticker(session.say, total),
+        )
     except KeyboardInterrupt:
         session.say(f"stopped; the same command goes on with what is in {folder}.")
         raise typer.Exit(130) from None
@@ -148,33 +152,6 @@ def run(
         raise ValueError(
             "the GPU has not enough memory; halve train.batch and sample.batch, or data.size."
         ) from None
-
-
-def _run(
-    session: Session,
-    project: Any,
-    recipe: Path,
-    folder: Path,
-    *,
-    redo: bool,
-    limit: float | None,
-    device: str,
-    json: str | None,
-) -> None:
-    from ..project.run import run_project
-    from .predicting import ticker
-
-    made = run_project(
-        project,
-        recipe,
-        folder,
-        device=device,
-        redo=redo,
-        time_limit=limit,
-        say=session.say,
-        quiet=session.quiet,
-        tick=lambda total: ticker(session.say, total),
-    )
     if not made.complete:
         return session.deliver("stopped by the time limit; the same command goes on", made.to_dict(), json)
     session.deliver(made.scores.rstrip(), made.to_dict(), json)

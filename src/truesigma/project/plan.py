@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .ledger import RUNS, STAGES, changes, read_ledger
-from .recipe import Project
+from .recipe import read_project
 from .run import parts_of
 from .stages import backbone_of, read_history, training_recipe
 from .work import Work, open_work
@@ -71,21 +71,26 @@ class Plan:
         return found
 
 
-def plan_project(project: Project, out: Path, *, device: str = "auto") -> Plan:
-    """Read the data, try a few steps, and say what a run will do; nothing is written."""
+def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: str = "auto") -> Plan:
+    """Read the data, try a few steps, and say what a run will do; nothing is written.
+
+    Args:
+        recipe: the path of a recipe.toml.
+        out: the folder of the results; None: the recipe's.
+        device: as for `run_project`.
+    """
     from ..imaging.data import DataSet
     from ..imaging.fingerprint import fingerprints
 
-    work = open_work(project, out, device)
+    project = read_project(recipe)
+    folder = project.results(out)
+    work = open_work(project, folder, device)
     data: DataSet = work.data
-    ledger = read_ledger(out)
+    ledger = read_ledger(folder)
     found = {} if ledger is None else changes(ledger, project.tables(), fingerprints(data))
-    parts = parts_of(
-        work, limit=None, say=lambda text: None, quiet=True, tick=lambda total: lambda cases: None
-    )
+    parts = parts_of(work)
     done = () if ledger is None or found else tuple(p.name for p in parts if ledger.is_done(p.name))
     trial, parameters = _try(work)
-    recipe = training_recipe(project)
     waiting = [part.name for part in parts if part.name not in done]
     to_train = sum(_left(work, int(part.split()[1])) for part in waiting if part.split()[0] == STAGES[0])
     to_draw = sum(len(data.splits[part.split()[1]]) for part in waiting if part.split()[0] == "sample")
@@ -105,7 +110,7 @@ def plan_project(project: Project, out: Path, *, device: str = "auto") -> Plan:
         parameters=parameters,
         device=trial.device,
         step=trial.step,
-        training=to_train * trial.training(data, recipe),
+        training=to_train * trial.training(data, training_recipe(project)),
         sampling=trial.sampling(to_draw),
         memory=trial.memory,
         images=_bytes(data),

@@ -9,9 +9,18 @@ from typing import Any
 
 from .ledger import STAGES, Ledger, locked, open_ledger
 from .papers import predict_command, write_cases, write_text
-from .recipe import Project
+from .recipe import read_project
 from .stages import Made, Say, Ticker, fit_card, sample_split, score, show, train_member
 from .work import Work, open_work
+
+
+def uncounted(total: int) -> Callable[[int], None]:
+    """For whom progress is none of their business."""
+    return lambda cases: None
+
+
+def unheard(text: str) -> None:
+    """Say nothing."""
 
 
 @dataclass(frozen=True)
@@ -50,58 +59,56 @@ class Finished:
 
 
 def run_project(
-    project: Project,
-    recipe: Path,
-    out: Path,
+    recipe: str | Path,
+    out: str | Path | None = None,
     *,
     device: str = "auto",
     redo: bool = False,
     time_limit: float | None = None,
-    say: Say,
-    quiet: bool = False,
-    tick: Ticker,
+    say: Say | None = print,
+    tick: Ticker = uncounted,
 ) -> Finished:
     """Train, sample, recalibrate, evaluate and report; the same call goes on with what was stopped.
 
     Args:
-        project: from `read_project`.
-        recipe: its file, a copy of which is kept with the results.
-        out: the folder that everything goes to.
+        recipe: the path of a recipe.toml, as `truesigma init` writes it.
+        out: the folder that everything goes to; None: the recipe's.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
         redo: do those stages again that a changed recipe, or changed data, touches.
         time_limit: seconds; training stops before, and the same call goes on.
-        say: is told what is being done. quiet: no progress of the training.
-        tick: makes what counts cases while they are drawn.
+        say: is told what is being done; None: nothing is said.
+        tick: from a number of cases to a function that is told how many more were drawn.
 
     Returns:
-        Where it is, and its headline.
+        Where the results are, and their headline.
     """
     from ..imaging.fingerprint import fingerprints
 
-    began = time.monotonic()
-    out.mkdir(parents=True, exist_ok=True)
-    with locked(out):
-        say(f"reading {project.folder}")
-        work = open_work(project, out, device)
-        ledger = open_ledger(out, project.tables(), fingerprints(work.data), redo=redo, say=say)
+    began, told = time.monotonic(), say or unheard
+    project = read_project(recipe)
+    folder = project.results(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        told(f"reading {project.folder}")
+        work = open_work(project, folder, device)
+        ledger = open_ledger(folder, project.tables(), fingerprints(work.data), redo=redo, say=told)
         write_cases(work)
-        if recipe.resolve() != (out / "recipe.toml").resolve():
-            write_text(out / "recipe.toml", recipe.read_text(encoding="utf-8"))
+        if Path(recipe).resolve() != (folder / "recipe.toml").resolve():
+            write_text(folder / "recipe.toml", Path(recipe).read_text(encoding="utf-8"))
         limit = None if time_limit is None else lambda: max(1.0, time_limit - (time.monotonic() - began))
-        parts = parts_of(work, limit=limit, say=say, quiet=quiet, tick=tick)
-        complete = _do(parts, ledger, say)
+        complete = _do(parts_of(work, limit=limit, say=say, tick=tick), ledger, told)
         return _finished(work, ledger, complete)
 
 
 def parts_of(
-    work: Work, *, limit: Callable[[], float] | None, say: Say, quiet: bool, tick: Ticker
+    work: Work, *, limit: Callable[[], float] | None = None, say: Say | None = None, tick: Ticker = uncounted
 ) -> list[Part]:
     """What there is to do, in order."""
     project = work.project
-    networks, told = project.sample.networks, None if quiet else say
+    networks = project.sample.networks
 
     def train(member: int) -> Made | None:
-        return train_member(work, member, time_limit=None if limit is None else limit(), say=told)
+        return train_member(work, member, time_limit=None if limit is None else limit(), say=say)
 
     found = []
     for k in range(networks):
@@ -114,7 +121,7 @@ def parts_of(
     chosen, split = project.calibrate.recalibrate, project.calibrate.split
     found.append(Part("calibrate", f"fitting {chosen} on the {split} cases", partial(fit_card, work)))
     found.append(Part("evaluate", "scoring the test cases", partial(score, work)))
-    found.append(Part("report", "writing the report", partial(show, work, say)))
+    found.append(Part("report", "writing the report", partial(show, work, say or unheard)))
     return found
 
 
