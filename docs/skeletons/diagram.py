@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from truesigma import Prediction
-from truesigma.arrays import Host, namespace, segment_sums
+from truesigma.arrays import Host, namespace
+from truesigma.cells import segment_sums
 from truesigma.diagrams._style import BLUE, GREY, Axes, axes_or_new, style
 from truesigma.elements import Block
 from truesigma.files import plain
