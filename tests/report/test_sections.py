@@ -6,6 +6,7 @@ from report_samples import make
 
 import truesigma as ts
 from truesigma.replicates import Resampling
+from truesigma.report import report
 from truesigma.report.expected import calibrated_range
 from truesigma.report.sections import (
     breakdown,
@@ -314,6 +315,14 @@ def test_chance_alone():
 )
 def test_verdicts(bounds, words):
     assert headline.verdict(Estimate(*bounds), 0.9) == words
+
+
+def test_the_factor_has_the_interval_of_its_standard_error():
+    test = make()
+    fitted = ts.recalibrate.sigma.fit(make(seed=1).prediction, make(seed=1).target)
+    low, high = fitted.factor - 1.96 * fitted.standard_error, fitted.factor + 1.96 * fitted.standard_error
+    page = report(make(seed=1), test, replicates=20).page
+    assert f"95\N{NO-BREAK SPACE}% confidence [{low:.2f},\N{NO-BREAK SPACE}{high:.2f}]; sigma was" in page
 
 
 def test_a_biased_location_is_said():

@@ -158,8 +158,11 @@ def _cards(
         size = "too small" if factor > 1 else "too large"
         times = number(factor if factor > 1 else 1 / factor)
         below = f"sigma was {times} times {size}" if abs(factor - 1) > 0.005 else "sigma was right"
-        spread = f"± {number(1.96 * error, error)}" if isinstance(error, float) else ""
-        found.append(_card("Factor s", number(factor, error), below, spread))
+        shown = number(factor)
+        if isinstance(error, float):
+            shown, bounds = estimate_parts(Estimate(factor, factor - 1.96 * error, factor + 1.96 * error))
+            below = f"{percent(0.95)} confidence {bounds}; {below}"
+        found.append(_card("Factor s", shown, below))
     rmse, interval = estimate_parts(by_name["rmse"].values[subject.label])
     found.append(
         _card(
