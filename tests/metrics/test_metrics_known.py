@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 from samples import draw
 
-from truesigma import Laplace, Prediction, Undefined, metrics
+from truesigma import Laplace, Normal, Prediction, Undefined, metrics
 
 LAW = {"normal": scipy.stats.norm, "laplace": scipy.stats.laplace}
 
@@ -95,6 +95,14 @@ def test_coverage_equals_a_count_of_the_interval(law):
     assert metrics.width.score(sample.prediction(), sample.target, level=0.8) == pytest.approx(
         width, rel=1e-13
     )
+
+
+@pytest.mark.parametrize("law", [Normal(), Laplace()])
+def test_a_target_on_the_bound_is_covered(law):
+    p = Prediction([0.0, 0.0], [law.unit, law.unit], law=law)
+    bound = law.quantile(0.95)
+    assert metrics.coverage.score(p, [bound, -bound], level=0.9) == 1.0
+    assert metrics.coverage.score(p, [np.nextafter(bound, 9), -bound], level=0.9) == 0.5
 
 
 def test_uce_of_a_true_model_falls_to_zero():
