@@ -6,8 +6,13 @@ from torch import nn
 def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2) -> tuple[nn.Module, int]:
     """A linear layer on every square of 8 x 8 pixels, dropout, and their mean.
 
-    channels: of the images. stage_dropout: its probability; what is on in training is on in the draws, too.
-    Returns (module giving (case, 64), 64).
+    Arguments:
+        channels: of the images.
+        pretrained: whether to start from published weights.
+        stage_dropout: its probability; what is on in training is on in the draws, too.
+
+    Returns:
+        (module giving (case, 64), 64)
 
     >>> import torch
     >>> net, features = build(1)

@@ -92,10 +92,14 @@ def options(kind: str, module: ModuleType) -> dict[str, inspect.Parameter]:
 def is_option(kind: str, name: str) -> bool:
     """Whether a keyword is an option; a data set may call the names of its columns `target` and `group`.
 
-    >>> is_option("metrics", "weight"), is_option("datasets", "target")
-    (False, True)
+    >>> is_option("metrics", "weight"), is_option("datasets", "target"), is_option("backbones", "pretrained")
+    (False, True, False)
     """
-    return kind in ("datasets", "backbones") or name not in DATA
+    if kind == "backbones":
+        return (
+            name != "pretrained"
+        )  # asked for by itself: it says where the weights come from, not what they are of
+    return kind == "datasets" or name not in DATA
 
 
 def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -91,6 +91,8 @@ def test_rebuild_gives_the_same_network() -> None:
     ("change", "message"),
     [
         ({"backbone": "resnet999"}, "small"),
+        ({"backbone": "resnet34"}, "timm:NAME for any network of timm"),
+        ({"backbone": "small:depth=3"}, "no option 'depth'; expected one of stage_dropout"),
         ({"backbone": "timm:resnet1O1"}, "resnet101"),
         ({"backbone": "./nowhere.py"}, "nowhere.py"),
         ({"channels": 0}, "channels"),
@@ -125,6 +127,17 @@ def test_a_backbone_from_a_file_of_ones_own(tmp_path: Path) -> None:
     )
     net = build(str(tmp_path / "mine.py"), 5, 2, RECIPE)
     assert net(images(channels=5))[0].shape == (4, 2)
+
+
+def test_options_of_a_backbone_follow_its_name_and_go_before_the_recipes() -> None:
+    net = build(
+        "small:stage_dropout=0.37", 1, 1, load_recipe("paper", head_dropout={"small": 0.1, "other": 0.9})
+    )
+    rates = [module.p for module in net.modules() if isinstance(module, nn.Dropout)]
+    assert rates == [0.37] * 4 + [0.1]
+    again = [module.p for module in rebuild(net.plan).modules() if isinstance(module, nn.Dropout)]
+    assert again == rates
+    assert build("any_timm:model=resnet10t", 2, 1, RECIPE)(images(channels=2))[0].shape == (4, 1)
 
 
 class TestWeights:

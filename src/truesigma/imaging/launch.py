@@ -56,8 +56,10 @@ def train_run(
     """
     folder = Path(out)
     data = source.load() if data is None else data
-    own = backbone.endswith(".py")
-    backbone = str(Path(backbone).resolve()) if own else backbone
+    path, own, options = backbone.rpartition(
+        ".py"
+    )  # a run may be read from another folder than it was made in
+    backbone = f"{Path(path).resolve()}{own}{options}" if own else backbone
     begun = resume and (folder / LAST).is_file()
     record = source.record(data) | {"start": _start(pretrained, weights)}
     if begun:

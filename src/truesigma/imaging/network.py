@@ -88,7 +88,8 @@ def build(
 ) -> TwoHead:
     """A two-head network by the name of its backbone.
 
-    backbone: a file name in imaging/backbones, `timm:NAME`, or the path of a .py file with `build`.
+    backbone: a file name in imaging/backbones, `timm:NAME`, or the path of a .py file with `build`; options of its
+    own follow the name, as in `densenet201:layer_dropout=0.1`.
     channels, outputs: of the data set. recipe: its [network] table gives heads and dropout.
     pretrained: the backbone's published weights, through timm. weights: a file instead (see `load_weights`).
     seed: of the random first weights; None takes torch's generator as it stands.
@@ -103,10 +104,10 @@ def build(
             raise ValueError(f"{name} = {value}: expected at least 1")
     if pretrained and weights is not None:
         raise ValueError("both pretrained=True and a file of weights were given; choose one")
-    make, options = _find(backbone)
+    name, make, options = _find(backbone)
     if "stage_dropout" in inspect.signature(make).parameters:
-        options["stage_dropout"] = recipe.stage_dropout
-    dropout = recipe.head_dropout.get(backbone, recipe.head_dropout["other"])
+        options = {"stage_dropout": recipe.stage_dropout, **options}
+    dropout = recipe.head_dropout.get(name, recipe.head_dropout["other"])
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.default_generator.manual_seed(seed)
@@ -145,8 +146,16 @@ def _head(features: int, outputs: int, heads: str) -> nn.Module:
     return nn.Sequential(nn.Linear(features, features), nn.LeakyReLU(), nn.Linear(features, outputs))
 
 
-def _find(backbone: str) -> tuple[Callable[..., tuple[nn.Module, int]], dict[str, Any]]:
-    """The build function of a backbone's file, and the options its name carries."""
+def _find(backbone: str) -> tuple[str, Callable[..., tuple[nn.Module, int]], dict[str, Any]]:
+    """The bare name of a backbone, the build function of its file, and the options its name carries."""
     if backbone.startswith("timm:"):
-        return plugins.load("backbones", "any_timm").build, {"model": backbone.removeprefix("timm:")}
-    return plugins.load("backbones", backbone).build, {}
+        model = backbone.removeprefix("timm:")
+        return backbone, plugins.load("backbones", "any_timm").build, {"model": model}
+    known = plugins.names("backbones")
+    if ".py" not in backbone and backbone.partition(":")[0] not in known:
+        raise ValueError(
+            f"no backbones plug-in is called {backbone!r}; expected one of {', '.join(known)}, timm:NAME for any "
+            "network of timm, or a .py file"
+        )
+    name, plugin, options = plugins.parse("backbones", backbone)
+    return name, plugin.build, options

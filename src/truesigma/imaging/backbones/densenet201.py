@@ -8,9 +8,13 @@ from truesigma.imaging.pretrained import timm_features
 def build(channels: int, *, pretrained: bool = False, layer_dropout: float = 0.2) -> tuple[nn.Module, int]:
     """DenseNet-201 with dropout after every dense layer.
 
-    channels: of the images. pretrained: torchvision's ImageNet weights, as in the paper.
-    layer_dropout: the probability.
-    Returns (module giving (case, 1920), 1920).
+    Arguments:
+        channels: of the images.
+        pretrained: torchvision's ImageNet weights, as in the paper.
+        layer_dropout: the probability.
+
+    Returns:
+        (module giving (case, 1920), 1920)
 
     >>> build(1)[1]
     1920

@@ -8,8 +8,13 @@ from truesigma.imaging.pretrained import timm_features
 def build(channels: int, *, pretrained: bool = False, drop_connect: float = 0.2) -> tuple[nn.Module, int]:
     """EfficientNet-B4 with drop-connect (stochastic depth per case).
 
-    channels: of the images. drop_connect: the rate at the deepest block; it grows linearly from 0.
-    Returns (module giving (case, 1792), 1792).
+    Arguments:
+        channels: of the images.
+        pretrained: timm's ImageNet weights.
+        drop_connect: the rate at the deepest block; it grows linearly from 0.
+
+    Returns:
+        (module giving (case, 1792), 1792)
 
     >>> build(3)[1]
     1792

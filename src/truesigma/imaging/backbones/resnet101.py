@@ -8,9 +8,13 @@ from truesigma.imaging.pretrained import timm_features
 def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2) -> tuple[nn.Module, int]:
     """ResNet-101 with dropout after each of its four stages.
 
-    channels: of the images. pretrained: torchvision's ImageNet weights, as in the paper.
-    stage_dropout: the probability.
-    Returns (module giving (case, 2048), 2048).
+    Arguments:
+        channels: of the images.
+        pretrained: torchvision's ImageNet weights, as in the paper.
+        stage_dropout: the probability after each stage; otherwise the recipe's.
+
+    Returns:
+        (module giving (case, 2048), 2048)
 
     >>> build(3)[1]
     2048

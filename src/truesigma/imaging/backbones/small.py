@@ -8,8 +8,13 @@ def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2
 
     Four stages, each halving the image: convolution, batch norm, ReLU, dropout. The last map is pooled to
     4 x 4 places, not to one, so that positions in the image can be regressed.
-    channels: of the images, 32 x 32 or larger. stage_dropout: the probability after each stage.
-    Returns (module giving (case, 128), 128).
+    Arguments:
+        channels: of the images, 32 x 32 or larger.
+        pretrained: there are no such weights.
+        stage_dropout: the probability after each stage; otherwise the recipe's.
+
+    Returns:
+        (module giving (case, 128), 128)
 
     >>> import torch
     >>> net, features = build(1)

@@ -8,8 +8,13 @@ def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2
 
     Four stages, each halving the volume: convolution, batch norm, ReLU, dropout; the last map is pooled to
     2 x 2 x 2 places, so that positions can be regressed.
-    channels: of the volumes, 16 x 16 x 16 or larger. stage_dropout: the probability after each stage.
-    Returns (module giving (case, 128), 128).
+    Arguments:
+        channels: of the volumes, 16 x 16 x 16 or larger.
+        pretrained: there are no such weights.
+        stage_dropout: the probability after each stage; otherwise the recipe's.
+
+    Returns:
+        (module giving (case, 128), 128)
 
     >>> import torch
     >>> net, features = build(1)
