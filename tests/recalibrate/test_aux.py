@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from samples import Sample, draw
 
 from truesigma import Laplace, Prediction, load_recalibration, metrics
@@ -35,6 +36,43 @@ def test_nothing_hidden_is_sigma_scaling(law, outputs, cases):
     found = aux.fit(*given, weight=sample.weight, outputs=outputs, hidden=0)
     expected = sigma.fit(*given, weight=sample.weight, outputs=outputs)
     np.testing.assert_allclose(found(given[0]).scale, expected(given[0]).scale, rtol=1e-12)
+
+
+@pytest.mark.parametrize("standardise", [True, False])
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+def test_the_training_is_that_of_torch(law, standardise):
+    """Its layers, its distributions, its gradients, Adam and plateau schedule, from the same start."""
+    hidden, steps, rate = 4, 500, 0.2  # a rate that is too high: it must fall
+    p, y = bent(60, law=law)
+    x = torch.tensor(np.log(p.total))
+    shift, divisor = (x.mean(), x.std(correction=0)) if standardise else (0.0, 1.0)
+    offset = shift + 2 * math.log(sigma.fit(p, y).factor) if standardise else 0.0
+    net = torch.nn.Sequential(
+        torch.nn.Linear(1, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 1)
+    ).double()
+    rng, half = np.random.default_rng(0), 1 / math.sqrt(hidden)
+    with torch.no_grad():
+        for tensor, limit in zip(net.parameters(), (1.0, 1.0, half, half)):
+            tensor.copy_(torch.tensor(rng.uniform(-limit, limit, tensor.numel())).reshape(tensor.shape))
+    adam = torch.optim.Adam(net.parameters(), lr=rate)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+        adam, factor=0.1, patience=100, threshold=1e-12, threshold_mode="abs", eps=0.0
+    )
+    best, expected = math.inf, None
+    for _ in range(steps):
+        log_v = net(((x - shift) / divisor)[:, None])[:, 0] + offset
+        scale = torch.exp(log_v / 2) / math.sqrt(p.law.unit)
+        kind = torch.distributions.Normal if law == "normal" else torch.distributions.Laplace
+        loss = -kind(torch.zeros_like(scale), scale).log_prob(torch.tensor(y)).mean()
+        if loss.item() < best:
+            best, expected = loss.item(), log_v.detach().numpy()
+        adam.zero_grad()
+        loss.backward()
+        plateau.step(loss.item())
+        adam.step()
+    assert adam.param_groups[0]["lr"] < 0.2 * rate
+    found = aux.fit(p, y, hidden=hidden, steps=steps, rate=rate, standardise=standardise)
+    np.testing.assert_allclose(found.new_log_variance(np.log(p.total)), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("law", ["normal", "laplace"])
