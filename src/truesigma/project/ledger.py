@@ -115,7 +115,9 @@ def open_ledger(
     say(f"changed: {words}; redoing {stages}")
     before.forget(first)
     longer = recipe["train"]["epochs"] > before.recipe["train"]["epochs"]
-    if first == 0 and not (set(found) == {"train.epochs"} and longer):
+    longer = longer and recipe["train"].get("schedule") == "plateau"  # a cosine has come to its end
+    touching = {key for key in found if FIRST[key.partition(".")[0]] == 0}
+    if touching and not (touching == {"train.epochs"} and longer):
         shutil.rmtree(folder / RUNS, ignore_errors=True)  # more epochs go on, all else begins anew
     made = Ledger(folder, recipe, data, before.done)
     made.write()

@@ -37,6 +37,7 @@ def training_recipe(project: Project) -> "Recipe":
         "batch": train.batch,
         "learning_rate": train.learning_rate,
         "patience": train.patience,
+        "schedule": train.schedule,
         "draws": project.sample.draws,
     }
     if network.stage_dropout is not None:

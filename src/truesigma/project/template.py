@@ -37,6 +37,7 @@ HELP = {
     "train.patience": "epochs without gain before the rate falls to a tenth",
     "train.seed": "of weights, order, augmentation; members of an ensemble count up from it",
     "train.precision": "fp32, or bf16 on a GPU",
+    "train.schedule": "of the rate: plateau, or cosine down to zero",
     "train.workers": "threads that read images from disk",
     "sample.method": "dropout: draws of one network; ensemble: one pass of each of several networks",
     "sample.draws": "of each case, for dropout",
@@ -61,6 +62,7 @@ TITLES = {
     "report": "What is shown.",
     "output": "",
 }
+USUAL = (("network", "weights", ""), ("train", "schedule", "plateau"))  # what a recipe need not speak of
 LISTS = ("target", "unit")  # texts with commas that a recipe shows as lists
 WIDTH = 34  # where comments begin
 
@@ -106,6 +108,7 @@ def _tables(project: Project) -> Mapping[str, Mapping[str, Any]]:
     data.pop("dataset")
     for key in LISTS:
         data[key] = str(data[key]).split(",")
-    if not tables["network"]["weights"]:
-        tables["network"].pop("weights")
+    for table, key, usual in USUAL:
+        if tables[table][key] == usual:
+            del tables[table][key]
     return {"data": data, **tables, "output": {"folder": project.output}}

@@ -241,3 +241,54 @@ def test_dicom_slices(tmp_path):
     volume_table(tmp_path, [f"{k}.dcm" for k in range(8)])
     data = check_volumes(tmp_path, values.astype(float), dimensions=2)
     assert data.splits["train"].shape == (1, 5, 6)
+
+
+def test_paths_from_several_columns(tmp_path):
+    root = make_folder(tmp_path / "t", header="image,target,split,group")
+    lines = (root / "table.csv").read_text().splitlines()
+    rows = [line.replace(".png", "").replace(",", ";") for line in lines]
+    (root / "table.csv").write_text("\n".join(rows) + "\n\n")  # semicolons, and an empty line at the end
+    data = table.load(str(root), image="{image}.png")
+    assert data.splits["train"].name[:2] == ("0.png", "1.png")
+    for k in range(12):
+        (root / f"p{k // 3}").mkdir(exist_ok=True)
+        (root / f"{k}.png").rename(root / f"p{k // 3}" / f"{k}.png")
+    data = table.load(str(root), image="{group}/{image}.png")
+    assert data.splits["test"].name == ("p3/9.png", "p3/10.png", "p3/11.png")
+    with pytest.raises(ValueError, match="has no column patient; it has image, target, split, group"):
+        table.load(str(root), image="{patient}/{image}.png")
+
+
+def test_no_split_and_no_group_can_be_asked_for(tmp_path):
+    root = make_folder(tmp_path / "t")
+    data = table.load(str(root), split="", group="")
+    assert all(split.group is None for split in data.splits.values())
+    assert len(data.splits["train"]) == 6
+    assert data.splits["train"].name != tuple(f"{k}.png" for k in range(6))  # drawn by the seed
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("1.png,3.5", "0.png,3.5", "1 images stand in more than one row: 0.png; keep one row for each image"),
+        ("1.png,3.5", ",3.5", "1 rows name no image, the first is row 2"),
+        ("1.png,3.5,train,p0", "1.png,3.5,train,", "1 rows have an empty 'group', the first is row 2"),
+        ("1.png,3.5,train,p0", "1.png,3.5,,p0", "1 rows have an empty 'split'"),
+        ("1.png,3.5,train,p0", "1.png,3,5,train,p0", "row 2 has 5 cells under 4 columns"),
+        ("image,target,split", "image,target,target", "has more than one column target"),
+    ],
+)
+def test_rows_that_say_too_little_or_too_much(tmp_path, old, new, message):
+    root = make_folder(tmp_path / "t")
+    text = (root / "table.csv").read_text()
+    assert old in text
+    (root / "table.csv").write_text(text.replace(old, new, 1))
+    with pytest.raises(ValueError, match=message):
+        table.load(str(root))
+
+
+def test_a_table_in_another_encoding(tmp_path):
+    root = make_folder(tmp_path / "t")
+    (root / "table.csv").write_bytes("image,target,Größe\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="is not text in UTF-8"):
+        table.load(str(root))
