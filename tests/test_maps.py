@@ -219,14 +219,24 @@ def test_bad_maps_say_what_to_do(run, tmp_path):
     assert run("apply", "card.json", "in", "-o", "out")[0] == 0
     # what came out does not go in again
     code, _, err = run("apply", "card.json", "out", "-o", "again")
-    assert code == 2
-    assert "does not say what it holds" in err
+    assert (code, "out holds no maps among its 3 NIfTI files" in err) == (2, True)
+    code, _, err = run("apply", "card.json", "out/p_sigma.nii.gz", "-o", "again")
+    assert (code, "does not say what it holds" in err) == (2, True)
+    # what lies beside maps in a folder is passed over: the scan, and what came out before
+    save(tmp_path / "in" / "t1.nii.gz", np.ones((3, 3, 3)), make_head((3, 3, 3)))
+    for _ in range(2):
+        assert run("apply", "card.json", "in", "-o", "in/out")[0] == 0
+    assert {path.name for path in (tmp_path / "in" / "out").iterdir()} == {
+        "p_sigma.nii.gz",
+        "p_lower_90.nii.gz",
+        "p_upper_90.nii.gz",
+    }
     (tmp_path / "in" / "p_location.nii.gz").rename(tmp_path / "elsewhere.nii.gz")
     code, _, err = run("apply", "card.json", "in", "-o", "out")
     assert (code, "there is no location beside" in err) == (2, True)
     (tmp_path / "empty").mkdir()
     code, _, err = run("apply", "card.json", "empty", "-o", "out")
-    assert (code, "holds no NIfTI files" in err) == (2, True)
+    assert (code, "holds no maps among its 0 NIfTI files" in err) == (2, True)
     code, _, err = run("apply", "card.json", "a.csv", "b.csv", "-o", "out")
     assert (code, "expected one table of predictions, or NIfTI maps" in err) == (2, True)
     code, _, err = run("apply", "card.json", "in", "-o", "card.json")

@@ -119,16 +119,27 @@ def _expand(item: str) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
-def _split(path: Path) -> tuple[str, str]:
-    """What the files of one source have in common, and the field that this one holds."""
+def split_name(path: Path) -> tuple[str, str] | None:
+    """What the files of one source have in common, and the field that this one holds; None where its name says none.
+
+    >>> split_name(Path("case1_target.nii.gz"))
+    ('case1_', 'target')
+    """
     stem = path.name[: -len(ending_of(path))]
     for name in ARRAYS:
         if stem == name or stem.endswith(("_" + name, "-" + name, "." + name)):
             return str(path.parent / stem.removesuffix(name)), name
-    raise BadFile(
-        f"{path} does not say what it holds; expected names such as case1_location{ending_of(path)}, with scale, "
-        "aleatoric, epistemic, target or mask in place of location. A manifest can name the files in any other way."
-    )
+    return None
+
+
+def _split(path: Path) -> tuple[str, str]:
+    found = split_name(path)
+    if found is None:
+        raise BadFile(
+            f"{path} does not say what it holds; expected names such as case1_location{ending_of(path)}, with scale, "
+            "aleatoric, epistemic, target or mask in place of location. A manifest can name the files in any other way."
+        )
+    return found
 
 
 def _manifest(path: Path) -> list[tuple[dict[str, str], dict[str, str]]]:
