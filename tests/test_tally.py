@@ -338,7 +338,7 @@ def test_no_aleatoric_part_is_no_silent_number():
     tally = tally_of(Sample(**{**vars(sample), "aleatoric": aleatoric}))
     assert tally.summary()["factor_aleatoric"] is None
     assert math.isfinite(tally.summary()["factor"])
-    with pytest.raises(ValueError, match="aleatoric variances? above 0"):
+    with pytest.raises(ValueError, match=r"aleatoric variances? above 0"):
         sigma.from_tally(tally, part="aleatoric")
     weight = np.ones((40, 3))
     weight[3, 1] = 0.0
