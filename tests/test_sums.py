@@ -11,7 +11,7 @@ from samples import KINDS, arrays_of, draw
 from truesigma import Prediction, Tally, Undefined
 from truesigma.arrays import pack, to_hosts, total, widen, workers
 from truesigma.binning import assign
-from truesigma.cells import cell_totals
+from truesigma.cells import cell_totals, unit_counts
 from truesigma.elements import Block, blocks
 from truesigma.law import Empirical, Laplace, Normal, central_bounds
 from truesigma.sums import accumulate, block_sums
@@ -138,6 +138,21 @@ def test_numbers_stay_where_they_are(kind):
         )
     np.testing.assert_array_equal(hosts[0], [1.0, 8.0, 2.0])
     np.testing.assert_array_equal(hosts[1], [[1, 0, 2, 0], [1, 0, 5, 0]])
+
+
+@pytest.mark.parametrize("ask", [False, True])
+def test_counts_of_tensors(monkeypatch, ask):
+    """Also where torch is asked for deterministic algorithms, which its counts on a GPU are not."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr("truesigma.cells._must_be_deterministic", lambda tensor: ask)
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.uniform(size=5000), [0.0, 1.0, 0.5, 0.999]])
+    found = unit_counts(torch.from_numpy(values), 1000)
+    np.testing.assert_array_equal(found.numpy(), unit_counts(values, 1000))
+    np.testing.assert_array_equal(found.numpy(), np.histogram(values, 1000, (0, 1))[0])
+    index, column = rng.integers(0, 7, size=500), rng.normal(size=500)
+    found = cell_totals(torch.from_numpy(index), 9, [None, torch.from_numpy(column)])
+    np.testing.assert_allclose(found.numpy(), cell_totals(index, 9, [None, column]), rtol=1e-12)
 
 
 def test_few_edges_are_counted_as_many_are_searched():

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from array_api_compat import is_jax_array, is_torch_array
 
 from .arrays import Array, Host, namespace, to_host
@@ -24,6 +25,9 @@ def cell_totals(index: Array, cells: int, columns: Sequence[Array | None]) -> Ar
     if is_torch_array(index):
         import torch
 
+        if _must_be_deterministic(index):
+            found = cell_totals(to_host(index), cells, [None if c is None else to_host(c) for c in columns])
+            return torch.as_tensor(found, device=index.device)
         # One cell can hold a whole chunk: float32 sums of 2^24 terms would stop growing.
         wide = [None if c is None else c.to(torch.float64) for c in columns]
         return torch.stack(
@@ -31,9 +35,10 @@ def cell_totals(index: Array, cells: int, columns: Sequence[Array | None]) -> Ar
         )
     if is_jax_array(index):
         index, columns = to_host(index), [None if c is None else to_host(c) for c in columns]
-    xp = namespace(index)
-    found = [xp.bincount(index, weights=c, minlength=cells) for c in columns]
-    return xp.astype(xp.stack(found), xp.float64)
+    if isinstance(index, np.ndarray):
+        return np.stack([np.bincount(index, c, cells) for c in columns]).astype(np.float64, copy=False)
+    xp = namespace(index)  # CuPy's, of those that have it
+    return xp.astype(xp.stack([xp.bincount(index, c, cells) for c in columns]), xp.float64)
 
 
 def unit_counts(values: Array, cells: int) -> Array:
@@ -45,6 +50,8 @@ def unit_counts(values: Array, cells: int) -> Array:
     if is_torch_array(values):
         import torch
 
+        if _must_be_deterministic(values):
+            return torch.as_tensor(unit_counts(to_host(values), cells), device=values.device)
         # In one pass, and without asking the device for the largest value; it counts in the values' own precision.
         found = [torch.histc(part, cells, 0, 1) for part in values.reshape(-1).split(1 << 24)]
         return torch.stack(found).sum(0, dtype=torch.float64)
@@ -56,3 +63,10 @@ def unit_counts(values: Array, cells: int) -> Array:
 def close_last(counts: Array) -> Array:
     """Counts of one cell more than there are: what lies on the upper end of the last belongs to it."""
     return namespace(counts).concat([counts[:-2], counts[-2:].sum()[None]])
+
+
+def _must_be_deterministic(tensor: Array) -> bool:
+    """Whether torch would refuse to count on the tensor's device, because of `torch.use_deterministic_algorithms`."""
+    import torch
+
+    return tensor.device.type != "cpu" and torch.are_deterministic_algorithms_enabled()

@@ -36,7 +36,7 @@ CalibrationFiles = Annotated[
     typer.Option(
         "--calibration",
         metavar="FILES",
-        help="Cases to fit on, with targets: .npz, .csv, .parquet; several, a glob, or a manifest.",
+        help="Cases to fit on: .npz, .csv, .parquet, .npy, NIfTI; several, a glob, or a manifest.",
     ),
 ]
 
@@ -52,7 +52,7 @@ def evaluate(
     test: Annotated[
         list[str],
         typer.Option(
-            "--test", metavar="FILES", help="Cases to score on; given again: repeated runs, mean and sd."
+            "--test", metavar="FILES", help="Cases to score on, likewise; given again: repeats, mean and sd."
         ),
     ],
     recalibrate: Annotated[
