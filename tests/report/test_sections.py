@@ -325,6 +325,25 @@ def test_the_factor_has_the_interval_of_its_standard_error():
     assert f"95\N{NO-BREAK SPACE}% confidence [{low:.2f},\N{NO-BREAK SPACE}{high:.2f}]; sigma was" in page
 
 
+def test_a_sigma_that_knows_no_case_is_said():
+    rng = np.random.default_rng(0)
+    sigma = rng.gamma(4.0, 0.5, 600)
+    y = sigma * rng.normal(size=600)
+    for informed in (True, False):
+        v = sigma**2 if informed else rng.permutation(sigma**2)
+        test = ts.Cases(ts.Prediction(0 * y, v), y)
+        subject = subject_of(test, fitted_on=test, replicates=400)
+        found = rejection.unsure_ratio(subject, rejection.table(subject))
+        less = v > np.sort(v)[299]  # the larger half
+        assert found.value == pytest.approx(np.mean(y[less] ** 2) / np.mean(y[~less] ** 2))
+        assert found.low < found.value < found.high
+        assert (found.low > 1) == informed
+        said = "no sign that sigma knows which cases are hard" in report(test, test, replicates=100).page
+        assert said == (not informed)
+    few = make()[:15]
+    assert rejection.unsure_ratio(subject_of(few), rejection.table(subject_of(few))) is None
+
+
 def test_a_biased_location_is_said():
     plain = make()
     p = plain.prediction

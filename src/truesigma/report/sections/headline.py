@@ -11,7 +11,7 @@ from ..markup import Attributes, Html, element, join
 from ..subject import BEFORE, Subject
 from ..words import estimate_parts, number, percent, with_unit
 from .breakdown import Part
-from .rejection import START, Referral
+from .rejection import START, Referral, unsure_ratio
 from .scores import Score
 from .shift import Found
 
@@ -69,7 +69,7 @@ def section(
             element("div", {"class": "hero"}, _hero(shown, subject.level)),
             label,
             element("div", {"class": "cards"}, *_cards(subject, scores, referral, shares, shift)),
-            *_notes(subject, parts),
+            *_notes(subject, parts, referral),
         ]
     )
     return Section("summary", "Summary", body)
@@ -192,8 +192,8 @@ def _cards(
     return found
 
 
-def _notes(subject: Subject, parts: list[Part]) -> list[Html]:
-    """What else a reader must know: groups that are off, predictions that are off to one side."""
+def _notes(subject: Subject, parts: list[Part], referral: Referral) -> list[Html]:
+    """What else a reader must know: groups that are off, predictions off to one side, a sigma that knows no case."""
     notes = []
     off = sorted((p for p in parts if p.verdict not in ("", "as promised")), key=lambda p: p.chance)
     if off:
@@ -210,6 +210,14 @@ def _notes(subject: Subject, parts: list[Part]) -> list[Html]:
         text = (
             f"Predictions are too {side} by {with_unit(value, subject.unit)} {interval} on average. No factor on sigma "
             "repairs that."
+        )
+        notes.append(paragraph(text, kind="alert"))
+    ratio = unsure_ratio(subject, referral)
+    if ratio is not None and ratio.low is not None and ratio.low <= 1:
+        value, interval = estimate_parts(ratio)
+        text = (
+            "There is no sign that sigma knows which cases are hard: the less sure half has "
+            f"{value} {interval} times the MSE of the other. Recalibration does not change that."
         )
         notes.append(paragraph(text, kind="alert"))
     return notes

@@ -9,6 +9,7 @@ import numpy as np
 from ...arrays import Host
 from ...casesums import mean_rows
 from ...ranking import keep_lowest
+from ...resample import Estimate
 from ..blocks import Section, columns, controls, csv_button, details, figure, paragraph
 from ..markup import element, join
 from ..subject import Subject, variance_ratio
@@ -16,6 +17,7 @@ from ..words import number, percent, with_unit
 
 STEPS = 100
 START = 10  # where the slider stands first
+FEW = 10  # cases in each half, below which the halves are not compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +42,9 @@ class Referral:
 
 def table(subject: Subject) -> Referral:
     """Refer cases from the least sure on, as a threshold on sigma would do it; the band is the bootstrap's."""
-    cases = subject.after
-    held = mean_rows(cases, lambda e: e.squared, outputs="mean").toarray()
+    held, variance = _errors(subject)
     weight, error = held.T
     some = weight > 0
-    total = mean_rows(cases, lambda e: e.total, outputs="mean").toarray()[:, 1]
-    ratio = variance_ratio(cases.prediction.law)
-    variance = np.where(some, total / np.where(some, weight, 1) * ratio, np.inf)
     kept = keep_lowest(variance[some], error[some] / weight[some], weight[some])
     best = keep_lowest(error[some] / weight[some], error[some] / weight[some], weight[some])
     wished = np.arange(STEPS) / STEPS
@@ -65,6 +63,37 @@ def table(subject: Subject) -> Referral:
         high=high,
         oracle=best.mse(share),
     )
+
+
+def unsure_ratio(subject: Subject, referral: Referral) -> Estimate | None:
+    """MSE of the less sure half over that of the surer one, 1 where sigma knows nothing; None for a few cases."""
+    held, variance = _errors(subject)
+    less = variance > referral.threshold[STEPS // 2] ** 2 * (1 + 1e-12)  # the threshold was a square before
+    counts = held[:, 0] > 0
+    if min((counts & less).sum(), (counts & ~less).sum()) < FEW:
+        return None
+    cells = np.concatenate([held * less[:, None], held * ~less[:, None]], axis=1)
+
+    def ratio(sums: Host) -> Host:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (sums[:, 1] / sums[:, 0]) / (sums[:, 3] / sums[:, 2])
+
+    value, drawn = ratio(cells.sum(axis=0)[None])[0], ratio(subject.plan.sums(cells))
+    if not (np.isfinite(value) and np.isfinite(drawn).all()):
+        return None
+    tail = (1 - subject.plan.level) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail])
+    return Estimate(float(value), float(low), float(high))
+
+
+def _errors(subject: Subject) -> tuple[Host, Host]:
+    """Weight and weighted squared error of each case, and its variance; infinite where nothing counts."""
+    cases = subject.after
+    held = mean_rows(cases, lambda e: e.squared, outputs="mean").toarray()
+    some = held[:, 0] > 0
+    total = mean_rows(cases, lambda e: e.total, outputs="mean").toarray()[:, 1]
+    ratio = variance_ratio(cases.prediction.law)
+    return held, np.where(some, total / np.where(some, held[:, 0], 1) * ratio, np.inf)
 
 
 def _band(subject: Subject, held: Host, variance: Host, threshold: Host) -> tuple[Host, Host]:
