@@ -16,14 +16,14 @@ RESULTS = HERE / "results"
 
 def commands(on_gpu: bool) -> dict[str, list[str]]:
     """The arguments of each benchmark, by the name of its result."""
-    found = {"metrics_cpu": ["metrics.py"]}
+    found = {"agreement": ["agreement.py"], "metrics_cpu": ["metrics.py"]}
     if on_gpu:
         found["metrics_cuda"] = [
             "metrics.py",
             "--device",
             "cuda",
             "--sizes",
-            "1e6,1e7,1e8,1e9",
+            "1e4,1e5,1e6,1e7,1e8,1e9",
             "--dtypes",
             "float32",
         ]
@@ -62,7 +62,8 @@ def main() -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": args.threads}
     failed = []
     for name, (script, *arguments) in commands(on_gpu).items():
-        if args.only and script.removesuffix(".py") not in args.only.split(","):
+        kind = "metrics" if script == "agreement.py" else script.removesuffix(".py")
+        if args.only and kind not in args.only.split(","):
             continue
         print(f"{name}: {script} {' '.join(arguments)}", flush=True)
         line = [sys.executable, str(HERE / script), *arguments, "--json", str(RESULTS / f"{name}.json")]

@@ -1,12 +1,19 @@
-"""Every score of ours beside that of uncertainty-toolbox or netcal, and the reason where the definitions differ."""
+"""Every score of ours beside that of uncertainty-toolbox or netcal, and the reason where the definitions differ.
 
+python benchmarks/agreement.py --json benchmarks/results/agreement.json
+"""
+
+import argparse
+import json
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from truesigma import Prediction, Tally, metrics
+from truesigma.evaluate import LEVELS
 
-LEVELS = (0.5, 0.9, 0.95, 0.99)
 UCT, NETCAL = "uncertainty-toolbox", "netcal"
 COARSE = "theirs, by default, on 100 levels; ours on 1000 cells"
 BINS = "ours in bins of equal mass of the variance, theirs of equal width of the deviation"
@@ -79,3 +86,23 @@ def _intervals(location: Any, deviation: Any, target: Any, level: float) -> list
         (f"width {level:g}", NETCAL, metrics.width.score(p, target, level=level), theirs.mpiw, ""),
         (f"Winkler {level:g}", UCT, metrics.winkler.score(p, target, level=level), winkler, ""),
     ]
+
+
+def main() -> None:
+    """Compare, and write it as json if a file is named."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", type=Path, default=None)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows = agreement()
+    for row in rows:
+        print(f"{row['score']:40} {row['peer']:20} {row['ours']:.10g} {row['theirs']:.10g} {row['reason']}")
+    if args.json:
+        args.json.parent.mkdir(exist_ok=True)
+        args.json.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,18 +1,20 @@
 """All scores in one pass beside the same scores of uncertainty-toolbox and netcal, in one run, as ratios.
 
 python benchmarks/metrics.py --json benchmarks/results/metrics_cpu.json
-python benchmarks/metrics.py --device cuda --sizes 1e8,1e9 --dtypes float32 --json benchmarks/results/metrics_cuda.json
+python benchmarks/metrics.py --device cuda --sizes 1e9 --json benchmarks/results/metrics_cuda.json
 python benchmarks/page.py            # writes docs/benchmarks.md from what is in benchmarks/results
 
 Ours is everything a user calls: checks, `Tally.add` and the summary of all scores, with cells of log2(variance) for UCE
 and ENCE. The yardstick is one pass over the three arrays: their sums on a processor, a copy of them on a GPU. Times are
-the best of the repeats, which take turns, so that a busy machine slows all of them. A peer that would need many minutes
-or tens of GB for a size is not run for it.
+the best of the repeats, which take turns, so that a busy machine slows all of them; beside them stand the times of the
+processor's cores, which other work on the machine changes less, and to which two threads are no gain. A peer that would
+need many minutes or tens of GB for a size is not run for it.
 """
 
 import argparse
 import importlib.metadata
 import json
+import os
 import platform
 import time
 import tracemalloc
@@ -22,11 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from agreement import LEVELS, agreement
 
 from truesigma import Prediction, Tally
+from truesigma.evaluate import LEVELS
 
 PEERS_UP_TO = {"uncertainty-toolbox": 1e6, "netcal": 1e7}
+SHORT, LONG = 2.0, 10.0  # seconds, from which on a way has two turns, or one
 Way = Callable[[], Any]
 
 
@@ -53,21 +56,26 @@ def wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def best(ways: dict[str, Way], repeats: int, device: str) -> dict[str, float]:
-    """The shortest time of each way in seconds; a way that takes long runs less often."""
-    found: dict[str, float] = {}
+def best(ways: dict[str, Way], repeats: int, device: str) -> tuple[dict[str, float], dict[str, float]]:
+    """The shortest time of each way in seconds, on the wall and of the processor's cores together.
+
+    The first turn warms up; a way that takes long has two turns, or only that one.
+    """
+    wall: dict[str, float] = {}
+    cores: dict[str, float] = {}
     for turn in range(repeats + 1):
         for name, way in ways.items():
-            if turn and found[name] > 10:
+            if turn and wall[name] > (LONG if turn == 1 else SHORT):
                 continue
             wait(device)
-            start = time.perf_counter()
+            start = time.perf_counter(), time.process_time()
             way()
             wait(device)
-            taken = time.perf_counter() - start
-            # The first turn warms up, unless one is all there will be.
-            found[name] = taken if turn <= (1 if taken < 10 else 0) else min(found[name], taken)
-    return found
+            taken = time.perf_counter() - start[0], time.process_time() - start[1]
+            first = turn == 0 or (turn == 1 and taken[0] < SHORT)
+            wall[name] = taken[0] if first else min(wall[name], taken[0])
+            cores[name] = taken[1] if first else min(cores[name], taken[1])
+    return wall, cores
 
 
 def our_ways(
@@ -93,7 +101,7 @@ def our_ways(
 
 
 def uct_ways(location: Any, deviation: Any, target: Any) -> dict[str, dict[str, Way]]:
-    """Scores of uncertainty-toolbox: those that we have with the same settings, and its own set at its defaults."""
+    """Scores of uncertainty-toolbox: its own set at its defaults, and what of it we have too with our settings."""
     import uncertainty_toolbox as uct
 
     a = (location, deviation, target)
@@ -101,14 +109,11 @@ def uct_ways(location: Any, deviation: Any, target: Any) -> dict[str, dict[str, 
     def intervals() -> list[Any]:
         return [uct.interval_score(*a, start_p=level, end_p=level, resolution=1) for level in LEVELS]
 
-    shared = {
-        "MAE, RMSE": lambda: uct.prediction_error_metrics(location, target),
+    both = {
         "NLL": lambda: uct.nll_gaussian(*a),
         "CRPS": lambda: uct.crps_gaussian(*a),
         "sharpness": lambda: uct.sharpness(deviation),
         "miscalibration area": lambda: uct.miscalibration_area(*a),
-        "coverage": lambda: [uct.get_proportion_in_interval(*a, level) for level in LEVELS],
-        "interval score": intervals,
     }
     own = {
         "interval score, 99 levels": lambda: uct.interval_score(*a),
@@ -116,10 +121,12 @@ def uct_ways(location: Any, deviation: Any, target: Any) -> dict[str, dict[str, 
         "mean absolute calibration error": lambda: uct.mean_absolute_calibration_error(*a),
         "root mean squared calibration error": lambda: uct.root_mean_squared_calibration_error(*a),
     }
-    return {
-        "same": shared,
-        "all": {**{k: v for k, v in shared.items() if k not in ("coverage", "interval score")}, **own},
+    shared = {
+        "MAE, RMSE": lambda: uct.prediction_error_metrics(location, target),
+        "coverage, 4 levels": lambda: [uct.get_proportion_in_interval(*a, level) for level in LEVELS],
+        "interval score, 4 levels": intervals,
     }
+    return {"all": {**both, **own}, "same": {**both, **shared}}
 
 
 def netcal_ways(location: Any, deviation: Any, target: Any) -> dict[str, dict[str, Way]]:
@@ -131,9 +138,9 @@ def netcal_ways(location: Any, deviation: Any, target: Any) -> dict[str, dict[st
         "UCE": lambda: UCE(bins=15).measure(x, target),
         "ENCE": lambda: ENCE(bins=15).measure(x, target),
         "NLL": lambda: NLL().measure(x, target),
-        "coverage, width": lambda: PICP().measure(x, target, q=q, reduction="none"),
+        "coverage, width, 4 levels": lambda: PICP().measure(x, target, q=q, reduction="none"),
     }
-    return {"same": shared, "all": {**shared, "QCE": lambda: QCE(bins=15).measure(x, target, q=q)}}
+    return {"all": {**shared, "QCE, 4 levels": lambda: QCE(bins=15).measure(x, target, q=q)}, "same": shared}
 
 
 PEERS = {"uncertainty-toolbox": uct_ways, "netcal": netcal_ways}
@@ -156,22 +163,24 @@ def measure(n: int, dtype: str, kind: str, args: argparse.Namespace) -> dict[str
             found = peer(location, np.sqrt(variance), target)
             parts[name] = {group: list(some) for group, some in found.items()}
             ways |= {f"{name}: {score}": way for some in found.values() for score, way in some.items()}
-    seconds = best(ways, args.repeats, args.device)
-    row: dict[str, Any] = {"n": n, "dtype": dtype, "library": kind, "seconds": seconds}
-    yardstick = seconds["copy" if args.device == "cuda" else "sum"]
-    row["passes"] = {name: taken / yardstick for name, taken in seconds.items() if name.startswith("ours")}
-    row["faster"] = {
-        f"{name}, {group}": sum(seconds[f"{name}: {score}"] for score in scores) / seconds["ours"]
-        for name, groups in parts.items()
-        for group, scores in groups.items()
-    }
-    row["memory"] = memory(ways["ours"], kind, args.device)
-    print(json.dumps({k: v for k, v in row.items() if k != "seconds"}), flush=True)
+    seconds, cores = best(ways, args.repeats if n > 1e6 else 4 * args.repeats, args.device)
+    row: dict[str, Any] = {"n": n, "dtype": dtype, "library": kind, "seconds": seconds, "core_seconds": cores}
+    yardstick = "copy" if args.device == "cuda" else "sum"
+    for end, times in (("", seconds), ("_by_cores", cores)):
+        ours = {name: taken for name, taken in times.items() if name.startswith("ours")}
+        row[f"passes{end}"] = {name: taken / times[yardstick] for name, taken in ours.items()}
+        row[f"faster{end}"] = {
+            f"{name}, {group}": sum(times[f"{name}: {score}"] for score in scores) / times["ours"]
+            for name, groups in parts.items()
+            for group, scores in groups.items()
+        }
+    row["memory"] = memory(ways["ours"], args.device)
+    print(json.dumps({**row, "seconds": seconds["ours"], "core_seconds": cores["ours"]}), flush=True)
     return row
 
 
-def memory(way: Way, kind: str, device: str) -> float | None:
-    """MB that all scores take beside the arrays; None where it cannot be seen."""
+def memory(way: Way, device: str) -> float:
+    """MB that all scores take beside the arrays."""
     if device == "cuda":
         import torch
 
@@ -179,8 +188,6 @@ def memory(way: Way, kind: str, device: str) -> float | None:
         torch.cuda.reset_peak_memory_stats()
         way()
         return (torch.cuda.max_memory_allocated() - before) / 2**20
-    if kind != "numpy":
-        return None
     tracemalloc.start()
     way()
     peak = tracemalloc.get_traced_memory()[1] / 2**20
@@ -205,8 +212,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--sizes", default="1e4,1e5,1e6,1e7")
+    parser.add_argument("--sizes", default="1e4,1e5,1e6,1e7,1e8")
     parser.add_argument("--dtypes", default="float64,float32")
+    parser.add_argument(
+        "--most", type=float, default=4e9, help="bytes of the three arrays; larger sizes are left out"
+    )
     parser.add_argument("--libraries", default="", help="numpy, torch; by default both, and on a GPU torch")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2, help="of a processor; set OMP_NUM_THREADS too")
@@ -227,10 +237,10 @@ def main() -> None:
         for dtype in args.dtypes.split(",")
         for n in args.sizes.split(",")
         for kind in libraries
+        if args.device == "cuda" or 3 * float(n) * np.dtype(dtype).itemsize <= args.most
     ]
-    result = {"hardware": hardware, "versions": versions(), "rows": rows}
-    if args.peers and args.device == "cpu":
-        result["agreement"] = agreement()
+    load = round(os.getloadavg()[2], 1) if hasattr(os, "getloadavg") else None
+    result = {"hardware": hardware, "load": load, "versions": versions(), "rows": rows}
     if args.json:
         args.json.parent.mkdir(exist_ok=True)
         args.json.write_text(json.dumps(result, indent=1) + "\n")

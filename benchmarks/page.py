@@ -1,7 +1,7 @@
 """docs/benchmarks.md from the results that the benchmarks wrote: python benchmarks/page.py"""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,34 @@ turns on the same machine. Ratios travel better than milliseconds.
 SCORES = """
 ## All scores in one pass
 
-One `Tally` holds MSE, MAE, NLL, CRPS, coverage, width and Winkler score at four levels, the PIT, sharpness, UCE, ENCE
-and the factors of sigma scaling. *Passes* is its time over that of {yardstick}. *Same scores* are those that both
-have, at the same settings; *all of theirs* is what the peer offers, at its defaults. The last column is the memory
-taken beside the three arrays.
+One `Tally` holds MSE, MAE, NLL, CRPS, coverage, width and Winkler score at four levels, the PIT and the miscalibration
+area, sharpness, UCE, ENCE and the factors of sigma scaling. Its time is that of everything a user calls: the checks of
+`Prediction`, `Tally.add` and `summary`.
+
+- *passes*: its time over that of {yardstick}.
+- *by cores*: the same with the time of all cores together, which other work on the machine changes less, and to which
+  two threads are no gain.
+- *all of theirs*: the peer's own set of scores at its defaults, over ours. Of uncertainty-toolbox that is what
+  `get_all_metrics` computes besides accuracy and adversarial groups: its scoring rules (NLL, CRPS, check and interval
+  score at 99 levels), its average calibration and its sharpness. Of netcal: UCE, ENCE, NLL, PICP with MPIW, QCE.
+- *same settings*: those of its scores that a tally holds too, at the settings of ours (intervals at four levels), so
+  that both compute the same numbers. We still compute all of ours.
+- *MB*: memory taken beside the three arrays.
+
+A peer is left out where it would take many minutes or tens of GB.
+"""
+TARGETS = """
+## What is aimed at, and met
+
+From the tables below, the worst of float32 and float64, numpy and torch; *met* is judged by the time on the wall. What
+a GPU does is measured by `python benchmarks/metrics.py --device cuda --sizes 1e4,1e5,1e6,1e7,1e8,1e9`.
 """
 SAME = """
 ### Do they agree?
 
 {n} scores beside each other, on 100,000 simulated cases.
 """
+ABSENT = "not measured yet"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
@@ -50,7 +68,10 @@ def about(result: dict[str, Any]) -> str:
     """What it ran on."""
     used = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     hardware = result["hardware"].replace("2 CPU", "two CPU")
-    return f"\nMeasured on {hardware}, with {used}.\n"
+    busy = (
+        f" Others were at work on the machine: its load was {result['load']}." if result.get("load") else ""
+    )
+    return f"\nMeasured on {hardware}, with {used}.{busy}\n"
 
 
 def scores(result: dict[str, Any]) -> str:
@@ -58,31 +79,89 @@ def scores(result: dict[str, Any]) -> str:
     on_gpu = "copy" in result["rows"][0]["seconds"]
     yardstick = "a copy of the three arrays" if on_gpu else "one pass of `sum` over the three arrays"
     ours = sorted({name for row in result["rows"] for name in row["passes"]})
-    peers = sorted({name for row in result["rows"] for name in row["faster"]}, reverse=True)
-    words = {"same": "same scores", "all": "all of theirs"}
-    head = ["elements", "type", "library", *(f"{name}: ms | passes" for name in ours)]
+    peers = sorted({name for row in result["rows"] for name in row["faster"]}, key=lambda n: (n[0] != "u", n))
+    words = {"same": "same settings", "all": "all of theirs"}
+    head = ["elements", "type", "library"]
+    columns = ["ns an element", "passes", *([] if on_gpu else ["by cores"])]
+    for name in ours:
+        head += [f"{name}: ms", *columns]
     head += [f"faster than {name.split(', ')[0]}, {words[name.split(', ')[1]]}" for name in peers] + ["MB"]
     lines = []
     for row in result["rows"]:
-        cells = [f"{row['n']:.0e}".replace("e+0", "e"), row["dtype"], row["library"]]
+        cells = [size(row["n"]), row["dtype"], row["library"]]
         for name in ours:
-            seconds, passes = row["seconds"].get(name), row["passes"].get(name)
-            cells += ["", ""] if seconds is None else [short(1e3 * seconds), short(passes)]
+            seconds = row["seconds"].get(name)
+            if seconds is None:
+                cells += [""] * (1 + len(columns))
+                continue
+            numbers = [1e3 * seconds, 1e9 * seconds / row["n"], row["passes"][name]]
+            # A processor that waits for a GPU says nothing.
+            numbers += [] if on_gpu else [row["passes_by_cores"][name]]
+            cells += [short(number) for number in numbers]
         cells += [f"{short(row['faster'][name])}x" if name in row["faster"] else "" for name in peers]
         lines.append([*cells, short(row["memory"])])
-    flat = " | ".join(head).split(" | ")
-    return about(result) + SCORES.format(yardstick=yardstick) + "\n" + table(flat, lines, 3) + "\n"
+    return SCORES.format(yardstick=yardstick) + "\n" + table(head, lines, 3) + "\n"
+
+
+def targets(cpu: dict[str, Any], gpu: dict[str, Any] | None) -> str:
+    """What is aimed at, beside what was measured: on the wall, and by the time of the cores."""
+    rows = [row for row in cpu["rows"] if row["n"] in (10**6, 10**7)]
+    last = cpu["rows"][-1]["dtype"]
+    plain = [row for row in cpu["rows"] if row["library"] == "numpy" and row["dtype"] == last]
+    largest, middle = max(plain, key=lambda row: row["n"]), [row for row in plain if row["n"] == 10**6]
+    on_gpu = [row for row in (gpu or {"rows": []})["rows"] if row["n"] == 10**9]
+
+    def pair(
+        pick: Callable[[Iterable[float]], float], found: list[Any], key: str, name: str
+    ) -> list[float | None]:
+        values = [
+            [row[key + end][name] for row in found if name in row[key + end]] for end in ("", "_by_cores")
+        ]
+        return [pick(some) if some else None for some in values]
+
+    def growth(key: str) -> float | None:
+        return largest[key]["ours"] / largest["n"] / (middle[0][key]["ours"] / 1e6) if middle else None
+
+    uct, netcal = (pair(min, rows, "faster", f"{name}, all") for name in ("uncertainty-toolbox", "netcal"))
+    lines: list[tuple[str, str, list[float | None], float]] = [
+        ("times faster than all of uncertainty-toolbox's, 1e6", "300, at best 1000", uct, 300),
+        ("times faster than all of netcal's, 1e6 and 1e7", "25", netcal, 25),
+        ("passes of `sum`, 1e6 and 1e7", "100, at best 40", pair(max, rows, "passes", "ours"), -100),
+        (
+            f"time an element at {size(largest['n'])} over that at 1e6",
+            "1: linear",
+            [growth("seconds"), growth("core_seconds")],
+            -1.5,
+        ),
+        (f"MB beside the arrays at {size(largest['n'])}", "flat", [largest["memory"], None], -100),
+        ("GPU: copies of the arrays, 1e9", "30", pair(max, on_gpu, "passes", "ours")[:1], -30),
+        ("GPU, compiled", "5", pair(max, on_gpu, "passes", "ours, compiled")[:1], -5),
+    ]
+    body = []
+    for words, aim, values, bound in lines:
+        met = [
+            "" if v is None else "yes" if (v >= bound if bound > 0 else v <= -bound) else "no" for v in values
+        ]
+        cells = [ABSENT] if values[0] is None else [short(v) for v in values]
+        body.append([words, aim, *cells, *[""] * (2 - len(cells)), met[0]])
+    return TARGETS + "\n" + table(["of what", "aim", "measured", "by cores", "met"], body, 2) + "\n"
+
+
+def size(n: int) -> str:
+    """1000000 as 1e6."""
+    return f"{n:.0e}".replace("e+0", "e").replace("e+", "e")
 
 
 def timed(result: dict[str, Any]) -> str:
     """What each score of a peer took at the largest size it was run for."""
     found = []
-    rows = [row for row in result["rows"] if row["faster"] and row["dtype"] == "float64"]
+    rows = [row for row in result["rows"] if row["faster"]]
+    rows = [row for row in rows if row["dtype"] == rows[0]["dtype"]]
     for row in rows[-1:] + [r for r in rows[:-1] if len(r["faster"]) > len(rows[-1]["faster"])][-1:]:
         for name, seconds in row["seconds"].items():
             if ": " in name:
                 peer, score = name.split(": ")
-                found.append((peer, score, f"{row['n']:.0e}".replace("e+0", "e"), short(1e3 * seconds)))
+                found.append((peer, score, size(row["n"]), short(1e3 * seconds)))
     seen: dict[tuple[str, str], tuple[str, str, str, str]] = {}
     for line in found:
         seen.setdefault(line[:2], line)
@@ -92,7 +171,7 @@ def timed(result: dict[str, Any]) -> str:
 
 def same(result: dict[str, Any]) -> str:
     """The table of scores beside the peers'."""
-    rows = result["agreement"]
+    rows = result["rows"]
     lines = []
     for row in rows:
         gap = abs(row["ours"] - row["theirs"]) / abs(row["theirs"])
@@ -116,21 +195,27 @@ def networks(name: str, result: dict[str, Any]) -> str:
 def page(results: dict[str, dict[str, Any]]) -> str:
     """The page of all results, by the names of their files."""
     text = HEAD
-    for name in ("metrics_cpu", "metrics_cuda"):
-        if name in results:
-            text += scores(results[name])
-            if "agreement" in results[name]:
-                text += timed(results[name]) + same(results[name])
+    cpu, gpu = results.get("metrics_cpu"), results.get("metrics_cuda")
+    if cpu:
+        text += about(cpu) + targets(cpu, gpu) + scores(cpu) + timed(cpu)
+    if "agreement" in results:
+        text += same(results["agreement"])
+    if gpu:
+        text += about(gpu) + scores(gpu).replace("## All scores in one pass", "## All scores on a GPU")
     for name, result in sorted(results.items()):
         if name.startswith(("sampling", "training")):
             text += networks(name, result)
     return text
 
 
+def stored() -> dict[str, dict[str, Any]]:
+    """What the benchmarks wrote, by the names of their files."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
+
+
 def main() -> None:
     """Write the page."""
-    results = {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
-    (ROOT / "docs" / "benchmarks.md").write_text(page(results), encoding="utf-8")
+    (ROOT / "docs" / "benchmarks.md").write_text(page(stored()), encoding="utf-8")
 
 
 if __name__ == "__main__":

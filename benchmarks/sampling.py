@@ -30,6 +30,7 @@ from truesigma.imaging.sampling import dropout_draws
 
 OUTPUTS = 6
 Way = Callable[[], Any]
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 class Joined(nn.Module):
@@ -143,15 +144,15 @@ def places(way: Way, watched: nn.Module) -> int:
     return len(recorder.modules)
 
 
-def seconds(way: Way, device: torch.device) -> float:
+def seconds(way: Way, device: torch.device, clock: Callable[[], float]) -> float:
     """Time of one run, the device's work included."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    start = time.perf_counter()
+    start = clock()
     way()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def measure(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -182,7 +183,7 @@ def measure(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
     taken: dict[str, list[float]] = {title: [] for title in every}
     for _ in range(args.repeats):
         for title, way in every.items():
-            taken[title].append(seconds(way, device))
+            taken[title].append(seconds(way, device, CLOCKS[args.clock]))
     middle = {title: 1e3 * statistics.median(times) / args.batches for title, times in taken.items()}
     first, plain = middle["one pass, evaluation"], middle["plain loop fp32"]
     rows = [
@@ -213,6 +214,9 @@ def main() -> None:
         "--channels-last", action="store_true", help="the whole run in that layout, the loop too"
     )
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument(
+        "--clock", choices=CLOCKS, default="wall", help="cpu: the processor's time, for a busy machine"
+    )
     parser.add_argument("--no-peers", dest="peers", action="store_false")
     parser.add_argument("--json", type=Path, default=None)
     args = parser.parse_args()
@@ -220,8 +224,13 @@ def main() -> None:
     for name in args.networks.split(","):
         rows += measure(name, args)
     if args.json:
-        settings = {k: str(v) for k, v in vars(args).items() if k != "json"} | {"torch": torch.__version__}
-        args.json.write_text(json.dumps({"settings": settings, "rows": rows}, indent=1) + "\n")
+        cores = torch.get_num_threads()
+        on_cpu = f"{cores} CPU core{'s' if cores > 1 else ''}"
+        hardware = torch.cuda.get_device_name() if args.device.startswith("cuda") else on_cpu
+        settings = {k: v for k, v in vars(args).items() if k not in ("json", "networks", "peers") and v}
+        settings["torch"] = torch.__version__
+        result = {"hardware": hardware, "settings": settings, "rows": rows}
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

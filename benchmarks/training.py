@@ -124,14 +124,14 @@ def main() -> None:
     split = data.splits["train"]
     assert isinstance(split.images, Tensor)
     images, target = data.prepare(split.images[: given.batch]), split.target[: given.batch]
-    results: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
     print(
         f"{'network':18s} {'published':>12s} {'ours':>12s} {'ratio':>7s} {'in an epoch':>12s} {'share':>7s}"
     )
     for name in given.networks.split(","):
         eager = published(name, images, target, given.steps)
-        row = {"published_ms": eager, **ours(name, data, given.batch, given.steps)}
-        results[name] = row | {"ratio": eager / row["step_ms"]}
+        row = {"network": name, "published_ms": eager, **ours(name, data, given.batch, given.steps)}
+        rows.append(row | {"ratio": eager / row["step_ms"]})
         print(
             f"{name:18s} {eager:9.2f} ms {row['step_ms']:9.2f} ms {eager / row['step_ms']:6.2f}x "
             f"{row['epoch_ms']:9.2f} ms {row['share']:7.2f}"
@@ -141,9 +141,12 @@ def main() -> None:
         if device.type == "cuda":
             torch.cuda.empty_cache()
     if given.json:
-        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-        about = {"device": name, "torch": torch.__version__, "batch": given.batch, "size": given.size}
-        given.json.write_text(json.dumps(about | {"networks": results}, indent=1))
+        cores = torch.get_num_threads()
+        on_cpu = f"{cores} CPU core{'s' if cores > 1 else ''}"
+        hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else on_cpu
+        settings = {"batch": given.batch, "size": given.size, "torch": torch.__version__}
+        result = {"hardware": hardware, "settings": settings, "rows": rows}
+        given.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

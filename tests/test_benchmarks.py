@@ -1,7 +1,10 @@
 """The benchmarks: our scores are the peers' where the definitions are, and the page shows what was measured."""
 
 import importlib.util
+import json
+import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -29,21 +32,60 @@ def test_scores_are_the_peers():
     assert [row["score"] for row in rows if row["reason"]] == ["miscalibration area", "ENCE"]
 
 
-def test_the_page_shows_every_row():
+def row_of(n, library="numpy"):
     seconds = {"sum": 0.001, "ours": 0.03, "netcal: UCE": 0.3, "netcal: QCE": 1.2}
-    row = {
-        "n": 1_000_000,
-        "dtype": "float64",
-        "library": "numpy",
+    return {
+        "n": n,
+        "dtype": "float32",
+        "library": library,
         "seconds": seconds,
+        "core_seconds": {**seconds, "ours": 0.05},
         "passes": {"ours": 30.0},
+        "passes_by_cores": {"ours": 50.0},
         "faster": {"netcal, same": 10.0, "netcal, all": 50.0},
+        "faster_by_cores": {"netcal, same": 6.0, "netcal, all": 20.0},
         "memory": 12.3,
     }
+
+
+def test_the_page_shows_every_row():
+    result = {"hardware": "2 CPU cores", "load": 3.5, "versions": {"numpy": "2.0"}, "rows": [row_of(10**6)]}
     alike = {"score": "UCE", "peer": "netcal", "ours": 1.0, "theirs": 1.0, "reason": ""}
-    result = {"hardware": "2 CPU cores", "versions": {"numpy": "2.0"}, "rows": [row], "agreement": [alike]}
-    text = load("page").page({"metrics_cpu": result})
-    assert "two CPU cores, with numpy 2.0" in text
-    assert "| 1e6 | float64 | numpy | 30 | 30 | 10x | 50x | 12.3 |" in text
+    text = load("page").page({"metrics_cpu": result, "agreement": {"rows": [alike]}})
+    assert "two CPU cores, with numpy 2.0. Others were at work on the machine: its load was 3.5." in text
+    assert "| 1e6 | float32 | numpy | 30 | 30 | 30 | 50 | 50x | 10x | 12.3 |" in text
     assert "| netcal | QCE | 1e6 | 1,200 |" in text
     assert "| UCE | netcal | equal to 1e-6 | 1 | 1 | 0e+00 |" in text
+
+
+def test_the_page_says_what_is_met():
+    """The worst row counts, and what was not measured is not called met."""
+    slow = row_of(10**7, "torch") | {"passes": {"ours": 130.0}}
+    result = {"hardware": "2 CPU cores", "versions": {}, "rows": [row_of(10**6), slow]}
+    page = load("page")
+    text = page.targets(result, None)
+    assert "| passes of `sum`, 1e6 and 1e7 | 100, at best 40 | 130 | 50 | no |" in text
+    assert "all of netcal's, 1e6 and 1e7 | 25 | 50 | 20 | yes |" in text
+    assert f"| GPU, compiled | 5 | {page.ABSENT} |  |  |" in text
+    gpu = row_of(10**9, "torch") | {"passes": {"ours": 28.0, "ours, compiled": 7.0}}
+    text = page.targets(result, {"rows": [gpu | {"passes_by_cores": {}}]})
+    assert "| GPU: copies of the arrays, 1e9 | 30 | 28 |  | yes |" in text
+    assert "| GPU, compiled | 5 | 7 |  | no |" in text
+
+
+def test_the_page_is_what_the_results_say():
+    page = load("page")
+    assert (FOLDER.parent / "docs" / "benchmarks.md").read_text(encoding="utf-8") == page.page(page.stored())
+    assert {"agreement", "metrics_cpu"} <= set(page.stored())
+
+
+def test_every_benchmark_runs_small(tmp_path):
+    """The command of the page, on a few elements and without peers."""
+    out = tmp_path / "r.json"
+    words = ["--sizes", "1e3", "--repeats", "1", "--no-peers", "--threads", "1", "--json", str(out)]
+    subprocess.run([sys.executable, str(FOLDER / "metrics.py"), *words], check=True, capture_output=True)
+    rows = json.loads(out.read_text())["rows"]
+    assert [(row["dtype"], row["library"]) for row in rows] == list(
+        product(("float64", "float32"), ("numpy", "torch"))
+    )
+    assert all(row["passes"]["ours"] > 0 and row["memory"] > 0 for row in rows)
