@@ -106,6 +106,21 @@ def test_paths_are_found_in_many_ways(tmp_path, delimiter):
     assert image(rows, "bids", image="{id}/anat/t2.png") == ("{id}/anat/t2.png", "bids")
 
 
+def test_columns_that_may_be_groups(tmp_path):
+    """A patient always; a group only with so many values that it cannot be a kind of treatment."""
+    rows = make_images(tmp_path, 24)
+
+    def group(name, values):
+        table = [{"id": row["id"], "age": row["age"], name: value} for row, value in zip(rows, values)]
+        return survey(tmp_path / "scans", write_table(tmp_path / "t.csv", table)).group
+
+    assert group("Patient ID", [k // 8 for k in range(24)]) == "Patient ID"
+    assert group("slide", [k // 2 for k in range(24)]) == "slide"
+    assert group("group", ["placebo", "drug"] * 12) == ""
+    assert group("subject", [""] * 24) == ""
+    assert group("site", [k // 2 for k in range(24)]) == ""
+
+
 def test_the_only_table_is_taken(place, run):
     code, _, err = run("init", "--images", "scans", "--target", "age", "--device", "cpu")
     assert code == 0, err

@@ -33,13 +33,16 @@ def write_cases(work: Work) -> None:
     write_atomically(work.folder / "cases.csv", fill)
 
 
+def run_paths(work: Work) -> list[str]:
+    """Folders of the networks, as a shell takes them."""
+    return [shlex.quote(str(work.folder / RUNS / str(k))) for k in range(work.project.sample.networks)]
+
+
 def predict_command(work: Work) -> str:
     """What to type for new images."""
-    sample = work.project.sample
-    command = "predict" if sample.method == "dropout" else "ensemble"
-    runs = [shlex.quote(str(work.folder / RUNS / str(k))) for k in range(sample.networks)]
+    command = "predict" if work.project.sample.method == "dropout" else "ensemble"
     card = shlex.quote(str(work.folder / "card.json"))
-    return f"truesigma {command} {' '.join(runs)} --images NEW_IMAGES --card {card} -o new.csv"
+    return f"truesigma {command} {' '.join(run_paths(work))} --images NEW_IMAGES --card {card} -o new.csv"
 
 
 def readme(work: Work, headline: str) -> str:
@@ -65,5 +68,11 @@ New images, with recalibrated intervals:
 
 ```sh
 {predict_command(work)}
+```
+
+The calibrated model as one ONNX file:
+
+```sh
+truesigma export {" ".join(run_paths(work))} --card {shlex.quote(str(work.folder / "card.json"))} -o model.onnx
 ```
 """

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 Row = dict[str, str]
-GROUPS = ("patient", "subject", "person", "participant", "case", "slide", "video", "study", "group", "mrn")
+PATIENTS = ("patient", "subject", "person", "participant", "mrn")  # how columns of a patient's name begin
+GROUPS = (
+    "slide",
+    "video",
+    "case",
+    "study",
+    "group",
+)  # which may also be a kind of treatment, with few values
+MANY = 10  # values from which on they are taken for whose image it is
 SPLITS = ("split", "set", "subset", "partition")
 LOOKED_AT = 12  # images that are opened
 
@@ -165,10 +173,11 @@ def _numeric(header: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[floa
 
 def _group(header: Sequence[str], rows: Sequence[Row], taken: Sequence[str]) -> str:
     """A filled column that is called like a patient's and is not the name of the image itself."""
-    for word in GROUPS:
+    for word in (*PATIENTS, *GROUPS):
         for column in header:
-            filled = all(row[column].strip() for row in rows)
-            if column.lower().startswith(word) and column not in taken[-1:] and filled:
+            values = {row[column].strip() for row in rows}
+            several = word in PATIENTS or len(values) >= MANY
+            if column.lower().startswith(word) and column not in taken[-1:] and "" not in values and several:
                 return column
     return ""
 
