@@ -344,6 +344,12 @@ def test_a_sigma_that_knows_no_case_is_said():
     assert rejection.unsure_ratio(subject_of(few), rejection.table(subject_of(few))) is None
 
 
+def test_infinite_intervals_are_said():
+    for cases, said in ((5, True), (50, False)):
+        page = report(make(seed=1)[:cases], make(), recalibrations=["conformal"], replicates=20).page
+        assert ("intervals are infinite after conformal recalibration" in page) == said
+
+
 def test_a_biased_location_is_said():
     plain = make()
     p = plain.prediction

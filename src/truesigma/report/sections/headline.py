@@ -3,12 +3,14 @@
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from ...casesums import mean_of, mean_rows
 from ...replicates import from_rows
 from ...resample import Estimate, estimate
 from ..blocks import Section, paragraph, whiskers
 from ..markup import Attributes, Html, element, join
-from ..subject import BEFORE, Subject
+from ..subject import BEFORE, Subject, counted
 from ..words import estimate_parts, number, percent, with_unit
 from .breakdown import Part
 from .rejection import START, Referral, unsure_ratio
@@ -201,23 +203,30 @@ def _notes(subject: Subject, parts: list[Part], referral: Referral) -> list[Html
         more = f" and {len(off) - 3} more" if len(off) > 3 else ""
         link = element("a", {"href": "#breakdown"}, "For whom")
         notes.append(paragraph("Not for everyone: ", names, more, ". See ", link, ".", kind="alert"))
+    interval = subject.after.prediction.interval(subject.level)
+    if not np.isfinite(interval.upper - interval.lower)[counted(subject.after)].all():
+        text = (
+            f"The {percent(subject.level)} intervals are infinite after {_named(subject)}: it has too few calibration "
+            "cases for this level. That they hold everything means nothing."
+        )
+        notes.append(paragraph(text, kind="alert"))
     rows = mean_rows(subject.before, lambda e: e.residual)
     bias = estimate(from_rows([(rows, mean_of)], subject.plan)[0], subject.plan)
     if bias.value is not None and bias.low is not None and bias.high is not None and bias.low * bias.high > 0:
         low, high = sorted((abs(bias.low), abs(bias.high)))
-        value, interval = estimate_parts(Estimate(abs(bias.value), low, high))
+        value, bounds = estimate_parts(Estimate(abs(bias.value), low, high))
         side = "low" if bias.value > 0 else "high"
         text = (
-            f"Predictions are too {side} by {with_unit(value, subject.unit)} {interval} on average. No factor on sigma "
+            f"Predictions are too {side} by {with_unit(value, subject.unit)} {bounds} on average. No factor on sigma "
             "repairs that."
         )
         notes.append(paragraph(text, kind="alert"))
     ratio = unsure_ratio(subject, referral)
     if ratio is not None and ratio.low is not None and ratio.low <= 1:
-        value, interval = estimate_parts(ratio)
+        value, bounds = estimate_parts(ratio)
         text = (
             "There is no sign that sigma knows which cases are hard: the less sure half has "
-            f"{value} {interval} times the MSE of the other. Recalibration does not change that."
+            f"{value} {bounds} times the MSE of the other. Recalibration does not change that."
         )
         notes.append(paragraph(text, kind="alert"))
     return notes
