@@ -12,6 +12,7 @@ from truesigma.project.recipe import read_project
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
+        ('split = "valid"', 'split = "../valid"', "expected the name of a split"),
         ("epochs = 1 ", "epoch = 1 ", "[train] has the unknown 'epoch'; did you mean 'epochs'?"),
         ("epochs = 1 ", 'epochs = "1" ', "train.epochs is '1'; expected a whole number"),
         ("epochs = 1 ", "epochs = 0 ", "train.epochs is 0; expected 1 or more"),
@@ -110,3 +111,10 @@ def test_any_data_set_can_be_run(tmp_path, run):
     code, _, err = run("run", tmp_path / "recipe.toml", "--device", "cpu")
     assert code == 0, err
     assert (tmp_path / "output" / "report.html").is_file()
+
+
+def test_one_case_is_too_few_to_recalibrate_on(begun, run):
+    change(begun / "recipe.toml", {'group = "patient"': 'group = ""', "valid = 0.2 ": "valid = 0.02 "})
+    code, _, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 2
+    assert "too few cases to recalibrate on or to test: test 10, valid 1" in err

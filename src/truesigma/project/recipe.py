@@ -1,6 +1,7 @@
 """A project: one recipe.toml that says what to read, train, draw, recalibrate and report; checked when it is read."""
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -81,6 +82,10 @@ class Calibration:
     recipe: str = "exact"
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\w .-]*\w", self.split):
+            raise ValueError(
+                f"calibrate.split is {self.split!r}; expected the name of a split, which becomes a file's"
+            )
         if self.split in ("test", "train"):
             raise ValueError(
                 f"calibrate.split is {self.split!r}; the test split must stay unseen and on the training split a "

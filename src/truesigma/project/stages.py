@@ -133,12 +133,8 @@ def score(work: Work) -> Made:
     shown = plain_text(evaluation_table(scored))
     write_text(work.folder / "scores.txt", shown + "\n")
     predict_test(work, test)
-    return [
-        "scores.json",
-        "scores.csv",
-        "scores.txt",
-        "predictions.csv",
-    ], f"{len(work.choices)} recalibrations"
+    files = ["scores.json", "scores.csv", "scores.txt", "predictions.csv"]
+    return files, f"{len(work.choices)} recalibrations"
 
 
 def predict_test(work: Work, test: Cases) -> None:
@@ -147,7 +143,8 @@ def predict_test(work: Work, test: Cases) -> None:
 
     units = work.units
     chosen = work.project.calibrate.recalibrate
-    card = read_card(work.folder / "card.json", plugin=chosen if ".py" in chosen else None)
+    own, ending, _ = chosen.partition(".py")
+    card = read_card(work.folder / "card.json", plugin=own + ending if ending else None)
     made, target = card(test), test.target
     if units.mixed:
         made, target = units.prediction(made), units.location(target)

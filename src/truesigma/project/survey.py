@@ -10,14 +10,8 @@ import numpy as np
 
 Row = dict[str, str]
 PATIENTS = ("patient", "subject", "person", "participant", "mrn")  # how columns of a patient's name begin
-GROUPS = (
-    "slide",
-    "video",
-    "case",
-    "study",
-    "group",
-)  # which may also be a kind of treatment, with few values
-MANY = 10  # values from which on they are taken for whose image it is
+# These may also be a kind of case or of treatment: they count from so many values on.
+GROUPS, MANY = ("slide", "video", "case", "study", "group"), 10
 SPLITS = ("split", "set", "subset", "partition")
 LOOKED_AT = 12  # images that are opened
 
@@ -69,7 +63,7 @@ class Survey:
         """What was seen, in words."""
         count = len(self.rows)
         space = " x ".join(map(str, self.shapes[0][1:]))
-        sizes = f"{space}" if len(self.shapes) == 1 else f"{space} and {len(self.shapes) - 1} other sizes"
+        sizes = space if len(self.shapes) == 1 else f"{space} and {len(self.shapes) - 1} other sizes"
         plural = "" if self.channels == 1 else "s"
         found = [
             f"{self.table}: {count} rows, columns {', '.join(self.header)}",
@@ -124,11 +118,14 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
         root = nearest([folder, path.parent], [image_name(row, image) for row in rows])
     names = [image_name(row, image) for row in rows]
     check_names(names, path)
-    missing = [name for name in names if not (root / name).exists()]
-    present = [name for name in names if name not in set(missing)]
+    there = [(root / name).exists() for name in names]
+    missing = [name for name, found in zip(names, there) if not found]
+    present = [name for name, found in zip(names, there) if found]
     if not present:
-        raise ValueError(f"none of the images that {path} names is there, such as {root / names[0]}; give the folder "
-                         "that its paths start from as --images, or a pattern such as --image '{id}.png'")  # fmt: skip
+        raise ValueError(
+            f"none of the images that {path} names is there, such as {root / names[0]}; give the folder that its paths "
+            "start from as --images, or a pattern such as --image '{id}.png'"
+        )
     shapes, dtype, unreadable = _open_some(root, present)
     return Survey(
         root=root,

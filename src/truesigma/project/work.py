@@ -67,6 +67,12 @@ def open_work(project: Project, out: Path, device: str) -> Work:
             f"{project.folder} has no split {', '.join(missing)}, only {', '.join(data.splits)}; expected cases to "
             "train on, to choose the epoch by, to recalibrate on and to test"
         )
+    few = {name: len(data.splits[name]) for name in ("test", project.calibrate.split)}
+    if min(few.values()) < 2:
+        shown = ", ".join(f"{name} {count}" for name, count in few.items())
+        raise ValueError(
+            f"too few cases to recalibrate on or to test: {shown}; expected 2 at least, better 100"
+        )
     work = Work(project, source, data, out, device)
     # What would stop a later stage stops this one, before hours of training.
     load_recipe(project.calibrate.recipe)
