@@ -53,9 +53,7 @@ def draw_cases(trained: "Trained", data: "DataSet", split: str, folder: Path, se
     return cases
 
 
-def draw_all(
-    folder: Path, evaluation: Evaluation, test: Cases, rows: tuple[Mapping[str, Any], ...]
-) -> None:
+def draw_all(folder: Path, evaluation: Evaluation, test: Cases, rows: tuple[Mapping[str, Any], ...]) -> None:
     """Calibration before and after, intervals, rejection and the training's history, as PDF and PNG."""
     made = {name: evaluation.recalibrations[choice](test.prediction) for name, choice in CHOICES.items()}
     draw_figures(folder, made, "sigma", test, rows)
