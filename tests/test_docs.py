@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pages import differs, run_page
+from pages import BLOCK, differs, run_page
 
 import truesigma as ts
 from truesigma import plugins
@@ -44,6 +44,14 @@ def test_a_page_that_shows_something_else_is_found_out():
     ):
         assert differs(wrong, printed) is not None, wrong
     assert differs("...\nfactor 3.00, held 61%\n...", printed, 0.1) is not None
+
+
+def test_every_page_with_code_is_run_by_a_test():
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        if BLOCK.search(page.read_text(encoding="utf-8")):
+            named = re.search(rf'"{page.stem}(\.md)?"', tests)
+            assert named, f"{page.name} has code that no test runs"
 
 
 def script(name):
