@@ -172,6 +172,9 @@ def test_sigma_from_a_tally_is_sigma_from_the_cases(outputs, part, grouped, law)
         names = None if group is None else group[rows]
         tally = tally.add(some.prediction(), some.target, weight=some.weight, group=names)
     found = sigma.from_tally(tally, part=part)
+    assert sigma.fit(tally, part=part) == found
+    with pytest.raises(ValueError, match=r"give it alone, as fit\(tally\)"):
+        sigma.fit(tally, sample.target)
     expected = sigma.fit(
         sample.prediction(), sample.target, weight=sample.weight, group=group, part=part, outputs=outputs
     )

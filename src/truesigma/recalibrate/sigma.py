@@ -55,8 +55,8 @@ class Sigma:
 
 
 def fit(
-    prediction: Prediction,
-    target: Any,
+    prediction: Prediction | Tally,
+    target: Any = None,
     *,
     weight: Any = None,
     group: Any = None,
@@ -68,7 +68,7 @@ def fit(
     """Fit the one factor that makes the calibration targets most probable.
 
     Args:
-        prediction: of the calibration cases.
+        prediction: of the calibration cases; or a tally of them, which holds all else already: `fit(tally)`.
         target: of the calibration cases, with the location's shape.
         weight: (case,) or the location's shape.
         group: one name per case (a patient); the standard error then counts groups, not cases.
@@ -86,6 +86,13 @@ def fit(
 
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9; Appendix B; Levi et al., 2019.
     """
+    if isinstance(prediction, Tally):
+        if any(given is not None for given in (target, weight, group)) or error != "mean":
+            raise ValueError(
+                "a tally holds the targets, weights and groups of its cases already, and errors of mean predictions; "
+                "give it alone, as fit(tally), or give the cases."
+            )
+        return from_tally(prediction, part=part)
     sums = gather(prediction, target, weight=weight, group=group, part=part, outputs=outputs, error=error)
     return fit_gathered(sums, prediction.law, part=part, solver=solver)
 
