@@ -60,7 +60,8 @@ class CompiledAdd:
         known = (tuple(given), first.shape, first.dtype, first.device, str(block.law.to_dict()))
         if known not in self.functions:
             traced = partial(_fused, law=block.law, names=tuple(given), plan=self._fusible(plan))
-            recorded = make_fx(traced, tracing_mode="fake")(*given.values())  # by shapes alone, without memory
+            # Recorded by shapes alone: nothing is computed yet, and no memory taken.
+            recorded = make_fx(traced, tracing_mode="fake")(*given.values())
             self.functions[known] = torch.compile(in_rows(recorded))
         *sums, central, weight = self.functions[known](*given.values())
         weighted = "weight" in given or "mask" in given
