@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from truesigma.imaging.archive import BrokenFiles, complain, fill, open_archive, recall, save_arrays
-from truesigma.imaging.files import channel_first, read_image
+from truesigma.imaging.files import channel_first, is_image, is_series, read_image
 from truesigma.imaging.resize import as_stored
 
 RNG = np.random.default_rng(0)
@@ -168,6 +168,30 @@ def test_dicom_series_is_sorted_by_place(tmp_path):
     write_dicom(folder / "9.dcm", np.zeros((4, 6), np.uint8), uid="9.9")
     with pytest.raises(ValueError, match="more than one series"):
         read_image(folder)
+
+
+def test_dicom_without_an_ending(tmp_path):
+    """As they come from archives: known by their first bytes; what is called otherwise is not looked into."""
+    folder = tmp_path / "series"
+    folder.mkdir()
+    for k in range(3):
+        write_dicom(folder / f"IM000{k}", np.full((4, 6), k, np.uint8), number=k, place=[0, 0, k])
+    (folder / "DIRFILE").write_text("no image")
+    (folder / "notes.txt").write_bytes(b"\0" * 128 + b"DICM")
+    assert read_image(folder)[0, :, 0, 0].tolist() == [0, 1, 2]
+    assert read_image(folder / "IM0001").shape == (1, 4, 6)
+    write_dicom(folder / "1.2.840.113", GREY, uid="1.2.3", number=9)
+    assert {path.name for path in folder.iterdir() if is_image(path)} == {
+        "IM0000",
+        "IM0001",
+        "IM0002",
+        "1.2.840.113",
+    }
+    assert is_image(folder)
+    assert is_series(folder)
+    assert not is_image(tmp_path)
+    with pytest.raises(ValueError, match="unknown ending ''"):
+        read_image(folder / "DIRFILE")
 
 
 def test_missing_extras_say_what_to_install(tmp_path, monkeypatch):

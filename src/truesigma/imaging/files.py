@@ -1,7 +1,8 @@
 """Reading one medical image file, 2-D or 3-D, into an array (channel, *space).
 
 PNG, JPEG, TIFF (stacks too), WebP, BMP and NPY need nothing more; NIfTI (.nii, .nii.gz) needs nibabel and
-DICOM (.dcm, or a folder with the slices of one series) needs pydicom: `pip install truesigma[medical]`.
+DICOM (known by .dcm or by its first bytes; or a folder with the slices of one series) needs pydicom:
+`pip install truesigma[medical]`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file")
     ending = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
-    if path.is_dir() or ending == ".dcm":
+    if path.is_dir() or ending == ".dcm" or (ending not in ENDINGS and is_dicom(path)):
         image = _dicom(path)
     elif ending in PICTURES:
         image = _picture(path)
@@ -61,6 +62,41 @@ def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
     if image.dtype.kind not in "buif":
         raise ValueError(f"{path.name}: has dtype {image.dtype}; expected numbers")
     return image
+
+
+def is_dicom(path: Path) -> bool:
+    """Whether a file is DICOM: by its ending, or, as many have none, by the letters behind its preamble."""
+    if not path.is_file():
+        return False
+    if path.suffix.lower() == ".dcm":
+        return True
+    with path.open("rb") as file:
+        file.seek(128)
+        return file.read(4) == b"DICM"
+
+
+def is_series(folder: Path) -> bool:
+    """Whether a folder holds DICOM slices, which are one volume."""
+    return any(_may_be_slice(path) and is_dicom(path) for path in sorted(folder.iterdir()))
+
+
+def is_image(path: Path) -> bool:
+    """Whether a path is an image: a file with such an ending, a DICOM file, or a folder of slices.
+
+    >>> is_image(Path(__file__))
+    False
+    """
+    if path.is_dir():
+        return is_series(path)
+    if path.name.startswith(".") or not path.is_file():
+        return False
+    return path.name.lower().endswith(ENDINGS) or (_may_be_slice(path) and is_dicom(path))
+
+
+def _may_be_slice(path: Path) -> bool:
+    """Not hidden, and not called like something else: `IM0001`, `1.2.840.10008` or `a.dcm`, but not `a.csv`."""
+    end = path.suffix.lower()
+    return not path.name.startswith(".") and (end in ("", ".dcm", ".ima") or end[1:].isdigit())
 
 
 def channel_first(array: NDArray[Any], dimensions: int = 0) -> NDArray[Any]:
@@ -136,9 +172,9 @@ def _dicom(path: Path) -> NDArray[Any]:
         ) from None
     try:
         if path.is_dir():
-            files = sorted(file for file in path.iterdir() if file.suffix.lower() == ".dcm")
+            files = sorted(file for file in path.iterdir() if _may_be_slice(file) and is_dicom(file))
             if not files:
-                raise ValueError(f"{path.name}: a folder without .dcm files")
+                raise ValueError(f"{path.name}: a folder without DICOM files")
             slices = sorted((pydicom.dcmread(file) for file in files), key=_position)
             if len({piece.get("SeriesInstanceUID") for piece in slices}) > 1:
                 raise ValueError(

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from .files import ENDINGS
+from .files import is_image, is_series
 from .tablefile import Row, image_name
 
 FOUND = 0.5  # of the rows must have an image of their own for a column or a pattern to be taken
@@ -17,18 +17,12 @@ def list_images(folder: Path) -> list[str]:
     found = []
     for place, folders, files in os.walk(folder):
         folders.sort()
-        inner = Path(place).relative_to(folder)
-        if inner.parts and _has_slices(files):
-            found.append(inner.as_posix())
-        found += [(inner / name).as_posix() for name in sorted(files) if _is_name(name)]
+        here = Path(place)
+        if here != folder and is_series(here):
+            found.append(here.relative_to(folder).as_posix())
+        paths = (here / name for name in sorted(files))
+        found += [path.relative_to(folder).as_posix() for path in paths if is_image(path)]
     return found
-
-
-def is_image(path: Path) -> bool:
-    """Whether a path is an image: a file with such an ending, or a folder of DICOM slices."""
-    if path.is_dir():
-        return _has_slices(os.listdir(path))
-    return _is_name(path.name) and path.is_file()
 
 
 def find_paths(
@@ -100,11 +94,3 @@ def _rooted(folder: Path, pattern: str) -> tuple[Path, str]:
     parts = pattern.split("/")
     fixed = next(k for k, part in enumerate(parts) if "{" in part)
     return folder.joinpath(*parts[:fixed]), "/".join(parts[fixed:])
-
-
-def _is_name(name: str) -> bool:
-    return name.lower().endswith(ENDINGS) and not name.startswith(".")
-
-
-def _has_slices(files: Sequence[str]) -> bool:
-    return any(name.lower().endswith(".dcm") for name in files)

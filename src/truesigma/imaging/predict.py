@@ -15,7 +15,7 @@ from ..law import Law, Normal
 from ..types import Cases, Draws, Prediction
 from .archive import UNREADABLE, complain, reason
 from .data import DataSet, batches, resident
-from .files import ENDINGS
+from .files import ENDINGS, is_image, is_series
 from .sampling import Precision, dropout_draws, dropout_moments, ensemble_draws
 from .source import Intake
 from .units import SCALED, units_of
@@ -137,7 +137,7 @@ def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
     """The image files named, and those of the folders named, in the order of their names.
 
     Args:
-        places: files and folders. A folder gives the files in it whose ending is an image's, none below.
+        places: files and folders. A folder gives the images in it, none below.
         volumes: the network takes 3-D images: folders of DICOM slices are then one image each.
 
     Example:
@@ -150,13 +150,13 @@ def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
             found.append(place)  # one that is not there is named when it is read, with all others
             continue
         inside = sorted(path for path in place.iterdir() if not path.name.startswith("."))
-        if volumes and _is_series(place):
+        if volumes and is_series(place):
             found.append(place)
             continue
         images = [
-            path for path in inside if path.is_file() and path.name.lower().endswith((*ENDINGS, ".npz"))
+            path for path in inside if path.is_file() and (path.suffix.lower() == ".npz" or is_image(path))
         ]
-        images += [path for path in inside if volumes and path.is_dir() and _is_series(path)]
+        images += [path for path in inside if volumes and path.is_dir() and is_series(path)]
         if not images:
             raise ValueError(
                 f"{place} holds no images; expected files ending in {' '.join((*ENDINGS, '.npz'))}"
@@ -226,7 +226,3 @@ def _read(
     if not skip or len(broken) == len(files):
         names = [str(path) for path in files]
         complain(broken, names, remedy="Restore them, or leave them out (--skip-broken).")
-
-
-def _is_series(folder: Path) -> bool:
-    return any(path.suffix.lower() == ".dcm" for path in folder.iterdir())

@@ -24,16 +24,18 @@ def find_images(folder: Path, names: Iterable[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):
         inner = path.relative_to(folder).as_posix()
-        if path.is_dir():  # the slices of a DICOM series
-            found.update({name: path for name in (inner, path.name) if name in wanted and name not in found})
-            continue
-        ending = next((e for e in ENDINGS if path.name.lower().endswith(e)), None)
-        if ending is None:
-            continue
-        for name in (inner, path.name, inner[: -len(ending)], path.name[: -len(ending)]):
-            if name in wanted:
-                found.setdefault(name, path)
+        # DICOM files often have no ending, and a folder of slices is an image: they go by their whole name.
+        end = len(next((e for e in ENDINGS if path.name.lower().endswith(e)), ""))
+        known = wanted & {inner, path.name, inner[: len(inner) - end], path.name[: len(path.name) - end]}
+        if known and ((end and path.is_file()) or _is_dicom(path)):
+            found = {**dict.fromkeys(known, path), **found}
     return found
+
+
+def _is_dicom(path: Path) -> bool:
+    from ..imaging.files import is_dicom, is_series
+
+    return is_series(path) if path.is_dir() else is_dicom(path)
 
 
 def thumbnail(path: Path) -> str | None:
