@@ -198,6 +198,8 @@ def test_choices():
         "none:part=aleatoric",
     ]
     assert with_part(["aux"], "total") == (["aux"], [])
+    own = ["none", "sigma:part=total"]  # what is said of one goes before what is said of all
+    assert with_part(own, "aleatoric") == (["none:part=aleatoric", "sigma:part=total"], [])
 
 
 def test_the_installed_command_from_an_empty_folder(tmp_path):
