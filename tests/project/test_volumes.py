@@ -6,28 +6,16 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from dicom_files import write_dicom
 from project_files import tiny, write_table
 
 SIDE = 16
 
 
 def write_slice(path, pixels, *, series, number, place):
-    """One DICOM slice with what a scanner says about it."""
-    pydicom = pytest.importorskip("pydicom")
-    meta = pydicom.dataset.FileMetaDataset()
-    meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.2"
-    meta.MediaStorageSOPInstanceUID = f"{series}.{number}"
-    meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
-    piece = pydicom.dataset.FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
-    piece.SeriesInstanceUID, piece.InstanceNumber = series, number
-    piece.Rows, piece.Columns = pixels.shape
-    piece.SamplesPerPixel, piece.PhotometricInterpretation = 1, "MONOCHROME2"
-    piece.BitsAllocated = piece.BitsStored = 16
-    piece.HighBit, piece.PixelRepresentation = 15, 0
-    piece.RescaleSlope, piece.RescaleIntercept = 1, -1000
-    piece.ImagePositionPatient, piece.ImageOrientationPatient = [0, 0, place], [1, 0, 0, 0, 1, 0]
-    piece.PixelData = pixels.astype(np.uint16).tobytes()
-    piece.save_as(path, enforce_file_format=True)
+    """One slice of a CT, in Hounsfield units once it is rescaled."""
+    scaling = {"RescaleSlope": 1, "RescaleIntercept": -1000}
+    write_dicom(path, pixels.astype(np.uint16), uid=series, number=number, place=[0, 0, place], **scaling)
 
 
 def volumes(cases=30):
