@@ -18,7 +18,7 @@ from .fast import Ready, prepare
 from .partition import Untraceable, autocast, split
 from .randomness import guarded_generators, modes, seed_generators
 
-_CPU_BYTES = 2**26  # larger passes only cost page faults there,
+_CPU_BYTES = 2**24  # larger passes leave the caches and cost page faults there,
 _CPU_CASES = 16  # and smaller ones run through slower kernels
 _DEVICE_BYTES = 2**30  # where the memory is not known
 
@@ -153,21 +153,30 @@ class _EachDraw(fx.Interpreter):
 
     def __init__(self, body: fx.GraphModule, seeds: list[int]) -> None:
         super().__init__(body)
-        self.states = [torch.Generator().manual_seed(seed).get_state() for seed in seeds]
+        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def run_node(self, n: fx.Node) -> Any:
         if not n.meta.get("random"):
             return super().run_node(n)
+        if n.target is torch.ops.aten.dropout.default and n.meta["axis"] == 0 and 0 < n.args[1] < 1:  # type: ignore[operator]
+            return self._dropout(self.env[n.args[0]], n.args[1])  # type: ignore[index, arg-type]
         parts = []
-        for draw, state in enumerate(self.states):
+        for draw, generator in enumerate(self.generators):
             args, kwargs = fx.map_arg((n.args, n.kwargs), partial(self._part, draw=draw))
-            torch.default_generator.set_state(state)
+            torch.default_generator.set_state(generator.get_state())
             parts.append(n.target(*args, **kwargs))  # type: ignore[operator]
-            self.states[draw] = torch.default_generator.get_state()
+            generator.set_state(torch.default_generator.get_state())
         return _join(parts, n.meta["axis"])
 
+    def _dropout(self, x: Tensor, p: float) -> Tensor:
+        """torch.dropout as torch computes it, but for the masks: each draw's from its own generator, in place."""
+        noise = torch.empty_like(x)
+        for part, generator in zip(noise.chunk(len(self.generators)), self.generators):
+            part.bernoulli_(1 - p, generator=generator)
+        return noise.div_(1 - p).mul_(x)
+
     def _part(self, node: fx.Node, draw: int) -> Any:
-        value, axis, draws = self.env[node], node.meta.get("axis"), len(self.states)
+        value, axis, draws = self.env[node], node.meta.get("axis"), len(self.generators)
         if axis is None:
             return value
         if isinstance(value, int):
