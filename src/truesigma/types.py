@@ -185,7 +185,7 @@ class Prediction:
         ends = {name: check_finite(name, p, mask, least=0) for name, p in parts.items() if p is not None}
         _set(self, location=location, mask=mask, **parts)
         low, high = (sum(ends[k][i] for k in ("aleatoric", "epistemic") if k in ends) for i in (0, 1))
-        if not (low > 0 and high <= float(xp.finfo(location.dtype).max)):
+        if not (low > 0 and high <= float(xp.finfo(self.aleatoric.dtype).max)):
             total = self.total
             problem = "is 0 or overflows", "a sum above 0, in reach of its dtype; one of the two may be 0"
             check_values("aleatoric + epistemic", (total > 0) & xp.isfinite(total), mask, *problem)
