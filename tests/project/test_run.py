@@ -292,3 +292,15 @@ def test_an_interrupt_says_how_to_go_on(begun, run, monkeypatch):
     code, _, err = run("run", "recipe.toml", "--device", "cpu")
     assert code == 130
     assert "the same command goes on" in err
+
+
+def test_images_that_are_read_from_disk_give_the_same(begun, made, run):
+    """A set that does not fit into memory: the same network, the same draws."""
+    change(begun / "recipe.toml", {"memory = 8.0 ": "memory = 1e-5 "})
+    code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run")
+    assert code == 0
+    assert "1 x 32 x 32, 0 bytes in memory" in out
+    code, _, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 0, err
+    found, expected = (ts.read(place / "output" / "test.npz") for place in (begun, made))
+    np.testing.assert_allclose(found.draws.mean, expected.draws.mean, rtol=1e-4)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .complete import named_option
 from .imaging import Device, Json, seconds
 from .session import Session, check_json, check_target
 
@@ -50,8 +51,7 @@ def init(
     ] = None,
     size: Annotated[int | None, typer.Option("--size", help="Pixels of every side; 0: as they are.")] = None,
     backbone: Annotated[
-        str | None,
-        typer.Option("--backbone", help="From `truesigma list backbones`, timm:NAME, or a .py file."),
+        str | None, named_option("--backbone", "backbones", "A name, timm:NAME, or a .py file.")
     ] = None,
     likelihood: Annotated[str, typer.Option("--likelihood", help="gaussian or laplace.")] = "gaussian",
     epochs: Annotated[int | None, typer.Option("--epochs", help="Of training.")] = None,
