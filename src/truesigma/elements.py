@@ -125,13 +125,16 @@ class Elements:
         if isinstance(terms, list):
             first, *others = [factor * self.sum(part) for factor, part in terms]
             return sum(others, first)
-        if terms is self.scale:  # widths and Winkler scores of every level share it
-            return self._scale_sum
-        return self._sum(terms)
+        if terms is not self.scale and terms is not self.squared:
+            return self._sum(terms)
+        if id(terms) not in self._known:
+            self._known[id(terms)] = self._sum(terms)
+        return self._known[id(terms)]
 
     @cached_property
-    def _scale_sum(self) -> Array:
-        return self._sum(self.scale)
+    def _known(self) -> dict[int, Array]:
+        """Sums of the scale (for every width and Winkler score) and of the squares (MSE, RMSE), by their identity."""
+        return {}
 
     def _sum(self, terms: Array) -> Array:
         return total(terms if self.weight is None else terms * self.weight)
