@@ -184,16 +184,6 @@ def same(result: dict[str, Any]) -> str:
     return SAME.format(n=len(rows)) + "\n" + table(head, lines, 3) + "\n"
 
 
-def networks(name: str, result: dict[str, Any]) -> str:
-    """The section of the benchmark of sampling or training."""
-    rows = result.get("rows") or [{"network": key, **row} for key, row in result["networks"].items()]
-    heads = list(rows[0])
-    settings = ", ".join(f"{key} {value}" for key, value in result.get("settings", {}).items() if value)
-    title = {"sampling": "Monte-Carlo dropout", "training": "Training steps"}.get(name.split("_")[0], name)
-    body = table(heads, [[short(row.get(head)) for head in heads] for row in rows])
-    return f"\n## {title}\n\n{settings}.\n\n{body}\n"
-
-
 def page(results: dict[str, dict[str, Any]]) -> str:
     """The page of all results, by the names of their files."""
     text = HEAD
@@ -204,9 +194,6 @@ def page(results: dict[str, dict[str, Any]]) -> str:
         text += same(results["agreement"])
     if gpu:
         text += about(gpu) + scores(gpu).replace("## All scores in one pass", "## All scores on a GPU")
-    for name, result in sorted(results.items()):
-        if name.startswith(("sampling", "training")):
-            text += networks(name, result)
     return text
 
 

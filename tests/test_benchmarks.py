@@ -89,3 +89,19 @@ def test_every_benchmark_runs_small(tmp_path):
         product(("float64", "float32"), ("numpy", "torch"))
     )
     assert all(row["passes"]["ours"] > 0 and row["memory"] > 0 for row in rows)
+
+
+def test_the_page_of_training_and_sampling_is_that_of_the_committed_results():
+    imaging = load("imaging_page")
+    results = {path.stem: json.loads(path.read_text()) for path in imaging.RESULTS.glob("*.json")}
+    written = (FOLDER.parent / "docs" / "benchmarks-imaging.md").read_text(encoding="utf-8")
+    assert imaging.page(results) == written
+    settings = {"batch": 4, "size": 64, "draws": 25, "clock": "cpu", "torch": "2.9"}
+    rows = [
+        {"network": "one", "way": "plain loop fp32", "ms": 500.0, "passes": 25.0},
+        {"network": "one", "way": "shared prefix fp32", "ms": 22.0, "passes": 1.1},
+    ]
+    text = imaging.page({"sampling_cpu": {"hardware": "1 CPU core", "settings": settings, "rows": rows}})
+    assert "batch 4, 64 x 64, 25 draws, time of the processor, torch 2.9." in text
+    assert "| one | shared prefix fp32 | 22 | 1.1 | 22.7x |" in text
+    assert "Training steps" not in text

@@ -1,0 +1,114 @@
+"""docs/benchmarks-imaging.md from the results of sampling.py and training.py: python benchmarks/imaging_page.py
+
+Every results/sampling_*.json and results/training_*.json is a section: those of this machine, and those that were
+measured on another one before.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+HEAD = """# Benchmarks of training and sampling
+
+Every number on this page comes from a run of `benchmarks/sampling.py` or `benchmarks/training.py`, in which all ways
+took turns on the same machine; `benchmarks/results` holds them as data. The published way is the paper's code: eager
+float32, and for the draws a plain loop of whole passes.
+"""
+SAMPLING = """## Monte-Carlo dropout
+
+Time for all draws of a batch. *Passes* is in single passes of the same network in evaluation mode: what comes before
+the first dropout runs once for all draws, so a network with dropout only before its heads needs little more than one.
+The other packages find dropout modules only; where a network draws elsewhere, too (functional dropout, drop-path), they
+do less work, and the row says so.
+"""
+TRAINING = """## Training steps
+
+Forward, backward and optimiser of one batch. Ours is one captured CUDA graph in bfloat16 with channels last. *Epoch* is
+the step rate inside an epoch, with images prepared and varied, as a share of the bare step's.
+"""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> str:
+    """A table in Markdown, `words` columns of text and then numbers to the right.
+
+    >>> print(table(["a", "b"], [["x", "1"]], 1))
+    | a | b |
+    | --- | ---: |
+    | x | 1 |
+    """
+    lines = [head, ["---"] * words + ["---:"] * (len(head) - words), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def short(value: float | None, unit: str = "") -> str:
+    """Three digits, and nothing for what was not measured.
+
+    >>> short(0.12345), short(1234.5), short(None)
+    ('0.123', '1,234', '')
+    """
+    if value is None:
+        return ""
+    return (f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}") + unit
+
+
+def about(result: dict[str, Any]) -> str:
+    """What a section was measured on."""
+    given = result["settings"]
+    words = [f"batch {given['batch']}", f"{given['size']} x {given['size']}"]
+    words += [f"{given['draws']} draws"] if "draws" in given else []
+    words += ["time of the processor"] if given.get("clock") == "cpu" else []
+    return f"### {result['hardware']}\n\n{', '.join([*words, 'torch ' + given['torch']])}.\n"
+
+
+def sampling(result: dict[str, Any]) -> str:
+    """One row for each network and way."""
+    rows = []
+    for row in result["rows"]:
+        plain = next(
+            r["ms"]
+            for r in result["rows"]
+            if r["network"] == row["network"] and r["way"].startswith("plain loop fp32")
+        )
+        numbers = [short(row["ms"]), short(row.get("passes")), short(plain / row["ms"], "x")]
+        rows.append([row["network"], row["way"], *numbers])
+    return about(result) + "\n" + table(["network", "way", "ms", "passes", "faster"], rows, 2) + "\n"
+
+
+def training(result: dict[str, Any]) -> str:
+    """One row for each network."""
+    rows = [
+        [
+            row["network"],
+            short(row["published_ms"]),
+            short(row["step_ms"]),
+            short(row["published_ms"] / row["step_ms"], "x"),
+            short(row["share"]),
+        ]
+        for row in result["rows"]
+    ]
+    head = ["network", "published way, ms", "ours, ms", "faster", "epoch"]
+    return about(result) + "\n" + table(head, rows, 1) + "\n"
+
+
+def page(results: dict[str, dict[str, Any]]) -> str:
+    """The page, from results by the names of their files."""
+    parts = [HEAD]
+    for kind, words, section in (("sampling", SAMPLING, sampling), ("training", TRAINING, training)):
+        found = [
+            result for name, result in sorted(results.items(), reverse=True) if name.startswith(f"{kind}_")
+        ]
+        parts += [words, *map(section, found)] if found else []
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Write the page."""
+    results = {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
+    (ROOT / "docs" / "benchmarks-imaging.md").write_text(page(results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
