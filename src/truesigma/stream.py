@@ -200,6 +200,10 @@ def _whole_scores(store: Store, fits: list[Fit], items: list[_Item], passes: Pas
     asked = [item for item in items if not item.over]
     if not asked:
         return {}
+    if (
+        store.outputs is None
+    ):  # they are read as elements, and a case would be something else than it is elsewhere
+        return {item.key: Undefined("it has no value for volumes of different shapes.") for item in asked}
     try:
         whole = read_store(store, mask_missing=passes.mask_missing, why=asked[0].request.name)
     except NotWhole as reason:
