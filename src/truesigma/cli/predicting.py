@@ -256,7 +256,8 @@ def _result(
 
     count = len(runs) if joined else settings["draws"]
     what = "members" if joined else "draws"
-    unit = f", in {about['unit']}" if about["unit"] else ""
+    words = {"": "", "scaled": ", scaled to about [0, 1]"}
+    unit = words.get(about["unit"], f", in {about['unit']}")
     return {
         "text": f"{cases} cases x {count} {what}{unit}; written to {', '.join(map(str, files))}",
         "runs": [str(run.folder) for run in runs],

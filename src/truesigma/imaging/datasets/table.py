@@ -150,6 +150,9 @@ class FileReader:
     def __len__(self) -> int:
         return len(self.names)
 
+    def __repr__(self) -> str:
+        return f"FileReader({len(self)} images {self.like.shape} {self.like.dtype} below {self.folder})"
+
     def __getitem__(self, index: int) -> Tensor:
         try:
             return torch.from_numpy(self.decode(self.names[index]))
