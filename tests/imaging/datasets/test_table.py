@@ -152,9 +152,13 @@ def test_streaming_gives_what_memory_gives(tmp_path):
         ):
             assert torch.allclose(one.images, two.images)
             assert torch.equal(one.target, two.target)
-    (root / "20.png").write_bytes(b"broken since")
-    with pytest.raises(BrokenFiles, match=r"20\.png could not be read"):
+    names = streamed.splits["test"].name
+    for name in names[1:3]:
+        (root / name).write_bytes(b"broken since")
+    with pytest.raises(BrokenFiles, match=rf"2 of {len(names)} images .*{names[1]}.*{names[2]}"):
         list(batches(streamed.splits["test"], 4))
+    with pytest.warns(UserWarning, match="2 of 24 images left out"):
+        assert len(table.load(str(root), memory=1e-9, skip_broken=True).splits["test"]) == len(names) - 2
     (root / "3.png").unlink()
     with pytest.raises(BrokenFiles, match=r"1 of 24 images could not be read: 3\.png"):
         table.load(str(root), memory=1e-9)

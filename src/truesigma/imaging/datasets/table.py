@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ TITLE = "Your own images with a csv table"
 SOURCE = "your own folder"
 LICENCE = "your own"
 CITATION = ""
+REMEDY = "Restore them, take their rows out of the table, or pass skip_broken."
 
 
 def load(
@@ -157,7 +158,18 @@ class FileReader:
         try:
             return torch.from_numpy(self.decode(self.names[index]))
         except UNREADABLE as error:
+            complain(self.broken, self.names, remedy=REMEDY)
             raise BrokenFiles(f"{self.names[index]} could not be read ({reason(error)})") from error
+
+    @cached_property
+    def broken(self) -> dict[int, str]:
+        """What cannot be read, by row. Every file is looked at: one that is broken is seldom alone."""
+
+        def look(name: str) -> NDArray[Any]:
+            self.decode(name)
+            return np.empty(0)
+
+        return fill(np.empty((len(self), 0)), self.names, look)
 
     def decode(self, name: str) -> NDArray[Any]:
         """The stored form of one image, if it is like the others."""
@@ -186,7 +198,9 @@ def _images(
     """The images, in memory or streamed, and the rows they belong to."""
     reader = _reader(folder, names, size, dimensions)
     streamed = len(names) * reader.like.nbytes > memory * 1e9
-    if streamed:
+    if streamed and skip_broken:
+        broken = reader.broken
+    elif streamed:
         broken = {k: "no such file" for k, name in enumerate(names) if not (folder / name).exists()}
     else:
         out = np.zeros((len(names), *reader.like.shape), reader.like.dtype)
@@ -195,7 +209,7 @@ def _images(
         shown = ", ".join(names[k] for k in list(broken)[:10])
         warnings.warn(f"{len(broken)} of {len(names)} images left out: {shown}", stacklevel=3)
     else:
-        complain(broken, names, remedy="Restore them, take their rows out of the table, or pass skip_broken.")
+        complain(broken, names, remedy=REMEDY)
     keep = [k for k in range(len(names)) if k not in broken]
     if streamed:
         return reader.part(np.array(keep)), keep
