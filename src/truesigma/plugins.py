@@ -96,9 +96,8 @@ def is_option(kind: str, name: str) -> bool:
     (False, True, False)
     """
     if kind == "backbones":
-        return (
-            name != "pretrained"
-        )  # asked for by itself: it says where the weights come from, not what they are of
+        # Asked for by itself: it says where the weights come from, not what they are of.
+        return name != "pretrained"
     return kind == "datasets" or name not in DATA
 
 

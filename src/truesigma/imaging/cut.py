@@ -61,9 +61,8 @@ def cut(traced: Any, out_spec: Any) -> Partition:
         node = waiting.pop()
         if node in in_rest or node in handed:
             continue
-        empty = node.op == "call_function" and "empty" in str(
-            node.target
-        )  # room for a mask: nothing to compute, not worth handing over
+        # Room for a mask: nothing to compute, not worth handing over.
+        empty = node.op == "call_function" and "empty" in str(node.target)
         if node in from_input and not empty and _can_be_handed(node.meta.get("val"), cases):
             handed[node] = None
         else:

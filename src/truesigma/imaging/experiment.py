@@ -41,9 +41,8 @@ class Experiment:
     recipe: str = "exact"
     train: Mapping[str, Any] = field(default_factory=dict)  # what differs from the recipe, such as epochs
     options: Mapping[str, Any] = field(default_factory=dict)  # of the data set
-    shifts: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # options that add shifted splits, for sampling only
+    # Options that add shifted splits, for sampling only.
+    shifts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run_experiment(

@@ -142,9 +142,8 @@ def _at_once(pieces: Partition, cases: int, device: torch.device) -> int:
     fits = room // max(1, pieces.bytes_per_case * cases)
     if device.type == "cpu":
         fits = max(fits, math.ceil(_CPU_CASES / cases))
-    indexed = (2**31 - 1) // max(
-        1, pieces.largest * cases
-    )  # beyond, kernels fall back to slow 64-bit indices
+    # Beyond, kernels fall back to slow 64-bit indices.
+    indexed = (2**31 - 1) // max(1, pieces.largest * cases)
     return max(1, min(fits, indexed))
 
 

@@ -56,9 +56,8 @@ def train_run(
     """
     folder = Path(out)
     data = source.load() if data is None else data
-    path, own, options = backbone.rpartition(
-        ".py"
-    )  # a run may be read from another folder than it was made in
+    # A run may be read from another folder than it was made in.
+    path, own, options = backbone.rpartition(".py")
     backbone = f"{Path(path).resolve()}{own}{options}" if own else backbone
     begun = resume and (folder / LAST).is_file()
     record = source.record(data) | {"start": _start(pretrained, weights)}

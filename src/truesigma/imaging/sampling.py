@@ -198,9 +198,8 @@ def _sampler(
     ):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}.")
-    net = getattr(
-        net, "_orig_mod", net
-    )  # what torch.compile wrapped is split and compiled in its own way here
+    # What torch.compile wrapped is split and compiled in its own way here.
+    net = getattr(net, "_orig_mod", net)
     mode = compile if isinstance(compile, str) else "default" if compile else ""
     return Sampler(net, precision, mode, chunk)
 

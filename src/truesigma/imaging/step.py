@@ -28,9 +28,8 @@ class Meter:
         kind = torch.float32 if device.type == "mps" else torch.float64
         self.sums = torch.zeros(4, dtype=kind, device=device)  # cases, loss, squared error, variance
         self.step = torch.zeros((), dtype=torch.int64, device=device)
-        self.bad = torch.full(
-            (), -1, dtype=torch.int64, device=device
-        )  # the first step with a loss not finite
+        # The first step with a loss not finite.
+        self.bad = torch.full((), -1, dtype=torch.int64, device=device)
 
     def add(self, loss: Tensor, error: Tensor, variance: Tensor) -> None:
         """Count one batch: loss, squared error and variance, one value per case each."""

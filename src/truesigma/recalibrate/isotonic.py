@@ -79,9 +79,8 @@ def fit(
     """
     chosen = select_part(prediction, part)
     z, share = observed_z(chosen, target, weight)
-    copies = share / max(
-        share.min(), share.sum() * 1e-12
-    )  # in units of the smallest weight, as in equal-mass bins
+    # In units of the smallest weight, as in equal-mass bins.
+    copies = share / max(share.min(), share.sum() * 1e-12)
     last = np.cumsum(copies)
     # The first and the last copy of each value: between them the distribution function rises in one step.
     rank = (

@@ -24,9 +24,8 @@ class Planned:
     variant: str = ""  # what is different, where it is not one of the paper's networks
     train: Mapping[str, Any] = field(default_factory=dict)  # what differs from the recipe, such as epochs
     options: Mapping[str, Any] = field(default_factory=dict)  # of the data set
-    shifts: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # options that add shifted splits, for sampling only
+    # Options that add shifted splits, for sampling only.
+    shifts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from .plan import Planned
 from .tables import read_table, rows
 
 RECIPES = ("paper", "exact")
+# What tells numbers of a figure apart.
 TELLS = (
     "level",
     "split",
@@ -26,7 +27,7 @@ TELLS = (
     "truth",
     "epistemic",
     "draws",
-)  # what tells numbers of a figure apart
+)
 
 
 @dataclass(frozen=True, eq=False)
