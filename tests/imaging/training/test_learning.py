@@ -1,0 +1,105 @@
+"""The training loop: it learns, with streamed images, in half precision, on volumes, and says what is left."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from blob_images import QUICK, SIDE, Halves, blobs, dataset, equal, fit, same, weights
+from torch import Tensor, nn
+
+from truesigma.imaging.data import DataSet, Split
+from truesigma.imaging.network import build
+from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.runs import load_run
+from truesigma.imaging.train import train
+
+
+def test_it_learns_the_place_and_the_noise() -> None:
+    data = dataset(blobs(600, 1), blobs(300, 2), blobs(300, 3), same)
+    recipe = Recipe(
+        epochs=12, batch=16, learning_rate=2e-3, patience=4, stage_dropout=0.0, head_dropout={"other": 0}
+    )
+    trained = fit(data, recipe)
+    first, best = trained.history[0], trained.history[trained.best_epoch - 1]
+    spread = float(data.splits["valid"].target.var())
+    assert best["valid_mse"] < 0.35 * spread
+    assert best["valid_mse"] < 0.6 * first["valid_mse"]
+    assert best["train_loss"] < first["train_loss"]
+    # bright images are the noisy ones: the network says so
+    test = data.splits["test"]
+    with torch.no_grad():
+        _, log_variance = trained.net(data.prepare(test.images))
+    level = test.images.float().flatten(1).quantile(0.25, dim=1)
+    dark, bright = log_variance[level < level.quantile(0.25)], log_variance[level > level.quantile(0.75)]
+    assert float(bright.mean() - dark.mean()) > 0.4
+    assert 0.6 < best["test_factor"] < 1.4
+    assert best["test_variance_scaled"] == pytest.approx(best["valid_factor"] ** 2 * best["test_variance"])
+
+
+def test_a_module_of_ones_own_trains_and_says_how_to_read_it(data: DataSet, tmp_path: Path) -> None:
+    net = Halves(nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, 3)))
+    train(net, data, Recipe(epochs=1, batch=8), seed=0, out=tmp_path, device="cpu", quiet=True)
+    with pytest.raises(ValueError, match="load_weights"):
+        load_run(tmp_path)
+
+
+def test_torchs_generator_is_left_alone_and_the_seed_decides(data: DataSet) -> None:
+    torch.manual_seed(11)
+    before = torch.get_rng_state()
+    a = fit(data)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(12)
+    assert equal(weights(fit(data)), weights(a))
+    other = train(build("small", 1, 2, QUICK, seed=5), data, QUICK, seed=2, device="cpu", quiet=True)
+    assert not equal(weights(other), weights(a))
+
+
+def test_streamed_images_train_like_those_in_memory(data: DataSet) -> None:
+    class Images:
+        def __init__(self, images: Tensor) -> None:
+            self.images = images
+
+        def __len__(self) -> int:
+            return len(self.images)
+
+        def __getitem__(self, index: int) -> Tensor:
+            return self.images[index]
+
+    streamed = dataset(*(Split(Images(s.images), s.target, s.name) for s in data.splits.values()))
+    assert equal(weights(fit(streamed, workers=2)), weights(fit(data)))
+
+
+def test_bf16_learns_about_the_same(data: DataSet) -> None:
+    half, full = fit(data, precision="bf16"), fit(data)
+    assert half.history[0]["train_mse"] == pytest.approx(full.history[0]["train_mse"], rel=0.1)
+    assert half.history[-1]["train_mse"] < half.history[0]["train_mse"]
+    assert {value.dtype for value in weights(half).values()} == {torch.float32, torch.int64}
+
+
+def test_volumes_train(data: DataSet) -> None:
+    def volume(split: Split) -> Split:
+        return Split(split.images[:, :, None].expand(-1, -1, SIDE, -1, -1), split.target, split.name)
+
+    trained = fit(dataset(*map(volume, data.splits.values())), Recipe(epochs=1, batch=8), backbone="small3d")
+    assert trained.finished
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"likelihood": "cauchy"}, "likelihood"), ({"precision": "fp8"}, "precision"), ({"device": "gpu"}, "device"),
+        ({"graph": "yes"}, "graph"), ({"devices": 3}, "shared out"),
+    ],
+)  # fmt: skip
+def test_bad_options_are_named(data: DataSet, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit(data, **options)
+
+
+def test_lines_say_what_is_left(data: DataSet, capsys: pytest.CaptureFixture[str]) -> None:
+    fit(data, quiet=False)
+    text = capsys.readouterr().err
+    assert "epoch 1/4" in text
+    assert "epoch 4/4" in text
+    assert "0:00:00 left" in text

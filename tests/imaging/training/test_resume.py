@@ -1,0 +1,122 @@
+"""A run that was stopped or killed goes on bit for bit, and never with other choices."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import blob_images
+import pytest
+import torch
+from blob_images import blobs, dataset, equal, fit, numbers, shaken, weights
+from torch import Tensor
+
+from truesigma.imaging.checkpoint import read_state
+from truesigma.imaging.data import DataSet
+from truesigma.imaging.network import build
+from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.train import train
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_resume_after_a_break_in_an_epoch_is_bit_identical(
+    data: DataSet, tmp_path: Path, optimizer: str
+) -> None:
+    recipe = Recipe(epochs=4, batch=8, learning_rate=3e-3, patience=0, optimizer=optimizer, momentum=0.9)
+    whole = fit(data, recipe, out=tmp_path / "whole")
+    calls = 0
+
+    def breaks(images: Tensor, target: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        nonlocal calls
+        calls += 1
+        if calls == 2 * 6 + 3:  # six batches an epoch: the third batch of the third epoch
+            raise KeyboardInterrupt
+        return shaken(images, target, generator)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(dataset(*data.splits.values(), breaks), recipe, out=tmp_path / "broken")
+    assert read_state(tmp_path / "broken" / "last.safetensors")[1]["epoch"] == 2
+    # the network given to the resumed call may hold anything
+    net = build("small", 1, 2, recipe, seed=99)
+    again = train(net, data, recipe, seed=1, out=tmp_path / "broken", device="cpu", quiet=True)
+    assert equal(weights(again), weights(whole))
+    assert numbers(again) == numbers(whole)
+    for name in ("last.safetensors", "best.safetensors"):
+        a, b = (read_state(tmp_path / folder / name)[0] for folder in ("whole", "broken"))
+        assert equal(a, b)
+
+
+def test_time_limit_stops_and_the_same_call_goes_on(data: DataSet, tmp_path: Path) -> None:
+    whole = fit(data)
+    part = fit(data, out=tmp_path, time_limit=0.0)
+    assert not part.finished
+    assert len(part.history) == 1
+    while not part.finished:
+        part = fit(data, out=tmp_path, time_limit=0.0)
+    assert equal(weights(part), weights(whole))
+    assert numbers(part) == numbers(whole)
+    done = fit(data, out=tmp_path)  # a finished run only loads
+    assert done.finished
+    assert equal(weights(done), weights(whole))
+
+
+SCRIPT = """
+import sys, time
+sys.path.insert(0, {here!r})
+import blob_images as t
+def slow(images, target, generator):
+    time.sleep({pause})
+    return t.shaken(images, target, generator)
+data = t.dataset(t.blobs(44, 1), t.blobs(24, 2), t.blobs(24, 3), slow)
+recipe = t.Recipe(epochs=8, batch=8, learning_rate=3e-3, patience=1, stage_dropout=0.1)
+t.fit(data, recipe, out={out!r}, devices={devices})
+"""
+
+
+def script(folder: Path, out: Path, *, pause: float = 0.0, devices: int = 1) -> list[str]:
+    here = str(Path(blob_images.__file__).parent)
+    path = folder / f"run{devices}_{pause}.py"
+    path.write_text(SCRIPT.format(here=here, out=str(out), pause=pause, devices=devices))
+    return [sys.executable, str(path)]
+
+
+@pytest.mark.slow
+def test_kill_9_loses_at_most_the_current_epoch(tmp_path: Path) -> None:
+    subprocess.run(script(tmp_path, tmp_path / "whole"), check=True)
+    for tries in range(6):
+        process = subprocess.Popen(script(tmp_path, tmp_path / "killed", pause=0.05))
+        last, before = tmp_path / "killed" / "last.safetensors", tries
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and process.poll() is None:
+            if last.exists() and read_state(last)[1]["epoch"] > before:
+                time.sleep(0.02 * tries)  # die at different moments of an epoch
+                break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert read_state(last)[1]["epoch"] > before
+    subprocess.run(script(tmp_path, tmp_path / "killed"), check=True)
+    for name in ("last.safetensors", "best.safetensors"):
+        assert equal(read_state(tmp_path / "whole" / name)[0], read_state(tmp_path / "killed" / name)[0])
+    assert not list((tmp_path / "killed").glob(".*"))
+
+
+def test_a_file_is_no_folder_of_a_run(data: DataSet, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="is a file; expected the folder of a run"):
+        fit(data, out=tmp_path / "file")
+
+
+def test_a_run_with_other_choices_is_not_continued(data: DataSet, tmp_path: Path) -> None:
+    fit(data, out=tmp_path)
+    longer = Recipe(epochs=5, batch=8, learning_rate=3e-3, patience=1, stage_dropout=0.1)
+    assert len(fit(data, longer, out=tmp_path).history) == 5
+    with pytest.raises(ValueError, match=r"train\.batch"):
+        fit(data, Recipe(epochs=5, batch=4, learning_rate=3e-3, patience=1, stage_dropout=0.1), out=tmp_path)
+    with pytest.raises(ValueError, match="likelihood"):
+        fit(data, longer, out=tmp_path, likelihood="laplace")
+    with pytest.raises(ValueError, match=r"data\.cases"):
+        fit(dataset(blobs(40, 1), blobs(24, 2), None), longer, out=tmp_path)
+    anew = fit(data, Recipe(epochs=1, batch=4), out=tmp_path, resume=False)
+    assert len(anew.history) == 1

@@ -1,0 +1,79 @@
+"""Scores of an epoch against the slow loop; they choose the weights kept, the test split chooses nothing."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from blob_images import QUICK, dataset, equal, fit, weights
+
+from truesigma.imaging.data import DataSet, Split
+from truesigma.imaging.losses import gaussian
+from truesigma.imaging.network import build
+from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.runs import load_run
+from truesigma.imaging.validate import validate
+
+
+@pytest.mark.parametrize("keep", ["valid_mse", "valid_loss", "last"])
+def test_the_kept_weights_are_the_best_epochs(data: DataSet, tmp_path: Path, keep: str) -> None:
+    recipe = Recipe(epochs=5, batch=8, learning_rate=2e-2, patience=20, keep=keep)
+    trained = fit(data, recipe, out=tmp_path)
+    column = [row["valid_mse" if keep == "last" else keep] for row in trained.history]
+    best = len(column) if keep == "last" else min(range(len(column)), key=column.__getitem__) + 1
+    assert trained.best_epoch == best
+    sums = validate(
+        trained.net,
+        data,
+        data.splits["valid"],
+        likelihood="gaussian",
+        precision="fp32",
+        size=7,
+        device=torch.device("cpu"),
+    )
+    assert float(sums[2] / sums[0]) == pytest.approx(trained.history[best - 1]["valid_mse"], rel=1e-5)
+    net, meta = load_run(tmp_path)
+    assert equal(net.state_dict(), weights(trained))
+    assert not net.training
+    assert meta["data"]["unit"] == ["mm", "mm"]
+    assert meta["recipe"]["train"]["keep"] == keep
+
+
+def test_the_test_split_chooses_nothing(data: DataSet) -> None:
+    train_split, valid, test = data.splits.values()
+    other = Split(test.images.flip(0), 1 - test.target, test.name)
+    runs = [fit(dataset(train_split, valid, split)) for split in (test, other, None)]
+    assert equal(weights(runs[0]), weights(runs[1]))
+    assert equal(weights(runs[0]), weights(runs[2]))
+    assert runs[0].history[0]["test_mse"] != runs[1].history[0]["test_mse"]
+    assert runs[2].history[0]["test_mse"] is None
+
+
+def test_validate_is_the_slow_loop(data: DataSet) -> None:
+    net = build("small", 1, 2, QUICK, variances="each", seed=0).eval()
+    split = data.splits["valid"]
+    sums = [0.0] * 5
+    for i in range(len(split)):
+        with torch.no_grad():
+            mean, log_variance = net(data.prepare(split.images[i : i + 1]))
+        error, variance = (mean - split.target[i]).square(), log_variance.exp()
+        loss = gaussian(mean, log_variance, split.target[i : i + 1])
+        for j, value in enumerate(
+            (torch.ones(1), loss, error.mean(), variance.mean(), (error / variance).mean())
+        ):
+            sums[j] += float(value)
+    for size, world in ((5, 1), (100, 1), (5, 3)):
+        options = {"likelihood": "gaussian", "precision": "fp32", "size": size, "device": torch.device("cpu")}
+        parts = [validate(net, data, split, **options, rank=rank, world=world) for rank in range(world)]
+        torch.testing.assert_close(sum(parts), torch.tensor(sums, dtype=torch.float64), rtol=1e-5, atol=1e-6)
+
+
+def test_laplace_factor_is_the_mean_of_error_over_b(data: DataSet) -> None:
+    trained = fit(data, likelihood="laplace")
+    split = data.splits["test"]
+    with torch.no_grad():
+        mean, log_b = trained.net(data.prepare(split.images))
+    row = trained.history[trained.best_epoch - 1]
+    assert row["test_factor"] == pytest.approx(
+        float(((split.target - mean).abs() / log_b.exp()).mean()), rel=1e-4
+    )
+    assert row["test_variance"] == pytest.approx(float((2 * (2 * log_b).exp()).mean()), rel=1e-4)
