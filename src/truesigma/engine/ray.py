@@ -8,6 +8,7 @@ from typing import Any
 from ._tasks import Function, Merge, Sums, Task, Tick, each_tick, groups, kept, prepare
 
 RETRIES = 8  # of a task whose node was lost; what is wrong with its input is not tried again
+AHEAD = 64  # tasks handed out before their turn
 
 
 def run(
@@ -44,28 +45,39 @@ def run(
     shared: dict[str, Any] = {"max_retries": RETRIES, "num_cpus": cpus}
     leaf: Any = ray.remote(num_gpus=gpus, num_returns=2, **shared)(_leaf)
     node: Any = ray.remote(**shared)(_node)
-    started = [leaf.remote(function, task, folder) for task in found]
-    level = [sums for sums, _ in started]
-    while len(level) > 1:
-        level = [node.remote(merge, *some) for some in groups(level)]
+    # A failure stops what was not handed out yet. What was runs on: cancelling it can bring the whole process down
+    # when a task begins just then.
+    ahead = AHEAD + 2 * int(ray.cluster_resources().get("CPU", 0) / max(cpus, 0.01))
+    level: list[Any] = []
+    waiting: list[Any] = []
+    tick = each_tick(report)
     try:
-        _watch([done for _, done in started], each_tick(report))
+        for some in groups(found):
+            leaves = []
+            for task in some:
+                waiting = _wait(waiting, tick, at_most=ahead)
+                sums, done = leaf.remote(function, task, folder)
+                leaves.append(sums)
+                waiting.append(done)
+            level.append(node.remote(merge, *leaves) if len(found) > 1 else leaves[0])
+        while len(level) > 1:
+            level = [node.remote(merge, *some) for some in groups(level)]
+        _wait(waiting, tick, at_most=0)
         result: Sums = ray.get(level[0])
     except ray.exceptions.RayTaskError as problem:
-        for _, done in started:
-            ray.cancel(done)
         raise (problem.cause if isinstance(problem.cause, Exception) else problem) from None
     return result
 
 
-def _watch(waiting: list[Any], tick: Tick) -> None:
-    """Report the tasks as they finish, and raise what the first one raised that failed."""
+def _wait(waiting: list[Any], tick: Tick, *, at_most: int) -> list[Any]:
+    """Report tasks as they finish until so many are left; raise what the first one raised that failed."""
     import ray
 
-    while waiting:
+    while len(waiting) > at_most:
         done, waiting = ray.wait(waiting)
         for cases in ray.get(done):
             tick(cases)
+    return waiting
 
 
 def _leaf(function: Function, task: Task, keep: str | None) -> tuple[Sums, int]:
