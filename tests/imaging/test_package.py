@@ -1,0 +1,47 @@
+"""The names of truesigma.imaging: light to import, and clear about what is missing."""
+
+import subprocess
+import sys
+
+
+def test_the_package_is_light_and_says_what_is_missing():
+    code = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "timm", "lightning"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+from truesigma import imaging
+assert "train" in dir(imaging)
+try:
+    imaging.dropout_draws
+except ModuleNotFoundError as missing:
+    print(missing)
+try:
+    imaging.nothing
+except AttributeError as missing:
+    print(missing)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.strip().splitlines()
+    assert first == (
+        "truesigma.imaging.dropout_draws needs torch, which is not installed: pip install 'truesigma[train]'"
+    )
+    assert second == "module 'truesigma.imaging' has no attribute 'nothing'"
+
+
+def test_names_of_the_package_are_the_functions_also_after_their_files_are_loaded():
+    code = """
+from truesigma import imaging
+import truesigma.imaging.train, truesigma.imaging.partition, truesigma.imaging.predict
+for name in imaging.__all__:
+    assert callable(getattr(imaging, name)), name
+from truesigma.imaging import train, partition
+assert train.__name__ == "train" and partition.__name__ == "partition"
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
