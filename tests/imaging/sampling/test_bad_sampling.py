@@ -1,0 +1,62 @@
+"""Wrong outputs, batches and arguments are named."""
+
+import numpy as np
+import pytest
+import torch
+from dropout_networks import Gives, Heads
+from torch import nn
+
+from truesigma.imaging.sampling import dropout_draws, ensemble_draws
+from truesigma.law import Empirical
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda x: x, "returned a Tensor; expected two tensors"),
+        (lambda x: (x, x, x), "returned a tuple of 3"),
+        (lambda x: {"mean": x, "log_variance": x}, "returned a dict with 'mean', 'log_variance'"),
+        (lambda x: (x, x[:, 0]), "output axes"),
+        (lambda x: (x, x[:, :2]), "output axes"),
+        (lambda x: (x * torch.nan, x), "batch 0 .*not finite"),
+        (lambda x: (x, x[:, :1] / 0), "batch 0 .*not finite"),
+    ],
+)
+def test_wrong_outputs_are_named(make, problem):
+    with pytest.raises(ValueError, match=problem):
+        dropout_draws(Gives(make), [torch.ones(4, 3)], draws=2, seed=0)
+
+
+def test_the_bad_batch_is_named(net, images):
+    with pytest.raises(ValueError, match=r"batch 1 .*not finite"):
+        dropout_draws(net, [images[:3], images[3:] * torch.nan], draws=2, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"draws": 0}, "draws is 0"),
+        ({"draws": 2.5}, "draws is 2.5"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": None}, "seed is None"),
+        ({"chunk": 0}, "chunk is 0"),
+        ({"precision": "fp16"}, "precision is 'fp16'"),
+        ({"law": Empirical([0.0, 1.0])}, "expected Normal"),
+        ({"batches": []}, "batches is empty"),
+        ({"batches": torch.zeros(4, 1, 12, 12)}, "batches is one array"),
+        ({"batches": [np.zeros((2, 1, 12, 12))]}, "batch 0 leads with a ndarray"),
+        ({"batches": [torch.zeros(0, 1, 12, 12)]}, "at least one case"),
+        ({"batches": [{"image": 1}]}, "batch 0 leads with a dict"),
+    ],
+)
+def test_wrong_arguments_are_named(net, change, problem):
+    given = {"batches": [torch.zeros(2, 1, 12, 12)], "draws": 2, "seed": 0} | change
+    with pytest.raises(ValueError, match=problem):
+        dropout_draws(net, given.pop("batches"), **given)
+
+
+def test_no_dropout_is_an_error_and_no_member_too(images):
+    with pytest.raises(ValueError, match="ensemble_draws"):
+        dropout_draws(Heads(nn.Flatten(), 144), [images], seed=0)
+    with pytest.raises(ValueError, match="nets is empty"):
+        ensemble_draws([], [images])

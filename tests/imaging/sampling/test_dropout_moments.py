@@ -1,0 +1,72 @@
+"""Moments against the analytic ones and against the decomposed draws, which they never hold."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from dropout_networks import Heads
+from torch import nn
+
+from truesigma.decompose import decompose
+from truesigma.imaging import sampling
+from truesigma.imaging.sampling import dropout_draws, dropout_moments
+from truesigma.law import Laplace
+
+
+def test_moments_of_a_linear_network_are_the_analytic_ones():
+    """y = w . (m x) / (1 - p) + c with m ~ Bernoulli(1 - p): mean w.x + c, variance p / (1 - p) sum (w x)^2."""
+    p, count = 0.3, 4000
+    torch.manual_seed(2)
+    net = Heads(nn.Dropout(p), 6, outputs=1)
+    nn.init.zeros_(net.log_variance.weight)
+    x = torch.randn(3, 6)
+    prediction = dropout_moments(net, [x], draws=count, seed=7)
+    with torch.no_grad():
+        mean = net.mean(x).numpy()
+        variance = (p / (1 - p) * ((net.mean.weight * x) ** 2).sum(1, keepdim=True)).numpy()
+    error = 4 * np.sqrt(variance / count)
+    assert (np.abs(prediction.location - mean) < error).all()
+    np.testing.assert_allclose(prediction.epistemic, variance, rtol=0.12)
+    np.testing.assert_allclose(prediction.aleatoric, math.exp(net.log_variance.bias.item()), rtol=1e-5)
+    draws = dropout_draws(net, [x], draws=count, seed=7).mean[..., 0]
+    between = np.corrcoef(draws.T)[np.triu_indices(3, 1)]
+    assert np.abs(between).max() < 4 / math.sqrt(count)  # masks of different cases are independent
+
+
+@pytest.mark.parametrize("law", [sampling.Normal(), Laplace()])
+@pytest.mark.parametrize("chunk", [None, 1, 4])
+def test_moments_equal_the_decomposed_draws(net, images, law, chunk):
+    expected = decompose(dropout_draws(net, images.split(3), draws=9, seed=5, law=law))
+    found = dropout_moments(net, images.split(3), draws=9, seed=5, law=law, chunk=chunk)
+    assert found.law == law
+    for name in ("location", "aleatoric", "epistemic"):
+        one, other = getattr(found, name), getattr(expected, name)
+        assert one.dtype == np.float32
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-7, err_msg=name)
+
+
+def test_moments_survive_a_mean_far_above_the_spread():
+    net = Heads(nn.Dropout(0.5), 6, outputs=1)
+    nn.init.constant_(net.mean.bias, 1e4)
+    near = copy.deepcopy(net)
+    nn.init.constant_(near.mean.bias, 0.0)
+    x = torch.randn(4, 6)
+    far, expected = (dropout_moments(n, [x], draws=50, seed=0, chunk=7).epistemic for n in (net, near))
+    np.testing.assert_allclose(far, expected, rtol=1e-2)
+
+
+def test_moments_never_hold_all_draws(net, images, monkeypatch):
+    """Counts the values alive in the running state: as many as without draws, whatever their number."""
+    most = []
+    add = sampling._Moments.add
+
+    def counting(self, mean, variance):
+        add(self, mean, variance)
+        held = [v.numel() for v in vars(self).values() if isinstance(v, torch.Tensor)]
+        most.append((len(mean), sum(held)))
+
+    monkeypatch.setattr(sampling._Moments, "add", counting)
+    dropout_moments(net, [images], draws=40, seed=0, chunk=5)
+    assert most == [(5, 7 * 2 + 7 * 2 + 7)] * 8
