@@ -1,0 +1,63 @@
+"""Claims, deviations and the proposition on data whose answer is known."""
+
+import pytest
+from made_up_paper import fake_paper
+
+from truesigma.reproduce import open_paper
+from truesigma.reproduce.calibration_size import learning_curve
+from truesigma.reproduce.claims import judge, read_claims
+from truesigma.reproduce.deviations import effect, read_deviations
+from truesigma.reproduce.markdown import results_text
+from truesigma.reproduce.proposition import simulate
+
+
+def test_claims_on_data_whose_answer_is_known(paper):
+    verdicts = {
+        claim.check: judge(paper, claim)
+        for claim in read_claims(paper)
+        if claim.check != "calibration.aux_overfits"
+    }
+    words = {check: verdict.word for check, verdict in verdicts.items()}
+    for check in (
+        "calibration.underestimated", "calibration.recalibration_helps", "calibration.location_unchanged",
+        "calibration.solvers_agree", "training.early_stopping", "training.gap_closed", "intervals.too_narrow",
+        "shift.rejection_falls",
+    ):  # fmt: skip
+        assert words[check] == "holds", verdicts[check]
+    assert words["calibration.epistemic_helps_small"] == "not yet run"
+    assert "BreastPathQ" in verdicts["calibration.sigma_beats_aux_small"].evidence
+    assert words["calibration.oct_error"] == "does not hold"
+    assert all(v.evidence for v in verdicts.values())
+
+
+def test_no_claim_fails_without_results(tmp_path):
+    paper = open_paper(fake_paper(tmp_path / "paper", []))
+    for claim in read_claims(paper):
+        assert judge(paper, claim).word in ("holds", "not yet run", "holds in part")
+    assert "No run yet." in results_text(paper)
+
+
+def test_learning_curve_of_aux_falls(paper):
+    curve = learning_curve(paper, "boneage_densenet201", sizes=(20, 100), seeds=3)
+    assert [p.cases for p in curve] == [20, 100, 200]
+    assert curve[0].aux - curve[0].sigma > curve[-1].aux - curve[-1].sigma
+
+
+def test_deviations_measure_what_they_change(paper):
+    by_choice = {one.choice: one for one in read_deviations(paper)}
+    text = effect(paper, by_choice["Divisor of the epistemic variance"])
+    assert "OCT, ResNet-101" in text
+    assert "→" in text
+    assert "Not measured: oct_resnet101_stage05" in effect(
+        paper, by_choice["Dropout after the stages of ResNet-101"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("truth", "mean", "draws"), [("draw", 1 + 1 + 1 / 25, 3.0), ("mean", 1 + 1 / 25, 2.0)]
+)
+def test_appendix_c(truth, mean, draws):
+    found = simulate(1.0, truth=truth, cases=40_000)
+    assert found.predicted == pytest.approx(1 + 24 / 25, abs=0.01)
+    assert found.error_mean == pytest.approx(mean, abs=0.05)
+    assert found.error_draws == pytest.approx(draws, abs=0.05)

@@ -1,0 +1,72 @@
+"""What is missing is run where its data is, by the command too, which says where it looked."""
+
+import json
+
+import pytest
+from made_up_paper import fake_paper, main_until_exit
+
+from truesigma.reproduce import open_paper, run
+from truesigma.reproduce.run import locate
+
+
+def test_what_is_missing_is_run_where_its_data_is(paper, tmp_path, monkeypatch):
+    """A figure or a table asks for its own runs: those of its ensembles too, and none that is there already."""
+    for name in ("boneage", "breastpathq"):
+        (tmp_path / name).mkdir()
+    asked, said = [], []
+    monkeypatch.setattr(
+        run, "run_planned", lambda paper, name, data, **options: asked.append((name, options))
+    )
+    names = ["breastpathq_densenet201_ensemble", "oct_densenet201"]
+    done = run.run_missing(paper, tmp_path, said.append, names=names, runs=tmp_path)
+    members = [f"breastpathq_densenet201{seed}" for seed in ("", "_seed1", "_seed2", "_seed3", "_seed4")]
+    assert done == [name for name, _ in asked] == members
+    assert asked[0][1] == {"seconds": None, "runs": tmp_path}
+    assert said[0].startswith("oct_densenet201: no oct below")
+    assert run.run_missing(paper, tmp_path, said.append, names=names, seconds=0) == []
+    assert said[-1] == "breastpathq_densenet201_seed4: the time is up"
+    run.run_missing(paper, tmp_path, said.append, names=["boneage_densenet201"])
+    assert said[-1] == "boneage_densenet201: going on"  # it has a result, of a training that was not finished
+
+
+def test_locate(tmp_path):
+    (tmp_path / "oct").mkdir()
+    (tmp_path / "boneage-256.zip").touch()
+    assert locate(tmp_path, "oct") == tmp_path / "oct"
+    assert locate(tmp_path, "boneage") == tmp_path / "boneage-256.zip"
+    assert locate(tmp_path, "breastpathq") == tmp_path
+
+
+def test_command_writes_json_alone_to_stdout(root, capsys):
+    main_until_exit(["paper", "table2", "--root", str(root), "--json", "-"])
+    out = capsys.readouterr()
+    assert {"rows"} == set(json.loads(out.out))
+    assert "Negative log-likelihood" in out.err
+    main_until_exit(["paper", "status", "--root", str(root)])
+    assert "oct_densenet201: not yet run: step 1" in capsys.readouterr().out
+
+
+def test_command_says_where_it_looked(tmp_path, capsys):
+    assert main_until_exit(["paper", "table1", "--root", str(tmp_path)]) == 2
+    assert "--root" in capsys.readouterr().err
+
+
+def test_a_run_of_the_plan_is_trained_and_read_back(tmp_path):
+    pytest.importorskip("torch")
+    root = fake_paper(tmp_path / "paper", [])
+    text = (root / "experiments.toml").read_text()
+    small = text.replace(
+        "options = { cases = 2200, train = 200 }", "options = { cases = 40, train = 16, valid = 12 }"
+    )
+    assert small != text
+    (root / "experiments.toml").write_text(small)
+    arguments = ["paper", "run", "simulated_small", "--root", str(root), "--data", str(tmp_path / "data")]
+    (tmp_path / "data").mkdir()
+    code = main_until_exit(
+        [*arguments, "--runs", str(tmp_path / "runs"), "--epochs", "2", "--device", "cpu", "--quiet"]
+    )
+    assert code == 0
+    run = open_paper(root).run("simulated_small")
+    assert run.about["epochs"] == 2
+    assert run.arrays["test.residual"].shape == (5, 25, 12, 6)
+    assert not any(str(tmp_path) in path.read_text() for path in run.folder.glob("*.json"))
