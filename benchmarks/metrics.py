@@ -130,17 +130,21 @@ def uct_ways(location: Any, deviation: Any, target: Any) -> dict[str, dict[str, 
 
 
 def netcal_ways(location: Any, deviation: Any, target: Any) -> dict[str, dict[str, Way]]:
-    """Scores of netcal, likewise."""
-    from netcal.metrics import ENCE, NLL, PICP, QCE, UCE
+    """Scores of netcal, likewise; its own set is what its documentation computes, at the levels it does so."""
+    from netcal.metrics import ENCE, NLL, PICP, QCE, UCE, PinballLoss
 
-    x, q = (location, deviation), np.array(LEVELS)
-    shared = {
+    x, ours, theirs = (location, deviation), np.array(LEVELS), np.linspace(0.1, 0.9, 9)
+    both = {
         "UCE": lambda: UCE(bins=15).measure(x, target),
         "ENCE": lambda: ENCE(bins=15).measure(x, target),
         "NLL": lambda: NLL().measure(x, target),
-        "coverage, width, 4 levels": lambda: PICP().measure(x, target, q=q, reduction="none"),
     }
-    return {"all": {**shared, "QCE, 4 levels": lambda: QCE(bins=15).measure(x, target, q=q)}, "same": shared}
+    own = {
+        "QCE, 9 levels": lambda: QCE(bins=15).measure(x, target, q=theirs, reduction="mean"),
+        "pinball loss, 9 levels": lambda: PinballLoss().measure(x, target, q=theirs, reduction="mean"),
+    }
+    shared = {"coverage, width, 4 levels": lambda: PICP().measure(x, target, q=ours, reduction="none")}
+    return {"all": {**both, **own}, "same": {**both, **shared}}
 
 
 PEERS = {"uncertainty-toolbox": uct_ways, "netcal": netcal_ways}
