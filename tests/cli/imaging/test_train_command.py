@@ -1,0 +1,130 @@
+"""train as a user types it: it says what it does, goes on, and takes files of one's own."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from aged_images import SMALL, environment
+
+import truesigma as ts
+from truesigma.imaging import launch
+from truesigma.imaging.checkpoint import read_state
+
+
+def test_train_says_what_it_does_and_goes_on(place, run, tmp_path):
+    columns = ["image=file", "target=months,width", "unit=months,px"]
+    base = ["train", "table", "--root", place / "ages", *(word for c in columns for word in ("--option", c))]
+    base += ["--variances", "each", "--likelihood", "laplace", "--head-dropout", "0.3"]
+    words = [*base, *SMALL, "-o", tmp_path / "run"]
+    code, out, err = run(*words, "--json", tmp_path / "t.json")
+    assert code == 0, err
+    assert "ages: 14 train, 14 valid, 12 test cases; images 1 x 32 x 32, 2 outputs in months, px" in err
+    assert (
+        "small, 0.36 million parameters; recipe exact: 2 epochs, batch 8, adam 0.0003; laplace, fp32" in err
+    )
+    assert "a new run" in err
+    assert "epoch 2/2" in err
+    assert "finished after 2 epochs" in out
+    result = json.loads((tmp_path / "t.json").read_text())
+    assert result["finished"]
+    assert result["recipe"]["network"]["head_dropout"] == {"small": 0.3, "other": 0.3}
+    before = read_state(tmp_path / "run" / "last.safetensors")[0]
+    more = [word if word != "2" else "3" for word in words]
+    code, out, err = run(*more)
+    assert code == 0, err
+    assert "going on after epoch 2" in err
+    assert "epoch 3/3" in err
+    code, out, err = run(*more)
+    assert "all 3 epochs are there" in err
+    after = read_state(tmp_path / "run" / "last.safetensors")[0]
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    for change, message in (
+        (["--seed", "4"], "a run with seed = 0, now 4"),
+        (["--option", "size=64"], "a run with options = "),
+        (["--pretrained"], "a run with start = "),
+    ):
+        code, _, err = run(*more, *change)
+        assert code == 2
+        assert message in err
+        assert "overwrite it" in err
+    code, out, err = run(*words, "--seed", "4", "--no-resume")
+    assert code == 0
+    assert "a new run" in err
+    cases = tmp_path / "c.npz"
+    code, _, err = run("predict", tmp_path / "run", "--draws", "3", "-o", cases)
+    assert code == 0
+    assert "outputs are in months, px; scores that average over outputs mix them" in err
+    assert ts.read(cases).prediction.law == ts.Laplace()
+
+
+def test_files_of_ones_own_work_as_names_do(place, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    skeletons = Path(__file__).parents[3] / "docs" / "skeletons"
+    for name in ("dataset.py", "backbone.py"):
+        shutil.copy(skeletons / name, tmp_path / name)
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "images.npy", rng.integers(0, 255, (30, 32, 32), dtype=np.uint8))
+    np.save(tmp_path / "radius.npy", rng.uniform(1, 16, 30))
+    code, _, err = run(
+        "train",
+        "dataset.py",
+        "--root",
+        ".",
+        "--backbone",
+        "backbone.py",
+        "--epochs",
+        "1",
+        "--device",
+        "cpu",
+        "-o",
+        "own",
+    )
+    assert code == 0, err
+    monkeypatch.chdir(place)  # paths were recorded whole
+    code, _, err = run("predict", tmp_path / "own", "--draws", "3", "-o", tmp_path / "own.npz")
+    assert code == 0, err
+    assert len(ts.read(tmp_path / "own.npz")) == 10
+    code, _, err = run("predict", tmp_path / "own", "--images", place / "ages", "-o", tmp_path / "own.csv")
+    assert code == 2
+    assert "has no read(path, ...)" in err
+
+
+def test_ctrl_c_says_how_to_go_on(place, run, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(launch, "train", interrupted)
+    code, _, err = run(
+        "train", "table", "--root", place / "ages", "--option", "image=file", "--option", "target=months",
+        *SMALL, "-o", tmp_path / "x",
+    )  # fmt: skip
+    assert code == 130
+    assert "the same command goes on" in err
+
+
+@pytest.mark.slow
+def test_two_processes(place, tmp_path):
+    words = [
+        "train",
+        "table",
+        "--root",
+        place / "ages",
+        "--option",
+        "image=file",
+        "--option",
+        "target=months",
+    ]
+    program = tmp_path / "truesigma"  # processes start each other by the program's path
+    program.write_text("from truesigma.cli import main\nmain()\n")
+    done = subprocess.run(
+        [sys.executable, str(program), *map(str, words), *SMALL, "--devices", "2", "-o", str(tmp_path / "two")],
+        env=environment(), capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("finished after 2 epochs") == 1
+    assert done.stderr.count("a new run") == 1
