@@ -3,6 +3,7 @@
 import numpy as np
 
 import truesigma as ts
+from truesigma.report.subject import make_subject
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&amp;\"'{{script}}<!--"
 
@@ -23,3 +24,12 @@ def make(cases=300, outputs=0, seed=0, factor=0.6, groups=(), prefix="t", unit="
     prediction = ts.Prediction(location, factor**2 * a, factor**2 * e, law=law or ts.Normal())
     names = [f"{prefix}{i}" for i in range(cases)]
     return ts.Cases(prediction, y, group=group, unit=unit, id=names, **more)
+
+
+def subject_of(test, *, fitted_on=None, replicates=80, **more):
+    outputs = 0 if test.prediction.location.ndim == 1 else test.prediction.location.shape[1]
+    return make_subject(fitted_on or make(seed=1, outputs=outputs), test, replicates=replicates, **more)
+
+
+def rows_of(rows, **wanted):
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]

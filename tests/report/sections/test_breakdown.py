@@ -1,0 +1,79 @@
+"""Groups and outputs on their own: the one that is off is found, those that are right seldom called off."""
+
+import numpy as np
+import pytest
+from report_samples import make, subject_of
+
+import truesigma as ts
+from truesigma.replicates import Resampling
+from truesigma.report.sections import breakdown
+from truesigma.report.subject import make_subject
+
+
+def test_the_group_that_is_off_is_found():
+    test = make(cases=900, groups=("Basel", "Lund", "Oslo", "Porto"))
+    subject = subject_of(test)
+    parts = breakdown.groups(subject)
+    assert {part.name: part.verdict for part in parts} == {
+        "Porto": "too sure", "Basel": "as promised", "Lund": "as promised", "Oslo": "as promised",
+    }  # fmt: skip
+    first = parts[0]
+    inside = test.group == "Porto"
+    cases = subject.after[inside]
+    assert first.name == "Porto"
+    assert first.after.value == pytest.approx(ts.metrics.coverage.score(cases.prediction, cases.target))
+    assert first.rmse.value == pytest.approx(ts.metrics.rmse.score(cases.prediction, cases.target))
+    assert first.factor.value == pytest.approx(
+        ts.recalibrate.sigma.fit(cases.prediction, cases.target).factor
+    )
+    assert first.factor.low < 1.6 < first.factor.high
+    assert "too sure" in breakdown.section(subject, parts, []).body
+
+
+def test_groups_that_are_right_are_seldom_called_off():
+    alarms = 0
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        y = rng.normal(size=600)
+        cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, group=rng.choice(list("abcdefgh"), 600))
+        subject = make_subject(cases, cases, recalibrations=(), replicates=100)
+        alarms += any(part.verdict != "as promised" for part in breakdown.groups(subject))
+    assert alarms <= 5  # 5 % of 50, with room for chance
+
+
+def test_small_groups_are_not_judged():
+    subject = subject_of(make(groups=tuple(f"p{k}" for k in range(60))))
+    assert breakdown.groups(subject) == []
+    assert breakdown.section(subject, [], []) is None
+
+
+def test_each_output_on_its_own():
+    test = make(outputs=3)
+    subject = subject_of(test)
+    parts = breakdown.outputs(subject)
+    assert [part.name for part in parts] == ["output 0", "output 1", "output 2"]
+    p = subject.after.prediction
+    for k, part in enumerate(parts):
+        one = ts.Prediction(p.location[:, k], p.aleatoric[:, k], p.epistemic[:, k])
+        assert part.after.value == pytest.approx(ts.metrics.coverage.score(one, test.target[:, k]))
+
+
+def test_a_group_without_a_miss_is_judged_by_the_binomial_law():
+    y = np.zeros(200)
+    group = np.repeat(["never", "mixed"], 100)
+    location = np.where(np.arange(200) < 100, 0.0, np.tile([0.0] * 9 + [9.0], 20))
+    cases = ts.Cases(ts.Prediction(location, y + 1), y, group=group)
+    found = {
+        part.name: part
+        for part in breakdown.groups(make_subject(cases, cases, recalibrations=(), replicates=50))
+    }
+    assert found["never"].chance == pytest.approx(2 * 0.9**100)
+    assert found["never"].verdict == "not sure enough"
+    assert found["mixed"].verdict == "as promised"
+
+
+def test_patients_are_drawn_together():
+    subject = subject_of(make(groups=tuple(f"p{k}" for k in range(40))))
+    assert isinstance(subject.plan, Resampling)
+    assert (subject.plan.by, subject.plan.clusters) == ("group", 40)
+    assert subject_of(make(groups=("a", "b"))).plan.by == "case"

@@ -1,0 +1,70 @@
+"""The slider of referred cases against plain loops."""
+
+import numpy as np
+import pytest
+from report_samples import make, subject_of
+
+import truesigma as ts
+from truesigma.report import report
+from truesigma.report.sections import rejection
+from truesigma.report.subject import sigma_of
+
+
+def test_referring_by_the_threshold_gives_the_numbers_of_the_slider(subject):
+    found = rejection.table(subject)
+    cases = subject.after
+    size = len(cases)
+    weight = np.ones(size) if cases.weight is None else cases.weight
+    error = np.reshape((cases.target - cases.prediction.location) ** 2, (size, -1)).mean(axis=1)
+    sigma = np.sqrt(np.reshape(sigma_of(cases.prediction) ** 2, (size, -1)).mean(axis=1))
+    for percent in (0, 1, 10, 50, 99):
+        row = found.row(percent)
+        kept = sigma <= row["threshold"] * (1 + 1e-12)
+        assert row["mse"] == pytest.approx(np.average(error[kept], weights=weight[kept]))
+        assert row["referred"] == pytest.approx(weight[~kept].sum() / weight.sum(), abs=1e-12)
+        assert row["cases"] == (~kept & (weight > 0)).sum()
+        assert row["referred"] <= percent / 100 + 1e-9
+        assert row["wished"] - row["referred"] <= weight.max() / weight.sum() + 1e-9
+        assert row["oracle"] <= row["mse"] + 1e-12
+        means = []
+        for index in subject.plan.indices():
+            some = index[kept[index]]
+            means.append(np.average(error[some], weights=weight[some]) if weight[some].sum() else np.nan)
+        expected = np.nanquantile(means, [0.025, 0.975])
+        assert (row["low"], row["high"]) == pytest.approx(tuple(expected))
+
+
+def test_equal_sigmas_are_referred_together():
+    y = np.arange(10.0)
+    sigma = np.repeat([1.0, 2.0], 5)
+    found = rejection.table(subject_of(ts.Cases(ts.Prediction(y + sigma, sigma**2), y)))
+    assert set(found.referred.round(6)) == {0.0, 0.5}
+    assert found.row(49)["referred"] == 0
+    assert found.row(50)["mse"] == pytest.approx(1.0)
+
+
+def test_the_sentence_of_the_slider():
+    subject = subject_of(make())
+    found = rejection.table(subject)
+    said = rejection.sentence(subject, found.row(10), float(found.mse[0]))
+    assert said.startswith("Refer 10.0\xa0% of the cases, those with a sigma above ")
+    assert f"{np.sqrt(found.mse[10]):.2f}\xa0mm [" in said
+
+
+def test_a_sigma_that_knows_no_case_is_said():
+    rng = np.random.default_rng(0)
+    sigma = rng.gamma(4.0, 0.5, 600)
+    y = sigma * rng.normal(size=600)
+    for informed in (True, False):
+        v = sigma**2 if informed else rng.permutation(sigma**2)
+        test = ts.Cases(ts.Prediction(0 * y, v), y)
+        subject = subject_of(test, fitted_on=test, replicates=400)
+        found = rejection.unsure_ratio(subject, rejection.table(subject))
+        less = v > np.sort(v)[299]  # the larger half
+        assert found.value == pytest.approx(np.mean(y[less] ** 2) / np.mean(y[~less] ** 2))
+        assert found.low < found.value < found.high
+        assert (found.low > 1) == informed
+        said = "no sign that sigma knows which cases are hard" in report(test, test, replicates=100).page
+        assert said == (not informed)
+    few = make()[:15]
+    assert rejection.unsure_ratio(subject_of(few), rejection.table(subject_of(few))) is None
