@@ -1,0 +1,69 @@
+"""Any split in any order gives the same tally; other settings do not merge."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import Sample, draw, samples
+from tallies import assert_equal, plain, tally_of
+
+from truesigma import Tally
+
+
+@given(
+    samples(least=2),
+    st.lists(st.integers(0, 9), max_size=4),
+    st.randoms(use_true_random=False),
+    st.sampled_from(["separate", "mean"]),
+    st.sampled_from(["mean", "draws"]),
+    st.booleans(),
+)
+def test_any_split_in_any_order(sample, cuts, random, outputs, error, cells):
+    settings = {"outputs": outputs, "error": error, "edges": None if cells else [0.0, 0.5, 1.0, 40.0]}
+    whole = tally_of(sample, **settings)
+    bounds = [0, *sorted(min(c, len(sample.target)) for c in cuts), len(sample.target)]
+    parts = [tally_of(sample.take(slice(a, b)), **settings) for a, b in pairwise(bounds) if b > a]
+    parts.append(Tally.empty(**settings))
+    random.shuffle(parts)
+    while len(parts) > 1:  # merged as a tree of random shape: neither order nor grouping may matter
+        left = parts.pop(random.randrange(len(parts)))
+        right = parts.pop(random.randrange(len(parts)))
+        parts.append(left.merge(right))
+    assert_equal(parts[0], whole)
+
+
+def test_one_after_the_other():
+    sample = draw(2, cases=90)
+    tally = Tally.empty()
+    for start in range(0, 90, 7):
+        tally = tally_of(sample.take(slice(start, start + 7)), tally)
+    assert_equal(tally, tally_of(sample))
+
+
+def test_merging_leaves_both_as_they_were():
+    left, right = tally_of(draw(3)), tally_of(draw(4))
+    before = plain(left.summary()), plain(right.summary())
+    left.merge(right)
+    assert (plain(left.summary()), plain(right.summary())) == before
+
+
+def test_a_chunk_that_is_masked_whole_changes_nothing():
+    sample = draw(13)
+    hidden = Sample(**{**vars(draw(14)), "mask": np.zeros((40, 3), dtype=bool)})
+    assert_equal(tally_of(hidden, tally_of(sample)), tally_of(sample))
+    assert_equal(tally_of(sample, tally_of(hidden)), tally_of(sample))
+
+
+@pytest.mark.parametrize(
+    "other", [{"levels": (0.5,)}, {"edges": (0.0, 1.0)}, {"outputs": "mean"}, {"error": "draws"}]
+)
+def test_other_settings_do_not_merge(other):
+    with pytest.raises(ValueError, match="cannot merge tallies of other settings"):
+        Tally.empty().merge(Tally.empty(**other))
+
+
+def test_other_likelihoods_do_not_merge():
+    with pytest.raises(ValueError, match="different likelihoods"):
+        tally_of(draw(18)).merge(tally_of(draw(18, law="laplace")))
