@@ -1,0 +1,112 @@
+"""Masks and weights that leave nothing, missing targets, damaged files, wrong names: each is said."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from file_sets import QUICK, make
+from samples import draw
+
+import truesigma as ts
+from truesigma.chunks import chunked_cases
+from truesigma.files import BadFile
+from truesigma.sources import find_sources
+from truesigma.stream import evaluate_files
+
+
+def test_a_mask_that_removes_everything(tmp_path):
+    ts.write(make(0, 20), tmp_path / "cal.npz")
+    sample = draw(1, cases=20)
+    hidden = ts.Prediction(
+        sample.location, sample.aleatoric, sample.epistemic, mask=np.zeros((20, 3), dtype=bool)
+    )
+    ts.write(ts.Cases(hidden, sample.target), tmp_path / "test.npz")
+    cal, test = str(tmp_path / "cal.npz"), str(tmp_path / "test.npz")
+    for options in ({}, {"one_pass": True}):
+        with pytest.raises(ValueError, match="the mask or the weights remove everything"):
+            evaluate_files([cal], [[test]], recalibrations=QUICK, **options)
+    with pytest.raises(ValueError, match="the mask or the weights remove everything"):
+        evaluate_files([test], [[cal]], recalibrations=QUICK)
+
+
+def test_weights_that_are_nothing_or_negative(tmp_path):
+    sample = draw(1, cases=20)
+    ts.write(ts.Cases(sample.prediction(), sample.target, weight=np.zeros(20)), tmp_path / "none.npz")
+    path = str(tmp_path / "none.npz")
+    with pytest.raises(ValueError, match="the mask or the weights remove everything"):
+        evaluate_files([path], [[path]], recalibrations=["none"])
+    arrays = {"location": sample.location, "scale": np.ones((20, 3)), "target": sample.target}
+    np.savez(tmp_path / "negative.npz", **arrays, weight=np.linspace(-1, 1, 20))
+    with pytest.raises(BadFile, match=r"negative\.npz: weight is negative or not finite in 30 places"):
+        evaluate_files([str(tmp_path / "negative.npz")], [[path]])
+
+
+def test_errors_say_where_in_a_large_file(tmp_path):
+    sample = draw(1, cases=60)
+    sample.target[51, 1] = np.inf
+    arrays = {"location": sample.location, "scale": np.ones((60, 3)), "target": sample.target}
+    np.savez(tmp_path / "a.npz", **arrays)
+    (source,) = find_sources([str(tmp_path / "a.npz")])
+    with pytest.raises(
+        BadFile, match=r"a\.npz, from case 50: target is not finite in 1 place, the first at index \(1, 1\)"
+    ):
+        list(chunked_cases(source, elements=30))
+
+
+def test_missing_targets(tmp_path, small_chunks):
+    sample = draw(1, cases=120)
+    sample.target[:50] = np.nan
+    ts.write(make(0, 50), tmp_path / "cal.npz")
+    np.savez(tmp_path / "a.npz", location=sample.location, scale=np.ones((120, 3)), target=sample.target)
+    cal, path = str(tmp_path / "cal.npz"), str(tmp_path / "a.npz")
+    with pytest.raises(BadFile, match=r"a\.npz.*target is missing"):
+        evaluate_files([cal], [[path]], recalibrations=QUICK, metrics=["rmse"])
+    found = evaluate_files([cal], [[path]], recalibrations=["none"], metrics=["rmse"], mask_missing=True)
+    residual = sample.target[50:] - sample.location[50:]
+    assert found.evaluation.value("none", "rmse") == pytest.approx(np.sqrt(np.mean(residual**2)), rel=1e-12)
+
+
+def test_damaged_files(tmp_path):
+    cal = tmp_path / "cal.npz"
+    ts.write(make(0, 2000), cal)
+    whole = cal.read_bytes()
+    bad = tmp_path / "bad.npz"
+    for damage in (whole[: len(whole) // 2], whole[:40_000] + b"\xff" * 8 + whole[40_008:]):
+        bad.write_bytes(damage)
+        with pytest.raises(BadFile, match=r"bad\.npz (is damaged|is cut short)"):
+            evaluate_files([str(cal)], [[str(bad)]], recalibrations=QUICK)
+
+
+def test_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ts.write(make(0, 20), "a.npz")
+    np.save("a_b.npy", np.ones(3))
+    Path("empty.txt").write_text("# nothing\n")
+    Path("wrong.txt").write_text("a.npz\nnot.npz\n")
+    Path("kind.txt").write_text("a.xlsx\n")
+    cases = {
+        "b*.npz": "no file matches",
+        "b.npz": "there is no file",
+        ".": "is a folder; expected files, as in",
+        "a_b.npy": "does not say what it holds",
+        "empty.txt": "names no file",
+        "wrong.txt": "names 'not.npz', but there is no file",
+        "kind.txt": "expected files that end in",
+    }
+    for name, words in cases.items():
+        with pytest.raises(BadFile, match=words):
+            find_sources([name])
+    with pytest.raises(BadFile, match="named twice"):
+        find_sources(["a.npz", "*.npz"])
+    np.save("c_location.npy", np.ones((2, 3)))
+    np.save("c_scale.npy", np.ones((3, 3)))
+    with pytest.raises(BadFile, match="expected the same cases"):
+        evaluate_files(["c_*.npy"], [["a.npz"]])
+
+
+@pytest.mark.parametrize("one_pass", [False, True])
+def test_bins_are_whole_numbers(tmp_path, one_pass):
+    ts.write(make(0, 20), tmp_path / "a.npz")
+    path = str(tmp_path / "a.npz")
+    with pytest.raises(ValueError, match="bins is 0"):
+        evaluate_files([path], [[path]], recalibrations=["none"], metrics=["uce:bins=0"], one_pass=one_pass)

@@ -1,0 +1,98 @@
+"""Fields in files of their own, volumes, manifests, archives in pieces, tables in row groups."""
+
+import numpy as np
+import pytest
+from file_sets import QUICK, assert_rows, make, volumes
+from samples import draw
+
+import truesigma as ts
+from truesigma.chunks import chunked_cases
+from truesigma.files import BadFile
+from truesigma.sources import find_sources
+from truesigma.stream import evaluate_files
+
+
+@pytest.mark.parametrize("kind", [".npy", ".nii.gz"])
+def test_a_file_for_each_field(tmp_path, kind):
+    calibration, cal = volumes(tmp_path, kind, 0, 3)
+    test, paths = volumes(tmp_path, kind, 1, 4)
+    found = evaluate_files([cal], [[paths]], recalibrations=QUICK).evaluation
+    assert_rows(found, ts.evaluate(calibration, test, recalibrations=QUICK))
+
+
+def test_grids_must_agree(tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    _, paths = volumes(tmp_path, ".nii.gz", 0, 1)
+    moved = tmp_path / "s0_p0_target.nii.gz"
+    image = nibabel.load(moved)
+    nibabel.save(nibabel.Nifti1Image(image.get_fdata(), np.diag([1.0, 2.0, 4.0, 1.0])), moved)
+    with pytest.raises(BadFile, match="different grids"):
+        evaluate_files([paths], [[paths]], recalibrations=QUICK)
+
+
+def test_manifests(tmp_path):
+    calibration, cal = volumes(tmp_path, ".npy", 0, 3)
+    test, _ = volumes(tmp_path, ".npy", 1, 4)
+    names = ("location", "aleatoric", "epistemic", "spread", "target", "mask")
+    lines = ["id,group,weight," + ",".join(names)]
+    for k in range(4):
+        lines.append(f"p{k},site{k % 2},{k + 1}," + ",".join(f"s1_p{k}_{n}.npy" for n in names))
+    manifest = tmp_path / "test.csv"
+    manifest.write_text("\n".join(lines))
+    weighted = ts.Cases(
+        test.prediction, test.target, weight=np.arange(1.0, 5), group=[f"site{k % 2}" for k in range(4)]
+    )
+    found = evaluate_files([cal], [[str(manifest)]], recalibrations=QUICK, by_group=True)
+    # Thirteen elements in a bin: one that falls on the other side of an edge moves ENCE.
+    assert_rows(found.evaluation, ts.evaluate(calibration, weighted, recalibrations=QUICK))
+    assert list(found.groups) == ["site0", "site1"]
+    ts.write(calibration, tmp_path / "all.npz")
+    listed = tmp_path / "list.txt"
+    listed.write_text("# the one file\n\nall.npz\n")
+    assert [s.name for s in find_sources([str(listed)])] == [str(tmp_path / "all.npz")]
+    files = tmp_path / "files.csv"
+    files.write_text("file,group\nall.npz,here\n")
+    (source,) = find_sources([str(files)])
+    (cases,) = chunked_cases(source)
+    assert set(cases.group) == {"here"}
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_archives_in_pieces_are_the_archive(tmp_path, save, order):
+    sample = draw(3, cases=37, outputs=(2, 5), mask=True)
+    arrays = {
+        "location": np.asarray(sample.location, order=order),
+        "aleatoric": sample.aleatoric.astype(">f8"),
+        "epistemic": sample.epistemic.astype("float32"),
+        "target": sample.target,
+        "mask": sample.mask,
+        "group": np.array([f"p{k}" for k in range(37)]),
+        "law": np.asarray("laplace"),
+        "note": np.arange(3),
+    }
+    save(tmp_path / "a.npz", **arrays)
+    (source,) = find_sources([str(tmp_path / "a.npz")])
+    parts = list(chunked_cases(source, elements=50))
+    assert [len(p) for p in parts] == [5] * 7 + [2]
+    whole = ts.read(tmp_path / "a.npz")
+    for name in ("location", "aleatoric", "epistemic", "mask"):
+        joined = np.concatenate([getattr(p.prediction, name) for p in parts])
+        np.testing.assert_array_equal(joined, getattr(whole.prediction, name))
+    assert parts[0].prediction.law == ts.Laplace()
+    assert [g for p in parts for g in p.group] == [f"p{k}" for k in range(37)]
+
+
+def test_row_groups_of_a_table(tmp_path):
+    import pyarrow.parquet as parquet
+
+    cases = make(4, 100)
+    ts.write(cases, tmp_path / "whole.parquet")
+    parquet.write_table(
+        parquet.read_table(tmp_path / "whole.parquet"), tmp_path / "a.parquet", row_group_size=7
+    )
+    (source,) = find_sources([str(tmp_path / "a.parquet")])
+    parts = list(chunked_cases(source, elements=30))
+    assert sum(len(p) for p in parts) == 100
+    np.testing.assert_array_equal(np.concatenate([p.target for p in parts]), cases.target)
+    assert parts[0].unit == "mm"

@@ -1,0 +1,53 @@
+"""The command on sets of files."""
+
+import json
+from pathlib import Path
+
+import pytest
+from file_sets import QUICK, command, make, write_parts
+
+import truesigma as ts
+
+
+def test_the_command_takes_lists_globs_and_repeats(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    sets = [make(k, 90, group=["x", "y", "z"] * 30) for k in range(3)]
+    for k, cases in enumerate(sets):
+        write_parts(cases, tmp_path, f"s{k}_", 3)
+    listed = [
+        "--calibration",
+        "s0_0.npz",
+        "s0_1.npz",
+        "s0_2.npz",
+        "--test",
+        "s1_0.npz",
+        "s1_1.npz",
+        "s1_2.npz",
+    ]
+    assert (
+        command("evaluate", *listed, "--test", "s2_*.npz", "--recalibrate", "none,sigma", "--json", "r.json")
+        == 0
+    )
+    stored = json.loads(Path("r.json").read_text())
+    expected = ts.evaluate(sets[0], sets[1:], recalibrations=QUICK)
+    for ours, theirs in zip(stored["rows"], expected.rows):
+        assert ours["value"] == pytest.approx(theirs["value"], rel=1e-10)
+    assert stored["data"]["test"][1]["files"] == 3
+    assert stored["cases"] == {"calibration": 90, "test": 90, "repeats": 2}
+    assert command("evaluate", *listed, "--recalibrate", "none,sigma", "--by-group", "--json", "g.json") == 0
+    assert sorted(json.loads(Path("g.json").read_text())["groups"]) == ["x", "y", "z"]
+    assert "by group" in capsys.readouterr().out
+    assert command("calibrate", "--calibration", "s0_*.npz", "--out", "card.json") == 0
+    card = json.loads(Path("card.json").read_text())
+    assert card["recalibration"]["factor"] == pytest.approx(
+        expected.recalibrations["sigma"].factor, rel=1e-12
+    )
+    assert card["data"]["cases"] == 90
+    assert command("apply", "card.json", "s1_0.npz", "--out", "new.npz") == 0
+    assert command("evaluate", *listed, "--html", "page.html") == 2
+    assert "--html needs all cases" in capsys.readouterr().err
+    assert command("evaluate", *listed, "--address", "auto") == 2
+    assert (
+        command("evaluate", "--calibration", "s0_*.npz", "--test", "s0_*.npz", "--recalibrate", "none") == 0
+    )
+    assert "fitted on and scored" in capsys.readouterr().err
