@@ -6,6 +6,7 @@ BIN := .venv/bin
 setup: .venv/.ready
 
 .venv/.ready: pyproject.toml
+	@echo 'Installing into .venv: some minutes and about 7 GB the first time.'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'

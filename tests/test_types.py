@@ -21,6 +21,8 @@ def test_prediction_scale_variance_interval():
     half = 1.959963984540054 * p.scale
     np.testing.assert_allclose(p.interval(0.95).upper, p.location + half)
     np.testing.assert_allclose(p.interval(0.95).lower, p.location - half)
+    lower, upper = p.interval(0.95)
+    np.testing.assert_allclose(upper - lower, 2 * half)
 
 
 def test_laplace_scale_is_b():

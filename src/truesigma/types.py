@@ -5,7 +5,7 @@ Axes: the case first (behind the draw, in Draws), every further axis is output. 
 checked nor used, so NaN may stand there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, TypeVar
 
@@ -142,6 +142,10 @@ class Interval:
 
     lower: Array
     upper: Array
+
+    def __iter__(self) -> Iterator[Array]:
+        """For `lower, upper = interval`."""
+        return iter((self.lower, self.upper))
 
     def __repr__(self) -> str:
         return f"Interval({self.lower.shape[0]} cases)"
