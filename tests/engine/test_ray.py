@@ -1,0 +1,178 @@
+"""A cluster gives the results of one machine, also when it loses a node."""
+
+import functools
+import json
+import os
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from engine_files import files
+
+from truesigma.engine import load_engine, local
+from truesigma.files import BadFile
+from truesigma.passes import work
+from truesigma.stream import evaluate_files
+from truesigma.sumfile import read_sums
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster of two nodes; a test may remove the second and must add it again."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)  # for the nodes
+    size = {"num_cpus": 1, "object_store_memory": 100 << 20}
+    made = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
+    made.size = size
+    yield made
+    made.shutdown()
+    os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+
+
+@pytest.fixture
+def on_ray(cluster):
+    import ray
+
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+    yield load_engine("ray")
+    ray.shutdown()
+
+
+@pytest.mark.slow
+def test_a_node_that_is_lost_changes_nothing(tmp_path, cluster, on_ray):
+    """The second node goes while its tasks run and after it has results; they are made again on the first."""
+    calibration, test = files(tmp_path, count=12)
+    node = cluster.add_node(**cluster.size)
+    cluster.wait_for_nodes()
+    lost = []
+
+    def slowly(task, tick):  # nested, so that it travels by value
+        time.sleep(0.3)
+        return work(task, tick)
+
+    def run(function, tasks, **options):
+        return on_ray(slowly, tasks, **options)
+
+    def report(words, total):
+        def tick(cases):
+            seen[0] += 1
+            if words == "test 1" and seen[0] > 27 and not lost:
+                lost.append(cluster.remove_node(node, allow_graceful=False))
+
+        return tick
+
+    seen = [0]
+    choice = {"recalibrations": ["none", "sigma", "aux:steps=20"]}
+    found = evaluate_files(calibration, test, run=run, keep=tmp_path / "there", report=report, **choice)
+    assert lost
+    expected = evaluate_files(calibration, test, keep=tmp_path / "here", **choice)
+    assert found.evaluation.rows == expected.evaluation.rows
+    assert found.evaluation.to_dict()["recalibrations"] == expected.evaluation.to_dict()["recalibrations"]
+    here, there = (sorted(path.name for path in (tmp_path / n).glob("*.npz")) for n in ("here", "there"))
+    assert here == there
+    for name in here:
+        ours, theirs = (read_sums(tmp_path / n / name) for n in ("here", "there"))
+        assert list(ours) == list(theirs)
+        for key, value in ours.items():
+            if isinstance(value, np.ndarray):
+                np.testing.assert_array_equal(value, theirs[key])
+
+
+@pytest.mark.slow
+def test_errors_are_those_of_one_machine(tmp_path, cluster, on_ray):
+    calibration, test = files(tmp_path)
+    bad = dict(np.load(tmp_path / "test3.npz"))
+    bad["target"][:] = np.nan
+    np.savez(tmp_path / "test3.npz", **bad)
+    messages = []
+    for run in (on_ray, local.run):
+        with pytest.raises(BadFile) as caught:
+            evaluate_files(calibration, test, recalibrations=["none", "sigma"], run=run)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert "test3.npz: target is missing" in messages[0]
+
+
+@pytest.mark.slow
+def test_the_command_on_a_cluster(tmp_path, cluster, on_ray, monkeypatch):
+    from truesigma.cli import main
+
+    calibration, test = files(tmp_path)
+    results = []
+    for extra in ([], ["--engine", "ray", "--address", cluster.address]):
+        out = tmp_path / f"{len(extra)}.json"
+        words = ["evaluate", "--calibration", *calibration, "--test", *test[0], "--recalibrate", "none,sigma"]
+        with pytest.raises(SystemExit) as stopped:
+            main(["--quiet", *words, *extra, "--keep", str(out.with_suffix("")), "--json", str(out)])
+        assert not stopped.value.code
+        results.append(json.loads(out.read_text()))
+        assert len(list(out.with_suffix("").iterdir())) == 15
+    assert results[0] == results[1]
+
+
+@pytest.mark.slow
+def test_shares_of_a_machine(cluster, on_ray, monkeypatch):
+    """Tasks that ask for a part of a machine run, also when few are handed out ahead."""
+    monkeypatch.setattr("truesigma.engine.ray.AHEAD", -7)
+    tasks = [{"cases": k} for k in range(20)]
+    add = functools.partial(
+        on_ray, lambda task, tick: {"n": task["cases"]}, merge=lambda some: {"n": sum(s["n"] for s in some)}
+    )
+    assert add(tasks, cpus=0.25) == {"n": 190}
+
+
+GRID = """
+[data_sets.simulated]
+title = "simulated"
+calibration_cases = 20
+
+[networks]
+small = "small network"
+"""
+RUN = """
+[[experiment]]
+name = "small_seed{seed}"
+data_set = "simulated"
+network = "small"
+step = 0
+seed = {seed}
+train = {{ epochs = 2 }}
+options = {{ cases = 60, train = 20, valid = 20 }}
+"""
+
+
+@pytest.mark.slow
+def test_the_grid_on_a_cluster(tmp_path, cluster, on_ray):
+    """Trainings side by side, of which one loses its node: the same results as one after the other."""
+    pytest.importorskip("timm")
+    from truesigma.reproduce import open_paper
+    from truesigma.reproduce.run import run_missing
+
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        runs = "".join(RUN.format(seed=seed) for seed in range(3))
+        (tmp_path / place / "experiments.toml").write_text(GRID + runs)
+    node = cluster.add_node(**cluster.size)
+    cluster.wait_for_nodes()
+    loss = threading.Timer(8.0, cluster.remove_node, (node, False))
+    loss.start()
+    said = []
+    options = {"runs": tmp_path / "runs_there", "quiet": True}
+    names = run_missing(open_paper(tmp_path / "there"), tmp_path, said.append, engine="ray", **options)
+    loss.join()
+    assert names == ["small_seed0", "small_seed1", "small_seed2"]
+    assert said == ["small_seed0, small_seed1, small_seed2: on the cluster"]
+    run_missing(open_paper(tmp_path / "here"), tmp_path, said.append, runs=tmp_path / "runs_here", quiet=True)
+    for name in names:
+        here, there = (
+            np.load(tmp_path / place / "results" / name / "draws.npz") for place in ("here", "there")
+        )
+        assert sorted(here.files) == sorted(there.files)
+        for key in here.files:
+            np.testing.assert_allclose(here[key], there[key], rtol=1e-3, atol=1e-4)
+    assert run_missing(open_paper(tmp_path / "there"), tmp_path, said.append, engine="ray", **options) == []

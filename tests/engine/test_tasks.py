@@ -1,0 +1,132 @@
+"""Tasks on one machine: plain values, merged as one tree, and not computed again where they are kept."""
+
+import json
+
+import pytest
+from engine_files import files
+from samples import draw
+
+import truesigma as ts
+from truesigma.engine import load_engine, local
+from truesigma.engine._tasks import FAN, groups, kept_name, merge_tree
+from truesigma.files import BadFile
+from truesigma.passes import work
+from truesigma.stream import evaluate_files
+
+
+def level_by_level(items, merge):
+    """How the cluster merges."""
+    while len(items) > 1:
+        items = [merge(some) for some in groups(items)]
+    return items[0]
+
+
+@pytest.mark.parametrize("count", [*range(1, 20), 63, 64, 65, 130, 520])
+def test_the_tree_has_the_same_shape_everywhere(count):
+    def merge(some):
+        return "(" + "".join(some) + ")" if len(some) > 1 else some[0]
+
+    items = [chr(200 + k) for k in range(count)]
+    assert merge_tree(iter(items), merge) == level_by_level(items, merge)
+
+
+def test_few_sums_are_held_at_a_time():
+    held = [0, 0]
+
+    def sums():
+        for _ in range(500):
+            held[0] += 1
+            held[1] = max(held)
+            yield {"n": 1}
+
+    def merge(some):
+        held[0] -= len(some) - 1
+        return {"n": sum(one["n"] for one in some)}
+
+    assert merge_tree(sums(), merge) == {"n": 500}
+    assert held[1] < 4 * FAN
+
+
+def test_what_is_kept_is_not_computed_again(tmp_path):
+    calibration, test = files(tmp_path)
+    keep = tmp_path / "keep" / "here"
+    done = []
+
+    def counting(function, tasks, **options):
+        def count(task, tick):
+            done.append(task["pass"])
+            return function(task, tick)
+
+        return local.run(count, tasks, **options)
+
+    options = {"recalibrations": ["none", "sigma", "aux:steps=20"], "keep": keep, "run": counting}
+    first = evaluate_files(calibration, test, **options).evaluation
+    assert done == ["fit"] * 5 + ["range"] * 5 + ["sums"] * 5
+    again = evaluate_files(calibration, test, **options).evaluation
+    assert len(done) == 15
+    assert again.rows == first.rows
+    assert (
+        first.rows
+        == evaluate_files(calibration, test, recalibrations=options["recalibrations"]).evaluation.rows
+    )
+    # One kept file is damaged: that alone is made anew. A data file changes: its sums, and what depends on them.
+    kept = sorted(keep.iterdir())
+    assert len(kept) == 15
+    kept[3].write_bytes(b"PK")
+    assert evaluate_files(calibration, test, **options).evaluation.rows == first.rows
+    assert len(done) == 16
+    sample = draw(5, cases=60)
+    ts.write(ts.Cases(sample.prediction(), sample.target), tmp_path / "test2.npz")
+    changed = evaluate_files(calibration, test, **options).evaluation
+    assert done[16:] == ["range", "sums", "sums", "sums", "sums", "sums"]
+    assert changed.rows != first.rows
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path):
+    calibration, test = files(tmp_path)
+    done = []
+
+    def stopping(function, tasks, **options):
+        def stop(task, tick):
+            if len(done) == 7:
+                raise KeyboardInterrupt
+            done.append(task)
+            return function(task, tick)
+
+        return local.run(stop, tasks, **options)
+
+    keep = tmp_path / "keep"
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_files(calibration, test, recalibrations=["none", "sigma"], keep=keep, run=stopping)
+    assert sorted(path.name for path in keep.iterdir()) == sorted(kept_name(task) for task in done)
+    found = evaluate_files(calibration, test, recalibrations=["none", "sigma"], keep=keep)
+    assert (
+        found.evaluation.rows
+        == evaluate_files(calibration, test, recalibrations=["none", "sigma"]).evaluation.rows
+    )
+
+
+def test_tasks_are_plain_values(tmp_path):
+    calibration, test = files(tmp_path, 2)
+    seen = []
+
+    def record(function, tasks, **options):
+        tasks = [json.loads(json.dumps(task)) for task in tasks]
+        seen.extend(tasks)
+        return local.run(function, tasks, **options)
+
+    found = evaluate_files(calibration, test, run=record, recalibrations=["sigma:part=aleatoric", "isotonic"])
+    assert [task["pass"] for task in seen] == ["fit", "fit", "range", "range", "sums", "sums"]
+    plain = evaluate_files(calibration, test, recalibrations=["sigma:part=aleatoric", "isotonic"])
+    assert found.evaluation.rows == plain.evaluation.rows
+
+
+def test_engines_have_names(tmp_path):
+    assert load_engine("local") is local.run
+    with pytest.raises(ValueError, match=r"engine is 'slurm'; expected one of local, ray"):
+        load_engine("slurm")
+    with pytest.raises(ValueError, match="nothing to do"):
+        local.run(work, [], merge=lambda some: some[0])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadFile, match="cannot be made"):
+        local.run(work, [{"cases": 1}], merge=lambda some: some[0], keep=tmp_path / "file" / "below")
