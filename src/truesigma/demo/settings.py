@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 
 CHOICES = {"none": "none", "aux": "aux", "sigma": "sigma", "aleatoric only": "sigma:part=aleatoric"}
-# Dropout stands before the heads alone: all draws of a case then share one pass through the rest of the network.
-STAGE_DROPOUT, HEAD_DROPOUT = 0.0, 0.1
 NEW = 5  # volumes that nobody has seen, predicted from their raw files
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ..card import read_card
 from ..evaluate import Evaluation
 from ..project.figures import draw_figures
+from ..project.propose import HEAD_DROPOUT, STAGE_DROPOUT
 from ..store import write
 from ..types import Cases
-from .settings import CHOICES, HEAD_DROPOUT, NEW, STAGE_DROPOUT, Settings
+from .settings import CHOICES, NEW, Settings
 
 if TYPE_CHECKING:
     from ..imaging.data import DataSet

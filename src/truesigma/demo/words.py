@@ -4,8 +4,9 @@ import shlex
 from pathlib import Path
 
 from ..evaluate import LEVELS, Evaluation
+from ..project.propose import HEAD_DROPOUT, STAGE_DROPOUT
 from ..tabletext import TextTable, plain_text
-from .settings import CHOICES, HEAD_DROPOUT, STAGE_DROPOUT, Settings
+from .settings import CHOICES, Settings
 
 
 def demo_table(evaluation: Evaluation) -> TextTable:

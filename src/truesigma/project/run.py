@@ -117,7 +117,7 @@ def parts_of(
         found.append(Part(f"train {k}", words, partial(train, k)))
     for split in (project.calibrate.split, "test"):
         words = f"drawing {len(work.data.splits[split])} {split} cases"
-        found.append(Part(f"sample {split}", words, partial(sample_split, work, split, tick)))
+        found.append(Part(f"sample {split}", words, partial(sample_split, work, split, tick, say or unheard)))
     chosen, split = project.calibrate.recalibrate, project.calibrate.split
     found.append(Part("calibrate", f"fitting {chosen} on the {split} cases", partial(fit_card, work)))
     found.append(Part("evaluate", "scoring the test cases", partial(score, work)))

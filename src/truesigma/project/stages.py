@@ -15,6 +15,7 @@ from ..tabletext import evaluation_table, plain_text
 from ..types import Cases
 from .figures import draw_figures
 from .ledger import RUNS
+from .onepass import one_pass
 from .papers import readme, write_text
 from .recipe import Project
 from .work import Work
@@ -82,16 +83,20 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
         return None
     best = trained.history[trained.best_epoch - 1]
     epochs = f"{len(trained.history)} epochs, kept epoch {trained.best_epoch}"
-    words = f"{epochs}, validation MSE {best['valid_mse']:.4g} of scaled targets"
+    words = f"{epochs}, validation MSE {best['valid_mse']:.4g} of scaled targets, no dropout"
     return [f"{RUNS}/{member}/{name}" for name in (BEST, HISTORY, RECIPE)], words
 
 
-def sample_split(work: Work, split: str, tick: Ticker) -> Made:
-    """Draw every case of a split; scaled where outputs differ in their unit, so that scores can average over them."""
+def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
+    """Draw every case of a split; scaled where outputs differ in their unit, so that scores can average over them.
+
+    Where the recalibration is fitted, the draws of dropout are compared with one pass without it.
+    """
     from ..imaging.predict import predict_split
 
     sample, runs = work.project.sample, work.runs
     on_gpu = next(runs[0].net.parameters()).device.type == "cuda"
+    precision: Any = "bf16" if on_gpu and work.project.train.precision == "bf16" else "fp32"
     cases = predict_split(
         runs[0].net if sample.method == "dropout" else [run.net for run in runs],
         work.data,
@@ -100,13 +105,19 @@ def sample_split(work: Work, split: str, tick: Ticker) -> Made:
         seed=sample.seed,
         law=runs[0].law,
         batch=sample.batch,
-        precision="bf16" if on_gpu and work.project.train.precision == "bf16" else "fp32",
+        precision=precision,
         scaled=work.units.mixed,
         progress=tick(len(work.data.splits[split])),
     )
     write(cases, work.folder / f"{split}.npz")
     count = f"{sample.draws} draws" if sample.method == "dropout" else f"{sample.members} members"
-    return [f"{split}.npz"], f"{len(work.data.splits[split])} cases x {count}"
+    words = f"{len(work.data.splits[split])} cases x {count}"
+    if sample.method == "dropout" and split == work.project.calibrate.split and isinstance(cases, Cases):
+        compared, problem = one_pass(work, split, cases, precision)
+        words += f"; {compared}"
+        if problem:
+            say(problem)
+    return [f"{split}.npz"], words
 
 
 def fit_card(work: Work) -> Made:
