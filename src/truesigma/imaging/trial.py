@@ -17,8 +17,11 @@ from .predict import predict_split
 from .recipe import Recipe
 from .train import train
 
-SHORT = 0.5  # seconds of training below which one batch says little
+SHORT = 1.0  # seconds of training below which one batch says little
 MORE = 8  # batches that are timed then
+TIMES = (
+    3  # each is taken: the first warms up, and the quickest of the others counts, for a stall says nothing
+)
 
 
 @dataclass(frozen=True)
@@ -76,23 +79,27 @@ def try_out(
         net.to(where).eval()
     chosen: Any = nets[0] if len(nets) == 1 else list(nets)
     on_gpu: Any = precision if where.type == "cuda" else "fp32"
-    for _ in range(2):  # the first time the network is looked through
+    taken = []
+    for _ in range(TIMES):  # the first time the network is looked through
         began = time.monotonic()
         predict_split(chosen, some, draws=draws, law=law, batch=batch, precision=on_gpu, moments=True)
-        seconds = time.monotonic() - began
+        taken.append(time.monotonic() - began)
     memory = torch.cuda.max_memory_allocated(where) if where.type == "cuda" else peak_memory()
-    return Trial(step, validate, seconds / len(some.splits["test"]), memory, str(where))
+    return Trial(step, validate, min(taken[1:]) / len(some.splits["test"]), memory, str(where))
 
 
 def _train(
     net: TwoHead, data: DataSet, recipe: Recipe, steps: int, settings: dict[str, Any]
 ) -> tuple[float, float]:
-    """Seconds of a step and of validating a case, in the second of two short epochs."""
+    """Seconds of a step and of validating a case, in the quickest of a few short epochs after the first."""
     few = _part(data, {"train": steps * recipe.batch, "valid": 4 * recipe.batch})
-    rows = train(net, few, replace(recipe, epochs=2), seed=0, graph="auto", quiet=True, **settings).history
+    rows = train(
+        net, few, replace(recipe, epochs=TIMES), seed=0, graph="auto", quiet=True, **settings
+    ).history
     taken = max(1, len(few.splits["train"]) // recipe.batch)
-    rest = rows[-1]["seconds"] - rows[-1]["train_seconds"]
-    return rows[-1]["train_seconds"] / taken, rest / len(few.splits["valid"])
+    step = min(row["train_seconds"] for row in rows[1:])
+    rest = min(row["seconds"] - row["train_seconds"] for row in rows[1:])
+    return step / taken, rest / len(few.splits["valid"])
 
 
 def _part(data: DataSet, sizes: dict[str, int]) -> DataSet:
