@@ -236,7 +236,7 @@ def test_bad_maps_say_what_to_do(run, tmp_path):
     assert (code, "there is no location beside" in err) == (2, True)
     (tmp_path / "empty").mkdir()
     code, _, err = run("apply", "card.json", "empty", "-o", "out")
-    assert (code, "holds no maps among its 0 NIfTI files" in err) == (2, True)
+    assert (code, "is a folder without NIfTI maps" in err) == (2, True)
     code, _, err = run("apply", "card.json", "a.csv", "b.csv", "-o", "out")
     assert (code, "expected one table of predictions, or NIfTI maps" in err) == (2, True)
     code, _, err = run("apply", "card.json", "in", "-o", "card.json")
@@ -262,3 +262,19 @@ def test_grids_that_differ_are_refused(tmp_path):
     card = factor_card(2.0)
     with pytest.raises(BadFile, match="different grids"):
         apply_maps(card, [str(tmp_path)], tmp_path / "out")
+
+
+def test_a_folder_of_maps_is_its_files(run, tmp_path):
+    """To calibrate and to evaluate, too; the scans that lie beside the maps are passed over."""
+    for k in range(4):
+        make_case(tmp_path / "cal" / f"p{k}", "x", (4, 4, 4), k)
+    save(tmp_path / "cal" / "t1.nii.gz", np.ones((3, 3, 3)), make_head((3, 3, 3)))
+    for given, card in (("cal", "folder.json"), ("cal/*/x_*.nii.gz", "glob.json")):
+        code, _, err = run("calibrate", "--calibration", given, "-o", card)
+        assert code == 0, err
+    factors = [read_card(tmp_path / name).recalibration.factor for name in ("folder.json", "glob.json")]
+    assert factors[0] == factors[1]
+    make_case(tmp_path / "test", "y", (4, 4, 4), 9)
+    code, out, err = run("evaluate", "--calibration", "cal", "--test", "test", "--recalibrate", "none")
+    assert code == 0, err
+    assert "4 calibration cases, 1 test cases" in out

@@ -21,10 +21,9 @@ from .chunks import open_source
 from .fields import from_fields
 from .files import BadFile, write_atomically
 from .law import Law, Undefined
-from .sources import Source, find_sources, split_name
+from .sources import NIFTI, Source, find_sources
 from .types import Draws, Prediction
 
-NIFTI = (".nii", ".nii.gz")
 LOCATION = "location"
 LEVEL = 1  # of compression, as nibabel has it: 6 takes twice as long and saves a tenth
 
@@ -40,8 +39,7 @@ class Maps:
 
 def find_maps(given: Sequence[str]) -> list[Source]:
     """The cases that NIfTI files, folders of them, globs or manifests name; each needs its location."""
-    named = [item for one in given for item in (_inside(Path(one)) if Path(one).is_dir() else [one])]
-    found = find_sources(named)
+    found = find_sources(given)
     for source in found:
         if not all(path.lower().endswith(NIFTI) for path in source.files.values()):
             raise BadFile(
@@ -162,16 +160,4 @@ def _beginnings(cases: Sequence[Source], out: Path) -> list[str]:
         name = path.name[: -len(next(e for e in reversed(NIFTI) if path.name.lower().endswith(e)))]
         begin = name.removesuffix(LOCATION) if name.endswith(LOCATION) else f"{name}_"
         found.append(os.path.join(out, path.parent.relative_to(shared), begin))
-    return found
-
-
-def _inside(folder: Path) -> list[str]:
-    """The maps in a folder and below it; what is called otherwise, such as the scans themselves, is passed over."""
-    files = sorted(path for path in folder.rglob("*") if path.name.lower().endswith(NIFTI) and path.is_file())
-    found = [str(path) for path in files if split_name(path) is not None]
-    if not found:
-        raise BadFile(
-            f"{folder} holds no maps among its {len(files)} NIfTI files; expected names such as p1_location.nii.gz and "
-            "p1_scale.nii.gz. A manifest can name them in any other way."
-        )
     return found

@@ -1,4 +1,4 @@
-"""Which files hold the cases of a set: paths, globs and manifests, and whether one changed since it was looked at.
+"""Which files hold the cases of a set: paths, folders, globs and manifests, and whether one changed meanwhile.
 
 A manifest is a .txt file with a path in each line, or a .csv file with a row for each part of the set: a column `file`,
 or a column for each field (`location`, `scale`, `target`, ...) with the path of its array; beside them may stand
@@ -16,7 +16,8 @@ from .fields import NUMBERS
 from .files import BadFile, check_exists, content_kind
 
 WHOLE = (".npz", ".csv", ".parquet")  # files that hold every field
-SINGLE = (".npy", ".nii", ".nii.gz")  # files that hold one array
+NIFTI = (".nii", ".nii.gz")
+SINGLE = (".npy", *NIFTI)  # files that hold one array
 ARRAYS = tuple(name for name in (*NUMBERS, "mask") if name != "weight")
 LABELS = ("group", "weight", "id")
 END = 1 << 16  # bytes at either end of a file that tell whether it changed
@@ -38,6 +39,7 @@ class Source:
 def find_sources(given: Sequence[str]) -> list[Source]:
     """The sources that paths, globs and manifests name, in their order; files of single arrays are put together.
 
+    A folder stands for the NIfTI maps in it and below.
     `case1_location.nii.gz`, `case1_scale.nii.gz` and `case1_target.nii.gz` are the fields of one source.
     """
     found: list[tuple[dict[str, str], dict[str, str]]] = []
@@ -107,9 +109,9 @@ def check_unchanged(source: Source) -> None:
 
 
 def _expand(item: str) -> list[Path]:
-    """The files of a path or a glob."""
+    """The files of a path, a folder of maps, or a glob."""
     if Path(item).is_dir():
-        raise BadFile(f"{item} is a folder; expected files, as in '{Path(item) / '*.npz'}'.")
+        return _maps_in(Path(item))
     if Path(item).exists() or not glob.has_magic(item):
         check_exists(Path(item))
         return [Path(item)]
@@ -117,6 +119,23 @@ def _expand(item: str) -> list[Path]:
     if not [path for path in paths if path.is_file()]:
         raise BadFile(f"no file matches {item}; check the pattern, and the folder it is looked for in.")
     return [path for path in paths if path.is_file()]
+
+
+def _maps_in(folder: Path) -> list[Path]:
+    """The maps in a folder and below it; what is called otherwise, such as the scans themselves, is passed over."""
+    files = sorted(path for path in folder.rglob("*") if path.name.lower().endswith(NIFTI) and path.is_file())
+    found = [path for path in files if split_name(path) is not None]
+    if not files:
+        raise BadFile(
+            f"{folder} is a folder without NIfTI maps; expected files, as in '{folder / '*.npz'}', or maps in it such "
+            "as p1_location.nii.gz and p1_scale.nii.gz."
+        )
+    if not found:
+        raise BadFile(
+            f"{folder} holds no maps among its {len(files)} NIfTI files; expected names such as p1_location.nii.gz and "
+            "p1_scale.nii.gz. A manifest can name them in any other way."
+        )
+    return found
 
 
 def split_name(path: Path) -> tuple[str, str] | None:

@@ -87,7 +87,7 @@ def test_names(tmp_path, monkeypatch):
     cases = {
         "b*.npz": "no file matches",
         "b.npz": "there is no file",
-        ".": "is a folder; expected files, as in",
+        ".": "is a folder without NIfTI maps; expected files, as in",
         "a_b.npy": "does not say what it holds",
         "empty.txt": "names no file",
         "wrong.txt": "names 'not.npz', but there is no file",

@@ -41,7 +41,7 @@ def test_a_group_of_one_case(tmp_path, capsys):
     )
     assert "1 group(s) have a single case, such as one" in capsys.readouterr().out
     assert command("evaluate", "--calibration", str(tmp_path), "--test", path) == 2
-    assert "is a folder; expected files" in capsys.readouterr().err
+    assert "is a folder without NIfTI maps; expected files" in capsys.readouterr().err
 
 
 def test_scores_by_group_need_groups(tmp_path):
