@@ -113,6 +113,24 @@ def test_what_is_off_is_said(folder, run):
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
+def test_maps_are_sent_to_the_commands_that_take_them(folder, run):
+    for name in ("location", "scale", "target"):
+        np.save(f"a_{name}.npy", np.ones((2, 3)))
+    Path("maps.csv").write_text("location,scale,target\na_location.npy,a_scale.npy,a_target.npy\n")
+    Path("list.csv").write_text("file\ntest.csv\n")
+    for given in ("maps.csv", "list.csv", "sub-00_location.nii.gz", "a_location.npy"):
+        for arguments in (
+            ["report", "--calibration", "cal.csv", "--test", given],
+            ["report", *SETS, "--shifted", given],
+            ["figure", "calibration", "--test", given, "-o", "a.pdf"],
+            ["compare", "--calibration", given],
+        ):
+            code, out, err = run(*arguments)
+            assert (code, out) == (2, ""), arguments
+            assert given in err
+            assert "evaluate, calibrate and apply" in err
+
+
 def test_a_table_without_the_columns_gets_a_friendly_answer(folder, run):
     Path("mine.csv").write_text("y,pred,std\n1,1.1,0.2\n2,1.9,0.1\n")
     code, _, err = run("report", "--calibration", "mine.csv", "--test", "test.csv")

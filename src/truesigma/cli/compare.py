@@ -7,6 +7,7 @@ import typer
 
 from .choices import split_choices, with_part
 from .complete import named_option
+from .many import refuse_maps
 from .numeric import Calibration, Json, LawName, Masking, Part, RecipeName, describe_file
 from .session import check_json, check_target
 
@@ -45,6 +46,7 @@ def compare(
     from ..tabletext import comparison_table
 
     check_json(json, calibration, *([] if out is None else [out]))
+    refuse_maps(calibration)
     if out is not None:
         check_target(out, calibration)
         if out.suffix.lower() != ".json":

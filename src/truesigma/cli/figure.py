@@ -8,6 +8,7 @@ import typer
 
 from .choices import split_choices
 from .complete import named_option
+from .many import refuse_maps
 from .numeric import Json, LawName, Masking, RecipeName
 from .session import check_json, check_target
 
@@ -183,6 +184,7 @@ def _check(out: Path, json: str | None, *inputs: Path | None) -> None:
     given = [path for path in inputs if path is not None]
     check_json(json, *given, out)
     check_target(out, *given)
+    refuse_maps(*given)
     if out.suffix.lower() not in KINDS:
         raise ValueError(f"{out} ends in {out.suffix or 'nothing'!r}; expected {', '.join(KINDS)}.")
 

@@ -65,6 +65,18 @@ def are_many(files: Sequence[str]) -> bool:
     return path.name.lower().endswith(SINGLE) or path.stat().st_size > LARGE or is_manifest(path)
 
 
+def refuse_maps(*paths: Path) -> None:
+    """Say which commands take maps and lists of files, where one that shows single cases is given them."""
+    from ..sources import SINGLE, is_manifest
+
+    for path in paths:
+        if path.name.lower().endswith(SINGLE) or (path.is_file() and is_manifest(path)):
+            raise ValueError(
+                f"{path} is a map, or names the files of a set; expected one .npz, .csv or .parquet that holds all "
+                "fields of its cases. Maps and lists of files are for evaluate, calibrate and apply."
+            )
+
+
 def engine_run(engine: str | None, address: str | None) -> Callable[..., Any]:
     """The `run` of the engine that was asked for."""
     from ..engine import load_engine

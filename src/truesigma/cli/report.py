@@ -7,6 +7,7 @@ import typer
 
 from .choices import split_choices, with_part
 from .complete import named_option
+from .many import refuse_maps
 from .numeric import (
     Calibration,
     Json,
@@ -68,6 +69,7 @@ def report(
     given = [path for path in (calibration, test, shifted) if path is not None]
     check_json(json, *given, out)
     check_page(out, *given)
+    refuse_maps(*given)
     choices, without = with_part(split_choices(recalibrate), part)
     for name in without:
         context.obj.say(f"note: {name} has no option part and is fitted on the total.")

@@ -108,7 +108,9 @@ def report(
     epistemic = None if shared is None else shared[1]
     size = len(calibration_cases)
     sections = [
-        headline.section(subject, scored, referral, epistemic, [*by_group, *by_output], moved, size),
+        headline.section(
+            subject, scored, referral, epistemic, [*by_group, *by_output], moved, calibration_cases
+        ),
         calibration.section(subject),
         intervals.section(subject),
         breakdown.section(subject, by_group, by_output),

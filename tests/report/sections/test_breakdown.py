@@ -44,7 +44,18 @@ def test_groups_that_are_right_are_seldom_called_off():
 def test_small_groups_are_not_judged():
     subject = subject_of(make(groups=tuple(f"p{k}" for k in range(60))))
     assert breakdown.groups(subject) == []
-    assert breakdown.section(subject, [], []) is None
+    found = breakdown.section(subject, [], [])
+    assert found.title == "For whom"
+    assert "None of the 60 groups has 20 test cases" in found.body
+    assert breakdown.section(subject_of(make()), [], []) is None  # no groups, nothing to say
+
+
+def test_how_many_groups_are_judged_is_said():
+    group = np.array(["large"] * 200 + ["second"] * 90 + ["small"] * 10)
+    plain = make()
+    subject = subject_of(ts.Cases(plain.prediction, plain.target, group=group))
+    body = breakdown.section(subject, breakdown.groups(subject), []).body
+    assert "2 of 3 groups are judged: those of at least 20 test cases." in body
 
 
 def test_each_output_on_its_own():

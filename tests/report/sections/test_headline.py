@@ -1,35 +1,10 @@
-"""What the page says at its top: the verdict, the factor, and warnings."""
+"""What the page says at its top: warnings beside the verdict, and where they lead."""
 
-import pytest
+import numpy as np
 from report_samples import make
 
 import truesigma as ts
 from truesigma.report import report
-from truesigma.report.sections import headline
-from truesigma.resample import Estimate
-
-
-@pytest.mark.parametrize(
-    ("bounds", "words"),
-    [
-        ((0.5, 0.48, 0.52), "Too sure."),
-        ((0.89, 0.87, 0.91), "True."),
-        ((0.885, 0.88, 0.89), "Nearly true."),
-        ((0.97, 0.96, 0.98), "Not sure enough."),
-        ((0.75, 0.0, 1.0), "Too few cases to tell."),
-        ((0.9, None, None), "Not known."),
-    ],
-)
-def test_verdicts(bounds, words):
-    assert headline.verdict(Estimate(*bounds), 0.9) == words
-
-
-def test_the_factor_has_the_interval_of_its_standard_error():
-    test = make()
-    fitted = ts.recalibrate.sigma.fit(make(seed=1).prediction, make(seed=1).target)
-    low, high = fitted.factor - 1.96 * fitted.standard_error, fitted.factor + 1.96 * fitted.standard_error
-    page = report(make(seed=1), test, replicates=20).page
-    assert f"95\N{NO-BREAK SPACE}% confidence [{low:.2f},\N{NO-BREAK SPACE}{high:.2f}]; sigma was" in page
 
 
 def test_infinite_intervals_are_said():
@@ -42,8 +17,29 @@ def test_a_biased_location_is_said():
     plain = make()
     p = plain.prediction
     off = ts.Cases(ts.Prediction(p.location - 1.0, p.aleatoric, p.epistemic), plain.target, unit="mm")
-    from truesigma.report import report
-
     page = report(make(seed=1), off, replicates=60).page.replace("\xa0", " ")
     assert "Predictions are too low by 1.0" in page
     assert "Predictions are too" not in report(make(seed=1), plain, replicates=60).page
+
+
+def test_a_constant_sigma_is_said():
+    rng = np.random.default_rng(0)
+    for spread, said in ((0.0, True), (0.3, False)):
+        sets = []
+        for n in (200, 300):
+            sigma = np.exp(spread * rng.normal(size=n))
+            sets.append(ts.Cases(ts.Prediction(0 * sigma, sigma**2), sigma * rng.normal(size=n)))
+        page = report(*sets, replicates=20).page
+        assert ("Sigma is the same for every case" in page) == said
+
+
+def test_links_bear_the_title_of_the_section_they_lead_to():
+    rng = np.random.default_rng(0)
+    sets = []
+    for n in (300, 400):
+        y = rng.normal(size=(n, 2)) * [0.5, 1.3]
+        sets.append(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y))
+    page = report(*sets, replicates=40).page
+    assert "<h2>By output</h2>" in page
+    assert '<a href="#breakdown">By output</a>.' in page
+    assert "For whom" not in page

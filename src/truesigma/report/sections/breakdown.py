@@ -29,7 +29,9 @@ from ..subject import Subject, output_cases, sigma_of
 from ..words import number, percent, with_unit
 
 LEAST = 20  # cases of a part that is judged
+MOST = 200  # groups that are judged
 SHOWN = 40
+TITLE = "For whom"
 RISK = 0.05  # that any part is called off by chance, over all of them together (Holm)
 
 
@@ -37,6 +39,7 @@ RISK = 0.05  # that any part is called off by chance, over all of them together 
 class Part:
     """One group, or one output: its scores after recalibration, its coverage before, and what to say about it."""
 
+    kind: str  # "group" or "output"
     name: str
     cases: int
     rmse: Estimate
@@ -54,14 +57,14 @@ def groups(subject: Subject) -> list[Part]:
     if names is None:
         return []
     found, code, count = np.unique(names, return_inverse=True, return_counts=True)
-    large = [k for k in np.argsort(-count, kind="stable") if count[k] >= LEAST][:200]
+    large = [k for k in np.argsort(-count, kind="stable") if count[k] >= LEAST][:MOST]
     if found.size < 2 or not large:
         return []
     parts = []
     for k in large:
         rows = np.flatnonzero(code == k)
         pair = [cases[rows] for cases in subject.pair.values()]
-        parts.append(_part(subject, str(found[k]), pair, _inner(subject, pair[0])))
+        parts.append(_part(subject, "group", str(found[k]), pair, _inner(subject, pair[0])))
     return sorted(_judge(parts, subject.level), key=lambda part: part.chance)
 
 
@@ -72,7 +75,7 @@ def outputs(subject: Subject) -> list[Part]:
     parts = []
     for k in range(subject.outputs):
         pair = [output_cases(cases, k) for cases in subject.pair.values()]
-        parts.append(_part(subject, f"output {k}", pair, subject.plan))
+        parts.append(_part(subject, "output", f"output {k}", pair, subject.plan))
     return _judge(parts, subject.level)
 
 
@@ -82,7 +85,7 @@ def _inner(subject: Subject, cases: Cases) -> Resampling:
     return Resampling.of(cases, by="case", replicates=plan.replicates, level=plan.level, seed=plan.seed)
 
 
-def _part(subject: Subject, name: str, pair: Sequence[Cases], plan: Resampling) -> Part:
+def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: Resampling) -> Part:
     before, after = pair[0], pair[-1]
     coverage, rmse = (plugins.load("metrics", n) for n in ("coverage", "rmse"))
     asked = [metric_rows(cases, coverage, {"level": subject.level}) for cases in (before, after)]
@@ -95,7 +98,7 @@ def _part(subject: Subject, name: str, pair: Sequence[Cases], plan: Resampling) 
     held, reached, error, factor = (estimate(one, plan, share=k < 2) for k, one in enumerate(found))
     sigma = float(np.sqrt(np.mean(sigma_of(after.prediction)[_counts(after)] ** 2)))
     chance = _chance(found[1], subject.level, plan.units)
-    return Part(name, len(after), error, sigma, held, reached, factor, chance)
+    return Part(kind, name, len(after), error, sigma, held, reached, factor, chance)
 
 
 def _counts(cases: Cases) -> Any:
@@ -135,9 +138,10 @@ def _judge(parts: list[Part], level: float) -> list[Part]:
 
 
 def section(subject: Subject, by_group: list[Part], by_output: list[Part]) -> Section | None:
+    unjudged = _unjudged(subject, len(by_group))
     if not by_group and not by_output:
-        return None
-    blocks: list[Html] = []
+        return Section("breakdown", TITLE, paragraph(unjudged, kind="note")) if unjudged else None
+    blocks: list[Html] = [paragraph(unjudged, kind="note")] if unjudged else []
     for kind, parts in (("group", by_group), ("output", by_output)):
         if parts:
             blocks += [paragraph(_summary(kind, parts, subject)), _table(subject, kind, parts[:SHOWN])]
@@ -159,11 +163,28 @@ def section(subject: Subject, by_group: list[Part], by_output: list[Part]) -> Se
         )
     )
     blocks.append(csv_button("breakdown"))
-    rows = [
-        _row(kind, part) for kind, parts in (("group", by_group), ("output", by_output)) for part in parts
-    ]
-    title = "For whom" if by_group else "By output"
-    return Section("breakdown", title, join(blocks), "", columns(rows))
+    parts = [*by_group, *by_output]
+    return Section("breakdown", title_of(parts), join(blocks), "", columns([_row(part) for part in parts]))
+
+
+def title_of(parts: Sequence[Part]) -> str:
+    """Of the section, and of links to it."""
+    return TITLE if any(part.kind == "group" for part in parts) else "By output"
+
+
+def _unjudged(subject: Subject, judged: int) -> str:
+    """Why groups are missing here; nothing where all are judged, or there are none to compare."""
+    names = subject.before.group
+    count = 0 if names is None else len(np.unique(names))
+    if count < 2 or judged == count:
+        return ""
+    if not judged:
+        return (
+            f"None of the {count:,} groups has {LEAST} test cases, too few to judge any of them on its own. If groups "
+            "are patients, and sites or scanners are in question, write a second report whose groups are those."
+        )
+    largest = f", the {MOST} largest" if judged == MOST else ""
+    return f"{judged} of {count:,} groups are judged: those of at least {LEAST} test cases{largest}."
 
 
 def _summary(kind: str, parts: list[Part], subject: Subject) -> str:
@@ -211,10 +232,11 @@ def _table(subject: Subject, kind: str, parts: Sequence[Part]) -> Html:
     return table(head, rows, caption=f"By {kind}", sort=True)
 
 
-def _row(kind: str, part: Part) -> dict[str, Any]:
+def _row(part: Part) -> dict[str, Any]:
     numbers: dict[str, Any] = {}
     for name in ("after", "before", "factor", "rmse"):
         label = f"coverage_{name}" if name in ("after", "before") else name
         numbers |= estimate_columns(label, getattr(part, name))
-    head = {"part": kind, "name": part.name, "cases": part.cases, "verdict": part.verdict, "p": part.chance}
+    head = {"part": part.kind, "name": part.name, "cases": part.cases}
+    head |= {"verdict": part.verdict, "p": part.chance}
     return {**head, **numbers, "sigma": part.sigma}

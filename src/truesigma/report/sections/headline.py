@@ -8,34 +8,25 @@ import numpy as np
 from ...casesums import mean_of, mean_rows
 from ...replicates import from_rows
 from ...resample import Estimate, estimate
+from ...types import Cases
 from ..blocks import Section, paragraph, whiskers
 from ..markup import Attributes, Html, element, join
 from ..subject import BEFORE, Subject, counted
 from ..words import estimate_parts, number, percent, with_unit
-from .breakdown import Part
+from .breakdown import Part, title_of
 from .rejection import START, Referral, unsure_ratio
 from .scores import Score
 from .shift import Found
-
-WIDE = 0.25  # an interval wider than this bears out no verdict
-NEAR = 0.02  # a share this close to the level is called right, however many cases prove a difference
-
-
-def verdict(found: Estimate, level: float) -> str:
-    """What a coverage says about sigma.
-
-    >>> verdict(Estimate(0.51, 0.49, 0.52), 0.9), verdict(Estimate(0.91, 0.88, 0.93), 0.9)
-    ('Too sure.', 'True.')
-    """
-    if found.value is None or found.low is None or found.high is None:
-        return "Not known."
-    if found.high - found.low > WIDE:
-        return "Too few cases to tell."
-    if found.low <= level <= found.high:
-        return "True."
-    if abs(found.value - level) <= NEAR:
-        return "Nearly true."
-    return "Too sure." if found.value < level else "Not sure enough."
+from .verdict import (
+    CONFIDENCE,
+    against,
+    clusters_of,
+    factor_before,
+    factor_of,
+    few_groups,
+    size_words,
+    verdict,
+)
 
 
 def section(
@@ -45,21 +36,21 @@ def section(
     shares: Estimate | None,
     parts: list[Part],
     shift: Found | None,
-    calibration_cases: int,
+    calibration: Cases,
 ) -> Section:
     before, after = _coverage(subject, scores)
     pieces = _words(subject, before, after)
     colored = [element("b", {"class": kind}, text) if kind else text for text, kind in pieces]
-    words = verdict(before, subject.level)
+    clusters = clusters_of(calibration)
+    factor = factor_of(subject, clusters)
+    words = verdict(before, subject.level, factor_before(subject, factor))
     if subject.recalibrated:
         changed = verdict(after, subject.level)
-        words = (
-            words if words == changed else f"{words.rstrip('.')} before, {changed.rstrip('.').lower()} after."
-        )
+        words = words if words == changed else f"Before: {_lower(words)} After: {_lower(changed)}"
     confidence = percent(subject.plan.level)
     sure = f"{confidence} confidence: {_bounds(before)}"
     sure += f" before, {_bounds(after)} after" if subject.recalibrated else ""
-    sizes = f"{len(subject.before):,} test cases, {calibration_cases:,} calibration cases"
+    sizes = f"{len(subject.before):,} test cases, {len(calibration):,} calibration cases"
     shown = {"before": before, "after": after} if subject.recalibrated else {"before": before}
     label = element(
         "p", {"class": "note"}, f"Share inside the {percent(subject.level)} intervals. {sure}. {sizes}."
@@ -70,11 +61,20 @@ def section(
             element("p", {"class": "headline"}, *colored),
             element("div", {"class": "hero"}, _hero(shown, subject.level)),
             label,
-            element("div", {"class": "cards"}, *_cards(subject, scores, referral, shares, shift)),
-            *_notes(subject, parts, referral),
+            element("div", {"class": "cards"}, *_cards(subject, scores, referral, shares, shift, factor)),
+            *_notes(subject, scores, parts, referral),
+            *_rough(few_groups(subject, calibration, clusters)),
         ]
     )
     return Section("summary", "Summary", body)
+
+
+def _lower(words: str) -> str:
+    return words[:1].lower() + words[1:]
+
+
+def _rough(words: str) -> list[Html]:
+    return [paragraph(words, kind="note")] if words else []
 
 
 def sentence(subject: Subject, scores: list[Score]) -> str:
@@ -150,21 +150,19 @@ def _card(title: str, value: str, below: str, unit: str = "") -> Html:
 
 
 def _cards(
-    subject: Subject, scores: list[Score], referral: Referral, shares: Estimate | None, shift: Found | None
+    subject: Subject,
+    scores: list[Score],
+    referral: Referral,
+    shares: Estimate | None,
+    shift: Found | None,
+    factor: Estimate | None,
 ) -> list[Html]:
     by_name = {score.name: score for score in scores}
     found = []
-    fitted = subject.cards[subject.label].recalibration
-    factor, error = (getattr(fitted, name, None) for name in ("factor", "standard_error"))
-    if isinstance(factor, float):
-        size = "too small" if factor > 1 else "too large"
-        times = number(factor if factor > 1 else 1 / factor)
-        below = f"sigma was {times} times {size}" if abs(factor - 1) > 0.005 else "sigma was right"
-        shown = number(factor)
-        if isinstance(error, float):
-            shown, bounds = estimate_parts(Estimate(factor, factor - 1.96 * error, factor + 1.96 * error))
-            below = f"{percent(0.95)} confidence {bounds}; {below}"
-        found.append(_card("Factor s", shown, below))
+    if factor is not None:
+        shown, bounds = estimate_parts(factor) if factor.low is not None else (number(factor.value), "")
+        sure = f"{percent(CONFIDENCE)} confidence {bounds}; " if bounds else ""
+        found.append(_card("Factor s", shown, sure + size_words(factor)))
     rmse, interval = estimate_parts(by_name["rmse"].values[subject.label])
     found.append(
         _card(
@@ -194,14 +192,20 @@ def _cards(
     return found
 
 
-def _notes(subject: Subject, parts: list[Part], referral: Referral) -> list[Html]:
-    """What else a reader must know: groups that are off, predictions off to one side, a sigma that knows no case."""
+def _notes(subject: Subject, scores: list[Score], parts: list[Part], referral: Referral) -> list[Html]:
+    """What else a reader must know: scores and groups that are off, a bias, a sigma that knows no case."""
     notes = []
+    if off_scores := against(subject, scores):
+        link = element("a", {"href": "#scores"}, "Scores")
+        listed = "; ".join(off_scores)
+        notes.append(
+            paragraph("A true sigma would seldom give this. ", listed, ". See ", link, ".", kind="alert")
+        )
     off = sorted((p for p in parts if p.verdict not in ("", "as promised")), key=lambda p: p.chance)
     if off:
         names = ", ".join(f"{p.name} ({p.verdict}, {percent(p.after.value)})" for p in off[:3])
         more = f" and {len(off) - 3} more" if len(off) > 3 else ""
-        link = element("a", {"href": "#breakdown"}, "For whom")
+        link = element("a", {"href": "#breakdown"}, title_of(parts))
         notes.append(paragraph("Not for everyone: ", names, more, ". See ", link, ".", kind="alert"))
     interval = subject.after.prediction.interval(subject.level)
     if not np.isfinite(interval.upper - interval.lower)[counted(subject.after)].all():
@@ -219,6 +223,11 @@ def _notes(subject: Subject, parts: list[Part], referral: Referral) -> list[Html
         text = (
             f"Predictions are too {side} by {with_unit(value, subject.unit)} {bounds} on average. No factor on sigma "
             "repairs that."
+        )
+        notes.append(paragraph(text, kind="alert"))
+    if len(subject.after) > 1 and np.isclose(referral.threshold[0], referral.threshold[-1], rtol=1e-6):
+        text = (
+            "Sigma is the same for every case: it cannot tell which are hard, and holds on average at best."
         )
         notes.append(paragraph(text, kind="alert"))
     ratio = unsure_ratio(subject, referral)

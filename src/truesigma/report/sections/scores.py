@@ -151,8 +151,8 @@ def section(subject: Subject, scores: list[Score]) -> Section:
         if subject.recalibrated:
             change = score.change or Estimate(None)
             cells.append(value_cell(_times(change, 100) if score.share else change))
-        ideal = Estimate(None) if score.ideal is None else Estimate(sum(score.ideal) / 2, *score.ideal)
-        cells.append(_range_cell(ideal, score.share))
+        middle = None if score.ideal is None else sum(score.ideal) / 2
+        cells.append(cell(range_text(score), number=True, sort=middle))
         rows.append(cells)
     plan = subject.plan
     again = [score for score in scores if score.replicates < plan.replicates]
@@ -181,13 +181,14 @@ def _times(found: Estimate, factor: float) -> Estimate:
     return Estimate(value, low, high, found.reason)
 
 
-def _range_cell(ideal: Estimate, share: bool) -> Html:
-    if ideal.low is None or ideal.high is None or ideal.value is None:
-        return cell(DASH, number=True)
-    times = 100 if share else 1
-    step = times * (ideal.high - ideal.low) / 4 or None
-    text = f"{number(times * ideal.low, step)} to {number(times * ideal.high, step)}{' %' if share else ''}"
-    return cell(text, number=True, sort=ideal.value)
+def range_text(score: Score) -> str:
+    """The range of a model whose sigma is true, in words."""
+    if score.ideal is None:
+        return DASH
+    times = 100 if score.share else 1
+    low, high = (times * bound for bound in score.ideal)
+    step = (high - low) / 4 or None
+    return f"{number(low, step)} to {number(high, step)}{' %' if score.share else ''}"
 
 
 def _best(score: Score, labels: list[str]) -> str | None:

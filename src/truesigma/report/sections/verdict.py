@@ -1,0 +1,138 @@
+"""Is sigma true? In words that claim no more than the intervals bear out, and with what speaks against them."""
+
+import numpy as np
+
+from ...resample import Estimate
+from ...types import Cases
+from ..subject import Subject, counted, on_host
+from ..words import decimals, number, percent
+from .scores import Score, range_text
+
+WIDE = 0.25  # an interval wider than this bears out nothing
+NEAR = 0.03  # a share this close to the level is called true; at high levels less, see `tolerance`
+FEW = 10  # groups, below which the factor's interval is a rough guess
+CONFIDENCE = 0.95  # of the factor's interval
+
+
+def verdict(held: Estimate, level: float, factor: Estimate | None = None) -> str:
+    """What a coverage says about sigma, and the factor that was fitted to it on other cases.
+
+    That an interval holds the level is no proof: it is true only where all of the interval is close to the level. A
+    factor whose interval excludes 1 shows an error that few test cases cannot.
+
+    >>> verdict(Estimate(0.51, 0.49, 0.52), 0.9), verdict(Estimate(0.91, 0.80, 0.96), 0.9)
+    ('Too sure.', 'No sign that it is off.')
+    >>> verdict(Estimate(0.91, 0.80, 0.96), 0.9, factor=Estimate(1.2, 1.1, 1.3))
+    'Too sure.'
+    >>> verdict(Estimate(0.91, 0.88, 0.93), 0.9)
+    'True at 90\\xa0%, on average.'
+    """
+    if held.value is None or held.low is None or held.high is None:
+        return "Not known."
+    inside = held.low <= level <= held.high
+    off = 0 if factor is None else excludes_one(factor)
+    if max(level - held.low, held.high - level) <= tolerance(level) + 1e-9:
+        words = "True" if inside and not off else "Nearly true"
+        return f"{words} at {percent(level)}, on average."
+    if inside and not off:
+        return "Too few cases to tell." if held.high - held.low > WIDE else "No sign that it is off."
+    too_sure = off > 0 if inside else held.value < level
+    return "Too sure." if too_sure else "Not sure enough."
+
+
+def tolerance(level: float) -> float:
+    """How far from the level a share may be and still be called true: a third of the misses, or a few points.
+
+    >>> round(tolerance(0.9), 3), round(tolerance(0.99), 3)
+    (0.03, 0.003)
+    """
+    return min(NEAR, 0.3 * (1 - level))
+
+
+def excludes_one(factor: Estimate) -> int:
+    """1 where the factor's interval lies above 1, -1 where below, 0 where it holds 1 or is not known."""
+    if factor.low is None or factor.high is None:
+        return 0
+    return int(factor.low > 1) - int(factor.high < 1)
+
+
+def factor_of(subject: Subject, clusters: int) -> Estimate | None:
+    """The fitted factor with its interval: Student's t, as the standard error itself comes from so many clusters."""
+    from scipy.special import stdtrit
+
+    fitted = subject.cards[subject.label].recalibration
+    factor, error = (getattr(fitted, name, None) for name in ("factor", "standard_error"))
+    if not isinstance(factor, float):
+        return None
+    if not isinstance(error, float) or clusters < 2:
+        return Estimate(factor)
+    reach = float(stdtrit(clusters - 1, (1 + CONFIDENCE) / 2)) * error
+    return Estimate(factor, factor - reach, factor + reach)
+
+
+def factor_before(subject: Subject, factor: Estimate | None) -> Estimate | None:
+    """The factor, where it speaks of the whole sigma and of the mean prediction's error, as the coverage does."""
+    whole = getattr(subject.cards[subject.label].recalibration, "part", "total") == "total"
+    return factor if whole and "error=draws" not in subject.label else None
+
+
+def clusters_of(calibration: Cases) -> int:
+    """How many groups, or cases where there are none, the factor's standard error counts."""
+    cases = on_host(calibration)
+    some = counted(cases).reshape(len(cases), -1).any(axis=1)
+    return int(some.sum()) if cases.group is None else len(np.unique(np.asarray(cases.group)[some]))
+
+
+def few_groups(subject: Subject, calibration: Cases, clusters: int) -> str:
+    """What to say about a factor that rests on few groups; nothing where there are enough, or no groups."""
+    if calibration.group is None or clusters >= FEW or factor_of(subject, clusters) is None:
+        return ""
+    if clusters < 2:
+        return (
+            "All calibration cases are of one group, so nothing shows how much the factor would differ for another: it "
+            "has no interval."
+        )
+    return (
+        f"The factor's interval counts the {clusters} groups of the calibration cases, not the cases; so few groups "
+        "show only roughly how groups differ."
+    )
+
+
+def against(subject: Subject, scores: list[Score]) -> list[str]:
+    """Scores after recalibration that a true sigma would seldom give: coverage at other levels, UCE and ENCE.
+
+    Their whole interval must lie beyond the range. The range is of elements that err on their own, under a factor that
+    is known; the room between leaves place for groups, for the error of the fit, and for looking at several scores.
+    """
+    found = []
+    for score in scores:
+        held, ideal = score.values[subject.label], score.ideal
+        if ideal is None or held.value is None or held.low is None or held.high is None:
+            continue
+        if score.name == "coverage":
+            level = score.options["level"]
+            far = level != subject.level and abs(held.value - level) > tolerance(level)
+            off = far and (held.low > ideal[1] or held.high < ideal[0])
+        else:
+            off = score.name in ("uce", "ence") and held.low > ideal[1]
+        if off:
+            found.append(f"{score.title}: {_as_its_range(score, held.value)} (if true: {range_text(score)})")
+    return found
+
+
+def _as_its_range(score: Score, value: float) -> str:
+    """A score with the digits of its range, so that a reader sees it beyond."""
+    assert score.ideal is not None
+    step = (score.ideal[1] - score.ideal[0]) / 4
+    return percent(value, decimals(100 * step)) if score.share else number(value, step or None)
+
+
+def size_words(factor: Estimate) -> str:
+    """What a factor says about the sigma it was fitted to."""
+    assert factor.value is not None
+    if factor.low is None:
+        return "how sure that is cannot be told"
+    if not excludes_one(factor):
+        return "no sign that sigma was off"
+    size = "too small" if factor.value > 1 else "too large"
+    return f"sigma was {number(max(factor.value, 1 / factor.value))} times {size}"
