@@ -130,9 +130,11 @@ def _as_its_range(score: Score, value: float) -> str:
 def size_words(factor: Estimate) -> str:
     """What a factor says about the sigma it was fitted to."""
     assert factor.value is not None
-    if factor.low is None:
+    if factor.low is None or factor.high is None:
         return "how sure that is cannot be told"
     if not excludes_one(factor):
         return "no sign that sigma was off"
-    size = "too small" if factor.value > 1 else "too large"
-    return f"sigma was {number(max(factor.value, 1 / factor.value))} times {size}"
+    step = (factor.high - factor.low) / 4
+    if factor.value > 1:
+        return f"sigma was {number(factor.value, step)} times too small"
+    return f"sigma was {number(1 / factor.value, step / factor.value**2)} times too large"
