@@ -27,6 +27,18 @@ CSV = {
         "image,y_true,Pred,sigma\n1,2,3,4\n",
         "location_1. Rename y_true to target, Pred to location, sigma to scale, if that is what they are.",
     ),
+    "names of yet others": (
+        "true_age,yhat,unc,patientID\n1,2,3,4\n",
+        "Rename true_age to target, yhat to location, unc to scale, patientID to group, if that is what they are.",
+    ),
+    "an uncertainty of another name": (
+        "target,location,unc\n1,2,3\n",
+        "location stands without an uncertainty; .* Rename unc to scale, if that is what they are.",
+    ),
+    "a log-variance": (
+        "gt,location,log_var\n1,2,3\n",
+        "Rename gt to target, .*Write the exponential of log_var as variance.",
+    ),
     "capital letters": (
         "Target,Location,SCALE\n1,2,3\n",
         "Rename Target to target, Location to location, SCALE to scale, if that is what they are.",

@@ -7,6 +7,7 @@ perhaps `spread` and `mask`. Draws are `mean` and `variance`. Beside either may 
 
 import difflib
 import json
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -22,6 +23,9 @@ PARTS = ("scale", "variance", "aleatoric", "epistemic")
 NUMBERS = ("target", "location", *PARTS, "spread", "weight")
 LABELS = ("id", "group")
 CONSTANTS = ("law", "unit")
+PATIENTS = (  # how others call who the cases are of, as `plain` has it
+    "patient", "patientid", "pid", "subject", "subjectid", "participant", "participantid", "mrn",
+)  # fmt: skip
 KNOWN = (*NUMBERS, "mean", "mask", *LABELS, *CONSTANTS)
 EXPECTED = (
     "expected location with scale, or with aleatoric and epistemic (variances), and the target; several outputs "
@@ -136,11 +140,28 @@ def law_text(law: Law) -> str:
 
 def warn_near_misses(names: Iterable[str]) -> None:
     """Say so when a name that will be passed over looks like one that would be read, such as `weights`."""
+    names = list(names)
     stems = {name.rstrip("0123456789").rstrip("_") for name in names}
     for stem in sorted(stems - set(KNOWN)):
         near = difflib.get_close_matches(stem.lower(), KNOWN, n=1, cutoff=0.85)
         if near and near[0] not in stems:
             warnings.warn(f"{stem!r} is not read; is it {near[0]!r}? Rename it then.", stacklevel=3)
+    patients = [name for one in PATIENTS for name in names if plain(name) == one]
+    if patients and "group" not in stems and "target" in stems:
+        warnings.warn(
+            f"{patients[0]!r} is not read; rename it to 'group', and standard errors and intervals count patients "
+            "instead of cases.",
+            stacklevel=3,
+        )
+
+
+def plain(name: str) -> str:
+    """A name without capitals and what divides its words.
+
+    >>> plain("Patient_ID")
+    'patientid'
+    """
+    return re.sub(r"[\W_]+", "", name).lower()
 
 
 def _mask_missing(target: Host, mask: Any, allowed: bool) -> Any:

@@ -6,7 +6,7 @@ Files from strangers are data and never code: nothing is unpickled. What is writ
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .evaluate import Evaluation
 from .fields import from_fields, to_fields, warn_near_misses
@@ -14,8 +14,11 @@ from .files import BadFile, check_exists, write_json
 from .law import Law
 from .npz import read_npz, write_npz
 from .tablefiles import frame_table, read_csv, read_parquet, write_csv, write_parquet
-from .tables import fields_table, table_fields
+from .tables import fields_table, rename_hint, table_fields
 from .types import Cases, Draws, Prediction
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SUFFIXES = (".npz", ".csv", ".parquet")
 
@@ -76,8 +79,9 @@ def read_cases(path: str | Path, *, law: Law | str | None = None, mask_missing: 
     """`read` for a file that must have its targets."""
     found = read(path, law=law, mask_missing=mask_missing)
     if not isinstance(found, Cases):
+        hint = "" if check_suffix(Path(path)) == ".npz" else rename_hint(_table(Path(path)).column_names)
         raise BadFile(
-            f"{path} has no target, without which nothing can be fitted or scored; add it to the file."
+            f"{path} has no target, without which nothing can be fitted or scored; add it to the file{hint}."
         )
     return found
 
@@ -95,7 +99,7 @@ def read_fields(source: Any) -> dict[str, Any]:
         found = read_npz(path)
         warn_near_misses(found)
         return found
-    table = read_csv(path) if suffix == ".csv" else read_parquet(path)
+    table = _table(path)
     warn_near_misses(table.column_names)
     try:
         return table_fields(table)
@@ -165,6 +169,10 @@ def check_suffix(path: Path) -> str:
             f"{path} ends in {suffix or 'nothing'!r}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
         )
     return suffix
+
+
+def _table(path: Path) -> "pa.Table":
+    return read_csv(path) if check_suffix(path) == ".csv" else read_parquet(path)
 
 
 def _named(name: Any, fields: Mapping[str, Any], law: Any, mask_missing: bool) -> Cases | Draws | Prediction:

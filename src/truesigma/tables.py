@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .fields import CONSTANTS, EXPECTED, LABELS, NUMBERS
+from .fields import CONSTANTS, EXPECTED, LABELS, NUMBERS, PATIENTS, plain
 from .files import BadFile
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
@@ -19,12 +19,15 @@ if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is load
 
 ORDER = (*LABELS, *NUMBERS, "mask", *CONSTANTS)
 METADATA = b"truesigma"
-ELSEWHERE = {  # how others call the columns; only to say which to rename
-    "target": ("truth", "true", "y", "y_true", "label", "ground_truth", "observed"),
-    "location": ("prediction", "predicted", "pred", "y_pred", "y_hat", "yhat", "mean", "mu", "output"),
-    "scale": ("sd", "std", "sigma", "stddev", "std_dev", "y_std", "uncertainty"),
-    "group": ("patient", "patient_id", "subject", "site", "scanner"),
+ELSEWHERE = {  # how others call the columns, as `plain` has it; only to say which to rename
+    "target": ("truth", "true", "y", "ytrue", "label", "groundtruth", "observed", "gt"),
+    "location": ("prediction", "predicted", "pred", "ypred", "yhat", "mean", "mu", "output"),
+    "scale": ("sd", "std", "sigma", "stddev", "ystd", "uncertainty", "unc"),
+    "variance": ("var", "yvar"),
+    "group": (*PATIENTS, "site", "scanner"),
 }
+STARTS = {"target": ("true_", "gt_")}
+LOGS = ("logvar", "logvariance", "logsigma2")  # of the variance
 
 
 def columns_of(stem: str, names: Sequence[str]) -> list[str]:
@@ -66,7 +69,11 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
             parts = [_numbers(name, table.column(name), stem == "mask") for name in columns]
             found[stem] = parts[0] if columns == [stem] else np.stack(parts, axis=1)
     if "location" not in found:
-        raise BadFile(f"column 'location' is missing; there are {_listed(names)}, {EXPECTED}{_hint(names)}.")
+        raise BadFile(
+            f"column 'location' is missing; there are {_listed(names)}, {EXPECTED}{rename_hint(names)}."
+        )
+    if not {"scale", "variance", "aleatoric", "epistemic"} & set(found):
+        raise BadFile(f"location stands without an uncertainty; {EXPECTED}{rename_hint(names)}.")
     for stem in ("target", "mask", "weight", "spread", "scale", "variance", "aleatoric", "epistemic"):
         _check_outputs(stem, found)
     for stem in LABELS:
@@ -136,15 +143,16 @@ def stem_of(name: str) -> str:
     return re.sub(r"_(0|[1-9][0-9]*)$", "", name)
 
 
-def _hint(names: Sequence[str]) -> str:
+def rename_hint(names: Sequence[str]) -> str:
     """Which columns look as if they could be renamed, to be said after what was expected."""
     pairs = [
         f"{name} to {stem}"
         for stem, others in ELSEWHERE.items()
         for name in names
-        if name != stem and name.lower() in (stem, *others)
+        if name != stem and (plain(name) in (stem, *others) or name.lower().startswith(STARTS.get(stem, ())))
     ]
-    return f". Rename {', '.join(pairs)}, if that is what they are" if pairs else ""
+    logs = [f". Write the exponential of {name} as variance" for name in names if plain(name) in LOGS]
+    return (f". Rename {', '.join(pairs)}, if that is what they are" if pairs else "") + "".join(logs)
 
 
 def _listed(names: Sequence[str]) -> str:
