@@ -160,6 +160,11 @@ def test_calibrate_and_apply(folder, run):
     expected = fitted(ts.read("test.csv").prediction)
     assert np.array_equal(ts.read("out.csv").prediction.aleatoric, expected.aleatoric)
     assert Path("out.csv").read_text().split("\n")[0].endswith("lower_50,upper_50,lower_90,upper_90")
+    # a new law of the errors shows in the bounds alone, and that is said
+    assert run("calibrate", "--calibration", "cal.csv", "--recalibrate", "conformal", "-o", "c.json")[0] == 0
+    _, out, _ = run("apply", "c.json", "test.csv", "-o", "bounds.parquet")
+    assert "cases; the bounds are recalibrated, sigma stays as it was; written to bounds.parquet" in out
+    assert np.array_equal(ts.read("bounds.parquet").prediction.scale, ts.read("test.csv").prediction.scale)
 
 
 def test_a_plugin_of_ones_own(folder, run):

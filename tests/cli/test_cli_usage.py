@@ -115,7 +115,8 @@ def test_missing_targets(folder, run):
     ]
     code, _, err = run(*command)
     assert (code, "--mask-missing" in err) == (2, True)
-    code, out, _ = run(*command, "--mask-missing")
+    code, out, err = run(*command, "--mask-missing")
     rest = ts.read("test.csv")[1:]
+    assert f"note: {len(rest)} of {len(rest) + 1} cases in gap.csv have a target that counts." in err
     value = json.loads(out)["rows"][0]["value"]
     assert value == pytest.approx(ts.metrics.mse.score(rest.prediction, rest.target), rel=1e-12)

@@ -103,7 +103,10 @@ def _table(card: Any, source: Path, out: Path, settings: dict[str, Any]) -> tupl
         "data": {"file": source.name, "sha256": fingerprint(source), "cases": len(made)},
         "output": {"file": out.name, "sha256": fingerprint(out)},
     }
-    return f"{len(made)} cases; written to {out}", result
+    # conformal and isotonic replace the law of the errors: the bounds tell, the columns of sigma do not.
+    replaced = made.law.name == "empirical" != card.law.name
+    kept = "; the bounds are recalibrated, sigma stays as it was" if replaced else ""
+    return f"{len(made)} cases{kept}; written to {out}", result
 
 
 def _maps(

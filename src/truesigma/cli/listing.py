@@ -20,7 +20,7 @@ def list_plugins(
     ] = None,
     json: Json = None,
 ) -> None:
-    """List recalibrations, metrics and so on, with their options."""
+    """List recalibrations, metrics and so on; of one kind with their options."""
     from ..catalogue import KINDS, catalogue
 
     check_json(json)
@@ -31,6 +31,8 @@ def list_plugins(
         for entry in entries if kind else []:
             lines.append(f"{entry.name}: {entry.help}")
             lines += [f"  {entry.name}:{o.name}={o.default}\n      {o.help}" for o in entry.options]
+    if kind is None:
+        lines.append("options: truesigma list KIND, such as recalibrate")
     result = {
         name: [{"name": e.name, "help": e.help, "options": [vars(o) for o in e.options]} for e in entries]
         for name, entries in found.items()

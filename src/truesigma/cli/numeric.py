@@ -9,7 +9,7 @@ import typer
 from .choices import split_choices, with_part
 from .complete import named_option
 from .many import are_many, calibrate_many, engine_run, evaluate_many, files_of
-from .session import check_json, check_target
+from .session import Session, check_json, check_target
 
 if TYPE_CHECKING:
     from ..types import Cases
@@ -121,6 +121,8 @@ def evaluate(
         return context.obj.deliver(shown, result, json)
     fitted_on = read_cases(inputs[0], law=law, mask_missing=mask_missing)
     repeats = [read_cases(path, law=law, mask_missing=mask_missing) for path in inputs[1:]]
+    for path, cases in zip(inputs, (fitted_on, *repeats)) if mask_missing else ():
+        say_masked(context.obj, path, cases)
     data: dict[str, Any] = {
         "calibration": describe_file(inputs[0], fitted_on),
         "test": [describe_file(path, cases) for path, cases in zip(inputs[1:], repeats)],
@@ -172,6 +174,8 @@ def calibrate(
         card = calibrate_many(context.obj, files, choices[0], **reading)
     else:
         cases = read_cases(inputs[0], law=law, mask_missing=mask_missing)
+        if mask_missing:
+            say_masked(context.obj, inputs[0], cases)
         card = fit(cases, choices[0], recipe=recipe, data=describe_file(inputs[0], cases))
     write(card, out)
     described = card.to_dict()
@@ -191,6 +195,16 @@ def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:
 
     size = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
     return {"file": path.name, "sha256": fingerprint(path), **size}
+
+
+def say_masked(session: Session, path: Path, cases: "Cases") -> None:
+    """Say how many cases have nothing that counts; they stay in the numbers of cases, and in no score."""
+    from ..arrays import to_host
+
+    mask = cases.prediction.mask
+    if mask is not None:
+        counted = int(to_host(mask).reshape(len(cases), -1).any(axis=1).sum())
+        session.say(f"note: {counted} of {len(cases)} cases in {path} have a target that counts.")
 
 
 def check_page(out: Path, *inputs: Path) -> None:
