@@ -1,10 +1,13 @@
-"""What all tests share: where the real data is, and how hypothesis looks for counterexamples."""
+"""What all tests share: one thread, the real data, how to run a command, how hypothesis looks for counterexamples."""
 
 import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Small networks are quicker so, and do not wait for each other in parallel tests. Read when torch is loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile(
     "truesigma",
@@ -23,3 +26,18 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data in {folder}; set TRUESIGMA_DATA to its folder")
     return folder
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command; (exit code, stdout, stderr)."""
+
+    def call(*words):
+        from truesigma.cli import main
+
+        with pytest.raises(SystemExit) as stopped:
+            main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return stopped.value.code or 0, out, err
+
+    return call

@@ -51,3 +51,16 @@ def call(*words):
     except SystemExit as stopped:
         return stopped.code or 0
     return 0
+
+
+def marks(folder):
+    """Bytes of every result that does not hold a time."""
+    names = (
+        "valid.npz",
+        "test.npz",
+        "predictions.csv",
+        "scores.csv",
+        "report.html",
+        "runs/0/best.safetensors",
+    )
+    return {name: (folder / name).read_bytes() for name in names}

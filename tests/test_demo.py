@@ -7,7 +7,6 @@ import shlex
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 import truesigma as ts
 from truesigma.cli import main
@@ -29,15 +28,6 @@ FILES = {
     "test.npz",
     "valid.npz",
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """As in the demo: sums over several threads round differently."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

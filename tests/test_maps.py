@@ -9,7 +9,6 @@ import pytest
 
 import truesigma as ts
 from truesigma.card import calibrate, read_card
-from truesigma.cli import main
 from truesigma.files import BadFile
 from truesigma.maps import apply_maps, find_maps
 from truesigma.store import write
@@ -69,17 +68,10 @@ def factor_card(factor):
     return calibrate(ts.Cases(ts.Prediction([0.0, 0.0], [1.0, 1.0]), [factor, -factor]))
 
 
-@pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def inside(tmp_path, monkeypatch):
+    """The commands run where the maps are."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        with pytest.raises(SystemExit) as stopped:
-            main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return call
 
 
 def test_from_maps_to_maps(run, tmp_path):

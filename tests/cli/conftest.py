@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.cli import main
 from truesigma.store import write
 
 
@@ -27,14 +26,3 @@ def folder(tmp_path, monkeypatch):
     write(simulated(200, 1, "t"), "test.csv")
     write(simulated(200, 2, "r"), "test2.parquet")
     return tmp_path
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return call

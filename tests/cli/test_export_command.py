@@ -7,19 +7,10 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
-import torch
 from PIL import Image
 
 from truesigma.cli import main
 from truesigma.files import fingerprint
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -3,27 +3,7 @@
 import shutil
 
 import pytest
-import torch
 from project_files import call, make_images, tiny, write_table
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread():
-    """So small networks are quicker so, and do not wait for each other where tests run in parallel."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def run(capsys):
-    def run(*words):
-        code = call(*words)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from project_files import call, change, make_images, tiny, write_table
+from project_files import call, change, make_images, marks, tiny, write_table
 
 import truesigma as ts
 from truesigma.project import run as running
@@ -28,19 +28,6 @@ PARTS = ["train 0", "sample valid", "sample test", "calibrate", "evaluate", "rep
 
 class Killed(BaseException):
     """As kill -9: nothing of ours catches it."""
-
-
-def marks(folder):
-    """Bytes of every result that does not hold a time."""
-    names = (
-        "valid.npz",
-        "test.npz",
-        "predictions.csv",
-        "scores.csv",
-        "report.html",
-        "runs/0/best.safetensors",
-    )
-    return {name: (folder / name).read_bytes() for name in names}
 
 
 def test_from_a_folder_to_a_report(finished, run):
@@ -151,59 +138,6 @@ def test_killed_in_the_middle_of_training(begun, run):
     assert "going on after epoch" in err
     assert json.loads((place / "r.json").read_text())["complete"] is False  # the time limit came first
     assert len(history.read_text().splitlines()) - 1 >= rows
-
-
-def test_a_changed_recipe_is_refused_and_redone_when_asked(finished, run):
-    place, recipe = finished, finished / "recipe.toml"
-    before = marks(place / "output")
-    change(recipe, {"level = 0.9 ": "level = 0.5 ", 'recalibrate = "sigma"': 'recalibrate = "aux"'})
-    code, _, err = run("run", "recipe.toml", "--device", "cpu")
-    assert code == 2
-    assert "[calibrate] recalibrate was 'sigma', is 'aux'; [report] level was 0.9, is 0.5" in err
-    assert "redo calibrate, evaluate, report with --redo" in err
-    assert marks(place / "output") == before
-    code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run")
-    assert code == 0
-    assert "needs --redo" in out
-    code, _, err = run("run", "recipe.toml", "--device", "cpu", "--redo")
-    assert code == 0, err
-    assert err.count("done before") == 3  # training and drawing stay
-    assert "lower_50" in pd.read_csv(place / "output" / "predictions.csv")
-    assert json.loads((place / "output" / "card.json").read_text())["recalibration"]["name"] == "aux"
-    assert run("run", "recipe.toml", "--device", "cpu")[2].count("done before") == 6
-    # more epochs go on with the network, another rate begins anew
-    change(recipe, {"epochs = 1 ": "epochs = 2 "})
-    code, _, err = run("run", "recipe.toml", "--device", "cpu", "--redo")
-    assert code == 0, err
-    assert "going on after epoch 1" in err
-    change(recipe, {"learning_rate = 0.0003": "learning_rate = 0.001"})
-    code, _, err = run("run", "recipe.toml", "--device", "cpu", "--redo")
-    assert code == 0, err
-    assert "a new run" in err
-
-
-def test_changed_labels_and_images_are_noticed(finished, run):
-    place = finished
-    rows = pd.read_csv(place / "labels.csv")
-    moved = rows.copy()
-    test = set(ts.read(place / "output" / "test.npz").id)
-    moved.loc[[f"{name}.png" in test for name in rows["id"]], "age"] += 1
-    moved.to_csv(place / "labels.csv", index=False)
-    code, _, err = run("run", "recipe.toml", "--device", "cpu")
-    assert code == 2
-    assert "the images or labels of test are not those of before" in err
-    rows.to_csv(place / "labels.csv", index=False)
-    assert run("run", "recipe.toml", "--device", "cpu")[0] == 0
-
-
-def test_a_lost_file_is_made_again_with_what_follows(finished, run):
-    place = finished
-    before = marks(place / "output")
-    (place / "output" / "card.json").write_text("{}")
-    code, _, err = run("run", "recipe.toml", "--device", "cpu")
-    assert code == 0, err
-    assert err.count("done before") == 3
-    assert marks(place / "output") == before
 
 
 def test_an_ensemble(begun, run):

@@ -8,7 +8,6 @@ import pytest
 from report_samples import make
 
 import truesigma as ts
-from truesigma.cli import main
 from truesigma.report import report
 from truesigma.store import write
 
@@ -23,17 +22,6 @@ def folder(tmp_path, monkeypatch):
     write(make(seed=2, prefix="r"), "again.parquet")
     write(make(seed=3, factor=0.9).prediction, "moved.npz")
     return tmp_path
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return call
 
 
 def test_report_writes_what_python_makes(folder, run):

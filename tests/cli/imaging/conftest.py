@@ -2,18 +2,8 @@
 
 import numpy as np
 import pytest
-import torch
 from aged_images import train
 from PIL import Image
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """So small networks are quicker so, and do not wait for each other where tests run in parallel."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

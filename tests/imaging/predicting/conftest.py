@@ -2,22 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
 from hand_images import RECIPE
 from PIL import Image
 
 from truesigma.imaging.launch import train_run
 from truesigma.imaging.members import open_runs
 from truesigma.imaging.source import Source
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """So small networks are quicker so, and do not wait for each other where tests run in parallel."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")
