@@ -63,12 +63,12 @@ def test_the_page_says_what_is_met():
     slow = row_of(10**7, "torch") | {"passes": {"ours": 90.0}, "passes_by_cores": {"ours": 130.0}}
     result = {"hardware": "2 CPU cores", "versions": {}, "rows": [row_of(10**6), slow]}
     page = load("page")
-    text = page.targets(result, None)
+    text = page.targets(result, result, None)
     assert "| passes of `sum`, 1e6 and 1e7 | 100, at best 40 | 90 | 130 | no |" in text
     assert "all of netcal's, 1e6 and 1e7 | 25 | 50 | 20 | no |" in text
     assert f"| GPU, compiled | 5 | {page.ABSENT} |  |  |" in text
     gpu = row_of(10**9, "torch") | {"passes": {"ours": 28.0, "ours, compiled": 7.0}}
-    text = page.targets(result, {"rows": [gpu | {"passes_by_cores": {}}]})
+    text = page.targets(result, result, {"rows": [gpu | {"passes_by_cores": {}}]})
     assert "| GPU: copies of the arrays, 1e9 | 30 | 28 |  | yes |" in text
     assert "| GPU, compiled | 5 | 7 |  | no |" in text
 
