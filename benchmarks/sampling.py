@@ -6,7 +6,8 @@ python benchmarks/sampling.py --device cpu --size 64 --batch 4 --draws 10 --netw
 `timm:resnet18` has dropout only before its heads; the paper's three networks have it throughout. For each way: the
 median of the repeats in milliseconds, the same in single passes of the network in evaluation mode and float32, and how
 many times faster it is than the plain loop in float32. The ways take turns, so that a busy machine slows all of them.
-Each runs over several batches in a row, as over a data set, and its time is divided by their number.
+Ours runs over several batches in a row, as over a data set, what it prepares before and on the way included; loops,
+which prepare nothing, over two. Times are divided by the number of batches.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from truesigma.imaging.recipe import load_recipe
 from truesigma.imaging.sampling import dropout_draws
 
 OUTPUTS = 6
+LOOPED = 2  # batches
 Way = Callable[[], Any]
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
@@ -98,22 +100,18 @@ def baal(net: nn.Module, x: Tensor, draws: int, precision: str, *, cached: bool)
     return run, model
 
 
-def ways(net: nn.Module, x: Tensor, args: argparse.Namespace) -> dict[str, Way]:
-    """Every way to draw, by name."""
+def ways(net: nn.Module, x: Tensor, args: argparse.Namespace) -> dict[str, tuple[Way, int]]:
+    """Every way to draw, by name, with the number of its batches."""
     with torch.no_grad():
         on = stochastic_modules(net, torch.cat([x[:1], x[:1]]))
     draws, low = args.draws, args.precision
     chunk = args.chunk or (draws if x.device.type == "cuda" else max(4, 32 // len(x)))
 
-    def ours(compile: str | bool) -> Way:
-        return lambda: dropout_draws(
-            net, [x] * args.batches, draws=draws, seed=0, precision=low, compile=compile, chunk=args.chunk
-        )
+    def ours(compile: str | bool) -> tuple[Way, int]:
+        options = {"draws": draws, "seed": 0, "precision": low, "compile": compile, "chunk": args.chunk}
+        return lambda: dropout_draws(net, [x] * args.batches, **options), args.batches
 
-    def each(way: Way) -> Way:
-        return lambda: [way() for _ in range(args.batches)]
-
-    found: dict[str, Way] = {"plain loop fp32": each(loop(net, x, draws, "fp32", on))}
+    found: dict[str, tuple[Way, int]] = {"plain loop fp32": each(loop(net, x, draws, "fp32", on))}
     if low != "fp32":
         found[f"plain loop {low}"] = each(loop(net, x, draws, low, on))
     found[f"folded {low}"] = each(folded(net, x, draws, low, on, chunk))
@@ -135,6 +133,11 @@ def ways(net: nn.Module, x: Tensor, args: argparse.Namespace) -> dict[str, Way]:
         except (ImportError, AttributeError, TypeError, ValueError) as problem:
             print(f"  {name}: skipped ({type(problem).__name__}: {problem})")
     return found
+
+
+def each(way: Way) -> tuple[Way, int]:
+    """The same for every batch."""
+    return lambda: [way() for _ in range(LOOPED)], LOOPED
 
 
 def places(way: Way, watched: nn.Module) -> int:
@@ -166,11 +169,11 @@ def measure(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
 
     def single() -> Any:
         with torch.inference_mode():
-            return [net(x)[0].cpu() for _ in range(args.batches)]
+            return net(x)[0].cpu()
 
     print(f"{name}: batch {args.batch}, {args.size} x {args.size}, {args.draws} draws, {device}")
-    every = {"one pass, evaluation": single} | ways(net, x, args)
-    for title, way in list(every.items()):
+    every = {"one pass, evaluation": each(single)} | ways(net, x, args)
+    for title, (way, _) in list(every.items()):
         start = time.perf_counter()
         try:
             for _ in range(2):
@@ -182,9 +185,9 @@ def measure(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
             print(f"  {title}: the first two runs took {time.perf_counter() - start:.0f} s")
     taken: dict[str, list[float]] = {title: [] for title in every}
     for _ in range(args.repeats):
-        for title, way in every.items():
-            taken[title].append(seconds(way, device, CLOCKS[args.clock]))
-    middle = {title: 1e3 * statistics.median(times) / args.batches for title, times in taken.items()}
+        for title, (way, batches) in every.items():
+            taken[title].append(seconds(way, device, CLOCKS[args.clock]) / batches)
+    middle = {title: 1e3 * statistics.median(times) for title, times in taken.items()}
     first, plain = middle["one pass, evaluation"], middle["plain loop fp32"]
     rows = [
         {"network": name, "way": title, "ms": ms, "passes": ms / first, "times_faster": plain / ms}

@@ -19,6 +19,8 @@ Host = np.ndarray[Any, np.dtype[Any]]
 
 CHUNK = {"cpu": 1 << 17, "other": 1 << 25}  # elements at a time: the CPU's cache, or enough to fill a GPU
 
+ROW = 4096  # numbers that a GPU adds up in float32, before their sums are in float64
+
 
 def as_array(name: str, values: Any) -> Array:
     """Return `values` as an array: arrays as they are, frames and lists through numpy.
@@ -175,7 +177,16 @@ def total(values: Array) -> Array:
     if is_torch_array(values):
         import torch
 
-        return torch.sum(values, dtype=torch.float64)
+        few = values.dtype not in (torch.bool, torch.float32) or values.numel() < ROW
+        # What is only recorded, to be compiled, is no plain tensor: a compiler has its own ways.
+        if few or values.device.type == "cpu" or type(values) is not torch.Tensor:
+            return torch.sum(values, dtype=torch.float64)
+        # In one reading: torch would first write everything in float64. Half precision holds 0 and 1.
+        flat = values.reshape(-1).to(torch.float16 if values.dtype == torch.bool else values.dtype)
+        whole = len(flat) - len(flat) % ROW
+        rows = torch.sum(flat[:whole].reshape(-1, ROW), dim=1, dtype=torch.float32)
+        found = torch.sum(rows, dtype=torch.float64)
+        return found + torch.sum(flat[whole:], dtype=torch.float64) if whole < len(flat) else found
     return namespace(values).sum(values)
 
 

@@ -28,6 +28,10 @@ class Tape:
         return results, replay
 
 
+def waiting(work, device):
+    return True, work()
+
+
 def noisy(x, y):
     return torch.nn.functional.dropout(x, 0.5) + y, x * 2
 
@@ -43,7 +47,7 @@ def seeded(call, given, seed):
 
 def test_replays_equal_plain_calls_and_keep_their_own_results():
     tape = Tape()
-    captured = Captured(noisy, tape)
+    captured = Captured(noisy, tape, waiting)
     found = [seeded(captured, inputs(i), i) for i in range(6)]
     for i, pair in enumerate(found):
         torch.testing.assert_close(pair, seeded(noisy, inputs(i), i), rtol=0, atol=0)
@@ -53,7 +57,7 @@ def test_replays_equal_plain_calls_and_keep_their_own_results():
 
 def test_each_shape_has_its_own_capture():
     tape = Tape()
-    captured = Captured(noisy, tape)
+    captured = Captured(noisy, tape, waiting)
     for i in range(4):
         for cases in (2, 5):
             given = inputs(i, cases)
@@ -62,7 +66,7 @@ def test_each_shape_has_its_own_capture():
 
 
 def test_generators_move_as_in_the_plain_call():
-    captured = Captured(noisy, Tape())
+    captured = Captured(noisy, Tape(), waiting)
     torch.manual_seed(0)
     found = [captured(*inputs(1))[0] for _ in range(5)]
     torch.manual_seed(0)
@@ -70,18 +74,28 @@ def test_generators_move_as_in_the_plain_call():
 
 
 def test_a_capture_that_gives_other_numbers_is_not_used():
-    captured = Captured(noisy, Tape(fault=lambda results: results[0].add_(1)))
+    captured = Captured(noisy, Tape(fault=lambda results: results[0].add_(1)), waiting)
     with pytest.warns(UserWarning, match="other numbers than the plain call"):
         found = [seeded(captured, inputs(i), i) for i in range(5)]
     for i, pair in enumerate(found):
         torch.testing.assert_close(pair, seeded(noisy, inputs(i), i), rtol=0, atol=0)
 
 
+def test_what_keeps_the_gpu_busy_is_not_captured():
+    tape = Tape()
+    captured = Captured(noisy, tape, lambda work, device: (False, work()))
+    for i in range(6):
+        torch.testing.assert_close(
+            seeded(captured, inputs(i), i), seeded(noisy, inputs(i), i), rtol=0, atol=0
+        )
+    assert tape.recorded == 0
+
+
 def test_a_failing_capture_falls_back():
     def broken(work):
         raise torch.OutOfMemoryError("no room on purpose")
 
-    captured = Captured(noisy, broken)
+    captured = Captured(noisy, broken, waiting)
     with pytest.warns(UserWarning, match="no room on purpose"):
         found = [seeded(captured, inputs(i), i) for i in range(5)]
     assert len(found) == 5
@@ -89,7 +103,7 @@ def test_a_failing_capture_falls_back():
 
 def test_numbers_that_are_not_finite_agree_with_themselves():
     tape = Tape()
-    captured = Captured(lambda x: [x / 0], tape)
+    captured = Captured(lambda x: [x / 0], tape, waiting)
     for _ in range(5):
         found = captured(torch.tensor([-1.0, 0.0, 1.0]))
     torch.testing.assert_close(found, [torch.tensor([-torch.inf, torch.nan, torch.inf])], equal_nan=True)

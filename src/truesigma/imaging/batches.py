@@ -1,6 +1,6 @@
 """Batches as networks take them: tensors, or what a DataLoader gives."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -33,15 +33,18 @@ def images(batches: Iterable[Any]) -> Iterator[Tensor]:
         raise ValueError("batches is empty; expected at least one batch.")
 
 
-def to_network(net: nn.Module, image: Tensor) -> Tensor:
-    """The batch where the network is, in its floating-point type and its memory layout."""
+def placing(net: nn.Module) -> Callable[[Tensor], Tensor]:
+    """A function that brings batches where the network is, to its floating-point type and its memory layout."""
     weights = [p for p in net.parameters() if p.is_floating_point()]
     if not weights:
-        return image
-    image = image.to(weights[0].device, non_blocking=True)
-    if image.is_floating_point():
-        image = image.to(weights[0].dtype)
+        return lambda image: image
+    device, dtype = weights[0].device, weights[0].dtype
     kernels = [p for p in weights if p.ndim == 4 and not p.is_contiguous()]
-    if image.ndim == 4 and any(k.is_contiguous(memory_format=torch.channels_last) for k in kernels):
-        image = image.to(memory_format=torch.channels_last)
-    return image
+    channels_last = any(k.is_contiguous(memory_format=torch.channels_last) for k in kernels)
+
+    def place(image: Tensor) -> Tensor:
+        image = image.to(device, non_blocking=True)
+        image = image.to(dtype) if image.is_floating_point() else image
+        return image.to(memory_format=torch.channels_last) if channels_last and image.ndim == 4 else image
+
+    return place

@@ -3,6 +3,7 @@
 Small batches leave a GPU waiting for launches, and sampling repeats the same work for every batch.
 """
 
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +16,21 @@ from .randomness import guarded_generators
 
 Function = Callable[..., Any]
 Recorder = Callable[[Callable[[], Any]], tuple[Any, Callable[[], None]]]
+Waiting = Callable[[Callable[[], Any], torch.device], tuple[bool, Any]]
 
 _PLAIN = 2  # calls before the capture: libraries choose their kernels, and few batches are not worth one
+_QUEUE = 0.5  # of the time of launching: a GPU that works on for longer has not waited for launches
 _CLOSE = 1e-2  # of the largest value: replays round as the plain call does, but for a kernel chosen anew
+
+
+def waits_for_launches(work: Callable[[], Any], device: torch.device) -> tuple[bool, Any]:
+    """Whether the GPU has done some work nearly as soon as it is launched; and what the work returns."""
+    torch.cuda.synchronize(device)
+    start = time.perf_counter()
+    results = work()
+    launched = time.perf_counter()
+    torch.cuda.synchronize(device)
+    return time.perf_counter() - launched < _QUEUE * (launched - start), results
 
 
 def on_gpu(work: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
@@ -35,16 +48,20 @@ def on_gpu(work: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
 class Captured:
     """A function of tensors on a GPU that is replayed from its third call with the same shapes on.
 
-    Random operations follow torch's generator in a replay too. A capture is used only if it repeats the numbers of
-    the plain call; where it does not, or fails, a warning says so and the function goes on being called plainly.
-    On other devices it always is.
+    Where the GPU is busy longer than the launches take, a replay would gain nothing and hold memory: the function
+    goes on being called plainly. Random operations follow torch's generator in a replay too. A capture is used only
+    if it repeats the numbers of the plain call; where it does not, or fails, a warning says so. On other devices
+    nothing is captured.
     """
 
-    def __init__(self, function: Function, record: Recorder | None = None) -> None:
+    def __init__(
+        self, function: Function, record: Recorder | None = None, waits: Waiting = waits_for_launches
+    ) -> None:
         self.function = function
-        self.record = record
+        self.record, self.waits = record, waits
         self.calls: dict[Any, int] = {}
         self.replays: dict[Any, Function] = {}
+        self.plainly: set[Any] = set()  # kinds of input that are not worth a capture
         self.failed = False
 
     def __call__(self, *inputs: Tensor) -> Any:
@@ -56,27 +73,38 @@ class Captured:
         if kind in self.replays:
             return self.replays[kind](*inputs)
         self.calls[kind] = self.calls.get(kind, 0) + 1
+        if self.calls[kind] < _PLAIN or kind in self.plainly:
+            return self.function(*inputs)
         if self.calls[kind] > _PLAIN:
-            self._capture(record, kind, inputs)
-        return self.function(*inputs)
+            return self._capture(record, kind, inputs)
+        waits, results = self.waits(lambda: self.function(*inputs), inputs[0].device)
+        if not waits:
+            self.plainly.add(kind)
+        return results
 
-    def _capture(self, record: Recorder, kind: Any, inputs: tuple[Tensor, ...]) -> None:
+    def _capture(self, record: Recorder, kind: Any, inputs: tuple[Tensor, ...]) -> Any:
+        """The results of a plain call, with which the first replay is compared."""
         device = inputs[0].device
         try:
             with guarded_generators(device):
                 replay = _recorded(self.function, record, inputs)
             with guarded_generators(device):
                 found = replay(*inputs)
-            with guarded_generators(device):
-                expected = self.function(*inputs)
-            if not _agree(found, expected):
-                raise RuntimeError("a replay gives other numbers than the plain call")
-            self.replays[kind] = replay
         except RuntimeError as problem:  # running out of memory is one
-            self.failed = True
-            self.replays.clear()
-            reason = (str(problem).strip().splitlines() or [""])[0]
-            warnings.warn(f"not captured as a CUDA graph, so the draws run plainly: {reason}", stacklevel=2)
+            self._give_up(str(problem))
+            return self.function(*inputs)
+        expected = self.function(*inputs)
+        if _agree(found, expected):
+            self.replays[kind] = replay
+        else:
+            self._give_up("a replay gives other numbers than the plain call")
+        return expected
+
+    def _give_up(self, problem: str) -> None:
+        self.failed = True
+        self.replays.clear()
+        reason = (problem.strip().splitlines() or [""])[0]
+        warnings.warn(f"not captured as a CUDA graph, so the draws run plainly: {reason}", stacklevel=2)
 
 
 def _recorded(function: Function, record: Recorder, inputs: tuple[Tensor, ...]) -> Function:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from ..arrays import Host, pack, to_host, total
+from ..arrays import ROW, Host, pack, to_host, total
 from ..elements import Block, Elements, blocks
 from ..law import Law
 from ..sums import Statistic, Sum, block_sums, flat, join_sums, pit_counts
@@ -24,7 +24,6 @@ from ..tally import Tally
 from ..types import Prediction
 
 EAGER = ("pit", "factor aleatoric")  # a histogram, and what looks at its numbers before it is sure of itself
-ROW = 4096  # numbers that are added up in their own precision, before their sums are in float64
 
 
 @dataclass(frozen=True, eq=False)

@@ -243,13 +243,13 @@ def batches(
     order = torch.arange(len(split)) if order is None else order.cpu()
     images = split.images
     home = images.device if isinstance(images, Tensor) else torch.device("cpu")
-    where = home if device is None else torch.device(device)
+    target = split.target.to(home if device is None else device)
+    where = target.device  # "cuda" has become "cuda:0"
     kept = len(order) - len(order) % size if drop_last else len(order)
     cases = order[:kept].split(size) if kept else ()
     # The whole order is copied once: a copy per batch would make the host wait for the device.
     there = order[:kept].to(where).split(size) if kept else ()
-    target = split.target.to(where)
-    if isinstance(images, Tensor) and (home == where or where.type == "cpu"):
+    if isinstance(images, Tensor) and (home.type != "cpu" or where.type == "cpu"):
         rows = there if home == where else [index.to(home) for index in cases]
         stored: Iterator[Tensor] = (images.index_select(0, index) for index in rows)
     else:

@@ -37,6 +37,12 @@ class Ready:
                     getattr(self.body, f"hoisted_{index}").copy_(value)
 
 
+def compile_mode(net: torch.nn.Module) -> str:
+    """What `compile=True` means where the network is; see `prepare`."""
+    on_gpu = any(p.is_cuda for p in net.parameters())
+    return "cudnn+default" if on_gpu else "default"
+
+
 def prepare(piece: fx.GraphModule, compile: str = "") -> Ready:
     """A piece with up-to-date weights, ready to be called; kept as long as the piece lives.
 
@@ -60,6 +66,8 @@ def prepare(piece: fx.GraphModule, compile: str = "") -> Ready:
         if "cudnn" in modes:
             conv_relu.fuse(source.graph)
             modes.remove("cudnn")
+        if modes:
+            _keep_types(source.graph)
         body, weights = _hoist(source, channels_last=bool(compile))
         call = _compiled(body, modes[0]) if modes else body
         kept[compile] = Ready(body, weights, call)
@@ -175,6 +183,16 @@ def _fold_norms(graph: fx.Graph) -> None:
     graph.lint()
 
 
+def _keep_types(graph: fx.Graph) -> None:
+    """Cast what bernoulli gives to its own type: torch.compile makes it booleans, and what follows float32."""
+    for node in list(graph.nodes):
+        if node.target is aten.bernoulli.p:
+            with graph.inserting_after(node):
+                kept = graph.call_function(aten._to_copy.default, (node,), {"dtype": node.meta["val"].dtype})
+            kept.meta = dict(node.meta)
+            node.replace_all_uses_with(kept, lambda user, kept=kept: user is not kept)
+
+
 def _call(graph: fx.Graph, target: Any, *args: Any) -> fx.Node:
     return graph.call_function(target, args)
 
@@ -202,9 +220,10 @@ def _compiled(body: fx.GraphModule, mode: str) -> Callable[..., Any]:
             if works:
                 raise
             works[:] = [False]
-            reason = (str(problem).strip().splitlines() or [""])[0]
+            inner = getattr(problem, "inner_exception", problem)  # torch wraps what its backend raised
+            reason = (str(inner).strip().splitlines() or [""])[0]
             warnings.warn(
-                f"torch.compile failed ({type(problem).__name__}: {reason}); the draws run without it.",
+                f"torch.compile failed ({type(inner).__name__}: {reason}); the draws run without it.",
                 stacklevel=2,
             )
             return body(*inputs)

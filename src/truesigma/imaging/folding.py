@@ -5,13 +5,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
+from .batches import placing
 from .capture import Captured
 from .cut import Partition
 from .fast import Ready, prepare
@@ -32,6 +33,11 @@ class Sampler:
     compile: str
     chunk: int | None
     prepared: dict[Any, Any] = field(default_factory=dict)
+
+    @cached_property
+    def place(self) -> Callable[[Tensor], Tensor]:
+        """Brings a batch where the network is."""
+        return placing(self.net)
 
     def draw(self, batch: Tensor, seeds: list[int], use: Callable[[int, Any], None]) -> None:
         """Call `use(draws, outputs)` with outputs of axes (draw * case, ...) until there is a draw for each seed.

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from ..law import Law, Normal
 from ..types import Draws, Prediction
-from .batches import images, to_network
+from .batches import images, placing
+from .fast import compile_mode
 from .folding import Sampler
 from .outputs import check_law, values, warn_if_clamped
 from .partition import autocast, check_precision
@@ -148,12 +149,13 @@ def ensemble_draws(
         raise ValueError("nets is empty; expected at least one network.")
     check_law(law)
     check_precision(precision)
+    places = [placing(net) for net in nets]
     kept: list[_Kept] = []
     clamped = False
     for number, image in enumerate(images(batches)):
         kept.append(_Kept())
-        for member, net in enumerate(nets):
-            batch = to_network(net, image)
+        for member, (net, place) in enumerate(zip(nets, places)):
+            batch = place(image)
             with torch.inference_mode(), guarded_generators(batch.device), modes(net, lambda _: False):
                 mean, variance, far = values(
                     _evaluate(net, batch, member, number, precision), 1, batch, number, law
@@ -200,7 +202,7 @@ def _sampler(
             raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}.")
     # What torch.compile wrapped is split and compiled in its own way here.
     net = getattr(net, "_orig_mod", net)
-    mode = compile if isinstance(compile, str) else "default" if compile else ""
+    mode = compile if isinstance(compile, str) else compile_mode(net) if compile else ""
     return Sampler(net, precision, mode, chunk)
 
 
@@ -213,7 +215,7 @@ def _draw(
     use: Callable[[Tensor, Tensor], None],
 ) -> bool:
     """Draw from one batch and hand on (mean, variance); returns whether an exponent had to be kept in bounds."""
-    batch = to_network(sampler.net, image)
+    batch = sampler.place(image)
     clamped = False
 
     def check(count: int, outputs: Any) -> None:
