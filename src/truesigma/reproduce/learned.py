@@ -6,6 +6,7 @@ import numpy as np
 
 from ..evaluate import evaluate
 from ..law import Undefined
+from ..types import Cases, Prediction
 from .claims.intervals import held
 from .expected import Expected
 from .figure import title
@@ -14,6 +15,7 @@ from .paper import Paper
 from .plan import Plan
 
 LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999)
+FAR = 20  # times the median of a case's draws
 
 
 def two_errors(paper: Paper) -> str:
@@ -50,6 +52,41 @@ def tails(paper: Paper) -> str:
         rows.append([title(paper, name), *shares, far, f"{np.abs(z).max():.1f}", f"{kurtosis:.1f}"])
     head = ["network", *[f"{100 * level:g} %" for level in LEVELS], "largest z", "kurtosis (3)"]
     return grid(head, rows) if rows else "Not yet run."
+
+
+def rare_draws(paper: Paper) -> str:
+    """How often one draw's variance lies far above the others of its case, and what the mean over draws makes of it."""
+    rows = []
+    for name in paper.networks():
+        run = paper.run(name)
+        if run is None:
+            continue
+        variance = np.stack([draws.variance for draws in run.draws("test")])  # (repeat, draw, case, output)
+        far = variance > FAR * np.median(variance, axis=1, keepdims=True)
+        shares = [percent(float(far.mean()), 2), percent(float(far.any(axis=1).mean()), 1)]
+        scores = []
+        for middle in (False, True):
+            valid, test = (
+                [_typical(one) if middle else one for one in run.cases(s)] for s in ("valid", "test")
+            )
+            metrics = (("uce", {"error": "mean"}),)
+            found = evaluate(
+                valid[0], test, recalibrations=("none", "sigma"), metrics=metrics, recipe="paper"
+            )
+            scores += [number(row["value"], "uce") for row in found.rows]
+        rows.append([title(paper, name), *shares, *scores])
+    head = ["network", "draws", "cases", "mean: none", "mean: σ", "median: none", "median: σ"]
+    return grid(head, rows) if rows else "Not yet run."
+
+
+def _typical(cases: Cases) -> Cases:
+    """The same cases with the median of the draws' variances as aleatoric part."""
+    assert cases.draws is not None
+    prediction = cases.prediction
+    typical = np.broadcast_to(np.median(cases.draws.variance, axis=0), prediction.location.shape)
+    return Cases(
+        Prediction(prediction.location, typical, prediction.epistemic, law=prediction.law), cases.target
+    )
 
 
 def mixed_column(expected: Expected, plan: Plan) -> str:

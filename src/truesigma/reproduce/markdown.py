@@ -46,6 +46,14 @@ TAILS = """### The tails
 
 Observed shares of the intervals after σ scaling. One factor sets the width; the shape stays normal."""
 
+RARE = """### One draw among 25
+
+The aleatoric part is the mean of the draws' variances, and a mean follows its largest term. Where sampling drops whole
+blocks, as EfficientNet's drop-connect does, now and then one draw leaves what the network has learned and calls a
+variance hundreds of times that of the others. The few cases that it falls on then stretch the bins of equal width, and
+most of the UCE is theirs. Draws whose variance is over 20 times the median of their case, cases with such a draw, and
+UCE x 100 (error of the mean, means over outputs) with the mean of the variances and with their median instead."""
+
 COLUMN = """### The MSE column of Table 1
 
 The published logs hold two errors; the printed column takes now one, now the other."""
@@ -144,6 +152,7 @@ def learned_text(paper: Paper) -> str:
         *(OVERFITTING, learned.overfitting(paper)),
         *(ERRORS, learned.two_errors(paper)),
         *(TAILS, learned.tails(paper)),
+        *(RARE, learned.rare_draws(paper)),
         *(COLUMN, learned.mixed_column(paper.expected, paper.plan)),
         *(LAPLACE, learned.laplace(paper)),
     ]
