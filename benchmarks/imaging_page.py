@@ -15,15 +15,18 @@ HEAD = """# Benchmarks of training and sampling
 
 Every number on this page comes from a run of `benchmarks/sampling.py` or `benchmarks/training.py`, in which all ways
 took turns on the same machine; `benchmarks/results` holds them as data. The published way is the paper's code: eager
-float32, and for the draws a plain loop of whole passes. The H200's numbers were copied by hand, rounded, from what such
-runs printed; their draws are from several runs and an earlier version, bfloat16 but for the plain loop.
+float32, and for the draws a plain loop of whole passes. The H200's times of training steps were copied by hand, rounded,
+from what such a run printed.
 """
 SAMPLING = """## Monte-Carlo dropout
 
 Time for all draws of a batch. *Passes* is in single passes of the same network in evaluation mode: what comes before
 the first dropout runs once for all draws, so a network with dropout only before its heads needs little more than one.
 The other packages find dropout modules only; where a network draws elsewhere, too (functional dropout, drop-path), they
-do less work, and the row says so.
+do less work, and the row says so. On a GPU `compile=True` is *cudnn+default*: batch normalisation folded into the
+convolutions, these joined with ReLU by cuDNN, and the rest left to torch.compile, whose first call takes half a minute
+(ResNet-101, EfficientNet-B4) to two minutes (DenseNet-201) and is not in the times. Each network has a process of its
+own there, with 32 batches in a row (ResNet-18: 64).
 """
 TRAINING = """## Training steps
 

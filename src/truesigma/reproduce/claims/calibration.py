@@ -24,7 +24,7 @@ def underestimated(paper: Paper) -> Verdict:
 
 
 def recalibration_helps(paper: Paper) -> Verdict:
-    """UCE of the total falls by a tenth at least with aux and with sigma scaling, under both conventions of the error."""
+    """UCE of the total falls by a tenth at least, with aux and with sigma scaling, under both errors."""
     found, said = {}, {}
     for name in paper.networks():
         texts, good = [], []
