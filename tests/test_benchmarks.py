@@ -61,9 +61,11 @@ def test_the_page_shows_every_row():
 def test_the_page_says_what_is_met():
     """The worst row counts, and what was not measured is not called met."""
     slow = row_of(10**7, "torch") | {"passes": {"ours": 90.0}, "passes_by_cores": {"ours": 130.0}}
-    result = {"hardware": "2 CPU cores", "versions": {}, "rows": [row_of(10**6), slow]}
+    result = {"hardware": "2 CPU cores", "load": 1.1, "versions": {}, "rows": [row_of(10**6), slow]}
     page = load("page")
     text = page.targets(result, result, None)
+    assert "| passes of `sum`, 1e6 and 1e7 | 100, at best 40 | 90 | 130 | yes |" in text
+    text = page.targets(result | {"load": 3.5}, result, None)
     assert "| passes of `sum`, 1e6 and 1e7 | 100, at best 40 | 90 | 130 | no |" in text
     assert "all of netcal's, 1e6 and 1e7 | 25 | 50 | 20 | no |" in text
     assert f"| GPU, compiled | 5 | {page.ABSENT} |  |  |" in text
