@@ -36,10 +36,10 @@ TARGETS = """
 ## What is aimed at, and met
 
 From the tables below, the worst of float32 and float64, numpy and torch. *On the wall* is what a clock says, and what
-the aims are about; on a busy machine it is unsteady, most of all beside a sum that takes a millisecond. *By cores* is the
-time of all cores together, to which our two threads are no gain beside a `sum` on one; where others were at work, *met*
-asks for that, too. The aims are for *all of theirs*; at the *same settings*, with four levels in place of a peer's 9 or
-99, it computes less and the ratios are much smaller: {same} at 1e6.
+the aims are about; on a busy machine it is unsteady, most of all beside a sum that takes a millisecond. *By cores* is
+the time of all cores together, to which our two threads are no gain beside a `sum` on one; where others were at work,
+*met* asks for that, too. The aims are for *all of theirs*; at the *same settings*, with four levels in place of a
+peer's 9 or 99, it computes less and the ratios are much smaller: {same} at 1e6.
 
 Which of netcal's scores count as all of them was settled after a first run, and decides that aim: with QCE at our four
 levels and no pinball loss, that run's worst row was {wall} on the wall and {cores} by cores, at a load of {load}. With
