@@ -120,6 +120,28 @@ def test_the_joined_operation_has_the_layout_and_shape_it_says(x):
     torch.library.opcheck(conv_relu.OP, given, test_utils=("test_schema", "test_faketensor"))
 
 
+def test_what_is_drawn_keeps_its_type_for_the_compiler(x):
+    """Drop-path in bfloat16: torch.compile would make booleans of it, and float32 of all that follows."""
+
+    class Skipping(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(3, 3, 3, padding=1), nn.Linear(3, 2)
+
+        def forward(self, x):
+            kept = x.new_empty(x.shape[0], 1, 1, 1).bernoulli_(0.8) if self.training else 1.0
+            both = self.head((x + kept * self.conv(x)).mean((2, 3)))
+            return both[:, :1], both[:, 1:]
+
+    pieces = split(Skipping().eval(), x, "bf16")
+    for mode, casts in (("cudnn", False), ("default", True)):
+        drawn = [n for n in prepare(pieces.rest, mode).body.graph.nodes if n.target is aten.bernoulli.p]
+        assert len(drawn) == 1
+        (cast,) = drawn[0].users
+        assert (cast.target is aten._to_copy.default) == casts
+        assert not casts or cast.kwargs == {"dtype": drawn[0].meta["val"].dtype}
+
+
 def test_without_randomness_in_the_way_all_modes_agree(net, x):
     """cuDNN's joined convolutions have a stand-in elsewhere: the mode works on every machine."""
     expected = dropout_draws(net, x.split(3), draws=4, seed=0, chunk=1)

@@ -40,6 +40,9 @@ Moments = Annotated[
 ]
 Skip = Annotated[bool, typer.Option("--skip-broken", help="Leave out new images that cannot be read.")]
 Precision = Annotated[str | None, typer.Option("--precision", help="fp32 or bf16. [default: the run's]")]
+Compiled = Annotated[
+    bool, typer.Option("--compile", help="Compile first, for minutes; pays on a GPU with many images.")
+]
 EVERY = 5.0  # seconds between lines of progress
 
 
@@ -71,11 +74,12 @@ def predict(
     option: Options = None,
     skip_broken: Skip = False,
     precision: Precision = None,
+    compile: Compiled = False,
     device: Device = "auto",
     json: Json = None,
 ) -> None:
     """Draw predictions of a split, or of new images."""
-    chosen = {"draws": draws, "seed": seed, "batch": batch, "precision": precision}
+    chosen = {"draws": draws, "seed": seed, "batch": batch, "precision": precision, "compile": compile}
     given = {"root": root, "options": pairs(option), "device": device}
     session, wanted = context.obj, [*(images or []), *(more or [])]
     if more and not images:

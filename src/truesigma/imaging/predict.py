@@ -34,6 +34,7 @@ def predict_split(
     law: Law = Normal(),
     batch: int = 16,
     precision: Precision = "fp32",
+    compile: bool = False,
     moments: bool = False,
     scaled: bool = False,
     progress: Told | None = None,
@@ -49,6 +50,7 @@ def predict_split(
         law: Normal() or Laplace(), as the networks were trained.
         batch: cases at a time; the masks depend on it.
         precision: "fp32" or "bf16".
+        compile: as for `dropout_draws`; an ensemble is not compiled.
         moments: keep location, aleatoric and epistemic only: memory does not grow with the draws.
         scaled: leave targets and predictions as the networks see them, in about [0, 1].
         progress: is called with the number of cases of each batch.
@@ -75,7 +77,7 @@ def predict_split(
     device = next(members[0].parameters()).device
     made = batches(resident(chosen, device), batch, prepare=data.prepare, device=device)
     images = _counted((one.images for one in made), progress)
-    value = _sample(nets, images, draws, seed, law, precision, moments)
+    value = _sample(nets, images, draws, seed, law, precision, compile, moments)
     target = chosen.target.cpu().numpy()
     if not scaled:
         value, target = units.convert(value), units.location(target)
@@ -105,6 +107,7 @@ def predict_images(
     law: Law = Normal(),
     batch: int = 16,
     precision: Precision = "fp32",
+    compile: bool = False,
     moments: bool = True,
     skip_broken: bool = False,
     workers: int = 4,
@@ -116,7 +119,7 @@ def predict_images(
         nets: one network for Monte-Carlo dropout; a list for an ensemble.
         files: the images, from `list_images`.
         way: how files become network input, from `intake`.
-        draws, seed, law, batch, precision, progress: as in `predict_split`.
+        draws, seed, law, batch, precision, compile, progress: as in `predict_split`.
         moments: False keeps the draws.
         skip_broken: leave out files that cannot be read, instead of stopping and naming them.
         workers: threads that read files.
@@ -129,7 +132,7 @@ def predict_images(
     broken: dict[int, str] = {}
     stored = _read(files, way, batch, max(1, workers), broken, skip_broken)
     images = _counted((way.prepare(one.to(device)) for one in stored), progress)
-    value = _sample(nets, images, draws, seed, law, precision, moments)
+    value = _sample(nets, images, draws, seed, law, precision, compile, moments)
     return [path for row, path in enumerate(files) if row not in broken], value
 
 
@@ -174,13 +177,14 @@ def _sample(
     seed: int,
     law: Law,
     precision: Precision,
+    compile: bool,
     moments: bool,
 ) -> Draws | Prediction:
     if not isinstance(nets, nn.Module):
         joined = ensemble_draws(nets, images, law=law, precision=precision)
         return decompose(joined) if moments else joined
     sample = dropout_moments if moments else dropout_draws
-    return sample(nets, images, draws=draws, seed=seed, law=law, precision=precision)
+    return sample(nets, images, draws=draws, seed=seed, law=law, precision=precision, compile=compile)
 
 
 def _counted(images: Iterable[Tensor], progress: Told | None) -> Iterator[Tensor]:

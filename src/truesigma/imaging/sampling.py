@@ -45,8 +45,9 @@ def dropout_draws(
         law: Normal(): variance = exp(log-variance). Laplace(): 2 exp(2 log b). Exponents are kept within +-80, and
             a warning says so.
         precision: "fp32" computes in the network's own precision, "bf16" under autocast; results are float32.
-        compile: True for torch.compile with batch normalisation folded into the convolutions, or one of its modes.
-            The first call takes a minute or more; for a GPU and many batches.
+        compile: True for torch.compile with batch normalisation folded into the convolutions, which on an NVIDIA card
+            cuDNN joins with ReLU; or words as `fast.prepare` takes them. The first call takes half a minute to two:
+            for a GPU and many batches.
         chunk: draws in one pass of the rest. None: as many as fit the memory.
 
     Returns:

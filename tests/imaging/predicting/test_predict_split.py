@@ -6,6 +6,7 @@ import torch
 from hand_images import MONTHS, POSE, hands, network
 
 import truesigma as ts
+from truesigma.imaging import predict
 from truesigma.imaging.data import batches
 from truesigma.imaging.predict import predict_split
 from truesigma.imaging.results import write_split
@@ -31,6 +32,16 @@ class TestSplit:
         for name in ("location", "aleatoric", "epistemic"):
             one, two = (getattr(c.prediction, name) for c in (kept, moments))
             np.testing.assert_allclose(two, one, rtol=2e-4, atol=1e-6)
+
+    def test_the_choice_to_compile_reaches_the_sampler(self, monkeypatch):
+        chosen = []
+        plain = predict.dropout_moments
+        monkeypatch.setattr(
+            predict, "dropout_moments", lambda *a, compile, **k: chosen.append(compile) or plain(*a, **k)
+        )
+        for choice in (False, True):
+            predict_split(network(3), hands(POSE), draws=2, moments=True, compile=choice)
+        assert chosen == [False, True]
 
     def test_laplace_stays_laplace(self, tmp_path):
         net, data = network(), hands(MONTHS)
