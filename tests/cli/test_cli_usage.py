@@ -94,6 +94,10 @@ def test_warnings_are_short_and_quiet_leaves_them_out(folder, run):
     write(ts.read("cal.csv")[5:50], "some.npz")
     _, _, err = run("evaluate", "--calibration", "cal.csv", "--test", "some.npz", *QUICK)
     assert err.startswith("warning: 45 ids stand in both cal.csv and some.npz, such as c10")
+    named = ts.read("cal.csv")
+    write(ts.Cases(named.prediction, named.target)[5:50], "some.npz")
+    _, _, err = run("evaluate", "--calibration", "cal.csv", "--test", "some.npz", *QUICK)
+    assert err.startswith("warning: 45 of 45 cases in some.npz have the prediction and the target of one in cal.csv")
 
 
 def test_missing_targets(folder, run):

@@ -32,6 +32,19 @@ def test_jpeg(tmp_path):
     assert np.abs(image.astype(int) - 100).max() <= 2
 
 
+@pytest.mark.parametrize("ending", ["png", "jpg", "tif"])
+def test_pictures_stand_upright(tmp_path, ending):
+    """Orientation 6: stored lying on the left side, as a camera held upright does."""
+    upright = np.zeros((40, 24), np.uint8)
+    upright[:8] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(np.rot90(upright)).save(tmp_path / f"a.{ending}", exif=exif)
+    found = read_image(tmp_path / f"a.{ending}")
+    assert found.shape == (1, 40, 24)
+    assert np.abs(found[0].astype(int) - upright).mean() < 4
+
+
 def test_other_modes(tmp_path):
     deep = RNG.integers(0, 65536, (5, 7), dtype=np.uint16)
     Image.fromarray(deep).save(tmp_path / "deep.png")

@@ -182,6 +182,8 @@ def calibrate(
     fitted = described["recalibration"]
     told = [name for name in ("factor", "standard_error") if isinstance(fitted.get(name), float)]
     shown = ", ".join(f"{name.replace('_', ' ')} {fitted[name]:.6g}" for name in told)
+    if told == ["factor"]:
+        shown += ", its standard error unknown: all cases are of one group"
     words = (
         f"{choices[0]} fitted on {card.data['cases']} cases{': ' + shown if shown else ''}; written to {out}"
     )
@@ -224,11 +226,36 @@ def warn_leak(
                 f"{path} is {calibration} again: these scores are of the cases that were fitted on.",
                 stacklevel=1,
             )
-        elif cases.id is not None and fitted_on.id is not None:
+            continue
+        both: set[str] = set()
+        if cases.id is not None and fitted_on.id is not None:
             both = set(map(str, cases.id)) & set(map(str, fitted_on.id))
-            if both:
-                warnings.warn(
-                    f"{len(both)} ids stand in both {calibration} and {path}, such as {min(both)}: cases that were "
-                    "fitted on are scored.",
-                    stacklevel=1,
-                )
+        if both:
+            warnings.warn(
+                f"{len(both)} ids stand in both {calibration} and {path}, such as {min(both)}: cases that were "
+                "fitted on are scored.",
+                stacklevel=1,
+            )
+        elif 10 * (same := _same_rows(fitted_on, cases)) > len(cases):  # a few alike are chance
+            warnings.warn(
+                f"{same} of {len(cases)} cases in {path} have the prediction and the target of one in {calibration}: "
+                "are these the cases that were fitted on?",
+                stacklevel=1,
+            )
+
+
+def _same_rows(one: "Cases", other: "Cases") -> int:
+    """How many cases of `other` are equal to one of the first in location, variances and target."""
+    from hashlib import blake2b
+
+    import numpy as np
+
+    from ..arrays import to_host
+
+    keys = []
+    for cases in (one, other):
+        held = (cases.prediction.location, cases.prediction.aleatoric, cases.target)
+        columns = [to_host(a).reshape(len(cases), -1).astype(np.float64) for a in held]
+        keys.append([blake2b(row.tobytes()).digest() for row in np.concatenate(columns, axis=1)])
+    seen = set(keys[0])
+    return sum(key in seen for key in keys[1])

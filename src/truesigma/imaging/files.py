@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageSequence
+from PIL import Image, ImageOps, ImageSequence
 
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 ENDINGS = (*PICTURES, ".npy", ".nii", ".nii.gz", ".dcm")
@@ -126,11 +126,18 @@ def channel_first(array: NDArray[Any], dimensions: int = 0) -> NDArray[Any]:
 
 
 def _picture(path: Path) -> NDArray[Any]:
-    with Image.open(path) as image:
-        frames = [_pixels(frame) for frame in ImageSequence.Iterator(image)]
+    # Not by its name: Pillow would map the file into memory, and garbles a turned TIFF there.
+    with path.open("rb") as file, Image.open(file) as image:
+        frames = [_pixels(_upright(frame)) for frame in ImageSequence.Iterator(image)]
     if len({frame.shape for frame in frames}) > 1:
         raise ValueError(f"{path.name}: its {len(frames)} pages have different sizes")
     return frames[0] if len(frames) == 1 else np.stack(frames, axis=1)
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """As every viewer shows it: cameras store pictures lying on a side, and say so."""
+    image.load()  # of a TIFF this turns the picture already
+    return ImageOps.exif_transpose(image)
 
 
 def _pixels(image: Image.Image) -> NDArray[Any]:
