@@ -10,6 +10,7 @@ import pytest
 
 import truesigma
 from truesigma import Cases, Prediction, evaluate, metrics, plugins, recalibrate
+from truesigma.tabletext import evaluation_table
 
 METRIC = '''
 """Twice the largest error."""
@@ -65,6 +66,19 @@ def test_a_file_of_ones_own_works_like_a_name(mine):
     result = evaluate(cases, cases, recalibrations=["none"], metrics=[path, f"{path}:times=3"])
     assert [(r["metric"], r["value"]) for r in result.rows] == [("mine", 3.0), ("mine", 4.5)]
     assert result.rows[1]["options"] == {"times": 3.0}
+
+
+def test_a_file_of_ones_own_is_shown_by_its_title_and_its_better_side(mine):
+    path = Path(mine("a", 2.0))
+    changed = path.read_text().replace("abs(elements.residual)", "abs(elements.z)")
+    path.write_text(changed.replace('"mine", "lower"', '"Mine, all mine", "higher"'))
+    cases = Cases(Prediction([0.0, 0.0], [1.0, 1.0]), [1.0, 2.0])
+    result = evaluate(cases, cases, recalibrations=["none", "sigma"], metrics=[str(path)])
+    table = evaluation_table(result)
+    assert table.rows[0][0] == "Mine, all mine"
+    none, sigma = (row["value"] for row in result.rows)
+    assert sigma < none
+    assert table.best == {(0, 1)}
 
 
 def test_files_of_the_same_name_stay_apart(mine):

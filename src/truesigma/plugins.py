@@ -56,6 +56,18 @@ def load(kind: str, name: str) -> ModuleType:
     return importlib.import_module(f"{package}.{name}")
 
 
+def known(kind: str, name: str) -> ModuleType | None:
+    """The plug-in of that name, or the file of one's own with that stem which was loaded last; None for others.
+
+    >>> known("metrics", "uce").TITLE, known("metrics", "unheard of")
+    ('UCE', None)
+    """
+    if name in names(kind):
+        return load(kind, name)
+    own = [key for key in sys.modules if key.rpartition("_")[0] == f"truesigma_plugin_{name}"]
+    return sys.modules[own[-1]] if own else None
+
+
 def _folder(kind: str) -> tuple[str, str]:
     if kind not in FOLDERS:
         raise ValueError(f"kind is {kind!r}; expected one of {', '.join(FOLDERS)}.")

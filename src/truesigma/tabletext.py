@@ -139,9 +139,8 @@ def _base(metric: str) -> str:
 
 
 def _about(metric: str, name: str, default: str) -> str:
-    """A constant of the metric's plug-in; a file of one's own is not looked for again."""
-    known = _base(metric) in plugins.names("metrics")
-    return str(getattr(plugins.load("metrics", _base(metric)), name, default)) if known else default
+    """A constant of the metric's plug-in; the default for a file of one's own that was scored at another time."""
+    return str(getattr(plugins.known("metrics", _base(metric)), name, default))
 
 
 def _title(cell: tuple[str, Mapping[str, Any]]) -> str:

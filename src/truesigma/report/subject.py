@@ -51,8 +51,7 @@ class Subject:
     def title(self) -> str:
         """The recalibration in words, such as "sigma scaling"."""
         name = self.label.partition(":")[0]
-        known = name in plugins.names("recalibrate")
-        return str(plugins.load("recalibrate", name).TITLE) if known else name
+        return str(getattr(plugins.known("recalibrate", name), "TITLE", name))
 
     @property
     def unit(self) -> str:
