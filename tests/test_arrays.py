@@ -1,5 +1,7 @@
 """The seam to the array libraries: what comes in, what goes out, sums by segment."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,18 @@ import torch
 from samples import KINDS, arrays_of
 
 from truesigma import Prediction, metrics
-from truesigma.arrays import as_array, chunk_size, expand, like, namespace, normal_cdf, to_host
+from truesigma.arrays import (
+    ROW,
+    _total_of_rows,
+    as_array,
+    chunk_size,
+    erf,
+    expand,
+    like,
+    namespace,
+    normal_cdf,
+    to_host,
+)
 from truesigma.cells import segment_sums
 
 
@@ -113,6 +126,28 @@ def test_normal_cdf(kind):
     with arrays_of(kind) as make:
         found = to_host(normal_cdf(make(z)))
     np.testing.assert_allclose(found, scipy.special.ndtr(z), rtol=1e-11, atol=1e-16)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_erf(kind):
+    """Also near 0, where 2 Phi - 1 has lost its digits."""
+    values = np.concatenate([np.linspace(-5, 5, 101), [1e-12, 1e-300]])
+    with arrays_of(kind) as make:
+        found = to_host(erf(make(values)))
+    np.testing.assert_allclose(found, [math.erf(v) for v in values], rtol=1e-14)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("rest", [0, 1, 600])
+def test_totals_of_rows(rows, rest):
+    """What a GPU adds up: float32 in rows, booleans four at a time, and what is left of both."""
+    rng = np.random.default_rng(rest)
+    values = rng.normal(size=rows * ROW + rest).astype("float32")
+    found = _total_of_rows(torch.from_numpy(values))
+    assert found.dtype == torch.float64
+    assert float(found) == pytest.approx(math.fsum(values), abs=1e-4)
+    for some in (values > 0.5, values < np.inf):
+        assert float(_total_of_rows(torch.from_numpy(some))) == some.sum()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -152,6 +152,16 @@ def test_log_cells_hold_all_sums(kind):
     assert cells.sums.shape[1] == cell.max() - cell.min() + 1
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_cells_of_known_logarithms(weighted):
+    rng = np.random.default_rng(3)
+    v, w = np.exp(3 * rng.normal(size=500)), rng.integers(0, 3, size=500).astype(float)
+    given_weight = w if weighted else None
+    found, expected = LogCells.of(v, v, given_weight, np.log2(v)), LogCells.of(v, v, given_weight)
+    assert (found.start, found.low, found.high) == (expected.start, expected.low, expected.high)
+    np.testing.assert_array_equal(found.sums, expected.sums)
+
+
 @given(values, st.integers(0, 40), st.integers(1, 15), st.sampled_from(["width", "mass"]))
 def test_log_cells_merge_in_any_order(given_values, cut, bins, spacing):
     v = np.array(given_values)

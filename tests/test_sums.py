@@ -2,19 +2,21 @@
 
 import math
 import tracemalloc
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
 import pytest
+import scipy.stats
 from samples import KINDS, arrays_of, draw
 
-from truesigma import Prediction, Tally, Undefined
+from truesigma import Law, Prediction, Tally, Undefined
 from truesigma.arrays import pack, to_hosts, total, widen, workers
 from truesigma.binning import assign
 from truesigma.cells import cell_totals, unit_counts
 from truesigma.elements import Block, blocks
 from truesigma.law import Empirical, Laplace, Normal, central_bounds
-from truesigma.sums import accumulate, block_sums
+from truesigma.sums import accumulate, block_sums, weighted_sum
 
 
 def flat(sums):
@@ -191,3 +193,51 @@ def test_folded_elements_score_as_they_are(law):
     if law.symmetric:
         np.testing.assert_allclose(law.log_density(part.folded), law.log_density(part.z), rtol=1e-14)
         assert math.isclose(law.cdf(np.array([0.0]))[0], 0.5)
+
+
+class Own:
+    """A law as a user writes it: what the protocol asks for, and no more."""
+
+    name, unit, moment, symmetric, variance = "own", 1.0, 2, True, 1.0
+
+    def quantile(self, probability):
+        return float(scipy.stats.norm.ppf(probability))
+
+    def cdf(self, z):
+        return scipy.stats.norm.cdf(z)
+
+    def log_density(self, z):
+        return scipy.stats.norm.logpdf(z)
+
+    def crps(self, z, cdf):
+        return z * (2 * cdf - 1) + 2 * scipy.stats.norm.pdf(z) - 1 / math.sqrt(math.pi)
+
+    def to_dict(self):
+        return {"name": self.name}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_law_of_ones_own_is_scored_as_ours(weighted):
+    sample = draw(3, cases=400, mask=weighted, weight=weighted)
+    assert isinstance(Own(), Law)
+    sums = []
+    for law in (Own(), Normal()):
+        prediction = replace(sample.prediction(), law=law)
+        sums.append(flat(Tally.empty().add(prediction, sample.target, weight=sample.weight).sums))
+    np.testing.assert_allclose(*sums, rtol=1e-12)
+
+
+def test_sums_that_scores_share_are_made_once(monkeypatch):
+    sample, calls = draw(4, weight=True), []
+    monkeypatch.setattr("truesigma.sums.total", lambda values: calls.append(1) or float(values.sum()))
+    (block,) = blocks(sample.prediction(), sample.target, sample.weight)
+    part = block.elements
+    once = weighted_sum(part, part.scale)
+    assert once == (part.scale * part.weight).sum()
+    assert weighted_sum(part, [(2.0, part.scale), (-1.0, part.squared), (0.5, 1.0)]) == pytest.approx(
+        2 * once - (part.squared * part.weight).sum() + 0.5 * part.weight.sum(), rel=1e-13
+    )
+    assert weighted_sum(part, part.squared) == (part.squared * part.weight).sum()
+    assert len(calls) == 2
+    assert weighted_sum(part, 2 * part.scale) == pytest.approx(2 * once)
+    assert len(calls) == 3

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -147,23 +148,29 @@ def chunk_size(values: Array) -> int:
     return CHUNK["cpu" if on_cpu else "other"]
 
 
+def _special(values: Array) -> Any:
+    """The functions of the array's library that the array API lacks."""
+    if is_torch_array(values):
+        return import_module("torch.special")
+    if is_jax_array(values):
+        return import_module("jax.scipy.special")
+    return import_module("scipy.special" if is_numpy_array(values) else "cupyx.scipy.special")
+
+
+def erf(values: Array) -> Array:
+    """The error function, the share of a normal law within sqrt(2) * value standard deviations.
+
+    >>> float(erf(np.array([0.0]))[0])
+    0.0
+    """
+    return _special(values).erf(values)
+
+
 def normal_cdf(z: Array) -> Array:
     """Phi(z), the distribution function of the standard normal law."""
-    if is_torch_array(z):
-        import torch
-
-        return 0.5 * torch.special.erfc(z * -math.sqrt(0.5))  # ndtr is a dozen kernels
-    if is_jax_array(z):
-        import jax.scipy.special as jax_special
-
-        return jax_special.ndtr(z)
-    if is_numpy_array(z):
-        import scipy.special as scipy_special
-
-        return scipy_special.ndtr(z)
-    import cupyx.scipy.special as cupy_special
-
-    return cupy_special.ndtr(z)
+    special = _special(z)
+    # The ndtr of torch is a dozen kernels.
+    return 0.5 * special.erfc(z * -math.sqrt(0.5)) if is_torch_array(z) else special.ndtr(z)
 
 
 def total(values: Array) -> Array:
@@ -173,7 +180,7 @@ def total(values: Array) -> Array:
     1.5
     """
     if isinstance(values, np.ndarray):
-        return np.count_nonzero(values) if values.dtype == bool else np.add.reduce(values, axis=None)
+        return np.count_nonzero(values) if values.dtype == bool else float(np.add.reduce(values, axis=None))
     if is_torch_array(values):
         import torch
 
@@ -181,13 +188,23 @@ def total(values: Array) -> Array:
         # What is only recorded, to be compiled, is no plain tensor: a compiler has its own ways.
         if few or values.device.type == "cpu" or type(values) is not torch.Tensor:
             return torch.sum(values, dtype=torch.float64)
-        # In one reading: torch would first write everything in float64. Half precision holds 0 and 1.
-        flat = values.reshape(-1).to(torch.float16 if values.dtype == torch.bool else values.dtype)
-        whole = len(flat) - len(flat) % ROW
-        rows = torch.sum(flat[:whole].reshape(-1, ROW), dim=1, dtype=torch.float32)
-        found = torch.sum(rows, dtype=torch.float64)
-        return found + torch.sum(flat[whole:], dtype=torch.float64) if whole < len(flat) else found
+        return _total_of_rows(values.reshape(-1))
     return namespace(values).sum(values)
+
+
+def _total_of_rows(flat: Array) -> Array:
+    """The sum of very many numbers or booleans of torch in one reading, where torch would first write them wider."""
+    import torch
+
+    whole = len(flat) - len(flat) % ROW
+    if flat.dtype == torch.bool:
+        # Four booleans are the bytes of one number; 128 of those add up without a carry from byte to byte.
+        fours = flat[:whole].view(torch.int32).reshape(-1, 128)
+        rows = torch.sum(fours, dim=1, dtype=torch.int32).view(torch.uint8)
+    else:
+        rows = torch.sum(flat[:whole].reshape(-1, ROW), dim=1, dtype=torch.float32)
+    found = torch.sum(rows, dtype=torch.float64)
+    return found + torch.sum(flat[whole:], dtype=torch.float64) if whole < len(flat) else found
 
 
 def less(values: Array, factor: float, others: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import device as device_of
 from array_api_compat import is_numpy_array
 
-from .arrays import Array, Host, like, namespace, pack, to_host
+from .arrays import Array, Host, extremes, like, namespace, to_host
 from .cells import segment_sums
 from .checks import check_whole
 
@@ -131,20 +131,27 @@ class LogCells:
 
     @staticmethod
     def of(
-        variance: Array, error: Array, weight: Array = None, *, per_octave: int = PER_OCTAVE
+        variance: Array,
+        error: Array,
+        weight: Array = None,
+        log2: Array = None,
+        *,
+        per_octave: int = PER_OCTAVE,
     ) -> "LogCells":
-        """Cells of one chunk of elements (1-D arrays); weight 0 leaves an element out."""
+        """Cells of one chunk of elements (1-D arrays); weight 0 leaves one out. `log2` is that of the variance."""
         xp = namespace(variance)
         if weight is not None:
             some = weight > 0
-            variance, error, weight = variance[some], error[some], weight[some]
+            variance, error, weight, log2 = variance[some], error[some], weight[some], None
         if variance.shape[0] == 0:
             return LogCells(0, np.zeros((3, 0)), np.inf, -np.inf, per_octave)
-        ends = pack(variance, xp.min(variance), xp.max(variance))
-        low, high = (float(end) for end in to_host(ends))
+        low, high = extremes(variance)
         # A cell more on either side: a library may round log2 of one number and of many in different ways.
         start, end = (math.floor(math.log2(v) * per_octave) + slack for v, slack in ((low, -1), (high, 2)))
-        index = xp.astype(xp.floor(xp.log2(variance) * per_octave), xp.int32) - start
+        cell = xp.floor((xp.log2(variance) if log2 is None else log2) * per_octave)
+        # Read again and again, so in as few bytes as hold it.
+        short = max(-start, end, end - start) < 1 << 15
+        index = xp.astype(cell, xp.int16 if short else xp.int32) - start
         columns = [None, error, variance] if weight is None else [weight, error * weight, variance * weight]
         sums = segment_sums(index, end - start, columns)
         filled = np.flatnonzero(sums[0])

@@ -14,7 +14,7 @@ import numpy as np
 
 from .arrays import Array, chunk_size, namespace, on_host, to_host, total
 from .checks import check_target, check_weight, nothing_left
-from .law import Law, Undefined
+from .law import Law, Pairs, Undefined, has_terms
 from .types import Prediction, check_prediction
 
 Outputs = Literal["separate", "mean"]
@@ -23,7 +23,7 @@ Part = Literal["total", "aleatoric"]
 NO_ALEATORIC = (
     "part='aleatoric' needs aleatoric variances above 0, which some cases lack; use part='total', or a mask."
 )
-Terms = Array | list[tuple[float, Array]]  # one value an element; or pairs (factor, values) that add up to it
+Terms = Array | Pairs  # one value an element; or pairs (factor, values) that add up to it
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Elements:
     @cached_property
     def folded(self) -> Array:
         """|z| where the law is symmetric, as its intervals and its CRPS are the same there; else z."""
-        return namespace(self.z).abs(self.z) if self.law.symmetric else self.z
+        return self.size / self.scale if self.law.symmetric else self.z
 
     @cached_property
     def folded_cdf(self) -> Array:
@@ -68,6 +68,8 @@ class Elements:
     @cached_property
     def central(self) -> Array:
         """|2 u - 1|, u the probability integral transform: the level of the central interval that ends at y."""
+        if has_terms(self.law):
+            return self.law.share_within(self.folded)
         twice = 2 * self.folded_cdf - 1
         return twice if self.law.symmetric else namespace(twice).abs(twice)
 
@@ -75,6 +77,10 @@ class Elements:
     def variance(self) -> Array:
         ratio = self.law.variance / self.law.unit
         return self.total if ratio == 1 else self.total * ratio
+
+    @cached_property
+    def log2_variance(self) -> Array:
+        return namespace(self.variance).log2(self.variance)
 
     @cached_property
     def count(self) -> Any:
@@ -92,17 +98,25 @@ class Elements:
             )
         return self.squared + self.spread
 
+    @cached_property
+    def power(self) -> Array:
+        """|z|^moment."""
+        known = self.law.moment == 1 and self.law.symmetric
+        return self.folded if known else self._power(self.squared, self.total)
+
     def ratio(self, part: Part, error: Error) -> Array:
         """|z|^moment with the scale of that part: its mean is what the factor of sigma scaling is made of."""
-        variance = self.total if part == "total" else self._positive_aleatoric
-        if self.law.moment == 2:
-            return self.error(error) / (variance if self.law.unit == 1 else variance / self.law.unit)
-        if error == "draws":
+        if part == "total" and error == "mean":
+            return self.power
+        if self.law.moment == 1 and error == "draws":
             raise Undefined(
-                f"error='draws' is a squared error; the {self.law.name} law is fitted on absolute ones. Use "
-                "error='mean'."
+                f"error='draws' is a squared error; {self.law.name} laws are fitted on absolute ones. Use error='mean'."
             )
-        return self.size / namespace(variance).sqrt(variance / self.law.unit)
+        return self._power(self.error(error), self.total if part == "total" else self._positive_aleatoric)
+
+    def _power(self, squared: Array, variance: Array) -> Array:
+        over = variance if self.law.unit == 1 else variance / self.law.unit
+        return squared / over if self.law.moment == 2 else self.size / namespace(over).sqrt(over)
 
     @cached_property
     def _positive_aleatoric(self) -> Array:
@@ -120,24 +134,10 @@ class Elements:
             raise Undefined(NO_ALEATORIC)
         return xp.where(some, self.aleatoric, xp.ones_like(self.aleatoric))
 
-    def sum(self, terms: Terms) -> Array:
-        """The weighted sum of a term over the elements, without axes; of booleans the weight where they are true."""
-        if isinstance(terms, list):
-            first, *others = [factor * self.sum(part) for factor, part in terms]
-            return sum(others, first)
-        if terms is not self.scale and terms is not self.squared:
-            return self._sum(terms)
-        if id(terms) not in self._known:
-            self._known[id(terms)] = self._sum(terms)
-        return self._known[id(terms)]
-
     @cached_property
-    def _known(self) -> dict[int, Array]:
-        """Sums of the scale (for every width and Winkler score) and of the squares (MSE, RMSE), by their identity."""
+    def sums(self) -> dict[int, Array]:
+        """Sums of the arrays above that are known already, by the identity of the array: several scores share them."""
         return {}
-
-    def _sum(self, terms: Array) -> Array:
-        return total(terms if self.weight is None else terms * self.weight)
 
 
 def _size(array: Array) -> int:

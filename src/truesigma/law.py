@@ -8,11 +8,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from .arrays import Array, Host, like, namespace, normal_cdf
+from .arrays import Array, Host, erf, like, namespace, normal_cdf
+
+Pairs = list[tuple[float, Array]]  # factors and values that add up; the values may be one number for all
 
 
 class Undefined(ValueError):
@@ -78,6 +80,7 @@ class Normal:
     moment = 2
     symmetric = True
     variance = 1.0
+    log_norm = 0.5 * math.log(2 * math.pi)
 
     def quantile(self, probability: float) -> float:
         from scipy.special import ndtri
@@ -88,12 +91,20 @@ class Normal:
     def cdf(self, z: Array) -> Array:
         return normal_cdf(z)
 
+    def share_within(self, z: Array) -> Array:
+        """2 F(z) - 1 of z >= 0, the share between -z and z."""
+        return erf(z * math.sqrt(0.5))
+
     def log_density(self, z: Array) -> Array:
-        return z * z * -0.5 - 0.5 * math.log(2 * math.pi)
+        return z * z * -0.5 - self.log_norm
 
     def crps(self, z: Array, cdf: Array) -> Array:
-        density = namespace(z).exp(z * z * -0.5) * (2 / math.sqrt(2 * math.pi))
-        return z * (2 * cdf - 1) + density - 1 / math.sqrt(math.pi)
+        return sum(factor * part for factor, part in self.crps_terms(z, 1.0, z * z, 2 * cdf - 1))
+
+    def crps_terms(self, size: Array, scale: Array, power: Array, within: Array) -> Pairs:
+        """CRPS in the target's unit, given |y - location|, the scale, |z|^moment and the share within |z|."""
+        density = namespace(power).exp(power * -0.5)
+        return [(1.0, size * within), ((math.pi / 2) ** -0.5, scale * density), (-(math.pi**-0.5), scale)]
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name}
@@ -112,6 +123,7 @@ class Laplace:
     moment = 1
     symmetric = True
     variance = 2.0
+    log_norm = math.log(2)
 
     def quantile(self, probability: float) -> float:
         _check_probability(probability)
@@ -122,12 +134,18 @@ class Laplace:
         xp = namespace(z)
         return 0.5 - 0.5 * xp.sign(z) * xp.expm1(-xp.abs(z))
 
+    def share_within(self, z: Array) -> Array:
+        return -namespace(z).expm1(-z)
+
     def log_density(self, z: Array) -> Array:
-        return -namespace(z).abs(z) - math.log(2)
+        return -namespace(z).abs(z) - self.log_norm
 
     def crps(self, z: Array, cdf: Array) -> Array:
         size = namespace(z).abs(z)
         return size + namespace(z).exp(-size) - 0.75
+
+    def crps_terms(self, size: Array, scale: Array, power: Array, within: Array) -> Pairs:
+        return [(1.0, size), (-1.0, scale * within), (0.25, scale)]  # exp(-|z|) = 1 - within
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name}
@@ -254,6 +272,11 @@ class Empirical:
         return {"name": self.name, "unit": self.unit, "moment": self.moment, **table}
 
 
+def has_terms(law: Law) -> TypeGuard[Normal | Laplace]:
+    """Whether the density is exp(-|z|^moment / moment - log_norm): then scores are sums of few arrays."""
+    return isinstance(law, Normal | Laplace)
+
+
 def law_from_dict(stored: Mapping[str, Any] | str) -> Law:
     """The law that `to_dict` described, or the one of that name.
 
@@ -262,11 +285,7 @@ def law_from_dict(stored: Mapping[str, Any] | str) -> Law:
     """
     stored = {"name": stored} if isinstance(stored, str) else dict(stored)
     name = str(stored.pop("name", "")).lower()
-    laws: dict[str, type[Normal] | type[Laplace] | type[Empirical]] = {
-        "normal": Normal,
-        "laplace": Laplace,
-        "empirical": Empirical,
-    }
+    laws = {law.name: law for law in (Normal, Laplace, Empirical)}
     if name not in laws:
         raise ValueError(f"law is {name!r}; expected one of {', '.join(laws)}.")
     try:

@@ -47,7 +47,22 @@ def count_sums(block: Block) -> Array:
 def mean_sums(block: Block, *, terms: Callable[[Elements], Terms], outputs: Outputs = "separate") -> Array:
     """(weight, weighted sum of the terms)."""
     elements = block.view(outputs)
-    return pack(elements.residual, elements.count, elements.sum(terms(elements)))
+    return pack(elements.residual, elements.count, weighted_sum(elements, terms(elements)))
+
+
+def weighted_sum(elements: Elements, terms: Terms) -> Array:
+    """The sum of a term over the elements, without axes; of booleans the weight where they are true."""
+    if isinstance(terms, list):
+        first, *others = [factor * weighted_sum(elements, part) for factor, part in terms]
+        return sum(others, first)
+    if isinstance(terms, float):
+        return terms * elements.count
+    if id(terms) in elements.sums:
+        return elements.sums[id(terms)]
+    found = total(terms if elements.weight is None else terms * elements.weight)
+    if id(terms) in map(id, vars(elements).values()):
+        elements.sums[id(terms)] = found
+    return found
 
 
 def bin_sums(block: Block, *, edges: Host, closed: bool, outputs: Outputs, error: Error) -> Array:
@@ -64,7 +79,9 @@ def bin_sums(block: Block, *, edges: Host, closed: bool, outputs: Outputs, error
 def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> LogCells:
     """The same in cells of log2(variance), for one pass without known edges."""
     elements = block.view(outputs)
-    return LogCells.of(*flat(elements.variance, elements.error(error), elements.weight))
+    return LogCells.of(
+        *flat(elements.variance, elements.error(error), elements.weight, elements.log2_variance)
+    )
 
 
 def variance_sums(block: Block, *, outputs: Outputs) -> Variances:
@@ -117,15 +134,16 @@ def squares(s: Array, w: Array | float) -> Array:
 
 def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tuple[Array, Array | float]:
     """S and W of each case; W as one number where nothing is weighted."""
-    found = []
+    each = []
     for piece in block.pieces() if outputs == "separate" else [block]:
         elements = piece.view(outputs)
         ratio = elements.ratio(part, error)
         if elements.weight is None:
-            found.append((_row_sums(ratio), float(ratio.shape[1])))
+            each.append((_row_sums(ratio), float(ratio.shape[1])))
         else:
-            found.append((_row_sums(ratio * elements.weight), _row_sums(elements.weight)))
-    return sum(s for s, _ in found), sum(w for _, w in found)
+            each.append((_row_sums(ratio * elements.weight), _row_sums(elements.weight)))
+    first, *others = each
+    return sum((s for s, _ in others), first[0]), sum((w for _, w in others), first[1])
 
 
 def _row_sums(values: Array) -> Array:

@@ -7,8 +7,8 @@ Normal: $\sigma\,(z(2\Phi(z) - 1) + 2\varphi(z) - 1/\sqrt\pi)$; Laplace: $b\,(|z
 
 from typing import Any
 
-from ..arrays import Array
-from ..elements import Elements
+from ..elements import Elements, Terms
+from ..law import has_terms
 from ..measure import score as measure_one
 from ..types import Prediction
 
@@ -19,8 +19,11 @@ OVER = "elements"
 PROPER = True
 
 
-def terms(elements: Elements) -> Array:
-    return elements.scale * elements.law.crps(elements.folded, elements.folded_cdf)
+def terms(elements: Elements) -> Terms:
+    law = elements.law
+    if has_terms(law):
+        return law.crps_terms(elements.size, elements.scale, elements.power, elements.central)
+    return elements.scale * law.crps(elements.folded, elements.folded_cdf)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:

@@ -7,9 +7,9 @@ $$\mathrm{NLL} = \tfrac{1}{m} \sum_i \bigl[\log \mathrm{scale}_i - \log p(z_i)\b
 import math
 from typing import Any, Literal
 
-from ..arrays import Array, namespace
-from ..elements import Elements, Outputs
-from ..law import Undefined
+from ..arrays import namespace
+from ..elements import Elements, Outputs, Terms
+from ..law import Undefined, has_terms
 from ..measure import score as measure_one
 from ..types import Prediction
 
@@ -20,14 +20,23 @@ OVER = "elements"
 PROPER = True
 
 
-def terms(elements: Elements, *, units: str = "nats") -> Array:
+def terms(elements: Elements, *, units: str = "nats") -> Terms:
     if units not in ("nats", "table"):
         raise ValueError(f"units is {units!r}; expected 'nats' or 'table'.")
     if units == "table" and elements.law.name != "normal":
         raise Undefined(
             f"the paper's table units are those of a normal law, not of {elements.law.name}; use units='nats'."
         )
-    return namespace(elements.scale).log(elements.scale) - elements.law.log_density(elements.z)
+    law = elements.law
+    if has_terms(law):
+        # log scale and |z|^moment, which the cells of the variance and the factor are made of, too.
+        constant = law.log_norm - 0.5 * math.log(law.variance)
+        return [
+            (0.5 * math.log(2), elements.log2_variance),
+            (1 / law.moment, elements.power),
+            (constant, 1.0),
+        ]
+    return namespace(elements.scale).log(elements.scale) - law.log_density(elements.z)
 
 
 def finish(mean: float, *, units: str = "nats") -> float:
