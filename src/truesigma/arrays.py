@@ -166,6 +166,15 @@ def erf(values: Array) -> Array:
     return _special(values).erf(values)
 
 
+@cache
+def keep_memory() -> None:
+    """Makes the C library keep the memory of freed arrays of a chunk, where it would get every page of them anew.
+
+    That of Linux keeps blocks that are not larger than one that was freed before; others are not moved by it.
+    """
+    np.empty(1 << 24, dtype=np.uint8)
+
+
 def normal_cdf(z: Array) -> Array:
     """Phi(z), the distribution function of the standard normal law."""
     special = _special(z)

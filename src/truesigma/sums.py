@@ -19,6 +19,7 @@ from .arrays import (
     Array,
     Host,
     chunk_size,
+    keep_memory,
     namespace,
     pack,
     to_host,
@@ -175,6 +176,7 @@ def accumulate(
     so that one large volume goes through the cache in pieces.
     """
     check_prediction(prediction)
+    keep_memory()
     each = blocks(prediction, target, weight)
     runs = iter(lambda: list(islice(each, RUN)), [])
     work = partial(_run_sums, statistics=statistics, by_piece=by_piece)
