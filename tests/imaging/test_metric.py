@@ -6,7 +6,6 @@ import json
 import math
 import re
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -171,26 +170,6 @@ def test_two_ranks_make_one_whole(tmp_path):
     assert_same(found[0], tally.summary())
     assert errors == pytest.approx([sigma.from_tally(tally).standard_error] * 2, rel=1e-9)
     assert sum(alone) == tally.summary()["n"]  # and each rank keeps its own part
-
-
-@pytest.mark.slow
-def test_a_compiled_tally_is_the_tally():
-    from truesigma.imaging.compiled import ROW, compiled_add
-
-    sample = draw(7, cases=5000, outputs=(2,), mask=True, weight=True).astype("float32")
-    empty = Tally.empty(edges=[0.0, 0.5, 1.0, 2.0, 9.0], error="draws")
-    add = compiled_add(empty)
-    # Once in whole rows, once not.
-    for law, mask, size in (("normal", True, ROW), ("laplace", False, 5000)):
-        part = replace(sample.take(slice(size)), law=law)
-        part = part if mask else replace(part, mask=None)
-        p, y = part.prediction(lambda a: None if a is None else torch.tensor(a)), torch.tensor(part.target)
-        found = add(p, y, weight=torch.tensor(part.weight))
-        wanted = plain(empty.add(p, y, weight=torch.tensor(part.weight)).summary())
-        assert plain(found.summary()) == {name: pytest.approx(v, rel=1e-5) for name, v in wanted.items()}
-    assert found.merge(empty.add(p, y)).summary()["n"] > wanted["n"]
-    with pytest.raises(ValueError, match="needs its edges"):
-        compiled_add(Tally.empty())
 
 
 def test_the_examples_of_the_page(tmp_path, monkeypatch):

@@ -1,29 +1,28 @@
-"""A tally of tensors on a GPU as one compiled function: the formulas of the metrics fused into a few kernels.
+"""A tally of tensors on a GPU by compiled functions: the formulas of the metrics fused into one kernel.
 
-The operations of the statistics are recorded once for each size of block and handed to `torch.compile`. The histogram
-of the PIT stays outside of it: torch counts in the memory of each multiprocessor, which a fused kernel would not do.
-All blocks are on their way before the first result is waited for.
+The histogram of the PIT stays outside of it: torch counts in the memory of each multiprocessor, which a fused kernel
+would not do. All blocks are on their way before the first result is waited for.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
+from array_api_compat import device as device_of
 from torch import Tensor
-from torch.fx import GraphModule
-from torch.fx.experimental.proxy_tensor import make_fx
 
-from ..arrays import ROW, Host, pack, to_host, total
+from ..arrays import Host, namespace, pack, to_host, total
 from ..elements import Block, Elements, blocks
-from ..law import Law
-from ..sums import Statistic, Sum, block_sums, flat, join_sums, pit_counts
+from ..sums import Statistic, block_sums, factor_sums, join_sums, pit_counts
 from ..tally import Tally
 from ..types import Prediction
+from .recorded import ROW, Recorded, cases_in_row, record
 
-EAGER = ("pit", "factor aleatoric")  # a histogram, and what looks at its numbers before it is sure of itself
+MANY = 512 * ROW  # elements, from which on a kernel is tuned for many
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,55 +30,53 @@ class CompiledAdd:
     """Adds predictions of tensors to a tally by compiled functions; made by `compiled_add`."""
 
     empty: Tally
-    functions: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+    functions: dict[Any, Recorded] = field(default_factory=dict)
 
     def __call__(self, prediction: Prediction, target: Tensor, *, weight: Tensor | None = None) -> Tally:
         """The tally of these cases alone."""
         plan, _ = self.empty._statistics()
-        each = list(blocks(prediction, target, weight))
-        begun = [self._begin(block, plan) for block in each]
-        sizes = [[part.shape for part in sums] for sums in begun]
+        law = str(prediction.law.to_dict())
+        each, rest = in_rows(list(blocks(prediction, target, weight)))
+        functions = [self._function(block, law) for block in each]
+        begun = [_begin(block, function) for block, function in zip(each, functions)]
+        found = [block_sums(rest, plan)] if rest else []  # while the device is at work
         # One transfer, at which everything is waited for.
-        rows = to_host(torch.cat([part.reshape(-1) for sums in begun for part in sums]))
-        keys, found, start = [*self._fused_keys(plan), "pit"], [], 0
-        for block, shapes in zip(each, sizes):
-            sums: dict[str, Sum] = {}
-            for key, shape in zip(keys, shapes):
-                sums[key] = rows[start : start + shape.numel()].reshape(shape)
-                start += shape.numel()
+        numbers: Iterable[Host] = to_host(torch.stack(begun)) if begun else []
+        for block, function, row in zip(each, functions, numbers):
+            sums, pit = np.split(row, [function.matrix.shape[1]])
+            new = function.statistics(sums, _count(block))
             # What overflows float32 is summed again, as the tally itself does it.
-            later = {key: plan[key] for key in plan if key not in sums or not np.isfinite(sums[key]).all()}
-            found.append({**sums, **block_sums(block, later)})
+            lost = {key: plan[key] for key in function.shapes if not np.isfinite(new[key]).all()}
+            found.append({"pit": pit, **new, **block_sums(block, lost)})
         return replace(self.empty, sums=join_sums(found), moment=prediction.law.moment)
 
-    def _begin(self, block: Block, plan: dict[str, Statistic]) -> list[Tensor]:
-        """The sums of a block in float64, on the device and perhaps not yet there: those of the plan, and the PIT's."""
-        given = {name: torch.as_tensor(array) for name, array in block.parts.items() if array is not None}
-        first = next(iter(given.values()))
-        known = (tuple(given), first.shape, first.dtype, first.device, str(block.law.to_dict()))
+    def _function(self, block: Block, law: str) -> Recorded:
+        """The recorded statistics of blocks of this kind, with any number of cases."""
+        given = [(name, a.shape[1], a.dtype) for name, a in block.parts.items() if a is not None]
+        # A kernel is tuned for the size that it is first compiled for.
+        many = _count(block) * given[0][1] >= MANY
+        known = law, many, device_of(block.parts["target"]), *given
         if known not in self.functions:
-            traced = partial(_fused, law=block.law, names=tuple(given), plan=self._fusible(plan))
-            # Recorded by shapes alone: nothing is computed yet, and no memory taken.
-            recorded = make_fx(traced, tracing_mode="fake")(*given.values())
-            self.functions[known] = torch.compile(in_rows(recorded))
-        *sums, central, weight = self.functions[known](*given.values())
-        weighted = "weight" in given or "mask" in given
-        return [*sums, pit_counts(central, weight if weighted else None)]
+            self.functions[known] = record(block, self._fusible())
+        return self.functions[known]
 
-    def _fused_keys(self, plan: dict[str, Statistic]) -> list[str]:
-        return [key for key in plan if key not in EAGER]
-
-    def _fusible(self, plan: dict[str, Statistic]) -> dict[str, Statistic]:
-        """The statistics without histograms: a few bins are sums of comparisons."""
-        edges = np.array(self.empty.edges)
-        bins = partial(_bins_by_comparison, edges=edges, outputs=self.empty.outputs, error=self.empty.error)
-        return {key: bins if key == "variance" else plan[key] for key in self._fused_keys(plan)}
+    def _fusible(self) -> dict[str, Statistic]:
+        """The statistics without the histogram of the PIT, and such as need not look at numbers to record them."""
+        plan, _ = self.empty._statistics()
+        outputs = self.empty.outputs
+        bins = partial(
+            _bins_by_comparison, edges=np.array(self.empty.edges), outputs=outputs, error=self.empty.error
+        )
+        aleatoric = partial(_aleatoric_factor, checked=plan["factor aleatoric"], outputs=outputs)
+        own: dict[str, Statistic] = {"variance": bins, "factor aleatoric": aleatoric}
+        return {key: own.get(key, statistic) for key, statistic in plan.items() if key != "pit"}
 
 
 def compiled_add(empty: Tally) -> CompiledAdd:
-    """A function that gives the tally of a prediction and its targets, compiled when it first sees their shape.
+    """A function that gives the tally of a prediction and its targets, compiled when it first sees their kind.
 
-    It pays from about 1e8 elements on a GPU: compiling takes seconds. The tally needs its edges given.
+    It pays from about 1e8 elements on a GPU: compiling takes seconds, for the first number of cases and once more for
+    all others. The tally needs its edges given.
 
     Args:
         empty: a tally of nothing, `Tally.empty(edges=...)`.
@@ -92,48 +89,60 @@ def compiled_add(empty: Tally) -> CompiledAdd:
     return CompiledAdd(empty)
 
 
-def in_rows(module: GraphModule) -> GraphModule:
-    """The recorded operations, with each sum of very many float32 numbers as one of the sums of rows.
+def in_rows(each: Sequence[Block]) -> tuple[list[Block], Block | None]:
+    """The blocks cut to whole rows, and what is left of all of them: less than a row, on the host."""
+    step = cases_in_row(each[0])
+    whole = [_part(block, slice(_count(block) // step * step)) for block in each]
+    left = [_part(block, slice(_count(some), None)) for block, some in zip(each, whole)]
+    joined = {
+        name: None if array is None else namespace(array).concat([block.parts[name] for block in left])
+        for name, array in left[0].parts.items()
+    }
+    rest = Block(each[0].law, joined, slice(0, sum(map(_count, left))))
+    end = _count(rest) // step * step
+    whole.append(_part(rest, slice(end)))
+    rest = _part(rest, slice(end, None))
+    on_host = {name: None if array is None else to_host(array) for name, array in rest.parts.items()}
+    return [block for block in whole if _count(block)], replace(rest, parts=on_host) if _count(rest) else None
 
-    Rows are what a compiler fuses well, and their sums need no float64, of which a GPU does little at a time.
-    """
-    graph = module.graph
-    for node in list(graph.nodes):
-        values = node.args[0].meta["val"] if node.target is torch.ops.aten.sum.default else None
-        if values is None or values.dtype == torch.float64 or values.numel() < ROW or values.numel() % ROW:
-            continue
-        with graph.inserting_before(node):
-            rows = graph.call_function(torch.ops.aten.reshape.default, (node.args[0], [-1, ROW]))
-            short = graph.call_function(torch.ops.aten.sum.dim_IntList, (rows, [1]), {"dtype": torch.float32})
-        node.args = (short, *node.args[1:])
-    module.recompile()
-    return module
+
+def _part(block: Block, cases: slice) -> Block:
+    parts = {name: None if array is None else array[cases] for name, array in block.parts.items()}
+    return Block(block.law, parts, slice(*cases.indices(_count(block))))
 
 
-def _fused(*arrays: Tensor, law: Law, names: tuple[str, ...], plan: dict[str, Statistic]) -> list[Any]:
-    """The sums of the plan, and for the histogram of the PIT the place and the weight of every element."""
-    given = dict(zip(names, arrays))
-    every = ("location", "target", "aleatoric", "epistemic", "spread", "weight", "mask")
-    block = Block(law, {name: given.get(name) for name in every}, slice(0, len(arrays[0])))
-    sums = [statistic(block) for statistic in plan.values()]
-    central, weight = flat(block.elements.central, block.elements.weight)
-    return [*sums, central, torch.zeros((), device=central.device) if weight is None else weight]
+def _count(block: Block) -> int:
+    return len(block.parts["target"])
+
+
+def _begin(block: Block, function: Recorded) -> Tensor:
+    """The sums of a block and the counts of its PIT, on the device and perhaps not yet there."""
+    rows = _count(block) // cases_in_row(block)
+    given = [torch.as_tensor(array).reshape(rows, -1) for array in block.parts.values() if array is not None]
+    sums, central, *weight = function.sums(*given)
+    counts = pit_counts(central.reshape(-1), weight[0].reshape(-1) if weight else None)
+    return torch.cat([sums, counts])
 
 
 def _bins_by_comparison(block: Block, *, edges: Host, outputs: Any, error: Any) -> Tensor:
-    """What `bin_sums` gives, from sums over all elements at or above each edge."""
+    """What `bin_sums` gives, from the products of each column with 1 in the bin and 0 elsewhere."""
     elements: Elements = block.view(outputs)
     variance, errors, weight = elements.variance, elements.error(error), elements.weight
-    columns = [torch.ones_like(variance), errors, variance]
-    columns = columns if weight is None else [column * weight for column in columns]
-    reached = [torch.stack([total(c) for c in columns])]
     known = edges.astype(np.float32 if variance.dtype == torch.float32 else np.float64)
-    for edge in known[1:-1]:
-        above = variance >= float(edge)
-        reached.append(torch.stack([total(torch.where(above, c, 0.0)) for c in columns]))
-    reached.append(torch.zeros_like(reached[0]))
-    whole = torch.stack(reached, dim=1)
-    bins = whole[:, :-1] - whole[:, 1:]
-    none = torch.zeros_like(bins[:, :1])
-    last = pack(variance, elements.count, *[0.0] * (len(edges) - 1))
-    return torch.cat([torch.cat([none, bins], dim=1), last[None, :]])
+    above = [
+        torch.ones_like(variance),
+        *((variance >= float(edge)).to(variance.dtype) for edge in known[1:-1]),
+    ]
+    within = [*(low - high for low, high in pairwise(above)), above[-1]]
+    share = within if weight is None else [part * weight for part in within]
+    columns = [share, [part * errors for part in share], [part * variance for part in share]]
+    bins = [pack(variance, 0.0, *map(total, column)) for column in columns]
+    return torch.stack([*bins, pack(variance, elements.count, *[0.0] * (len(edges) - 1))])
+
+
+def _aleatoric_factor(block: Block, *, checked: Statistic, outputs: Any) -> Tensor:
+    """What `checked` gives, unchecked: an aleatoric variance of 0 makes it infinite, and `checked` has its turn."""
+    if block.parts["epistemic"] is None:
+        return checked(block)  # which says why there is none
+    alone = Block(block.law, {**block.parts, "epistemic": None}, block.rows)
+    return factor_sums(alone, outputs=outputs, error="mean", part="total")
