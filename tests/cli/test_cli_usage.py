@@ -97,7 +97,9 @@ def test_warnings_are_short_and_quiet_leaves_them_out(folder, run):
     named = ts.read("cal.csv")
     write(ts.Cases(named.prediction, named.target)[5:50], "some.npz")
     _, _, err = run("evaluate", "--calibration", "cal.csv", "--test", "some.npz", *QUICK)
-    assert err.startswith("warning: 45 of 45 cases in some.npz have the prediction and the target of one in cal.csv")
+    assert err.startswith(
+        "warning: 45 of 45 cases in some.npz have the prediction and the target of one in cal.csv"
+    )
 
 
 def test_missing_targets(folder, run):
