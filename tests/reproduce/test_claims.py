@@ -1,5 +1,6 @@
 """Claims, deviations and the proposition on data whose answer is known."""
 
+import numpy as np
 import pytest
 from made_up_paper import fake_paper
 
@@ -9,6 +10,8 @@ from truesigma.reproduce.claims import judge, read_claims
 from truesigma.reproduce.deviations import effect, read_deviations
 from truesigma.reproduce.markdown import results_text
 from truesigma.reproduce.proposition import simulate
+from truesigma.reproduce.rare import far_draws
+from truesigma.types import Draws
 
 
 def test_claims_on_data_whose_answer_is_known(paper):
@@ -27,6 +30,10 @@ def test_claims_on_data_whose_answer_is_known(paper):
     assert words["calibration.epistemic_helps_small"] == "not yet run"
     assert "BreastPathQ" in verdicts["calibration.sigma_beats_aux_small"].evidence
     assert words["calibration.oct_error"] == "does not hold"
+    assert words["calibration.oct_uce"] == "does not hold"
+    assert (
+        "One draw" not in verdicts["calibration.oct_uce"].evidence
+    )  # no draw of these lies far from the others
     assert all(v.evidence for v in verdicts.values())
 
 
@@ -48,6 +55,9 @@ def test_deviations_measure_what_they_change(paper):
     text = effect(paper, by_choice["Divisor of the epistemic variance"])
     assert "OCT, ResNet-101" in text
     assert "→" in text
+    aux = effect(paper, by_choice["Input of aux scaling"])
+    assert "| network " in aux
+    assert "UCE x 100 aux" in aux
     assert "Not measured: oct_resnet101_stage05" in effect(
         paper, by_choice["Dropout after the stages of ResNet-101"]
     )
@@ -61,3 +71,10 @@ def test_appendix_c(truth, mean, draws):
     assert found.predicted == pytest.approx(1 + 24 / 25, abs=0.01)
     assert found.error_mean == pytest.approx(mean, abs=0.05)
     assert found.error_draws == pytest.approx(draws, abs=0.05)
+
+
+def test_far_draws_are_those_far_above_the_median_of_their_case():
+    variance = np.ones((25, 4, 1))
+    variance[3, 1], variance[7, 2] = 30.0, 19.0
+    found = far_draws([Draws(np.zeros((25, 4, 6)), variance)])
+    assert np.argwhere(found).tolist() == [[0, 3, 1, 0]]

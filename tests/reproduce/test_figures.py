@@ -1,15 +1,18 @@
 """Figures are drawn from what there is, and say what is missing."""
 
+import dataclasses
 import importlib
 import json
 
 import numpy as np
 import pytest
-from made_up_paper import PAPER
+from made_up_paper import PAPER, TRUE_FACTOR
 
 from truesigma.reproduce import open_paper
-from truesigma.reproduce.figure import find_figure, read_figures
+from truesigma.reproduce.figure import NotRun, find_figure, read_figures
+from truesigma.reproduce.figures import example
 from truesigma.reproduce.produce import draw_one
+from truesigma.reproduce.seen import seen
 from truesigma.reproduce.simulation import tip_voxel
 from truesigma.reproduce.tables import FIELDS
 
@@ -32,6 +35,46 @@ def test_figures_without_results_say_so(paper, root, tmp_path):
         assert (row["value"] is None) == (row["reason"] is not None)
     with pytest.raises(ValueError, match="no figure '99'"):
         find_figure(root, "99")
+
+
+@pytest.mark.parametrize("id", ["C", "size"])
+def test_numbers_of_a_figure_are_told_apart(paper, root, tmp_path, id):
+    made = draw_one(paper, find_figure(root, id), tmp_path)
+    assert all(set(FIELDS) <= set(row) for row in made.rows)
+    table = {line for line in made.text.splitlines() if line.startswith("|")}
+    assert len(table) > 10
+    assert len({line.rsplit("|", 2)[0] for line in table}) == len(table)  # but for the value
+
+
+def test_what_ours_show_stands_below_what_the_paper_says(paper, root):
+    figures = {figure.id: figure for figure in read_figures(root)}
+    assert figures["2"].caption.startswith("The paper: The network overfits")
+    assert figures["tails"].caption == figures["tails"].says
+    said = seen(paper, figures["21"], ["oct_resnet101"])
+    assert "OCT, ResNet-101: without recalibration the variance is too small by s = " in said
+    factor = float(said.split("s = ")[1].split()[0])
+    assert factor == pytest.approx(TRUE_FACTOR, rel=0.1)
+    history = seen(paper, figures["2"], ["oct_resnet101"])
+    assert (
+        "the test MSE is 1.75 times that of training, the test variance 0.57 times the test MSE, 1.00"
+        in history
+    )
+    joined = ["boneage_densenet201_ensemble", "boneage_densenet201"]
+    assert seen(paper, figures["7"], joined).count("CLAHE (moderate) 0.") == 2
+    assert seen(paper, figures["8"], joined).count("AUSE 0.") == 2
+    assert "the 99 % one" in seen(paper, figures["11"], ["oct_resnet101"])
+    assert seen(paper, figures["C"], []) == ""
+
+
+def test_a_figure_that_needs_what_is_not_installed_says_so(paper, root, tmp_path, monkeypatch):
+    def no_torch(options):
+        raise NotRun("this figure needs torch")
+
+    monkeypatch.setattr(example, "simulated_test", no_torch)
+    spec = dataclasses.replace(find_figure(root, "5"), runs=("oct_resnet101",))
+    made = draw_one(paper, spec, tmp_path)
+    assert made.files == ()
+    assert [row["reason"] for row in made.rows] == ["this figure needs torch"]
 
 
 def test_every_figure_names_planned_runs_and_a_known_kind():

@@ -15,6 +15,31 @@ def test_plan_names_every_run_of_the_grid(paper):
     assert len(set(seeds)) == 5
 
 
+def test_networks_that_are_compared_are_trained_alike():
+    """Members of an ensemble, the other likelihood and the variant are like what they stand beside in all else."""
+    paper = open_paper(PAPER)
+    for joined in paper.plan.ensembles:
+        first, *others = (paper.plan.find(name) for name in joined.members)
+        for one in others:
+            assert (one.train, one.options, one.shifts) == (first.train, first.options, first.shifts), (
+                one.name
+            )
+    for one in paper.plan.experiments:
+        if one.likelihood == "laplace" or one.variant:
+            twin = paper.plan.match(one.data_set, one.network)
+            shared = {key: value for key, value in one.train.items() if key != "stage_dropout"}
+            assert (shared, one.options) == (twin.train, twin.options), one.name
+
+
+def test_committed_runs_were_trained_as_planned():
+    paper = open_paper(PAPER)
+    runs = [(one, paper.run(one.name)) for one in paper.plan.experiments if paper.has(one.name)]
+    assert runs
+    for one, run in runs:
+        used = {**run.about["recipe"]["network"], **run.about["recipe"]["train"]}
+        assert {key: used.get(key) for key in one.train} == dict(one.train), one.name
+
+
 def test_plan_refuses_what_it_does_not_know(tmp_path):
     text = (PAPER / "experiments.toml").read_text()
     (tmp_path / "experiments.toml").write_text(text.replace("step = 1", "stepp = 1", 1))

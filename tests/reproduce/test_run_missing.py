@@ -29,6 +29,19 @@ def test_what_is_missing_is_run_where_its_data_is(paper, tmp_path, monkeypatch):
     assert said[-1] == "boneage_densenet201: going on"  # it has a result, of a training that was not finished
 
 
+def test_what_cannot_be_run_is_refused_at_once(paper, tmp_path):
+    with pytest.raises(ValueError, match=r"there is no .*nowhere"):
+        run.run_missing(paper, tmp_path / "nowhere", print)
+    with pytest.raises(ValueError, match="engine is 'slurm'"):
+        run.run_missing(paper, tmp_path, print, engine="slurm")
+
+
+@pytest.mark.parametrize("hours", ["-1", "nan", "inf"])
+def test_hours_are_a_number_of_hours(root, capsys, hours):
+    assert main_until_exit(["paper", "table1", "--root", str(root), "--hours", hours]) == 2
+    assert f"--hours is {hours}" in capsys.readouterr().err
+
+
 def test_locate(tmp_path):
     (tmp_path / "oct").mkdir()
     (tmp_path / "boneage-256.zip").touch()

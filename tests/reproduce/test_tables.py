@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_up_paper import PAPER, TRUE_FACTOR
 
-from truesigma.reproduce.layout import with_deviation
+from truesigma.reproduce.layout import table_text, with_deviation
 from truesigma.reproduce.tables import FIELDS, Row, agrees, read_table, rows
 
 
@@ -89,10 +89,22 @@ def test_ensemble_is_the_members_joined(paper):
     np.testing.assert_allclose(cases[0].prediction.total, inner.mean(0) + single.var(0), rtol=1e-9)
 
 
+def test_a_difference_from_a_number_that_is_wrong_says_nothing(paper, root):
+    table = read_table(root, "table1")
+    text = table_text(paper, table, rows(paper, table))["boneage"]
+    mine = [line for line in text.splitlines() if line.startswith("| DenseNet-201 ensemble")]
+    assert [line.split("|")[2].strip() for line in mine] == ["paper", "ours (paper)", "ours (exact)"]
+    assert "0.09 [fault]" in mine[0]
+
+
 def test_numbers_as_text():
     row = Row("oct", "resnet101", "gaussian", "paper", "total", "none", "mse", 1.5e-3, 2e-5, 2e-3, None, None)
     table = read_table(PAPER, "table1")
     assert with_deviation(row) == "(1.50 ± 0.02)e-3"
+    assert with_deviation(dataclasses.replace(row, sd=4e-6)) == "(1.500 ± 0.004)e-3"
+    assert with_deviation(dataclasses.replace(row, metric="uce", sd=2e-6)) == "0.1500 ± 0.0002"
+    assert with_deviation(dataclasses.replace(row, metric="nll", value=-5.334, sd=0.004)) == "-5.334 ± 0.004"
+    assert with_deviation(dataclasses.replace(row, metric="nll", value=-5.334, sd=0.0)) == "-5.33 ± 0.00"
     assert agrees(row, table)
     assert not agrees(dataclasses.replace(row, value=9e-3), table)
     assert agrees(dataclasses.replace(row, value=None), table) is None

@@ -170,9 +170,7 @@ def run(
         "device": device,
         "precision": precision,
     }
-    trained = run_planned(
-        paper, name, data, seconds=None if hours is None else 3600 * hours, quiet=context.obj.quiet, **options
-    )
+    trained = run_planned(paper, name, data, seconds=_seconds(hours), quiet=context.obj.quiet, **options)
     rows = [row for row in status_rows(open_paper(root)) if row["run"] == name]
     context.obj.deliver(
         f"{name}: {trained!r}; results in {paper.root / 'results' / name}", {"rows": rows}, json
@@ -190,12 +188,18 @@ def _completed(
     context: typer.Context, paper: "Paper", data: Path | None, runs: Path, hours: float | None, **which: Any
 ) -> "Paper":
     """The folder with what could be run where the data is; as it is without."""
+    seconds = _seconds(hours)
     if data is None:
         return paper
     from ..reproduce import open_paper
     from ..reproduce.run import run_missing
 
-    seconds = None if hours is None else 3600 * hours
     say, quiet = context.obj.say, context.obj.quiet
     run_missing(paper, data, say, seconds=seconds, runs=runs, quiet=quiet, **which)
     return open_paper(paper.root)
+
+
+def _seconds(hours: float | None) -> float | None:
+    if hours is not None and not 0 <= hours < float("inf"):
+        raise ValueError(f"--hours is {hours:g}; expected a number of 0 or more.")
+    return None if hours is None else 3600 * hours

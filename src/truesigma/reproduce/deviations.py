@@ -4,15 +4,15 @@
 again with that one choice changed.
 """
 
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..evaluate import evaluate
 from ..recipe import Recipe
+from .described import make, read_toml
 from .figure import title
-from .layout import grid, number
+from .layout import SHORT, grid, number
 from .paper import Paper
 
 FILE = "deviations.toml"
@@ -38,15 +38,8 @@ class Deviation:
 
 def read_deviations(paper: Paper) -> list[Deviation]:
     """Read deviations.toml."""
-    with (paper.root / FILE).open("rb") as file:
-        listed = tomllib.load(file)["deviation"]
-    known = {one.name for one in fields(Deviation)}
-    for one in listed:
-        if unknown := sorted(set(one) - known):
-            raise ValueError(
-                f"{FILE}: {one.get('choice')} sets {', '.join(unknown)}; expected {', '.join(known)}."
-            )
-    return [Deviation(**{**one, "beside": tuple(one.get("beside", ()))}) for one in listed]
+    listed = read_toml(paper.root / FILE, "deviation")["deviation"]
+    return [make(Deviation, one, f"{FILE}: {one.get('choice', '?')}") for one in listed]
 
 
 def changed(recipe: Recipe, table: str, key: str, value: Any) -> Recipe:
@@ -61,45 +54,52 @@ def changed(recipe: Recipe, table: str, key: str, value: Any) -> Recipe:
 def effect(paper: Paper, deviation: Deviation) -> str:
     """The measured effect in words, over all networks of the tables that have been run."""
     if deviation.beside:
-        return _beside(paper, deviation)
+        return f"{deviation.effect} {beside(paper, deviation.beside)}".strip()
     if not deviation.change:
         return deviation.effect
     names = paper.networks()
     if not names:
         return "not measured yet: no run"
     lines = []
+    kind = "aux" if deviation.change["table"] == "aux" else "sigma"
     for name in names:
-        before = _numbers(paper, name, paper.scores(name, deviation.change["recipe"]).recipe)
+        before = _numbers(paper, name, kind, paper.scores(name, deviation.change["recipe"]).recipe)
         recipe = changed(
             paper.scores(name, deviation.change["recipe"]).recipe,
             *(deviation.change[k] for k in ("table", "key", "value")),
         )
-        after = _numbers(paper, name, recipe)
+        after = _numbers(paper, name, kind, recipe)
         lines.append(
             [
                 title(paper, name),
                 *(f"{a} → {b}" if a != b else f"{a}, the same" for a, b in zip(before, after)),
             ]
         )
-    head = ["network", "s", "UCE x 100 none", "UCE x 100 σ", "NLL σ"]
-    return (f"{deviation.effect} " if deviation.effect else "") + "\n\n" + grid(head, lines)
+    head = ["network", f"UCE x 100 {SHORT[kind]}", f"NLL {SHORT[kind]}"]
+    if kind == "sigma":
+        head[1:1] = ["s", "UCE x 100 none"]
+    return f"{deviation.effect}\n\n{grid(head, lines)}"
 
 
-def _numbers(paper: Paper, name: str, recipe: Recipe) -> list[str]:
+def _numbers(paper: Paper, name: str, kind: str, recipe: Recipe) -> list[str]:
+    """UCE and NLL after that recalibration; for sigma scaling its factor, and the UCE without, come first."""
     valid, test = paper.cases(name, "valid")[0], paper.cases(name, "test")
-    found = evaluate(valid, test, recalibrations=("none", "sigma"), metrics=("uce", "nll"), recipe=recipe)
-    fit: Any = found.recalibrations["sigma"]
-    scores = [(r, m) for r, m in (("none", "uce"), ("sigma", "uce"), ("sigma", "nll"))]
-    return [f"{fit.factor:.3f}", *(number(found.value(r, m), m) for r, m in scores)]
+    found = evaluate(valid, test, recalibrations=("none", kind), metrics=("uce", "nll"), recipe=recipe)
+    scores = [number(found.value(kind, m), m) for m in ("uce", "nll")]
+    if kind == "sigma":
+        fit: Any = found.recalibrations[kind]
+        scores[:0] = [f"{fit.factor:.3f}", number(found.value("none", "uce"), "uce")]
+    return scores
 
 
-def _beside(paper: Paper, deviation: Deviation) -> str:
-    missing = [name for name in deviation.beside if not paper.has(name)]
+def beside(paper: Paper, names: Sequence[str]) -> str:
+    """Runs beside each other in a table; which of them are missing, where they are."""
+    missing = [name for name in names if not paper.has(name)]
     if missing:
         reasons = (f"{name}: {paper.reason(paper.about(name))}" for name in missing)
-        return f"{deviation.effect} Not measured: {'; '.join(reasons)}.".strip()
+        return f"Not measured: {'; '.join(reasons)}."
     rows = []
-    for name in deviation.beside:
+    for name in names:
         run, fit = paper.run(name), paper.fitted(name, "exact", "sigma")
         assert run is not None
         values = [
@@ -110,8 +110,7 @@ def _beside(paper: Paper, deviation: Deviation) -> str:
             [name, str(run.about["epochs"]), *(number(v, m) for v, m in zip(values, ("mse", "uce", "uce"))),
              f"{fit.factor:.2f}"]  # type: ignore[attr-defined]
         )  # fmt: skip
-    head = ["run", "epochs", "MSE", "UCE x 100 none", "UCE x 100 σ", "s"]
-    return (f"{deviation.effect} " if deviation.effect else "") + "\n\n" + grid(head, rows)
+    return "\n\n" + grid(["run", "epochs", "MSE", "UCE x 100 none", "UCE x 100 σ", "s"], rows)
 
 
 def deviations_text(paper: Paper) -> str:
@@ -127,6 +126,6 @@ def deviations_text(paper: Paper) -> str:
             f"## {one.choice}",
             grid(["ours", "the paper's text", "the published code"], [[one.ours, one.text, one.code]]),
             f"Why: {one.why}",
-            f"Effect: {effect(paper, one)}",
+            f"Effect: {effect(paper, one)}".replace(": \n", ":\n"),
         ]
     return "\n\n".join(parts) + "\n"

@@ -41,19 +41,26 @@ def read_expected(folder: Path) -> Expected:
 
 def _read(path: Path) -> dict[Key, Number]:
     found: dict[Key, Number] = {}
+    if not path.is_file():
+        raise ValueError(f"there is no {path}; expected the published numbers there.")
     with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
+        for line, row in enumerate(csv.DictReader(file), 2):
             if row.get("role", "table") != "table":  # logs of other experiments are kept for the record
                 continue
-            key = tuple(row[k] for k in KEY)
+            try:
+                key, one = _number(row)
+            except KeyError as column:
+                raise ValueError(f"{path} has no column {column}.") from None
+            except (ValueError, TypeError) as problem:
+                raise ValueError(f"{path}, line {line}: {problem}.") from None
             if key in found:
                 raise ValueError(f"{path.name} holds {', '.join(key)} twice; expected each number once.")
-            sd = row.get("sd")
-            found[key] = Number(  # type: ignore[index]
-                float(row["value"]),
-                float(sd) if sd else None,
-                row.get("printed", ""),
-                row["source"],
-                row["note"],
-            )
+            found[key] = one
     return found
+
+
+def _number(row: Mapping[str, str]) -> tuple[Key, Number]:
+    data_set, network, part, recalibration, metric = (row[key] for key in KEY)
+    value, sd = float(row["value"]), row.get("sd")
+    one = Number(value, float(sd) if sd else None, row.get("printed", ""), row["source"], row["note"])
+    return (data_set, network, part, recalibration, metric), one

@@ -1,12 +1,13 @@
 """The figures of the paper: what `figures.toml` asks for, drawn from committed results by the file of its kind."""
 
 import importlib
-import tomllib
+import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .described import make, read_toml
 from .paper import Paper
 from .plan import Ensemble
 
@@ -29,6 +30,11 @@ class Figure:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def caption(self) -> str:
+        """What it shows; the words of the paper are told apart from what ours show."""
+        return f"The paper: {self.says}" if self.id.isdigit() else self.says
+
+    @property
     def stem(self) -> str:
         """The name of its files, without suffix."""
         return f"figure-{int(self.id):02d}" if self.id.isdigit() else f"figure-{self.id}"
@@ -45,17 +51,13 @@ class Drawn:
 
 def read_figures(root: Path) -> list[Figure]:
     """Read figures.toml."""
-    with (root / FILE).open("rb") as file:
-        listed = tomllib.load(file)["figure"]
-    known = {one.name for one in fields(Figure)}
-    found = []
-    for one in listed:
-        unknown = sorted(set(one) - known)
-        if unknown:
+    listed = read_toml(root / FILE, "figure")["figure"]
+    found: list[Figure] = [make(Figure, one, f"{FILE}: figure {one.get('id', '?')}") for one in listed]
+    for one in found:
+        if importlib.util.find_spec(f"{__package__}.figures.{one.kind}") is None:
             raise ValueError(
-                f"{FILE}: figure {one.get('id')} sets {', '.join(unknown)}; expected {', '.join(known)}."
+                f"{FILE}: figure {one.id} is of kind {one.kind!r}, which no file in figures/ draws."
             )
-        found.append(Figure(**{**one, "runs": tuple(one.get("runs", ()))}))
     return found
 
 

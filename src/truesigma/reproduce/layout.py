@@ -8,6 +8,7 @@ from .tables import Row, Table, agrees, keys, lines
 
 SHORT = {"none": "none", "aux": "aux", "sigma": "σ", "factor": "s"}
 DASH = "–"
+FAULT = "[fault]"
 
 
 def power(value: float, digits: int = 2) -> str:
@@ -34,14 +35,21 @@ def number(value: float | None, metric: str) -> str:
 
 
 def with_deviation(row: Row) -> str:
-    """A value with its deviation over the repeats, or the standard error of a factor."""
+    """A value with its deviation over the repeats, or the standard error of a factor.
+
+    Both have one digit more where the deviation would else be read as 0.
+    """
     off = row.error if row.metric == "factor" else row.sd
     if row.value is None or off is None:
         return number(row.value, row.metric)
-    if row.metric == "mse":
-        exponent = int(power(row.value).split("e")[1])
-        return f"({row.value / 10**exponent:.2f} ± {off / 10**exponent:.2f})e{exponent}"
-    return f"{number(row.value, row.metric)} ± {number(off, row.metric)}"
+    exponent = (
+        int(power(row.value).split("e")[1]) if row.metric == "mse" else -2 if row.metric == "uce" else 0
+    )
+    value, off = row.value / 10.0**exponent, off / 10.0**exponent
+    digits = 3 if row.metric == "uce" else 2
+    digits += 0 < off < 0.5 * 10.0**-digits
+    text = f"{value:.{digits}f} ± {off:.{digits}f}"
+    return f"({text})e{exponent}" if row.metric == "mse" else text
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -88,6 +96,11 @@ def _data_set(paper: Paper, table: Table, rows: Sequence[Row], data_set: str) ->
         body += [[title, *cells] for cells in _network(paper, columns, table, mine, line)]
         if all(row.value is None for row in mine.values()):
             reasons.setdefault(next(str(row.reason) for row in mine.values()), []).append(title)
+        else:
+            planned = paper.plan.match(*line)
+            early = None if planned is None else paper.unfinished(planned)
+            if early is not None:
+                reasons.setdefault(early, []).append(title)
     text = grid(["network", "source", *[_column(key, table) for key in columns]], body)
     said = [f"{', '.join(titles)}: {reason}." for reason, titles in reasons.items()]
     return "\n\n".join([text, *said])
@@ -108,8 +121,8 @@ def _network(
     line: tuple[str, str, str],
 ) -> list[list[str]]:
     found: list[list[str]] = []
+    known = [paper.expected.of((line[0], line[1], *key)) for key in columns]
     if line[2] == "gaussian":
-        known = [paper.expected.of((line[0], line[1], *key)) for key in columns]
         found.append(["paper", *[_printed(pair[0]) for pair in known]])
         found.append(
             ["published log", *[number(p[1].value if p[1] else None, k[2]) for k, p in zip(columns, known)]]
@@ -121,7 +134,9 @@ def _network(
         return [cells for cells in found if set(cells[1:]) != {DASH}]
     found.append([f"ours ({main})", *[DASH if row is None else with_deviation(row) for row in ours]])
     if any(row is not None and row.paper is not None and row.value is not None for row in ours):
-        found.append(["ours - paper", *[_difference(row, table) for row in ours]])
+        faults = [_printed(one[0]).endswith(FAULT) for one in known]
+        away = [DASH if fault else _difference(row, table) for row, fault in zip(ours, faults)]
+        found.append(["ours - paper", *away])
     for recipe in others:
         rows = [mine.get((recipe, *key)) for key in columns]
         found.append([f"ours ({recipe})", *[DASH if row is None else with_deviation(row) for row in rows]])
@@ -131,7 +146,7 @@ def _network(
 def _printed(number: Number | None) -> str:
     if number is None:
         return DASH
-    return number.printed + (" [fault]" if number.note.startswith("fault") else "")
+    return number.printed + (f" {FAULT}" if number.note.startswith("fault") else "")
 
 
 def _difference(row: Row | None, table: Table) -> str:

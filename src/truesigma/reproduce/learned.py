@@ -8,14 +8,15 @@ from ..evaluate import evaluate
 from ..law import Undefined
 from ..types import Cases, Prediction
 from .claims.intervals import held
+from .deviations import beside
 from .expected import Expected
 from .figure import title
 from .layout import grid, number, percent
 from .paper import Paper
 from .plan import Plan
+from .rare import far_draws
 
 LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999)
-FAR = 20  # times the median of a case's draws
 
 
 def two_errors(paper: Paper) -> str:
@@ -61,8 +62,7 @@ def rare_draws(paper: Paper) -> str:
         run = paper.run(name)
         if run is None:
             continue
-        variance = np.stack([draws.variance for draws in run.draws("test")])  # (repeat, draw, case, output)
-        far = variance > FAR * np.median(variance, axis=1, keepdims=True)
+        far = far_draws(run.draws("test"))
         shares = [percent(float(far.mean()), 2), percent(float(far.any(axis=1).mean()), 1)]
         scores = []
         for middle in (False, True):
@@ -134,6 +134,11 @@ def overfitting(paper: Paper) -> str:
         )
     head = ["network", "train MSE", "test MSE", "root of test / train", "s, one pass", "s, total"]
     return grid(head, rows) if rows else "Not yet run."
+
+
+def stage_dropout(paper: Paper) -> str:
+    """ResNet-101 on OCT with the code's dropout after its stages beside the text's."""
+    return beside(paper, ("oct_resnet101", "oct_resnet101_stage05"))
 
 
 def laplace(paper: Paper) -> str:

@@ -9,6 +9,7 @@ from .figure import title as run_title
 from .layout import grid, number, table_text
 from .paper import Paper
 from .plan import FILE
+from .seen import seen
 from .tables import read_table, rows
 
 INTRO = """# The paper, reproduced
@@ -50,17 +51,34 @@ RARE = """### One draw among 25
 
 The aleatoric part is the mean of the draws' variances, and a mean follows its largest term. Where sampling drops whole
 blocks, as EfficientNet's drop-connect does, now and then one draw leaves what the network has learned and calls a
-variance hundreds of times that of the others. The few cases that it falls on then stretch the bins of equal width, and
-most of the UCE is theirs. Draws whose variance is over 20 times the median of their case, cases with such a draw, and
-UCE x 100 (error of the mean, means over outputs) with the mean of the variances and with their median instead."""
+variance tens to thousands of times that of the others. The cases that it falls on then stretch the bins of equal width,
+and most of the UCE is theirs. Draws whose variance is over 20 times the median of their case, cases with such a draw,
+and UCE x 100 (error of the mean, means over outputs) with the mean of the variances and with their median instead."""
 
 COLUMN = """### The MSE column of Table 1
 
 The published logs hold two errors; the printed column takes now one, now the other."""
 
+DROPOUT = """### Stage dropout 0.2 and 0.5
+
+The text says 0.5 after each of the four stages of ResNet-101, the published code has 0.2, and the published numbers
+come from the code. Ours are with 0.2 too; the same network with 0.5 beside it:"""
+
+CLAIMS = """## The claims of the text
+
+Verdicts are over the networks that have been run, {run} of the {all} of Table 1 so far. A claim about all networks
+holds where each of them agrees, holds in part where some do, and does not hold where none does. The numbers are below
+the table."""
+
 LAPLACE = """### The Laplace likelihood
 
 The appendix derives it and leaves it to future work."""
+
+
+FIGURES = """## The figures
+
+What the paper says that its figure shows comes first, then what ours shows. Vector files of the same name lie beside
+the images."""
 
 
 def run_lines(paper: Paper) -> str:
@@ -96,12 +114,14 @@ def _plateau(about: Mapping[str, object], *, annealed: bool) -> str:
 
 
 def missing_lines(paper: Paper) -> str:
-    """What is planned and has no result."""
+    """What is planned and has no result, and results that nothing is planned with."""
     by_reason: dict[str, list[str]] = {}
     for one in paper.plan.everything:
         reason = paper.reason(one)
         if reason is not None:
             by_reason.setdefault(reason, []).append(one.name)
+    if strange := paper.unplanned():
+        by_reason[f"in results/, but not planned in {FILE}; not used"] = strange
     found = [f"- {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
     return "\n".join(found) or "Everything that is planned has been run."
 
@@ -125,16 +145,23 @@ def claims_text(paper: Paper) -> str:
     return grid(["", "claim", "where", "verdict"], body) + "\n\n" + "\n".join(evidence)
 
 
+def _planned(paper: Paper) -> int:
+    """How many networks Table 1 has, without ensembles."""
+    table = read_table(paper.root, "table1")
+    return len(table.data_sets) * len(table.networks)
+
+
 def figures_text(paper: Paper) -> str:
     """Every figure with what the paper says of it; those that could not be drawn say why."""
     parts = []
     for figure in read_figures(paper.root):
-        head = f"### Figure {figure.id}: {figure.title}\n\n{figure.says}"
+        head = f"### Figure {figure.id}: {figure.title}\n\n{figure.caption}"
         missing = lacking(paper, figure)
         if figure.runs and len(missing) == len(figure.runs):
             parts.append(head + "\n\nNot drawn: " + _reasons(paper, missing) + ".")
             continue
-        text = f"{head}\n\n![{figure.title}](figures/{figure.stem}.png)"
+        shown = seen(paper, figure, [name for name in figure.runs if name not in missing])
+        text = "\n\n".join(filter(None, (head, shown, f"![{figure.title}](figures/{figure.stem}.png)")))
         parts.append(text + (f"\n\nNot in it: {_reasons(paper, missing)}." if missing else ""))
     return "\n\n".join(parts)
 
@@ -153,6 +180,7 @@ def learned_text(paper: Paper) -> str:
         *(ERRORS, learned.two_errors(paper)),
         *(TAILS, learned.tails(paper)),
         *(RARE, learned.rare_draws(paper)),
+        *(DROPOUT, learned.stage_dropout(paper).strip()),
         *(COLUMN, learned.mixed_column(paper.expected, paper.plan)),
         *(LAPLACE, learned.laplace(paper)),
     ]
@@ -169,11 +197,11 @@ def results_text(paper: Paper) -> str:
                 run_lines(paper),
                 f"### Not yet run\n\nIn the order of `{FILE}`.\n\n" + missing_lines(paper),
                 tables_text(paper),
-                "## The claims of the text",
+                CLAIMS.format(run=len(paper.networks()), all=_planned(paper)),
                 claims_text(paper),
                 "## What we learned",
                 learned_text(paper),
-                "## The figures\n\nVector files of the same name lie beside them.",
+                FIGURES,
                 figures_text(paper),
             ]
         )

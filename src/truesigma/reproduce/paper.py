@@ -1,5 +1,6 @@
 """The folder `paper/` opened: its plan, its expected numbers, and evaluations that are made once and kept."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from ..types import Cases, Prediction
 from .expected import Expected, read_expected
 from .plan import FILE, Ensemble, Plan, Planned, read_plan
 from .results import Run, find_run, join
+from .whole import SPLITS, Damaged
 
 PARTS = ("aleatoric", "total")
 RECALIBRATIONS = ("none", "aux", "sigma")
@@ -26,6 +28,7 @@ class Paper:
     plan: Plan
     recalibrations: tuple[str, ...] = RECALIBRATIONS
     _runs: dict[str, Run | None] = field(default_factory=dict, repr=False)
+    _damaged: dict[str, str] = field(default_factory=dict, repr=False)  # why a result cannot be used
     _scored: dict[tuple[str, str], Evaluation] = field(default_factory=dict, repr=False)
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)  # what else is computed once
 
@@ -35,9 +38,14 @@ class Paper:
         return read_expected(self.root / "expected")
 
     def run(self, name: str) -> Run | None:
-        """The result of an experiment; None where it has not been run."""
+        """The result of an experiment; None where it has not been run, or is damaged, which `reason` says."""
         if name not in self._runs:
-            self._runs[name] = find_run(self.root / "results", name)
+            self._runs[name] = None
+            try:
+                self._runs[name] = find_run(self.root / "results", name, self.plan.find(name))
+            except Damaged as problem:
+                self._damaged[name] = str(problem)
+                warnings.warn(f"{problem}.", stacklevel=2)
         return self._runs[name]
 
     def reason(self, planned: Planned | Ensemble | None, data_set: str = "") -> str | None:
@@ -48,10 +56,29 @@ class Paper:
         if isinstance(planned, Ensemble):
             missing = [name for name in planned.members if self.run(name) is None]
             words = f"not yet run: {len(missing)} of {len(planned.members)} members are missing"
-            return (absent or words) if missing else None
+            if missing:
+                return absent or words
+            return (
+                None if set(SPLITS) <= set(self.splits(planned.name)) else "its members saw different cases"
+            )
         if self.run(planned.name) is not None:
             return None
-        return absent or f"not yet run: step {planned.step} of {FILE}"
+        return self._damaged.get(planned.name) or absent or f"not yet run: step {planned.step} of {FILE}"
+
+    def unfinished(self, planned: Planned | Ensemble) -> str | None:
+        """How long the networks behind a result were trained, where one of them was stopped before its end."""
+        names = planned.members if isinstance(planned, Ensemble) else (planned.name,)
+        runs = [run for run in map(self.run, names) if run is not None]
+        if all(run.about.get("finished", True) for run in runs):
+            return None
+        epochs = [run.about["epochs"] for run in runs]
+        span = dict.fromkeys((min(epochs), max(epochs)))
+        return f"training was stopped before its end, after {' to '.join(map(str, span))} epochs"
+
+    def unplanned(self) -> list[str]:
+        """Names of results that are not planned, which nothing uses."""
+        found = (path.parent.name for path in (self.root / "results").glob("*/run.json"))
+        return sorted(set(found) - {one.name for one in self.plan.experiments})
 
     def about(self, name: str) -> Planned | Ensemble:
         """The experiment or ensemble of that name."""
@@ -89,11 +116,11 @@ class Paper:
         return run.cases(split)
 
     def splits(self, name: str) -> list[str]:
-        """The splits that an experiment, or every member of an ensemble, was sampled on."""
+        """The splits that an experiment, or every member of an ensemble with as many cases, was sampled on."""
         planned = self.about(name)
         runs = self.members(planned) if isinstance(planned, Ensemble) else [self.run(name)]
-        common = [set(run.splits) for run in runs if run is not None]
-        return sorted(set.intersection(*common)) if common else []
+        common = [{(s, run.about["cases"][s]) for s in run.splits} for run in runs if run is not None]
+        return sorted(split for split, _ in set.intersection(*common)) if common else []
 
     def scores(self, name: str, recipe: str) -> Evaluation:
         """Every recalibration of both parts, fitted on the validation split and scored on the repeated test runs."""
@@ -103,7 +130,12 @@ class Paper:
             if isinstance(self.about(name), Ensemble):
                 choices = [(r, {"part": "total"}) for r in self.recalibrations]
             valid, test = self.cases(name, "valid")[0], self.cases(name, "test")
-            self._scored[key] = evaluate(valid, test, recalibrations=choices, metrics=METRICS, recipe=recipe)
+            try:
+                self._scored[key] = evaluate(
+                    valid, test, recalibrations=choices, metrics=METRICS, recipe=recipe
+                )
+            except ValueError as problem:
+                raise ValueError(f"{name}: {problem}") from problem
         return self._scored[key]
 
     def fitted(self, name: str, recipe: str, recalibration: str, part: str = "total") -> Recalibration:

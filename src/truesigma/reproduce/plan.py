@@ -1,11 +1,12 @@
 """What is to be run: the grid of `paper/experiments.toml` as frozen values."""
 
-import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from .described import make, read_toml
 
 FILE = "experiments.toml"
 
@@ -47,7 +48,6 @@ class Plan:
     data_sets: Mapping[str, str]  # titles
     networks: Mapping[str, str]
     absent: Mapping[str, str]
-    calibration_cases: Mapping[str, int]
 
     @property
     def of_paper(self) -> tuple[str, ...]:
@@ -96,36 +96,23 @@ class Plan:
 
 def read_plan(root: Path) -> Plan:
     """Read and check `experiments.toml`; what it does not know is an error that names the key."""
-    with (root / FILE).open("rb") as file:
-        tables = tomllib.load(file)
+    tables = read_toml(root / FILE, "data_sets", "networks", "experiment")
     sets = tables["data_sets"]
-    made = [_make(Planned, one) for one in tables["experiment"]]
-    joined = [
-        _make(Ensemble, {**one, "members": tuple(one["members"])}) for one in tables.get("ensemble", [])
-    ]
+    if untitled := [name for name, one in sets.items() if "title" not in one]:
+        raise ValueError(f"{FILE}: {', '.join(untitled)} has no title.")
+    made, joined = (
+        [make(kind, one, f"{FILE}: {one.get('name', '?')}") for one in tables.get(key, [])]
+        for kind, key in ((Planned, "experiment"), (Ensemble, "ensemble"))
+    )
     plan = Plan(
         tuple(made),
         tuple(joined),
         MappingProxyType({name: one["title"] for name, one in sets.items()}),
         MappingProxyType(dict(tables["networks"])),
         MappingProxyType({name: one["absent"] for name, one in sets.items() if "absent" in one}),
-        MappingProxyType({name: one["calibration_cases"] for name, one in sets.items()}),
     )
     _check(plan)
     return plan
-
-
-def _make(kind: Any, given: Mapping[str, Any]) -> Any:
-    known = {one.name for one in fields(kind)}
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise ValueError(
-            f"{FILE}: {given.get('name', '?')} sets {', '.join(unknown)}; expected {', '.join(sorted(known))}."
-        )
-    try:
-        return kind(**given)
-    except TypeError as problem:
-        raise ValueError(f"{FILE}: {given.get('name', '?')}: {problem}.") from None
 
 
 def _check(plan: Plan) -> None:

@@ -1,6 +1,6 @@
 """Write what the folder shows: figures, scores beside the draws, RESULTS.md and DEVIATIONS.md."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ TELLS = (
     "split",
     "epoch",
     "hidden",
+    "cases",
     "truth",
     "epistemic",
     "draws",
@@ -41,27 +42,38 @@ class Made:
 
 def draw_one(paper: Paper, figure: Figure, folder: Path) -> Made:
     """Draw one figure into a folder, as PDF and PNG; where nothing of it has been run, say so."""
-    head = f"Figure {figure.id}: {figure.title}\n{figure.says}"
-    without = [
-        {"figure": figure.id, **number(paper, name, None, None, reason=reason)}
-        for name, reason in lacking(paper, figure).items()
-    ]
+    head = f"Figure {figure.id}: {figure.title}\n{figure.caption}"
+    missing = lacking(paper, figure)
     try:
         drawn = draw_figure(paper, figure)
-    except NotRun as reason:
-        return Made(f"{head}\nNot drawn: {reason}", tuple(without), ())
+    except NotRun as problem:
+        reasons = {name: missing.get(name, str(problem)) for name in figure.runs}
+        return Made(f"{head}\nNot drawn: {problem}", _without(paper, figure, reasons), ())
     files = save(drawn.figure, folder / figure.stem)
     lines = [head, *(f"Not in it: {name} ({reason})" for name, reason in drawn.missing.items())]
     if drawn.rows:
         lines.append(_numbers(drawn.rows))
     lines.append(f"Written: {', '.join(map(str, files))}")
     found = [{"figure": figure.id, **row} for row in drawn.rows]
-    return Made("\n\n".join(lines), (*found, *without), files)
+    return Made("\n\n".join(lines), (*found, *_without(paper, figure, missing)), files)
+
+
+def _without(paper: Paper, figure: Figure, reasons: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
+    """A row without a value for each run that is not in the figure."""
+    return tuple(
+        {"figure": figure.id, **number(paper, name, None, None, reason=reason)}
+        for name, reason in reasons.items()
+    )
 
 
 def _numbers(found: tuple[dict[str, Any], ...]) -> str:
     tells = [key for key in TELLS if any(key in row for row in found)]
-    shown = ["run", "recipe", "part", "recalibration", "metric", *tells]
+    named = [
+        key
+        for key in ("run", "recipe", "part", "recalibration", "metric")
+        if any(row.get(key) for row in found)
+    ]
+    shown = [*named, *tells]
     body = [
         [
             *("" if row.get(key) is None else str(row[key]) for key in shown),
@@ -84,6 +96,7 @@ def status_rows(paper: Paper) -> list[dict[str, Any]]:
                 "run": one.name,
                 "data_set": one.data_set,
                 "network": one.network,
+                "likelihood": one.likelihood if isinstance(one, Planned) else "gaussian",
                 **kept,
                 "reason": paper.reason(one),
             }

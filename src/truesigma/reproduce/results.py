@@ -5,7 +5,7 @@ and the variances alone is the same.
 """
 
 import csv
-import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,11 +16,11 @@ import numpy as np
 
 from ..arrays import Host
 from ..decompose import decompose
-from ..law import Laplace, Law, Normal
+from ..files import BadFile, read_json
+from ..npz import FAULTS
 from ..types import Cases, Draws
-
-LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}
-NEEDED = ("data_set", "network", "likelihood", "seed", "recipe", "cases", "epochs", "best_epoch", "plateaus")
+from .plan import Planned
+from .whole import LAWS, Damaged, check_about, check_draws, check_history, check_planned
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +34,16 @@ class Run:
     @cached_property
     def arrays(self) -> dict[str, Host]:
         """The arrays of draws.npz by name, in half precision as they were kept."""
-        with np.load(self.folder / "draws.npz", allow_pickle=False) as kept:
-            return {name: kept[name] for name in kept.files}
+        path = self.folder / "draws.npz"
+        if not path.is_file():
+            raise Damaged("draws.npz is missing")
+        if not zipfile.is_zipfile(path):
+            raise Damaged("draws.npz is cut short, or no .npz file")
+        try:
+            with np.load(path, allow_pickle=False) as kept:
+                return {name: kept[name] for name in kept.files}
+        except FAULTS as problem:
+            raise Damaged(f"draws.npz cannot be read ({problem})") from None
 
     @property
     def splits(self) -> list[str]:
@@ -65,14 +73,25 @@ class Run:
     @cached_property
     def history(self) -> list[dict[str, float | None]]:
         """One row per epoch, as training wrote it."""
-        with (self.folder / "history.csv").open(newline="", encoding="utf-8") as file:
-            return [{k: float(v) if v else None for k, v in row.items()} for row in csv.DictReader(file)]
+        if not (self.folder / "history.csv").is_file():
+            raise Damaged("history.csv is missing")
+        try:
+            with (self.folder / "history.csv").open(newline="", encoding="utf-8") as file:
+                return [{k: float(v) if v else None for k, v in row.items()} for row in csv.DictReader(file)]
+        except (OSError, ValueError, TypeError) as problem:
+            raise Damaged(f"history.csv cannot be read ({problem})") from None
 
     def column(self, name: str) -> Host:
         """One column of the history; NaN where an epoch has no value."""
         return np.array(
             [np.nan if row[name] is None else row[name] for row in self.history], dtype=np.float64
         )
+
+    def gap(self, variance: str) -> float:
+        """How far a column of variances lies from the test error: median over the epochs of |log ratio|."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            away = np.abs(np.log(self.column(variance) / self.column("test_mse")))
+        return float(np.nanmedian(away))
 
     def __repr__(self) -> str:
         return f"Run({self.name!r}, {self.about['epochs']} epochs)"
@@ -83,23 +102,28 @@ def as_cases(draws: Draws) -> Cases:
     return Cases(decompose(draws), np.zeros(draws.mean.shape[1:]), draws=draws)
 
 
-def find_run(results: Path, name: str) -> Run | None:
-    """The run of that name; None where its folder has no run.json, which is written last."""
-    path = results / name / "run.json"
-    if not path.is_file():
+def find_run(results: Path, name: str, planned: Planned | None = None) -> Run | None:
+    """The run of that name, whole and as planned; None where its folder has no run.json, which is written last."""
+    folder = results / name
+    if not (folder / "run.json").is_file():
         return None
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as problem:
-        raise ValueError(
-            f"{path} is not valid JSON ({problem}); run it again, or delete the folder."
-        ) from None
-    missing = [key for key in NEEDED if key not in about]
-    if missing or not (path.parent / "draws.npz").is_file():
-        raise ValueError(
-            f"{path.parent} is not a whole result: {', '.join(missing) or 'draws.npz'} is missing; run it again."
-        )
-    return Run(name, path.parent, about)
+        about = read_json(folder / "run.json")
+        check_about(about)
+        run = Run(name, folder, about)
+        check_history(run.history, about)
+        check_draws(run.arrays, run.splits, about)
+        if planned is not None:
+            check_planned(about, planned)
+    except BadFile:
+        raise Damaged(_said(name, "run.json is empty, cut short or no JSON")) from None
+    except Damaged as problem:
+        raise Damaged(_said(name, str(problem))) from None
+    return run
+
+
+def _said(name: str, problem: str) -> str:
+    return f"results/{name} is not a whole result: {problem}; run it again, or delete the folder"
 
 
 def join(members: Sequence[Run], split: str) -> Cases:

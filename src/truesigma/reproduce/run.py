@@ -123,6 +123,9 @@ def run_missing(
         gpus: of each run on the cluster, a share such as 0.5 being allowed.
         options: of `run_planned`.
     """
+    if not Path(data).exists():
+        raise ValueError(f"there is no {data}; expected the folder of the data sets.")
+    work = None if engine == "local" else load_engine(engine)
     waiting = []
     for planned in paper.plan.experiments if names is None else paper.plan.behind(names):
         found = paper.run(planned.name)
@@ -133,7 +136,7 @@ def run_missing(
             continue
         waiting.append((planned.name, "going on" if found else "training"))
     done: list[str] = []
-    if engine == "local":
+    if work is None:
         began = time.monotonic()
         for name, words in waiting:
             left = None if seconds is None else seconds - (time.monotonic() - began)
@@ -149,7 +152,7 @@ def run_missing(
         plain = {k: str(Path(v).resolve()) if isinstance(v, Path) else v for k, v in given.items()}
         folders = {"root": str(paper.root.resolve()), "data": str(Path(data).resolve())}
         tasks = [{**folders, "name": name, "options": plain, "cases": 1} for name, _ in waiting]
-        load_engine(engine)(run_task, tasks, merge=no_sums, address=address, gpus=gpus)
+        work(run_task, tasks, merge=no_sums, address=address, gpus=gpus)
         done = [name for name, _ in waiting]
     return done
 

@@ -1,13 +1,13 @@
 """Tables 1 and 2: rows of every network, ours beside the paper's and the published logs', from committed results."""
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .described import make, read_toml
 from .paper import Paper
-from .plan import Ensemble, Planned
+from .plan import FILE, Ensemble, Planned
 
 FIELDS = (
     "data_set", "network", "likelihood", "recipe", "part", "recalibration", "metric",
@@ -34,7 +34,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Row:
-    """One number of a table; `error` is the standard error of a factor, `level` of agreement see `agrees`."""
+    """One number of a table; `error` is the standard error of a factor."""
 
     data_set: str
     network: str
@@ -58,26 +58,20 @@ class Row:
 def read_table(root: Path, name: str) -> Table:
     """Read tables/NAME.toml."""
     path = root / "tables" / f"{name}.toml"
-    if not path.is_file():
-        raise ValueError(f"there is no {path}; expected a table of the paper, table1 or table2.")
-    with path.open("rb") as file:
-        given = tomllib.load(file)
+    given = read_toml(path)
     for key in ("expected", "logs"):  # named for the reader; `read_expected` knows the files
         given.pop(key, None)
-    listed: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
-    }
-    try:
-        return Table(name, **listed)
-    except TypeError as problem:
-        raise ValueError(f"{path}: {problem}.") from None
+    table: Table = make(Table, {"name": name, **given}, str(path))
+    if missing := sorted(set(table.metrics) - set(table.tolerance)):
+        raise ValueError(f"{path} says no tolerance of {', '.join(missing)}.")
+    return table
 
 
 def rows(paper: Paper, table: Table) -> list[Row]:
-    """Every number of the table under every recipe; what was not run has no value and a reason.
-
-    >>> # rows(open_paper("paper"), read_table(Path("paper"), "table1"))[0].plain()
-    """
+    """Every number of the table under every recipe; what was not run has no value and a reason."""
+    named = {*table.data_sets, *table.networks, table.ensemble}
+    if unknown := sorted(named - {*paper.plan.data_sets, *paper.plan.networks}):
+        raise ValueError(f"tables/{table.name}.toml names {', '.join(unknown)}; {FILE} does not.")
     return [
         row
         for recipe in table.recipes

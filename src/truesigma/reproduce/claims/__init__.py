@@ -4,9 +4,9 @@
 """
 
 import importlib
-import tomllib
 from dataclasses import dataclass
 
+from ..described import make, read_toml
 from ..paper import Paper
 from .verdict import Verdict
 
@@ -24,11 +24,16 @@ class Claim:
 
 def read_claims(paper: Paper) -> list[Claim]:
     """Read claims.toml."""
-    with (paper.root / FILE).open("rb") as file:
-        return [Claim(**one) for one in tomllib.load(file)["claim"]]
+    listed = read_toml(paper.root / FILE, "claim")["claim"]
+    return [make(Claim, one, f"{FILE}: {one.get('says', '?')}") for one in listed]
 
 
 def judge(paper: Paper, claim: Claim) -> Verdict:
     """The verdict on a claim."""
     file, _, name = claim.check.partition(".")
-    return getattr(importlib.import_module(f"{__name__}.{file}"), name)(paper)
+    try:
+        check = getattr(importlib.import_module(f"{__name__}.{file}"), name)
+    except (ModuleNotFoundError, AttributeError):
+        raise ValueError(f"{FILE}: there is no check {claim.check!r}; expected FILE.FUNCTION.") from None
+    verdict: Verdict = check(paper)
+    return verdict

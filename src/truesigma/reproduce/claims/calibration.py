@@ -10,6 +10,7 @@ from ..calibration_size import SIZES, learning_curve
 from ..figure import title
 from ..layout import number, percent
 from ..paper import Paper
+from ..rare import has_far_draws
 from .verdict import FAILS, HOLDS, OPEN, PART, Verdict, each, mean, over_all
 
 NEAR = 1.15  # a factor this close to 1 is called calibrated already
@@ -210,7 +211,7 @@ def oct_uce(paper: Paper) -> Verdict:
         before, after = (_score(paper, name, "paper", r, "uce_mean") for r in ("none", "sigma"))
         found[name] = after <= 3e-4 and after < before
         said[name] = f"{number(before, 'uce')} → {number(after, 'uce')}"
-        said[name] += "" if found[name] else ", see One draw among 25"
+        said[name] += ", see One draw among 25" if not found[name] and has_far_draws(paper, name) else ""
     return over_all(found, "UCE x 100: " + each(paper, said)) if found else Verdict(OPEN, "no OCT run yet")
 
 

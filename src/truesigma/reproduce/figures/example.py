@@ -34,10 +34,15 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
     with style():
         axes[0][0].legend(loc="lower left", framealpha=0.85, frameon=True, edgecolor="none")
     rows = [
-        number(paper, name, "inside_region", float(np.mean(share)), recalibration=kind)
-        for kind, share in inside.items()
+        number(paper, name, "inside_region", share_inside(paper, name, kind), recalibration=kind)
+        for kind in inside
     ]
     return made, rows
+
+
+def share_inside(paper: Paper, name: str, recalibration: str) -> float:
+    """Share of the cases of the first test run whose truth lies in the region."""
+    return float(np.mean(inside_region(paper.predictions(name, "test", "exact", recalibration)[0][0])))
 
 
 def inside_region(prediction: Prediction) -> Host:

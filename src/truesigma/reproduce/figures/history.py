@@ -10,11 +10,13 @@ from ...diagrams._style import figure as new_figure
 from ..figure import Figure, number, title
 from ..paper import Paper
 
+TOP = 3  # times the largest error
+
 
 def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
     """One panel for each run; with the option `calibrated` two: after and before the factor is applied."""
     both = bool(figure.options.get("calibrated", False))
-    wide = 2 if both else min(len(runs), 3)
+    wide = 2 if both else min(len(runs), 2)
     made, axes = new_figure(
         -(-len(runs) * (2 if both else 1) // wide), wide, width=PAGE if wide > 1 else COLUMN, ratio=0.8
     )
@@ -30,10 +32,17 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
             with style():
                 best = int(run.about["best_epoch"])
                 panel.axvline(best, color=GREY, linewidth=0.8, linestyle=":", zorder=0)
+                panel.get_legend().set_frame_on(True)
+                panel.get_legend().get_frame().set(facecolor="white", edgecolor="none", alpha=0.85)
+                # A variance that leaps in one epoch leaves the panel, so that the others can be read.
+                errors = [found.train_mse, found.unseen_mse]
+                panel.set_ylim(top=min(panel.get_ylim()[1], TOP * max(float(np.nanmax(e)) for e in errors)))
                 panel.annotate(
                     "kept",
                     (best, 1),
+                    xytext=(-2, 0),
                     xycoords=("data", "axes fraction"),
+                    textcoords="offset points",
                     ha="right",
                     va="top",
                     fontsize=6,
@@ -46,10 +55,8 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
         }  # fmt: skip
         for metric, value in values.items():
             numbers.append(number(paper, name, metric, float(value), part="aleatoric", epoch=best))
-        gap = [found.calibrated_variance, found.unseen_variance]
-        for metric, variance in zip(("gap_calibrated", "gap"), gap):
-            away = np.abs(np.log(variance / found.unseen_mse))
-            numbers.append(number(paper, name, metric, float(np.median(away)), part="aleatoric"))
+        for metric, variance in (("gap_calibrated", "test_variance_scaled"), ("gap", "test_variance")):
+            numbers.append(number(paper, name, metric, run.gap(variance), part="aleatoric"))
     for panel in flat[len(runs) * (2 if both else 1) :]:
         panel.set_axis_off()
     return made, numbers

@@ -9,6 +9,7 @@ from ...diagrams._style import figure as new_figure
 from ..figure import Figure
 from ..paper import Paper
 from ..proposition import Moments, simulate
+from ..tables import FIELDS
 
 RATIOS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
 COUNTS = (2, 3, 5, 10, 25, 100)
@@ -24,7 +25,7 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
         _lines(panel, np.array(RATIOS), found)
         with style():
             panel.set(xlabel="epistemic / aleatoric variance", title=f"{said}\n25 draws", ylim=(0, 5.2))
-        numbers += [_row(one, truth) for one in found]
+        numbers += _rows(found, truth)
     found = [simulate(1.0, draws=count) for count in COUNTS]
     _lines(axes[0][2], np.array(COUNTS), found)
     with style():
@@ -33,7 +34,7 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
         axes[0][2].minorticks_off()
         axes[0][0].set_ylabel("mean, in units of A")
         axes[0][0].legend(loc="upper left")
-    return made, numbers + [_row(one, "draw") for one in found]
+    return made, numbers + _rows(found, "draw")
 
 
 def _lines(panel: Any, x: Any, found: list[Moments]) -> None:
@@ -48,9 +49,12 @@ def _lines(panel: Any, x: Any, found: list[Moments]) -> None:
             panel.plot(x, values, color=color, marker=marker, linestyle=line, label=label)
 
 
-def _row(found: Moments, truth: str) -> dict[str, Any]:
-    return {
-        "data_set": "simulation", "network": None, "metric": "predicted", "value": found.predicted, "truth": truth,
-        "epistemic": found.epistemic, "draws": found.draws, "error_mean": found.error_mean,
-        "error_draws": found.error_draws,
-    }  # fmt: skip
+def _rows(found: list[Moments], truth: str) -> list[dict[str, Any]]:
+    """The predicted variance and both errors of each simulation, with the keys of the tables' rows."""
+    empty = dict.fromkeys(FIELDS)
+    return [
+        {**empty, "data_set": "simulation", "part": "total", "metric": metric, "value": getattr(one, metric),
+         "truth": truth, "epistemic": one.epistemic, "draws": one.draws}
+        for one in found
+        for metric in ("predicted", "error_mean", "error_draws")
+    ]  # fmt: skip

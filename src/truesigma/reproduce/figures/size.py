@@ -51,7 +51,8 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
             panel.minorticks_off()
             panel.tick_params(axis="x", labelrotation=45)
     with style():
-        flat[0].set_ylabel("test NLL (nats)")
+        for row in axes:
+            row[0].set_ylabel("test NLL (nats)")
         flat[0].legend(loc="upper right")
     for panel in flat[len(runs) :]:
         panel.set_axis_off()

@@ -11,6 +11,7 @@ from ..figure import Figure, number, title
 from ..paper import Paper
 
 WIDE = 3
+LEVELS = (0.99, 0.999)
 OUTSIDE = np.logspace(np.log10(0.5), -3, 25)
 
 
@@ -31,18 +32,10 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
             series.pop("marker")
             with style():
                 panel.plot(1 - found.level, np.maximum(1 - found.observed, 1e-5), **series, label=kind)
-            for level in (0.99, 0.999):
-                at = int(np.argmin(np.abs(found.level - level)))
-                outside = float(1 - found.observed[at])
+            named = coverage.table(list(predictions), list(targets), levels=list(LEVELS))
+            for level, held in zip(LEVELS, named.observed):
                 numbers.append(
-                    number(
-                        paper,
-                        name,
-                        "outside",
-                        outside,
-                        recalibration=kind,
-                        level=round(float(found.level[at]), 4),
-                    )
+                    number(paper, name, "outside", float(1 - held), recalibration=kind, level=level)
                 )
         with style():
             panel.set(xscale="log", yscale="log", xlim=(0.5, 1e-3), ylim=(5e-4, 1), title=title(paper, name))
