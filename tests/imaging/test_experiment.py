@@ -6,7 +6,7 @@ import pytest
 
 import truesigma as ts
 from truesigma.cli import main
-from truesigma.imaging.experiment import Experiment, run_experiment
+from truesigma.imaging.experiment import Experiment, run_experiment, write_results
 
 
 def test_a_run_of_the_grid_predicts(tmp_path):
@@ -30,3 +30,16 @@ def test_a_run_of_the_grid_predicts(tmp_path):
         main(["predict", str(tmp_path / "runs" / "one"), "--split", "test", "-o", str(tmp_path / "test.npz")])
     assert not stopped.value.code
     assert ts.read(tmp_path / "test.npz").draws.mean.shape == (3, 12, 6)
+
+
+def test_an_earlier_description_does_not_stand_beside_new_draws(tmp_path, monkeypatch):
+    """A call that stops while it writes leaves a folder that counts as not finished."""
+
+    def full(*_, **__):
+        raise OSError("no room on purpose")
+
+    (tmp_path / "run.json").write_text("{}")
+    monkeypatch.setattr("truesigma.imaging.experiment.save_arrays", full)
+    with pytest.raises(OSError, match="on purpose"):
+        write_results(tmp_path, None, None, None, {}, device=None)
+    assert not (tmp_path / "run.json").exists()

@@ -157,6 +157,7 @@ def write_results(
 ) -> None:
     """Write `draws.npz`, `history.csv` and, last, `run.json`: a folder without it is not finished."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "run.json").unlink(missing_ok=True)  # of an earlier call, which new draws would belie
     save_arrays(folder / "draws.npz", kept, compress=True)
     write_history(folder / "history.csv", list(trained.history))
     rates = [row["learning_rate"] for row in trained.history]
