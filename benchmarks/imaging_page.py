@@ -24,9 +24,10 @@ Time for all draws of a batch. *Passes* is in single passes of the same network 
 the first dropout runs once for all draws, so a network with dropout only before its heads needs little more than one.
 The other packages find dropout modules only; where a network draws elsewhere, too (functional dropout, drop-path), they
 do less work, and the row says so. On a GPU `compile=True` is *cudnn+default*: batch normalisation folded into the
-convolutions, these joined with ReLU by cuDNN, and the rest left to torch.compile, whose first call takes half a minute
-(ResNet-101, EfficientNet-B4) to two minutes (DenseNet-201) and is not in the times. Each network has a process of its
-own there, with 32 batches in a row (ResNet-18: 64).
+convolutions, these joined with ReLU by cuDNN, and the rest left to torch.compile. Compiling is not in the times: the
+first two runs took less than 30 s for ResNet-101, 35 s for EfficientNet-B4 and 147 s for DenseNet-201, beside other
+work. Each network had a process of its own there, with 32 batches in a row (ResNet-18: 64), and waited for the others:
+such a host slows single passes of a small network, so the *passes* of ResNet-18 may be more on one that is alone.
 """
 TRAINING = """## Training steps
 

@@ -20,15 +20,16 @@ area, sharpness, UCE, ENCE and the factors of sigma scaling. Its time is that of
 `Prediction`, `Tally.add` and `summary`.
 
 - *passes*: its time over that of {yardstick}.
-- *by cores*: the same with the time of all cores together, which other work on the machine changes less, and to which
-  two threads are no gain.
+- *MB*: memory taken beside the three arrays.
+"""
+BESIDE = """- *by cores*: the passes with the time of all cores together, which other work on the machine
+  changes less, and to which two threads are no gain.
 - *all of theirs*: the peer's own set of scores at its defaults, over ours. Of uncertainty-toolbox that is what
   `get_all_metrics` computes besides accuracy and adversarial groups: its scoring rules (NLL, CRPS, check and interval
   score at 99 levels), its average calibration and its sharpness. Of netcal: UCE and ENCE, and NLL, QCE and pinball
   loss at 9 levels, as its documentation computes them.
 - *same settings*: those of its scores that a tally holds too, at the settings of ours (intervals at four levels), so
   that both compute the same numbers. We still compute all of ours.
-- *MB*: memory taken beside the three arrays.
 
 A peer is left out where it would take many minutes or tens of GB.
 """
@@ -44,7 +45,8 @@ peer's 9 or 99, it computes less and the ratios are much smaller: {same} at 1e6.
 Which of netcal's scores count as all of them was settled after a first run, and decides that aim: with QCE at our four
 levels and no pinball loss, that run's worst row was {wall} on the wall and {cores} by cores, at a load of {load}. With
 the set of its documentation, as here, it is met. What a GPU does is measured, on the wall, by
-`python benchmarks/metrics.py --device cuda --sizes 1e4,1e5,1e6,1e7,1e8,1e9`.
+`python benchmarks/metrics.py --device cuda --sizes 1e4,1e5,1e6,1e7,1e8,1e9`. The run shown is older than the sums and
+the compiled tally as they are now.
 """
 SAME = """
 ### Do they agree?
@@ -112,7 +114,9 @@ def scores(result: dict[str, Any]) -> str:
             cells += [short(number) for number in numbers]
         cells += [f"{short(row['faster'][name])}x" if name in row["faster"] else "" for name in peers]
         lines.append([*cells, short(row["memory"])])
-    return SCORES.format(yardstick=yardstick) + "\n" + table(head, lines, 3) + "\n"
+    return (
+        SCORES.format(yardstick=yardstick) + ("" if on_gpu else BESIDE) + "\n" + table(head, lines, 3) + "\n"
+    )
 
 
 def targets(cpu: dict[str, Any], first: dict[str, Any], gpu: dict[str, Any] | None) -> str:

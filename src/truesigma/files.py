@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -155,3 +156,11 @@ def read_json(path: str | Path) -> Any:
         raise BadFile(
             f"{path} is {kind or 'not valid JSON'} ({problem}); expected a JSON file. Was it cut short?"
         ) from problem
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file; `BadFile` where it is none."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as problem:  # of the text, or of its encoding
+        raise BadFile(f"{path} is not a TOML file: {problem}.") from problem

@@ -4,7 +4,6 @@
 with the same tables. The recipe is recorded with every result.
 """
 
-import tomllib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import Any
 from .arrays import namespace
 from .decompose import decompose
 from .elements import Part, case_means
+from .files import read_toml
 from .law import Undefined
 from .types import Cases, Draws, Prediction
 
@@ -87,10 +87,7 @@ def load_recipe(name: str | Path) -> Recipe:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise ValueError(f"{path} is not a TOML file: {problem}.") from problem
+    tables = read_toml(path)
     loose = [name for name, table in tables.items() if not isinstance(table, dict)]
     if loose:
         raise ValueError(

@@ -39,7 +39,7 @@ from truesigma.project.recipe import read_project
         ("valid = 0.2 ", "share = 0.2 ", "table has no option 'share'"),
         ("size = 0 ", "size = [[1]] ", "data.size"),
         ('backbone = "small"', 'backbone = "vgg"', "no backbones plug-in is called 'vgg'"),
-        ("[output]", "output", "is not valid TOML"),
+        ("[output]", "output", "is not a TOML file"),
     ],
 )
 def test_what_is_wrong_is_named_before_anything_is_trained(begun, run, old, new, message):

@@ -13,7 +13,7 @@ from truesigma.reproduce.tables import read_table, rows
 
 DAMAGES = [
     ("experiments.toml", lambda text: "", "lacks data_sets, networks, experiment"),
-    ("experiments.toml", lambda text: text + "[[[", "experiments.toml is no TOML file"),
+    ("experiments.toml", lambda text: text + "[[[", "experiments.toml is not a TOML file"),
     ("experiments.toml", lambda text: text.replace('title = "OCT"', ""), "oct has no title"),
     (
         "figures.toml",

@@ -75,7 +75,7 @@ class CompiledAdd:
 def compiled_add(empty: Tally) -> CompiledAdd:
     """A function that gives the tally of a prediction and its targets, compiled when it first sees their kind.
 
-    It pays from about 1e8 elements on a GPU: compiling takes seconds, for the first number of cases and once more for
+    For 1e9 elements and more on a GPU: compiling takes seconds, for the first number of cases and once more for
     all others. The tally needs its edges given.
 
     Args:
@@ -83,6 +83,12 @@ def compiled_add(empty: Tally) -> CompiledAdd:
 
     Returns:
         A function of (prediction, target, weight=None), whose tallies merge with those of `Tally.add`.
+
+    Example:
+        >>> add = compiled_add(Tally.empty(edges=[0.0, 1.0, 2.0]))
+        >>> few = torch.ones(3)  # less than a row: nothing is compiled
+        >>> add(Prediction(few, few), few + 2).summary()["mse"]
+        4.0
     """
     if empty.edges is None:
         raise ValueError("a compiled tally needs its edges; give them, as Tally.empty(edges=...).")

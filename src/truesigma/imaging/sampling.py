@@ -46,7 +46,7 @@ def dropout_draws(
             a warning says so.
         precision: "fp32" computes in the network's own precision, "bf16" under autocast; results are float32.
         compile: True for torch.compile with batch normalisation folded into the convolutions, which on an NVIDIA card
-            cuDNN joins with ReLU; or words as `fast.prepare` takes them. The first call takes half a minute to two:
+            cuDNN joins with ReLU; or words as `fast.prepare` takes them. The first call takes up to some minutes:
             for a GPU and many batches.
         chunk: draws in one pass of the rest. None: as many as fit the memory.
 

@@ -2,13 +2,13 @@
 
 import difflib
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from ..checks import check_level
+from ..files import read_toml
 
 
 @dataclass(frozen=True)
@@ -166,10 +166,7 @@ def read_project(path: str | Path) -> Project:
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"there is no recipe {path}; `truesigma init` writes one")
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise ValueError(f"{path} is not valid TOML: {problem}") from problem
+    found = read_toml(path)
     try:
         return _project(found, path.parent)
     except ValueError as problem:

@@ -1,20 +1,18 @@
 """The TOML files of the folder, read into frozen values; what is wrong in one is said with its name and the key."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+
+from .. import files
 
 
 def read_toml(path: Path, *needed: str) -> dict[str, Any]:
     """The tables of a TOML file, which holds `needed`."""
     if not path.is_file():
         raise ValueError(f"there is no {path}; expected it in the folder that describes the paper.")
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise ValueError(f"{path} is no TOML file: {problem}.") from None
+    found = files.read_toml(path)
     if missing := [key for key in needed if key not in found]:
         raise ValueError(f"{path} lacks {', '.join(missing)}.")
     return found

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 import truesigma as ts
+from truesigma.imaging import predict
 
 
 def test_from_images_to_intervals_of_new_images(place, run, tmp_path):
@@ -73,6 +74,17 @@ def test_repeats_have_seeds_one_apart(place, run, tmp_path):
     np.testing.assert_array_equal(two, six)
     assert (one != two).any()
     assert not (tmp_path / "v.npz").exists()
+
+
+def test_compile_reaches_the_sampler(place, run, tmp_path, monkeypatch):
+    chosen = []
+    plain = predict.dropout_draws
+    monkeypatch.setattr(
+        predict, "dropout_draws", lambda *a, compile, **k: chosen.append(compile) or plain(*a, **k)
+    )
+    base = ["predict", place / "run0", "--split", "valid", "--draws", "2", "-o", tmp_path / "v.npz"]
+    assert [run(*base)[0], run(*base, "--compile")[0]] == [0, 0]
+    assert chosen == [False, True]
 
 
 def test_tables_and_moments_and_scaled(place, run, tmp_path):
