@@ -145,6 +145,19 @@ def test_only_the_sums_that_overflow_are_added_again(monkeypatch):
     assert not asked[0] & {"mae", "sharpness", "coverage 0.9", "n"}
 
 
+@pytest.mark.usefixtures("not_compiled")
+def test_a_block_that_overflows_stands_beside_those_that_do_not(monkeypatch):
+    monkeypatch.setitem(arrays.CHUNK, "cpu", 64)
+    sample = draw(8, cases=300, outputs=()).astype("float32")
+    sample.target[100] = 1e25
+    asked, added = [], compiled.block_sums
+    monkeypatch.setattr(
+        compiled, "block_sums", lambda block, some: asked.append(block.rows) or added(block, some)
+    )
+    assert_same(*both(Tally.empty(edges=EDGES), sample), rel=1e-5)
+    assert len(asked) == 2  # the rest, and the one block
+
+
 def test_rows_divide_what_they_are_rows_of():
     for size in (1, 63, 8192, 8190, 3 * 16384, 240 * 240 * 155, 181 * 217 * 181, 193 * 229 * 193):
         row = recorded._row(size)

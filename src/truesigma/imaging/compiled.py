@@ -4,7 +4,7 @@ The histogram of the PIT stays outside of it: torch counts in the memory of each
 would not do. All blocks are on their way before the first result is waited for.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..arrays import Host, namespace, pack, to_host, total
 from ..elements import Block, Elements, blocks
-from ..sums import Statistic, block_sums, factor_sums, join_sums, pit_counts
+from ..sums import Statistic, Sum, block_sums, factor_sums, join_sums, pit_counts
 from ..tally import Tally
 from ..types import Prediction
 from .recorded import ROW, Recorded, cases_in_row, record
@@ -41,13 +41,19 @@ class CompiledAdd:
         begun = [_begin(block, function) for block, function in zip(each, functions)]
         found = [block_sums(rest, plan)] if rest else []  # while the device is at work
         # One transfer, at which everything is waited for.
-        numbers: Iterable[Host] = to_host(torch.stack(begun)) if begun else []
-        for block, function, row in zip(each, functions, numbers):
-            sums, pit = np.split(row, [function.matrix.shape[1]])
-            new = function.statistics(sums, _count(block))
+        numbers = to_host(torch.stack(begun)) if begun else np.empty((0, 0))
+        finite = np.array([np.isfinite(row).all() for row in numbers], dtype=bool)
+        for function in dict.fromkeys(functions):
+            # Statistics are linear in the sums, so that these are added up first.
+            some = [i for i, one in enumerate(functions) if one is function and finite[i]]
+            if some:
+                cases = sum(_count(each[i]) for i in some)
+                found.append(_statistics(function, numbers[some].sum(axis=0), cases))
+        for i in np.flatnonzero(~finite):
+            new = _statistics(functions[i], numbers[i], _count(each[i]))
             # What overflows float32 is summed again, as the tally itself does it.
-            lost = {key: plan[key] for key in function.shapes if not np.isfinite(new[key]).all()}
-            found.append({"pit": pit, **new, **block_sums(block, lost)})
+            lost = {key: plan[key] for key in functions[i].shapes if not np.isfinite(new[key]).all()}
+            found.append({**new, **block_sums(each[i], lost)})
         return replace(self.empty, sums=join_sums(found), moment=prediction.law.moment)
 
     def _function(self, block: Block, law: str) -> Recorded:
@@ -128,6 +134,12 @@ def _begin(block: Block, function: Recorded) -> Tensor:
     sums, central, *weight = function.sums(*given)
     counts = pit_counts(central.reshape(-1), weight[0].reshape(-1) if weight else None)
     return torch.cat([sums, counts])
+
+
+def _statistics(function: Recorded, numbers: Host, cases: int) -> dict[str, Sum]:
+    """Each statistic of so many cases, from their sums and the counts of their PIT."""
+    sums, pit = np.split(numbers, [function.matrix.shape[1]])
+    return {"pit": pit, **function.statistics(sums, cases)}
 
 
 def _bins_by_comparison(block: Block, *, edges: Host, outputs: Any, error: Any) -> Tensor:
