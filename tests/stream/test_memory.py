@@ -8,11 +8,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not Path("/proc/self/status").exists(), reason="the memory of a process is read from /proc"
+    ),
+]
+PEAK = """
+import re
+print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read()).group(1))
+"""
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    not Path("/proc/self/status").exists(), reason="the memory of a process is read from /proc"
-)
+
+def megabytes(code, folder):
+    """The most memory that a process of its own needs to run the code."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code + PEAK, str(folder)], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout) >> 10
+
+
 def test_memory_stays_flat(tmp_path):
     """Files of 600 MB in all, packed and not, in a third of that memory, most of it the libraries' own."""
     rng = np.random.default_rng(0)
@@ -23,15 +40,28 @@ def test_memory_stays_flat(tmp_path):
         noise = {"aleatoric": rng.uniform(0.5, 1, n), "epistemic": np.full(n, 0.1)}
         save(tmp_path / f"{k}.npz", location=location, target=target, **noise)
     code = """
-import re, sys
+import sys
 from truesigma.stream import evaluate_files
 found = evaluate_files([sys.argv[1] + "/0.npz"], [[sys.argv[1] + "/[12].npz"]], recalibrations=["none", "sigma"])
 assert 0.85 < found.evaluation.value("sigma", "coverage", level=0.9) < 0.95
-print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read()).group(1))
 """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 250 * 1024
+    assert megabytes(code, tmp_path) < 250
+
+
+def test_a_table_in_one_row_group(tmp_path):
+    """Such a row group is the whole file; still only some of its rows are held."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    n = 1 << 24
+    columns = {name: np.random.default_rng(k).uniform(1, 2, n) for k, name in enumerate(("target", "scale"))}
+    table = pa.table({"location": columns["target"], **columns})
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=n)
+    code = """
+import sys
+from truesigma.chunks import chunked_cases
+from truesigma.sources import find_sources
+(source,) = find_sources([sys.argv[1] + "/a.parquet"])
+assert sum(len(cases) for cases in chunked_cases(source)) == 1 << 24
+"""
+    assert megabytes(code, tmp_path) < 300

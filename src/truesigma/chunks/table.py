@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ..fields import CONSTANTS, warn_near_misses
 from ..files import BadFile, content_kind
@@ -9,6 +10,9 @@ from ..store import read_fields
 from ..tablefiles import read_parquet
 from ..tables import columns_of, table_fields
 from .reader import Fields, Reader
+
+# Pages are read one after the other: a row group may be as large as the file.
+PAGEWISE: dict[str, Any] = {"pre_buffer": False, "buffer_size": 1 << 20, "page_checksum_verification": True}
 
 
 def open_parquet(path: Path) -> Reader:
@@ -18,7 +22,7 @@ def open_parquet(path: Path) -> Reader:
     if content_kind(path) != "a Parquet file":
         read_parquet(path)  # says what it is instead
     try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        with parquet.ParquetFile(path, **PAGEWISE) as file:
             names, cases = file.schema_arrow.names, file.metadata.num_rows
             head = (
                 table_fields(pa.Table.from_batches([next(file.iter_batches(batch_size=1))])) if cases else {}
@@ -35,7 +39,7 @@ def open_parquet(path: Path) -> Reader:
 
     def chunks(rows: int) -> Iterator[Fields]:
         try:
-            with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            with parquet.ParquetFile(path, **PAGEWISE) as file:
                 for batch in file.iter_batches(batch_size=rows):
                     yield table_fields(pa.Table.from_batches([batch]))
         except (pa.ArrowException, OSError) as problem:
