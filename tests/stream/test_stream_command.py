@@ -51,3 +51,25 @@ def test_the_command_takes_lists_globs_and_repeats(tmp_path, monkeypatch, capsys
         command("evaluate", "--calibration", "s0_*.npz", "--test", "s0_*.npz", "--recalibrate", "none") == 0
     )
     assert "fitted on and scored" in capsys.readouterr().err
+
+
+def test_a_set_is_named_once_and_never_written_over(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for k in range(4):
+        ts.write(make(k, 30), f"s{k}.npz")
+    Path("list.txt").write_text("s2.npz\ns3.npz\n")
+    before = Path("s3.npz").read_bytes()
+    evaluate = ["evaluate", "--calibration", "s0.npz", "--recalibrate", "none"]
+    for test in ("s[23].npz", "list.txt"):
+        assert command(*evaluate, "--test", test, "--json", "s3.npz") == 2
+        assert "s3.npz is read by this command" in capsys.readouterr().err
+    for out in (["-o", "c.json", "--json", "s3.npz"], ["-o", "s3.json"]):
+        Path("s3.json").unlink(missing_ok=True)
+        Path("s3.json").symlink_to("s3.npz")
+        assert command("calibrate", "--calibration", "s*.npz", *out) == 2
+        assert "is read by this command" in capsys.readouterr().err
+    assert Path("s3.npz").read_bytes() == before
+    assert command(*evaluate, "--calibration", "s1.npz", "--test", "s2.npz") == 2
+    assert "--calibration is given more than once" in capsys.readouterr().err
+    assert command(*evaluate, "--test=s2.npz", "s3.npz", "--json", "r.json") == 0
+    assert json.loads(Path("r.json").read_text())["cases"]["test"] == 60

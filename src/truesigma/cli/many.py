@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .progress import progress
-from .session import Session
+from .session import Session, check_json, check_target
 
 if TYPE_CHECKING:
     from ..card import Card
@@ -40,7 +40,7 @@ def join_files(arguments: Sequence[str]) -> list[str]:
         return list(arguments)
     for argument in arguments:
         if argument.startswith("-"):
-            option = argument
+            option = argument.partition("=")[0]
         elif option in LISTS and found[-1] != option:
             found[-1] += "\n" + argument
             continue
@@ -51,6 +51,16 @@ def join_files(arguments: Sequence[str]) -> list[str]:
 def files_of(text: str) -> list[str]:
     """The files of one argument."""
     return text.split("\n")
+
+
+def one_set(texts: Sequence[str]) -> list[str]:
+    """The files of an option that names one set, and is given once."""
+    if len(texts) > 1:
+        raise ValueError(
+            "--calibration is given more than once, and there is one calibration set; give all of its files after one "
+            "--calibration."
+        )
+    return files_of(texts[0])
 
 
 def are_many(files: Sequence[str]) -> bool:
@@ -88,7 +98,7 @@ def engine_run(engine: str | None, address: str | None) -> Callable[..., Any]:
 
 
 def evaluate_many(
-    session: Session, calibration: list[str], test: list[list[str]], **options: Any
+    session: Session, calibration: list[str], test: list[list[str]], *, json: str | None, **options: Any
 ) -> tuple[str, dict[str, Any]]:
     """What is printed, and what is written, about an evaluation of many files."""
     from ..stores import open_store
@@ -97,6 +107,7 @@ def evaluate_many(
 
     law = options.get("law")
     fitted_on, tested = open_store(calibration, law=law), [open_store(files, law=law) for files in test]
+    check_json(json, *_paths(fitted_on, *tested))
     _warn_leak(fitted_on, tested)
     with progress(session.quiet) as report:
         found = evaluate_files(calibration, test, report=report, **options)
@@ -110,7 +121,15 @@ def evaluate_many(
 
 
 def calibrate_many(
-    session: Session, files: list[str], choice: str, *, recipe: str, law: str | None, mask_missing: bool
+    session: Session,
+    files: list[str],
+    choice: str,
+    *,
+    out: Path,
+    json: str | None,
+    recipe: str,
+    law: str | None,
+    mask_missing: bool,
 ) -> "Card":
     """The card of a recalibration that was fitted on many files."""
     import time
@@ -123,6 +142,8 @@ def calibrate_many(
     from ..stream import fit_files
 
     chosen, store = load_recipe(recipe), open_store(files, law=law)
+    check_target(out, *_paths(store))
+    check_json(json, *_paths(store))
     with progress(session.quiet) as report:
         passes = Passes(chosen, mask_missing, report=report)
         fit = next(iter(fit_files(store, [choice], passes).values()))
@@ -167,9 +188,14 @@ def group_table(found: "Streamed") -> "TextTable":
     return TextTable("by group", head, tuple(rows), (note,) if note else (), left=2)
 
 
+def _paths(*stores: "Store") -> list[Path]:
+    """Every file of some sets."""
+    return [Path(path) for store in stores for source in store.sources for path in source.files.values()]
+
+
 def _warn_leak(calibration: "Store", tested: list["Store"]) -> None:
     """Say so when a file that is fitted on is scored, which flatters every recalibration."""
-    paths = {Path(path).resolve() for source in calibration.sources for path in source.files.values()}
+    paths = {path.resolve() for path in _paths(calibration)}
     for store in tested:
         both = [s.name for s in store.sources if {Path(p).resolve() for p in s.files.values()} & paths]
         if both:

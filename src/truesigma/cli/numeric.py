@@ -8,7 +8,7 @@ import typer
 
 from .choices import split_choices, with_part
 from .complete import named_option
-from .many import are_many, calibrate_many, engine_run, evaluate_many, files_of
+from .many import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
 from .session import Session, check_json, check_target
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Calibration = Annotated[
     ),
 ]
 CalibrationFiles = Annotated[
-    str,
+    list[str],
     typer.Option(
         "--calibration",
         metavar="FILES",
@@ -92,7 +92,7 @@ def evaluate(
     from ..store import read_cases
     from ..tabletext import evaluation_table
 
-    sets = [files_of(text) for text in (calibration, *test)]
+    sets = [one_set(calibration), *map(files_of, test)]
     inputs = [Path(file) for files in sets for file in files]
     check_json(json, *inputs)
     if html is not None:
@@ -108,6 +108,7 @@ def evaluate(
             context.obj,
             sets[0],
             sets[1:],
+            json=json,
             recalibrations=choices,
             metrics=asked,
             recipe=recipe,
@@ -156,7 +157,7 @@ def calibrate(
     from ..card import calibrate as fit
     from ..store import read_cases, write
 
-    files = files_of(calibration)
+    files = one_set(calibration)
     inputs = [Path(file) for file in files]
     check_json(json, *inputs, out)
     check_target(out, *inputs)
@@ -171,7 +172,7 @@ def calibrate(
         raise ValueError(f"{name} has no option part; leave --part {part} out.")
     if are_many(files):
         reading: dict[str, Any] = {"recipe": recipe, "law": law, "mask_missing": mask_missing}
-        card = calibrate_many(context.obj, files, choices[0], **reading)
+        card = calibrate_many(context.obj, files, choices[0], out=out, json=json, **reading)
     else:
         cases = read_cases(inputs[0], law=law, mask_missing=mask_missing)
         if mask_missing:
