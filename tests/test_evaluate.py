@@ -239,3 +239,10 @@ def test_bad_input_is_named(change, words):
     given = {"calibration": cases_of(draw(0)), "test": cases_of(draw(0)), **change}
     with pytest.raises(ValueError, match=words):
         evaluate(given.pop("calibration"), given.pop("test"), **given)
+
+
+def test_units_that_differ_are_refused():
+    calibration = cases_of(draw(0), unit="mm")
+    with pytest.raises(ValueError, match="test set 1 has targets in cm, the calibration set in mm"):
+        evaluate(calibration, cases_of(draw(1), unit="cm"), recalibrations=["none"])
+    assert evaluate(calibration, cases_of(draw(1)), recalibrations=["none"]).unit == "mm"

@@ -235,3 +235,8 @@ def _check_alike(calibration: Cases, repeats: list[Cases]) -> None:
             raise ValueError(
                 f"test set {number + 1} has law {laws[1]!r}, the calibration set {laws[0]!r}; expected the same."
             )
+        if calibration.unit and cases.unit and calibration.unit != cases.unit:
+            raise ValueError(
+                f"test set {number + 1} has targets in {cases.unit}, the calibration set in {calibration.unit}; "
+                "expected the same."
+            )

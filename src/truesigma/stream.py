@@ -20,7 +20,7 @@ from .measure import defaults, value_of
 from .passes import CASES, Passes, Report, Sums
 from .recalibration import Recalibration
 from .recipe import Recipe, load_recipe
-from .stores import NotWhole, Store, open_store, read_store
+from .stores import NotWhole, Store, is_volume, open_store, read_store
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +74,7 @@ def fit_files(store: Store, recalibrations: Iterable[Choice], passes: Passes) ->
     number, whole = 0, None
     for name, plugin, module, options, settings in chosen:
         if hasattr(module, "gather"):
-            own = {
-                key.partition("/")[2]: value for key, value in sums.items() if key.startswith(f"{number}/")
-            }
+            own = {k.partition("/")[2]: v for k, v in sums.items() if k.startswith(f"{number}/")}
             number += 1
             fitted = module.fit_gathered(own, store.law, **plugins.accepted(module.fit_gathered, settings))
         else:
@@ -200,9 +198,7 @@ def _whole_scores(store: Store, fits: list[Fit], items: list[_Item], passes: Pas
     asked = [item for item in items if not item.over]
     if not asked:
         return {}
-    if (
-        store.outputs is None
-    ):  # they are read as elements, and a case would be something else than it is elsewhere
+    if store.outputs is None:  # read as elements, so that a case would be something else than it is elsewhere
         return {item.key: Undefined("it has no value for volumes of different shapes.") for item in asked}
     try:
         whole = read_store(store, mask_missing=passes.mask_missing, why=asked[0].request.name)
@@ -220,6 +216,8 @@ def _whole_scores(store: Store, fits: list[Fit], items: list[_Item], passes: Pas
                 value = score(made, cases.target, weight=cases.weight, **item.request.options)
             except Undefined as reason:
                 value = reason
+            except ValueError as problem:
+                raise _of_group(problem, end.removeprefix("/") or None) from None
             found[item.key + end] = value
     return found
 
@@ -228,9 +226,8 @@ def _edges(store: Store, fitted: list[Any], items: list[_Item], passes: Passes, 
     """The edges of every item with bins, from a pass that finds the range of the variances."""
     binned = [item for item in items if item.over == "variance"]
     kinds = sorted({(item.number, item.given["outputs"]) for item in binned})
-    cells = (
-        passes.over(store, "range", f"{words}, range", {"fitted": fitted, "kinds": kinds}) if kinds else {}
-    )
+    asked = {"fitted": fitted, "kinds": kinds}
+    cells = passes.over(store, "range", f"{words}, range", asked) if kinds else {}
     found: dict[str, Any] = {}
     for item in binned:
         seen = cells.get(f"{item.number}/{item.given['outputs']}")
@@ -239,8 +236,7 @@ def _edges(store: Store, fitted: list[Any], items: list[_Item], passes: Passes, 
             continue
         if seen is None or not seen.cells.sums.shape[1]:
             raise nothing_left()
-        edges = seen.edges(bins=item.given["bins"], spacing=item.given["spacing"])
-        found[item.key] = edges.tolist()
+        found[item.key] = seen.edges(bins=item.given["bins"], spacing=item.given["spacing"]).tolist()
     return found
 
 
@@ -268,7 +264,12 @@ def _value(item: _Item, sums: Sums, group: str | None) -> float | Undefined:
     except Undefined as reason:
         return reason
     except ValueError as problem:
-        raise problem if group is None else ValueError(f"group {group!r}: {problem}") from None
+        raise _of_group(problem, group) from None
+
+
+def _of_group(problem: ValueError, group: str | None) -> ValueError:
+    """The problem, with the name of the group it is one of."""
+    return problem if group is None else ValueError(f"group {group!r}: {problem}")
 
 
 def _loadable(request: Request) -> str:
@@ -281,9 +282,14 @@ def _check_alike(calibration: Store, tested: list[Store]) -> None:
     if not tested:
         raise ValueError("test is empty; expected at least one set of files.")
     for number, store in enumerate(tested, start=1):
-        for words in ("outputs", "law"):
-            found, expected = getattr(store, words), getattr(calibration, words)
-            found, expected = (getattr(one, "name", one) for one in (found, expected))
+        # Volumes differ in shape from patient to patient, within a set and between two.
+        volumes = all(is_volume(one.sources[0]) for one in (store, calibration))
+        pairs = {
+            "outputs": (None, None) if volumes else (store.outputs, calibration.outputs),
+            "law": (store.law.name, calibration.law.name),
+            "unit": (store.unit or calibration.unit, calibration.unit or store.unit),
+        }
+        for words, (found, expected) in pairs.items():
             if found != expected:
                 raise ValueError(
                     f"test set {number} ({store.sources[0].name}) has {words} {found}, the calibration set "

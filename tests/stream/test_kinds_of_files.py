@@ -20,6 +20,31 @@ def test_a_file_for_each_field(tmp_path, kind):
     assert_rows(found, ts.evaluate(calibration, test, recalibrations=QUICK))
 
 
+def test_volumes_of_any_shape(tmp_path):
+    """Patients differ in shape, within a set and between two; the scores are those of all voxels."""
+    nibabel = pytest.importorskip("nibabel")
+    whole = {}
+    for name, shapes in {
+        "cal": [(4, 5, 3)] * 2,
+        "same": [(3, 3, 3)],
+        "mixed": [(4, 5, 3), (2, 3, 2)],
+    }.items():
+        parts = [draw(k, cases=1, outputs=shape) for k, shape in enumerate(shapes)]
+        for k, part in enumerate(parts):
+            for field in ("location", "aleatoric", "epistemic", "target"):
+                image = nibabel.Nifti1Image(getattr(part, field)[0], np.eye(4))
+                nibabel.save(image, tmp_path / f"{name}{k}_{field}.nii.gz")
+        fields = ("location", "aleatoric", "epistemic", "spread", "target")
+        joined = {f: np.concatenate([getattr(p, f).ravel() for p in parts]) for f in fields}
+        target = joined.pop("target")
+        whole[name] = ts.Cases(ts.Prediction(**{**joined, "spread": None}), target)
+    for name in ("same", "mixed"):
+        paths = [str(tmp_path / f"{one}*.nii.gz") for one in ("cal", name)]
+        metrics = ["uce", "crps", "coverage"]
+        found = evaluate_files([paths[0]], [[paths[1]]], recalibrations=QUICK, metrics=metrics).evaluation
+        assert_rows(found, ts.evaluate(whole["cal"], whole[name], recalibrations=QUICK, metrics=metrics))
+
+
 def test_grids_must_agree(tmp_path):
     nibabel = pytest.importorskip("nibabel")
     _, paths = volumes(tmp_path, ".nii.gz", 0, 1)

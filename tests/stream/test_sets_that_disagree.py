@@ -28,6 +28,8 @@ def test_files_with_other_laws_and_units_name_both(tmp_path):
     ts.write(ts.Cases(cases.prediction, cases.target, unit="cm"), tmp_path / "b.npz")
     with pytest.raises(BadFile, match=r"the unit mm and .* cm"):
         evaluate_files([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]])
+    with pytest.raises(ValueError, match=r"test set 1 .*b\.npz\) has unit cm, the calibration set .* mm"):
+        evaluate_files([str(tmp_path / "a.npz")], [[str(tmp_path / "b.npz")]])
 
 
 @pytest.mark.parametrize("when", [0, 1])
