@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .checks import nothing_left
 from .chunks import chunked_cases, open_source
 from .files import BadFile
 from .law import Law
@@ -52,6 +53,10 @@ def open_store(given: Sequence[str], *, law: Law | str | None = None) -> Store:
             laws.append(reader.law(law))
         except ValueError as problem:
             raise BadFile(f"{source.name}: {problem}") from problem
+        if not reader.cases * math.prod(reader.outputs):
+            raise BadFile(
+                f"{source.name} holds no cases; was every case filtered out before? Leave it out then."
+            )
         pairs = {
             "outputs of shape": tuple(
                 () if is_volume(s) else r.outputs for s, r in ((sources[0], readers[0]), (source, reader))
@@ -85,6 +90,8 @@ def read_store(store: Store, *, mask_missing: bool = False, why: str = "this") -
         read = chunked_cases(source, law=store.law, mask_missing=mask_missing)
         found += read if store.outputs is not None else map(flat, read)
         check_unchanged(source)
+    if not found:
+        raise nothing_left()
     if len(found) == 1:
         return found[0]
     parts: dict[str, Any] = {}

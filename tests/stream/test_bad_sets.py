@@ -66,6 +66,36 @@ def test_missing_targets(tmp_path, small_chunks):
     assert found.evaluation.value("none", "rmse") == pytest.approx(np.sqrt(np.mean(residual**2)), rel=1e-12)
 
 
+@pytest.mark.parametrize("name", ["sigma", "aux", "isotonic"])
+def test_a_set_without_any_target(tmp_path, name):
+    sample = draw(1, cases=20)
+    arrays = {"location": sample.location, "scale": np.ones((20, 3))}
+    np.savez(tmp_path / "none.npz", **arrays, target=np.full((20, 3), np.nan))
+    np.savez(tmp_path / "all.npz", **arrays, target=sample.target)
+    none, whole = str(tmp_path / "none.npz"), str(tmp_path / "all.npz")
+    for cal, test in ((none, whole), (whole, none)):
+        with pytest.raises(ValueError, match="no element is left"):
+            evaluate_files([cal], [[test]], recalibrations=[name], mask_missing=True, one_pass=True)
+
+
+def test_a_file_without_cases(tmp_path):
+    ts.write(make(0, 20), tmp_path / "cal.npz")
+    np.savez(tmp_path / "empty.npz", location=np.ones((0, 3)), scale=np.ones((0, 3)), target=np.ones((0, 3)))
+    with pytest.raises(BadFile, match=r"empty\.npz holds no cases"):
+        evaluate_files([str(tmp_path / "cal.npz")], [[str(tmp_path / "*.npz")]])
+
+
+def test_a_group_that_a_mask_removes_is_named(tmp_path):
+    sample = draw(1, cases=20)
+    inside = np.repeat([True, False], 10)
+    hidden = ts.Prediction(sample.location, sample.aleatoric, sample.epistemic, mask=inside)
+    ts.write(ts.Cases(hidden, sample.target, group=np.where(inside, "Basel", "Oslo")), tmp_path / "a.npz")
+    path = str(tmp_path / "a.npz")
+    for metrics in (["ause"], ["mse"]):
+        with pytest.raises(ValueError, match="group 'Oslo': no element is left"):
+            evaluate_files([path], [[path]], recalibrations=["none"], metrics=metrics, by_group=True)
+
+
 def test_damaged_files(tmp_path):
     cal = tmp_path / "cal.npz"
     ts.write(make(0, 2000), cal)
@@ -75,6 +105,11 @@ def test_damaged_files(tmp_path):
         bad.write_bytes(damage)
         with pytest.raises(BadFile, match=r"bad\.npz (is damaged|is cut short)"):
             evaluate_files([str(cal)], [[str(bad)]], recalibrations=QUICK)
+    np.save(tmp_path / "a_location.npy", np.ones(3000))
+    array = tmp_path / "a_location.npy"
+    array.write_bytes(array.read_bytes()[:-64])
+    with pytest.raises(BadFile, match=r"a_location\.npy is cut short"):
+        evaluate_files([str(array)], [[str(cal)]])
 
 
 def test_names(tmp_path, monkeypatch):

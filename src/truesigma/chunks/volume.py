@@ -73,9 +73,8 @@ def _npy(path: str) -> _Volume:
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as problem:
         kind = content_kind(Path(path)) or "text"
-        raise BadFile(
-            f"{path} is {kind}, or damaged ({problem}); expected a plain array of numpy."
-        ) from problem
+        what = "cut short" if "numpy" in kind else f"{kind}, or damaged"
+        raise BadFile(f"{path} is {what} ({problem}); expected a plain array of numpy.") from problem
     if not array.shape:
         raise BadFile(f"{path} holds a single number; expected an array with the case first.")
     if not array.flags.c_contiguous:

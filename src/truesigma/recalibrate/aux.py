@@ -190,6 +190,8 @@ def fit_gathered(
         raise ValueError(f"rate is {rate!r}; expected a number above 0, such as 0.003.")
     if not isinstance(standardise, bool):
         raise ValueError(f"standardise is {standardise!r}; expected True or False.")
+    if not sums:  # every target is missing
+        raise nothing_left()
     # One bias in log space is sigma scaling: the network starts there, and adds what one factor cannot do.
     bias = 2 * math.log(_factor(sums["factor"], law.moment))
     if hidden == 0:

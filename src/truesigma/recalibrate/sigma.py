@@ -136,6 +136,8 @@ def fit_gathered(
     """The fit from what was gathered; the options are those of `fit`."""
     if solver not in ("closed", "gradient"):
         raise ValueError(f"solver is {solver!r}; expected 'closed' or 'gradient'.")
+    if not sums:  # every target is missing
+        raise nothing_left()
     if isinstance(sums["case"], Undefined):
         raise sums["case"]
     columns = [column for key, column in sums.items() if key.startswith("cluster ")]
