@@ -2,7 +2,7 @@
 
 A manifest is a .txt file with a path in each line, or a .csv file with a row for each part of the set: a column `file`,
 or a column for each field (`location`, `scale`, `target`, ...) with the path of its array; beside them may stand
-`group`, `weight` and `id`. Paths are relative to the manifest.
+`group`, `weight` and `id`, for all of its cases or as the path of an array. Paths are relative to the manifest.
 """
 
 import csv
@@ -18,8 +18,8 @@ from .files import BadFile, check_exists, content_kind
 WHOLE = (".npz", ".csv", ".parquet")  # files that hold every field
 NIFTI = (".nii", ".nii.gz")
 SINGLE = (".npy", *NIFTI)  # files that hold one array
-ARRAYS = tuple(name for name in (*NUMBERS, "mask") if name != "weight")
 LABELS = ("group", "weight", "id")
+ARRAYS = (*NUMBERS, "mask", "group", "id")
 END = 1 << 16  # bytes at either end of a file that tell whether it changed
 
 
@@ -50,7 +50,10 @@ def find_sources(given: Sequence[str]) -> list[Source]:
             if prefix not in loose:
                 loose[prefix] = {}
                 found.append((loose[prefix], {}))
-            loose[prefix][name] = str(path)
+            if loose[prefix].setdefault(name, str(path)) != str(path):
+                raise BadFile(
+                    f"both {loose[prefix][name]} and {path} say {name}; expected one of them. Remove the other."
+                )
         elif rows := _manifest(path):
             found += rows
         else:
@@ -59,6 +62,8 @@ def find_sources(given: Sequence[str]) -> list[Source]:
     for files, _ in found:
         for one in map(Path, files.values()):
             check_exists(one)
+        # A mask or a weight may be that of many patients; what they are scored on is their own.
+        for one in [Path(files[name]) for name in ("", "location", "target") if name in files]:
             if one.resolve() in seen:
                 raise BadFile(f"{one} is named twice, so its cases would count twice; name it once.")
             seen.add(one.resolve())
@@ -80,7 +85,8 @@ def ending_of(path: str | Path) -> str:
 
 def is_manifest(path: Path) -> bool:
     """Whether a file names other files, instead of holding cases."""
-    return path.name.lower().endswith((".txt", ".csv")) and bool(_manifest(path))
+    kind = path.name.lower()[-4:]
+    return kind == ".txt" or (kind == ".csv" and bool(_manifest(path)))
 
 
 def mark_of(paths: Iterable[str]) -> str:
@@ -109,16 +115,26 @@ def check_unchanged(source: Source) -> None:
 
 
 def _expand(item: str) -> list[Path]:
-    """The files of a path, a folder of maps, or a glob."""
+    """The files of a path, a folder of maps, a glob, or a list in a .txt file."""
     if Path(item).is_dir():
         return _maps_in(Path(item))
     if Path(item).exists() or not glob.has_magic(item):
         check_exists(Path(item))
-        return [Path(item)]
-    paths = [Path(path) for path in sorted(glob.glob(item, recursive=True))]
-    if not [path for path in paths if path.is_file()]:
+        paths = [Path(item)]
+    else:
+        paths = [path for path in map(Path, sorted(glob.glob(item, recursive=True))) if path.is_file()]
+    if not paths:
         raise BadFile(f"no file matches {item}; check the pattern, and the folder it is looked for in.")
-    return [path for path in paths if path.is_file()]
+    return [one for path in paths for one in (_listed(path) if ending_of(path) == ".txt" else [path])]
+
+
+def _listed(path: Path) -> list[Path]:
+    """The files that a .txt file names, one in each line."""
+    lines = [line.strip() for line in _text(path).splitlines()]
+    named = [line for line in lines if line and not line.startswith("#")]
+    if not named:
+        raise BadFile(f"{path} names no file; expected a path in each line.")
+    return [Path(_beside(path, line, (*WHOLE, *SINGLE))) for line in named]
 
 
 def _maps_in(folder: Path) -> list[Path]:
@@ -156,27 +172,26 @@ def _split(path: Path) -> tuple[str, str]:
     if found is None:
         raise BadFile(
             f"{path} does not say what it holds; expected names such as case1_location{ending_of(path)}, with scale, "
-            "aleatoric, epistemic, target or mask in place of location. A manifest can name the files in any other way."
+            "aleatoric, epistemic, target, mask or weight in place of location. A manifest can name the files in any "
+            "other way."
         )
     return found
 
 
 def _manifest(path: Path) -> list[tuple[dict[str, str], dict[str, str]]]:
     """Files and labels of each row; none where the file is a table of cases."""
-    kind = ending_of(path)
-    if kind == ".txt":
-        text = _text(path)
-        lines = [line.strip() for line in text.splitlines()]
-        named = [line for line in lines if line and not line.startswith("#")]
-        if not named:
-            raise BadFile(f"{path} names no file; expected a path in each line.")
-        return [({"": _beside(path, line, WHOLE)}, {}) for line in named]
-    if kind != ".csv" or content_kind(path):
+    if ending_of(path) != ".csv" or content_kind(path):
         return []
     table = list(csv.DictReader(_text(path, size=END).splitlines()[:2], skipinitialspace=True))
     names = [] if not table else [str(name).strip() for name in table[0]]
     first = dict(zip(names, table[0].values())) if table else {}
-    if "file" not in names and not str(first.get("location", "")).strip().lower().endswith(SINGLE):
+    paths = [n for n, cell in first.items() if str(cell).strip().lower().endswith((*WHOLE, *SINGLE))]
+    if paths and not {"file", "location", "location_0"} & set(names):
+        raise BadFile(
+            f"{path} names files in its column {paths[0]!r}; expected a column 'file', or a column for each field, "
+            "such as location, scale and target."
+        )
+    if "file" not in names and "location" not in paths:
         return []
     found = []
     for number, cells in enumerate(csv.DictReader(_text(path).splitlines(), skipinitialspace=True), start=1):
@@ -185,7 +200,9 @@ def _manifest(path: Path) -> list[tuple[dict[str, str], dict[str, str]]]:
         if "file" in names:
             files = {"": _beside(path, row.get("file", ""), WHOLE)}
         else:
-            files = {name: _beside(path, row[name], SINGLE) for name in ARRAYS if name in row}
+            labels = {name: label for name, label in labels.items() if not label.lower().endswith(SINGLE)}
+            fields = [name for name in ARRAYS if name in row and name not in labels]
+            files = {name: _beside(path, row[name], SINGLE) for name in fields}
         if not {"", "location"} & set(files):
             raise BadFile(f"{path}: row {number} names no file for the location.")
         found.append((files, labels))

@@ -119,6 +119,7 @@ def test_names(tmp_path, monkeypatch):
     Path("empty.txt").write_text("# nothing\n")
     Path("wrong.txt").write_text("a.npz\nnot.npz\n")
     Path("kind.txt").write_text("a.xlsx\n")
+    Path("column.csv").write_text("path,group\na.npz,Basel\n")
     cases = {
         "b*.npz": "no file matches",
         "b.npz": "there is no file",
@@ -127,12 +128,17 @@ def test_names(tmp_path, monkeypatch):
         "empty.txt": "names no file",
         "wrong.txt": "names 'not.npz', but there is no file",
         "kind.txt": "expected files that end in",
+        "column.csv": "names files in its column 'path'; expected a column 'file'",
     }
     for name, words in cases.items():
         with pytest.raises(BadFile, match=words):
             find_sources([name])
     with pytest.raises(BadFile, match="named twice"):
         find_sources(["a.npz", "*.npz"])
+    for ending in (".npy", ".nii"):
+        Path(f"d_location{ending}").write_bytes(b"1")
+    with pytest.raises(BadFile, match=r"both d_location\.nii and d_location\.npy say location"):
+        find_sources(["d_*"])
     np.save("c_location.npy", np.ones((2, 3)))
     np.save("c_scale.npy", np.ones((3, 3)))
     with pytest.raises(BadFile, match="expected the same cases"):

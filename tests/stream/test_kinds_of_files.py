@@ -82,6 +82,47 @@ def test_manifests(tmp_path):
     assert set(cases.group) == {"here"}
 
 
+@pytest.mark.parametrize("kind", [".npy", ".nii.gz"])
+def test_weights_are_maps_and_masks_are_shared(tmp_path, kind):
+    """By their names, in a list of them, or in a manifest."""
+    cases, _ = volumes(tmp_path, kind, 0, 2)
+    for k in (0, 1):
+        np.save(tmp_path / f"s0_p{k}_weight.npy", np.full((1, 4, 5, 3), k + 0.5))
+    names = ("location", "aleatoric", "epistemic", "spread", "target")
+    listed = [f"s0_p{k}_{n}{kind}" for k in (0, 1) for n in (*names, "mask")]
+    if kind == ".npy":
+        listed += [f"s0_p{k}_weight.npy" for k in (0, 1)]
+    (tmp_path / "list.txt").write_text("\n".join(listed))
+    rows = ["weight,mask," + ",".join(names)]
+    for k in (0, 1):
+        fields = ",".join(f"s0_p{k}_{n}{kind}" for n in names)
+        rows.append(f"s0_p{k}_weight.npy,s0_p0_mask{kind},{fields}")
+    (tmp_path / "rows.csv").write_text("\n".join(rows))
+    weight = np.array([0.5, 1.5])
+    one_mask = {n: getattr(cases.prediction, n) for n in ("location", "aleatoric", "epistemic", "spread")}
+    shared = ts.Prediction(**one_mask, mask=cases.prediction.mask[[0, 0]])
+    expected = {
+        "list.txt": ts.Cases(cases.prediction, cases.target, weight=weight if kind == ".npy" else None),
+        "rows.csv": ts.Cases(shared, np.where(shared.mask, cases.target, 0), weight=weight),
+    }
+    for name, same in expected.items():
+        path = str(tmp_path / name)
+        found = evaluate_files([path], [[path]], recalibrations=QUICK).evaluation
+        assert_rows(found, ts.evaluate(same, same, recalibrations=QUICK))
+
+
+def test_names_of_cases_in_arrays(tmp_path):
+    sample = draw(0, cases=30)
+    fields = {"location": sample.location, "scale": np.ones((30, 3)), "target": sample.target}
+    for name, array in {**fields, "group": np.array(["Basel", "Oslo", "Wien"] * 10)}.items():
+        np.save(tmp_path / f"a_{name}.npy", array)
+    path = str(tmp_path / "a_*.npy")
+    found = evaluate_files([path], [[path]], recalibrations=["none"], metrics=["mse"], by_group=True)
+    assert list(found.groups) == ["Basel", "Oslo", "Wien"]
+    expected = np.mean((sample.target - sample.location)[1::3] ** 2)
+    assert found.groups["Oslo"].value("none", "mse") == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_archives_in_pieces_are_the_archive(tmp_path, save, order):
