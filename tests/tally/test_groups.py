@@ -65,3 +65,15 @@ def test_cases_with_and_without_group_have_no_clusters():
     half = Tally.empty().add(sample.prediction(), sample.target, group=["a", "b"] * 20)
     with pytest.raises(ValueError, match="expected a group in every add, or in none"):
         sigma.from_tally(tally_of(sample, half))
+
+
+def test_options_of_the_fit_hold_for_a_tally():
+    sample = draw(12)
+    tallies = {kind: tally_of(sample, outputs=kind) for kind in ("separate", "mean")}
+    with pytest.raises(ValueError, match="outputs is 'mean', and this tally has outputs='separate'"):
+        sigma.fit(tallies["separate"], outputs="mean")
+    assert sigma.fit(tallies["mean"], outputs="mean") == sigma.fit(tallies["mean"])
+    with pytest.raises(ValueError, match="solver is 'newton'"):
+        sigma.fit(tallies["mean"], solver="newton")
+    descended = sigma.fit(tallies["mean"], solver="gradient").factor
+    assert descended == pytest.approx(sigma.fit(tallies["mean"]).factor, rel=1e-6)

@@ -92,7 +92,12 @@ def fit(
                 "a tally holds the targets, weights and groups of its cases already, and errors of mean predictions; "
                 "give it alone, as fit(tally), or give the cases."
             )
-        return from_tally(prediction, part=part)
+        if outputs not in ("separate", prediction.outputs):
+            raise ValueError(
+                f"outputs is {outputs!r}, and this tally has outputs={prediction.outputs!r}; make it with "
+                f"Tally.empty(outputs={outputs!r})."
+            )
+        return from_tally(prediction, part=part, solver=solver)
     sums = gather(prediction, target, weight=weight, group=group, part=part, outputs=outputs, error=error)
     return fit_gathered(sums, prediction.law, part=part, solver=solver)
 
@@ -134,8 +139,6 @@ def fit_gathered(
     solver: Literal["closed", "gradient"] = "closed",
 ) -> Sigma:
     """The fit from what was gathered; the options are those of `fit`."""
-    if solver not in ("closed", "gradient"):
-        raise ValueError(f"solver is {solver!r}; expected 'closed' or 'gradient'.")
     if not sums:  # every target is missing
         raise nothing_left()
     if isinstance(sums["case"], Undefined):
@@ -145,7 +148,9 @@ def fit_gathered(
     return _from_sums(sums["case"], clusters, law.moment, part, solver)
 
 
-def from_tally(tally: Tally, *, part: Part = "total") -> Sigma:
+def from_tally(
+    tally: Tally, *, part: Part = "total", solver: Literal["closed", "gradient"] = "closed"
+) -> Sigma:
     """The same factor from the sums of a tally, without the cases; clusters are its groups, or the cases.
 
     >>> y = np.array([2.0, 4.0])
@@ -162,7 +167,7 @@ def from_tally(tally: Tally, *, part: Part = "total") -> Sigma:
     groups = [group.sums[f"factor {part}"] for group in tally.groups.values()]
     grouped = sum(float(group[0]) for group in groups)
     clusters = _clusters([group[[2, 1]] for group in groups], grouped, sums) if groups else sums
-    return _from_sums(sums, clusters, tally.moment, part, "closed")
+    return _from_sums(sums, clusters, tally.moment, part, solver)
 
 
 def _clusters(columns: list[Host], grouped: float, cases: Host) -> Host:
@@ -177,6 +182,8 @@ def _clusters(columns: list[Host], grouped: float, cases: Host) -> Host:
 
 
 def _from_sums(cases: Host, clusters: Host, moment: int, part: Part, solver: str) -> Sigma:
+    if solver not in ("closed", "gradient"):
+        raise ValueError(f"solver is {solver!r}; expected 'closed' or 'gradient'.")
     if cases[1] <= 0:
         raise nothing_left()
     if cases[0] < 2:
