@@ -169,7 +169,7 @@ class LogCells:
         return LogCells(start, sums, min(self.low, other.low), max(self.high, other.high), self.per_octave)
 
     def edges(self, *, bins: int = 15, spacing: Spacing = "width") -> Host:
-        """Edges of bins: of equal width exact ones, of equal mass those within a cell of the quantiles."""
+        """Edges of bins: of equal width exact ones, of equal mass the quantiles to within a cell, or an element."""
         check_whole("bins", bins, 1)
         if spacing == "width":
             return (

@@ -141,15 +141,36 @@ def test_any_variance_fits():
     assert float(metric.compute()["n"]) == 5
 
 
+def test_groups_have_tallies_of_their_own():
+    sample = draw(7, mask=True, weight=True)
+    group = np.array(["Basel", "Oslo"] * 20)
+    metric = TallyMetric(groups=["Basel", "Oslo", "Wien"], edges=[0.1, 1.0, 9.0])
+    for start, (prediction, target, weight) in zip(range(0, 40, 7), batches(sample)):
+        metric.update(prediction, target, weight=weight, group=group[start : start + 7])
+    found = metric.compute()
+    tally = Tally.empty(edges=[0.1, 1.0, 9.0]).add(
+        sample.prediction(), sample.target, weight=sample.weight, group=group
+    )
+    names = {"": tally, "Basel/": tally.groups["Basel"], "Oslo/": tally.groups["Oslo"]}
+    summary = {start + name: value for start, t in names.items() for name, value in t.summary().items()}
+    assert_same(found, summary)
+    assert sigma.fit(metric.tally).standard_error == pytest.approx(sigma.fit(tally).standard_error, rel=1e-9)
+    with pytest.raises(ValueError, match="group 'Bern' is none of this metric's groups"):
+        metric.update((torch.zeros(2), torch.ones(2)), torch.ones(2), group=["Basel", "Bern"])
+    assert_same(metric.compute(), summary)
+    with pytest.raises(ValueError, match="prediction is a Tensor; expected a Prediction"):
+        metric.update(torch.zeros(2), torch.ones(2))
+
+
 def work(rank, folder):
-    """One of two ranks: it sees every other batch."""
+    """One of two ranks: it sees every other batch, of a group that the other does not know."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
     sample = draw(6, cases=101, law="laplace", weight=True)
-    metric = TallyMetric()
+    metric = TallyMetric(groups=("even", "odd"))
     for number, (prediction, target, weight) in enumerate(batches(sample)):
         if number % 2 == rank:
-            metric.update(prediction, target, weight=weight)
+            metric.update(prediction, target, weight=weight, group=[metric.groups[rank]] * len(target))
     found = {name: float(value) for name, value in metric.compute().items()}
     with metric.sync_context():
         found["standard_error"] = sigma.from_tally(metric.tally).standard_error
@@ -166,8 +187,11 @@ def test_two_ranks_make_one_whole(tmp_path):
     alone = [one.pop("alone") for one in found]
     errors = [one.pop("standard_error") for one in found]
     assert found[0] == found[1]
-    tally = expected(sample)
-    assert_same(found[0], tally.summary())
+    group = ["odd" if k // 7 % 2 else "even" for k in range(101)]
+    tally = Tally.empty().add(sample.prediction(), sample.target, weight=sample.weight, group=group)
+    parts = {"": tally, **{f"{name}/": part for name, part in tally.groups.items()}}
+    summary = {start + name: value for start, t in parts.items() for name, value in t.summary().items()}
+    assert_same(found[0], summary)
     assert errors == pytest.approx([sigma.from_tally(tally).standard_error] * 2, rel=1e-9)
     assert sum(alone) == tally.summary()["n"]  # and each rank keeps its own part
 

@@ -1,6 +1,7 @@
 """The tally as a metric of torchmetrics: its state is sums, so that it merges across the ranks of a distributed run.
 
-The state is four tensors, stored with checkpoints and reduced by sum, minimum and maximum; nothing is pickled.
+The state is four tensors, stored with checkpoints and reduced by sum, minimum and maximum; nothing is pickled. Their
+first axis is the whole, then each group.
 """
 
 import math
@@ -32,6 +33,7 @@ class TallyMetric(Metric):
         edges: of the variance bins of UCE and ENCE; None: cells of log2(variance), gathered in bins at the end.
         outputs: "separate" or "mean", for UCE, ENCE, NLL and the factors.
         error: "mean" or "draws", for UCE and ENCE.
+        groups: names of the groups (sites, scanners) that get a tally of their own; every rank is told the same.
 
     Example:
         >>> metric = TallyMetric()
@@ -56,46 +58,78 @@ class TallyMetric(Metric):
         edges: Any = None,
         outputs: Outputs = "separate",
         error: Error = "mean",
+        groups: Iterable[str] = (),
     ) -> None:
         super().__init__()
+        self.groups = tuple(dict.fromkeys([groups] if isinstance(groups, str) else map(str, groups)))
         self._empty = Tally.empty(levels=levels, edges=edges, outputs=outputs, error=error)
         probe = self._empty.add(Prediction([0.0], [0.5], [0.5]), [0.0]).sums
         self._shapes = {key: np.shape(s) for key, s in probe.items() if not isinstance(s, LogCells)}
         size = sum(math.prod(shape) for shape in self._shapes.values())
+        rows = 1 + len(self.groups)
         states = {
-            "sums": (torch.zeros(size, dtype=torch.float64), "sum"),
-            "cells": (torch.zeros((3, CELLS if edges is None else 0), dtype=torch.float64), "sum"),
+            "sums": (torch.zeros((rows, size), dtype=torch.float64), "sum"),
+            "cells": (torch.zeros((rows, 3, CELLS if edges is None else 0), dtype=torch.float64), "sum"),
             # Smallest and largest: the moment of the law, so that laws which do not mix are found; and the variance.
-            "low": (torch.full((2,), math.inf, dtype=torch.float64), "min"),
-            "high": (torch.full((2,), -math.inf, dtype=torch.float64), "max"),
+            "low": (torch.full((rows, 2), math.inf, dtype=torch.float64), "min"),
+            "high": (torch.full((rows, 2), -math.inf, dtype=torch.float64), "max"),
         }
         for name, (start, reduction) in states.items():
             self.add_state(name, start, dist_reduce_fx=reduction, persistent=True)
 
     def update(
-        self, prediction: Prediction | tuple[Tensor, Tensor], target: Tensor, *, weight: Tensor | None = None
+        self,
+        prediction: Prediction | tuple[Tensor, Tensor],
+        target: Tensor,
+        *,
+        weight: Tensor | None = None,
+        group: Any = None,
     ) -> None:
-        """Add a batch of whole cases: a Prediction, or (location, variance), and its targets."""
+        """Add a batch of whole cases: a Prediction, or (location, variance), and its targets.
+
+        `group` names the part each case belongs to, one of the metric's `groups`.
+        """
+        if not isinstance(prediction, Prediction | tuple | list):
+            raise ValueError(
+                f"prediction is a {type(prediction).__name__}; expected a Prediction, or (location, variance)."
+            )
         given = prediction if isinstance(prediction, Prediction) else Prediction(*prediction)
-        tally = self._empty.add(given, target, weight=weight)
+        tally = self._empty.add(given, target, weight=weight, group=group)
+        unknown = sorted(set(tally.groups) - set(self.groups))
+        if unknown:
+            raise ValueError(
+                f"group {unknown[0]!r} is none of this metric's groups, {self.groups}; name all of them when it is "
+                "made: TallyMetric(groups=[...])."
+            )
+        self._put(0, tally)
+        for name, part in tally.groups.items():
+            self._put(1 + self.groups.index(name), part)
+
+    def _put(self, row: int, tally: Tally) -> None:
+        """Add a tally to the state of the whole, or of a group."""
         flat = np.concatenate([_flat(tally.sums[key], shape) for key, shape in self._shapes.items()])
-        self.sums += torch.from_numpy(flat).to(self.sums.device)
-        ends = [[float(given.law.moment)] * 2]
+        self.sums[row] += torch.from_numpy(flat).to(self.sums.device)
+        ends = [[float(tally.moment or 0)] * 2]
         cells = tally.sums["variance"]
         if isinstance(cells, LogCells) and cells.sums.shape[1]:
             place = slice(cells.start - LOWEST, cells.start - LOWEST + cells.sums.shape[1])
-            self.cells[:, place] += torch.from_numpy(cells.sums).to(self.cells.device)
+            self.cells[row, :, place] += torch.from_numpy(cells.sums).to(self.cells.device)
             ends.append([cells.low, cells.high])
         elif isinstance(cells, Undefined):
-            self.cells += math.nan
+            self.cells[row] += math.nan
         found = torch.tensor(ends, dtype=torch.float64, device=self.low.device)
-        self.low[: len(ends)] = torch.minimum(self.low[: len(ends)], found[:, 0])
-        self.high[: len(ends)] = torch.maximum(self.high[: len(ends)], found[:, 1])
+        self.low[row, : len(ends)] = torch.minimum(self.low[row, : len(ends)], found[:, 0])
+        self.high[row, : len(ends)] = torch.maximum(self.high[row, : len(ends)], found[:, 1])
 
     @property
     def tally(self) -> Tally:
         """The tally of what this rank holds: of all ranks inside `compute` and `sync_context`."""
-        flat, moments = self.sums.cpu().numpy(), (float(self.low[0]), float(self.high[0]))
+        parts = {name: self._part(row) for row, name in enumerate(self.groups, start=1)}
+        return replace(self._part(0), groups={name: part for name, part in parts.items() if part.sums})
+
+    def _part(self, row: int) -> Tally:
+        """The tally of the whole, or of a group."""
+        flat, moments = self.sums[row].cpu().numpy(), (float(self.low[row, 0]), float(self.high[row, 0]))
         if moments[0] > moments[1]:
             return self._empty
         if moments[0] != moments[1]:
@@ -110,31 +144,41 @@ class TallyMetric(Metric):
             found[key] = (
                 Undefined("it is not defined for some of the batches.") if np.isnan(part).any() else part
             )
-        if self.cells.shape[1]:
-            found["variance"] = self._log_cells()
+        if self.cells.shape[2]:
+            found["variance"] = self._log_cells(row)
         return replace(self._empty, sums=found, moment=int(moments[0]))
 
-    def _log_cells(self) -> Sum:
-        cells = self.cells.cpu().numpy()
+    def _log_cells(self, row: int) -> Sum:
+        cells = self.cells[row].cpu().numpy()
         filled = np.flatnonzero(cells[0])
         if np.isnan(cells[0]).any():
             return Undefined("it is not defined for some of the batches.")
         if not filled.size:
             return LogCells(0, np.zeros((3, 0)), math.inf, -math.inf)
         some = cells[:, filled[0] : filled[-1] + 1]
-        return LogCells(int(filled[0]) + LOWEST, some, float(self.low[1]), float(self.high[1]))
+        return LogCells(int(filled[0]) + LOWEST, some, float(self.low[row, 1]), float(self.high[row, 1]))
 
     def compute(self) -> dict[str, Tensor]:
-        """Every score that is defined, by its name; those of intervals as `coverage_0.9`."""
+        """Every score that is defined, by its name: `coverage_0.9` for intervals, `Basel/mse` for groups."""
+        tally = self.tally
+        named = {"": tally, **{f"{name}/": part for name, part in tally.groups.items() if _counts(part)}}
         found: dict[str, Any] = {}
-        for name, value in self.tally.summary().items():
-            by_level: Mapping[Any, Any] = value if isinstance(value, dict) else {None: value}
-            found.update({name if k is None else f"{name}_{k:g}": v for k, v in by_level.items()})
+        for start, part in named.items():
+            for name, value in part.summary().items():
+                by_level: Mapping[Any, Any] = value if isinstance(value, dict) else {None: value}
+                found.update(
+                    {start + (name if k is None else f"{name}_{k:g}"): v for k, v in by_level.items()}
+                )
         return {
             name: torch.tensor(value, dtype=torch.float64, device=self.sums.device)
             for name, value in found.items()
             if value is not None
         }
+
+
+def _counts(tally: Tally) -> bool:
+    """Whether anything is left of it behind masks and weights."""
+    return bool(tally.sums["n"][0] > 0)
 
 
 def _flat(sums: Sum, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
