@@ -1,11 +1,23 @@
 """Sums and counts in cells, where the elements are: once for each array library that has a way of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from array_api_compat import is_jax_array, is_torch_array
 
 from .arrays import Array, Host, namespace, to_host
+
+
+def members(group: Host) -> Iterator[tuple[str, Host]]:
+    """Each name in a group, and the places of its cases; all of them found at once, however many names there are.
+
+    >>> {name: places.tolist() for name, places in members(np.array(["b", "a", "b"]))}
+    {'a': [1], 'b': [0, 2]}
+    """
+    names = np.unique(group)
+    code = np.searchsorted(names, group)
+    ends = np.cumsum(np.bincount(code, minlength=len(names)))
+    yield from zip(map(str, names), np.split(np.argsort(code, kind="stable"), ends[:-1]))
 
 
 def segment_sums(index: Array, cells: int, columns: Sequence[Array | None]) -> Host:

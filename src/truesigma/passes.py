@@ -10,6 +10,7 @@ import numpy as np
 from . import plugins
 from .arrays import Host
 from .binning import Spacing
+from .cells import members
 from .chunks import LARGE, Chunk, chunks_of
 from .elements import Outputs
 from .engine.local import run as run_here
@@ -19,7 +20,7 @@ from .measure import defaults, statistic_of
 from .recipe import Recipe
 from .sources import Source, check_unchanged
 from .stores import Store
-from .sums import Statistic, Sum, accumulate, cell_sums, join_sums, variance_sums
+from .sums import Statistic, Sum, accumulate, add_sums, cell_sums, join_sums, variance_sums
 from .types import Prediction, take
 
 Sums = dict[str, Sum]
@@ -160,13 +161,13 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]]
             if cases.group is None:
                 name = Source(**task["source"]).name
                 raise BadFile(f"{name} has no group, by which scores were asked for; add it, or do not ask.")
-            for name in np.unique(cases.group):
-                some = np.flatnonzero(cases.group == name)
+            for name, some in members(cases.group):
                 target, weight = take(cases.target, some), take(cases.weight, some)
                 sums = accumulate(made[some], target, plan, weight=weight, by_piece=by_piece)
-                found = join_sums([found, sums, {f"{key}/{name}": value for key, value in sums.items()}])
-                count = chunk.done if chunk.of else len(some)
-                found[CASES + str(name)] = np.array([float(count)])
+                for key, value in sums.items():
+                    found[key] = add_sums(found.get(key), value)
+                    found[f"{key}/{name}"] = value
+                found[CASES + name] = np.array([float(chunk.done if chunk.of else len(some))])
         return found
 
     return step

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from . import plugins
 from .binning import LogCells
+from .cells import members
 from .checks import nothing_left
 from .engine.local import run as run_here
 from .evaluate import Choice, Evaluation, Request, each, label_of, requests_of, row_of
@@ -204,8 +203,8 @@ def _whole_scores(store: Store, fits: list[Fit], items: list[_Item], passes: Pas
         whole = read_store(store, mask_missing=passes.mask_missing, why=asked[0].request.name)
     except NotWhole as reason:
         return {item.key: Undefined(str(reason)) for item in asked}
-    names = np.unique(whole.group) if by_group and whole.group is not None else ()
-    parts = {f"/{name}": whole[np.flatnonzero(whole.group == name)] for name in names}
+    each = members(whole.group) if by_group and whole.group is not None else ()
+    parts = {f"/{name}": whole[some] for name, some in each}
     found: Sums = {}
     for end, cases in {"": whole, **parts}.items():
         prediction = passes.recipe.prediction(cases)

@@ -15,6 +15,7 @@ import numpy as np
 
 from . import plugins
 from .binning import LogCells
+from .cells import members
 from .checks import check_group, check_level, check_target, check_weight, nothing_left
 from .elements import Error, Outputs, check_error, check_outputs
 from .law import Undefined
@@ -29,6 +30,7 @@ from .sums import (
     count_sums,
     factor_of,
     factor_sums,
+    join_sums,
     mean_sums,
     pit_sums,
 )
@@ -93,12 +95,12 @@ class Tally:
             return self.merge(self._of(prediction, target, weight))
         target = check_target(prediction.location, prediction.mask, target)
         weight = check_weight(weight, prediction.location, prediction.mask)
-        tally = self
-        for name in np.unique(group):
-            some = np.flatnonzero(group == name)
-            part = self._of(prediction[some], take(target, some), take(weight, some))
-            tally = tally.merge(replace(part, groups={str(name): part}))
-        return tally
+        parts = {
+            name: self._of(prediction[some], take(target, some), take(weight, some))
+            for name, some in members(group)
+        }
+        sums = join_sums(part.sums for part in parts.values())
+        return self.merge(replace(self, sums=sums, groups=parts, moment=prediction.law.moment))
 
     def merge(self, other: "Tally") -> "Tally":
         """The tally of both; neither order nor grouping matters, up to rounding."""

@@ -77,3 +77,12 @@ def test_options_of_the_fit_hold_for_a_tally():
         sigma.fit(tallies["mean"], solver="newton")
     descended = sigma.fit(tallies["mean"], solver="gradient").factor
     assert descended == pytest.approx(sigma.fit(tallies["mean"]).factor, rel=1e-6)
+
+
+def test_groups_may_be_numbers_and_many():
+    sample = draw(13, cases=300)
+    group = np.arange(300) % 150
+    tally = Tally.empty().add(sample.prediction(), sample.target, group=group)
+    assert_equal(tally, tally_of(sample))
+    assert len(tally.groups) == 150
+    assert_equal(tally.groups["149"], tally_of(sample.take(group == 149)))
