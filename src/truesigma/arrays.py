@@ -189,7 +189,10 @@ def total(values: Array) -> Array:
     1.5
     """
     if isinstance(values, np.ndarray):
-        return np.count_nonzero(values) if values.dtype == bool else float(np.add.reduce(values, axis=None))
+        if values.dtype == bool:
+            return np.count_nonzero(values)
+        # In float64, or the rounding of float32 would show how the data was split.
+        return float(np.add.reduce(values, axis=None, dtype=np.float64))
     if is_torch_array(values):
         import torch
 

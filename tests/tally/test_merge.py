@@ -42,6 +42,21 @@ def test_one_after_the_other():
     assert_equal(tally, tally_of(sample))
 
 
+@pytest.mark.parametrize("outputs", ["separate", "mean"])
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_short_numbers_in_any_split(dtype, law, outputs):
+    """Numbers are rounded one by one, and sums are not: a split, an order and a mask cannot be seen in them."""
+    sample = draw(5, cases=3000, outputs=(3,), law=law, weight=True).astype(dtype)
+    whole = tally_of(sample, outputs=outputs)
+    order = np.random.default_rng(0).permutation(3000)
+    parts = [tally_of(sample.take(some), outputs=outputs) for some in np.split(order, [1, 700, 2900])]
+    assert_equal(parts[3].merge(parts[1]).merge(parts[0].merge(parts[2])), whole)
+    inside = order < 1000
+    masked = Sample(**{**vars(sample), "mask": np.repeat(inside[:, None], 3, axis=1)})
+    assert_equal(tally_of(masked, outputs=outputs), tally_of(sample.take(inside), outputs=outputs))
+
+
 def test_merging_leaves_both_as_they_were():
     left, right = tally_of(draw(3)), tally_of(draw(4))
     before = plain(left.summary()), plain(right.summary())
