@@ -170,7 +170,8 @@ def _words(trained: "Trained", out: Path) -> str:
     row = _best(trained)
     return (
         f"{state} after {done} epochs; kept epoch {trained.best_epoch}, with validation MSE {row['valid_mse']:.4g} "
-        f"(scaled); without dropout its sigma would be right times {row['valid_factor']:.3g}\n"
+        f"(scaled; in one pass without dropout {row['valid_mse_one_pass']:.4g}); "
+        f"the sigma it has learned would be right times {row['valid_factor']:.3g}\n"
         f"{out}: best.safetensors, history.csv, recipe.json, tensorboard\n"
         f"next: truesigma predict {out} --split valid -o valid.npz"
     )

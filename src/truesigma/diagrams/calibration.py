@@ -113,10 +113,11 @@ def draw(
             x, np.maximum(y - band, bottom), y + band, color=color, alpha=0.2, linewidth=0, zorder=2
         )
         ax.plot(x, y, color=color, marker="o", zorder=4, label=name)
-        ax.plot(
+        (hollow,) = ax.plot(
             table.variance[few], table.error[few], color=color, linestyle="none", marker="o", markerfacecolor="white",
-            markeredgewidth=0.7, alpha=0.7, zorder=3, label=f"fewer than {TRUST}",
+            markeredgewidth=0.7, alpha=0.7, zorder=3, label=f"fewer than {TRUST}", clip_on=False,
         )  # fmt: skip
+        hollow.set_in_layout(False)  # whole at the edge, which makes no room for them
         if log:
             ax.set_xscale("log")
             ax.set_yscale("log")

@@ -13,7 +13,7 @@ __all__ = ["COLUMNS", "Board", "Watch", "write_history"]
 
 COLUMNS = (
     "epoch", "seconds", "train_seconds", "learning_rate", "train_loss", "train_mse", "train_variance",
-    "valid_loss", "valid_mse", "valid_variance", "valid_factor",
+    "valid_loss", "valid_mse", "valid_mse_one_pass", "valid_variance", "valid_factor",
     "test_loss", "test_mse", "test_variance", "test_factor", "test_variance_scaled",
 )  # fmt: skip
 LINE_EVERY = 5.0  # seconds between lines of a log

@@ -12,7 +12,7 @@ from typing import Any
 
 __all__ = ["Recipe", "load_recipe"]
 
-WATCHABLE = ("valid_mse", "valid_loss", "train_mse", "train_loss")
+WATCHABLE = ("valid_mse", "valid_mse_one_pass", "valid_loss", "train_mse", "train_loss")
 NETWORK = ("heads", "stage_dropout", "head_dropout")
 TRAIN = (
     "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "patience", "factor",
@@ -28,7 +28,8 @@ class Recipe:
     stage_dropout: after each stage of a ResNet. head_dropout: before the heads, by backbone name, and "other".
     optimizer: "adam" or "sgd". schedule: "plateau" multiplies the rate by `factor` after `patience` epochs without
     gain in `watch`; "cosine" lowers it along half a wave to the last of `epochs`, for training of a known length.
-    The weights kept are those of the best epoch by `keep` ("last": of the last epoch).
+    The weights kept are those of the best epoch by `keep` ("last": of the last epoch). Validation is with dropout, as
+    the network is sampled; "valid_mse_one_pass" is without, as the members of an ensemble predict.
     draws, repeats: for the prediction that follows training.
 
     >>> Recipe(epochs=3).epochs

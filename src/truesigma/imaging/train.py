@@ -12,14 +12,14 @@ from torch.optim import Optimizer
 
 from truesigma.imaging.data import DataSet, Split, batches, resident
 from truesigma.imaging.devices import Fabric, average_buffers, over_all, start
-from truesigma.imaging.epoch import train_epoch
+from truesigma.imaging.epoch import seed_of, train_epoch
 from truesigma.imaging.history import Board, Watch, write_history
 from truesigma.imaging.losses import LIKELIHOODS
 from truesigma.imaging.recipe import Recipe
 from truesigma.imaging.runs import BEST, HISTORY, LAST, check_same, describe, write_recipe
 from truesigma.imaging.state import State, advance, fresh, rate, restore, save
 from truesigma.imaging.step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
-from truesigma.imaging.validate import NonFinite, means, validate
+from truesigma.imaging.validate import NonFinite, means, random_parts, validate, warn_of_shift
 
 __all__ = ["NonFinite", "Trained", "train"]
 
@@ -139,6 +139,11 @@ def train(
             likelihood=likelihood,
             precision=precision,
         )
+        on = random_parts(net, data, splits["valid"], precision=precision, device=where)
+        seen: dict[str, Any] = {
+            "likelihood": likelihood, "precision": precision, "device": where, "rank": rank, "world": world,
+            "workers": workers, "size": (16 if where.type == "cuda" else 4) * recipe.batch,
+        }  # fmt: skip
         watch = Watch(recipe.epochs, state.epoch, quiet=quiet or not leads)
         board = Board(folder / "tensorboard" if folder and leads else None, state.epoch + 1)
         saved, stopped = time.monotonic(), False
@@ -152,14 +157,14 @@ def train(
                 )  # fmt: skip
                 trained = time.monotonic()
                 average_buffers(net, fabric)
-                scores: dict[str, Tensor] = {
-                    name: over_all(fabric, validate(
-                        net, data, splits[name], likelihood=likelihood, precision=precision, device=where,
-                        size=(16 if where.type == "cuda" else 4) * recipe.batch, rank=rank, world=world,
-                        workers=workers,
-                    ))
+                # The same draws in every epoch: what changes is the network.
+                found: dict[str, Tensor] = {
+                    name: validate(net, data, splits[name], on=on, seed=seed_of(seed, rank), **seen)
                     for name in ("valid", "test") if name in splits
                 }  # fmt: skip
+                if on is not None:
+                    found["one pass"] = validate(net, data, splits["valid"], **seen)
+                scores = {name: over_all(fabric, one) for name, one in found.items()}
                 sums = over_all(fabric, sums)
                 row: dict[str, Any] = {
                     "epoch": state.epoch + 1,
@@ -196,6 +201,7 @@ def _trained(net: nn.Module, state: State, recipe: Recipe, seed: int, folder: Pa
     net.load_state_dict(state.best)
     net.zero_grad(set_to_none=True)  # gradients of a captured step would keep its memory
     net.eval()
+    warn_of_shift(state.rows[state.best_epoch - 1])
     finished = state.epoch >= recipe.epochs
     return Trained(net, tuple(state.rows), state.best_epoch, finished, recipe, seed, folder)
 

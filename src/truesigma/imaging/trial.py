@@ -2,6 +2,7 @@
 
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -93,9 +94,10 @@ def _train(
 ) -> tuple[float, float]:
     """Seconds of a step and of validating a case, in the quickest of a few short epochs after the first."""
     few = _part(data, {"train": steps * recipe.batch, "valid": 4 * recipe.batch})
-    rows = train(
-        net, few, replace(recipe, epochs=TIMES), seed=0, graph="auto", quiet=True, **settings
-    ).history
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about a network that has hardly learned
+        short = replace(recipe, epochs=TIMES)
+        rows = train(net, few, short, seed=0, graph="auto", quiet=True, **settings).history
     taken = max(1, len(few.splits["train"]) // recipe.batch)
     step = min(row["train_seconds"] for row in rows[1:])
     rest = min(row["seconds"] - row["train_seconds"] for row in rows[1:])

@@ -41,6 +41,8 @@ def training_recipe(project: Project) -> "Recipe":
         "schedule": train.schedule,
         "draws": project.sample.draws,
     }
+    if project.sample.method == "ensemble":  # whose members predict without dropout
+        values |= {"watch": "valid_mse_one_pass", "keep": "valid_mse_one_pass"}
     if network.stage_dropout is not None:
         values["stage_dropout"] = network.stage_dropout
     if network.head_dropout is not None:
@@ -60,11 +62,11 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
     from ..imaging.runs import BEST, HISTORY, RECIPE
 
     project, run = work.project, work.folder / RUNS / str(member)
-    network, weights = project.network, project.network.weights
+    network, weights, recipe = project.network, project.network.weights, training_recipe(project)
     trained = train_run(
         work.source,
         run,
-        training_recipe(project),
+        recipe,
         backbone=backbone_of(project),
         seed=project.train.seed + member,
         likelihood=network.likelihood,
@@ -83,7 +85,7 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
         return None
     best = trained.history[trained.best_epoch - 1]
     epochs = f"{len(trained.history)} epochs, kept epoch {trained.best_epoch}"
-    words = f"{epochs}, validation MSE {best['valid_mse']:.4g} of scaled targets, no dropout"
+    words = f"{epochs}, validation MSE {best[recipe.keep]:.4g} of scaled targets"
     return [f"{RUNS}/{member}/{name}" for name in (BEST, HISTORY, RECIPE)], words
 
 

@@ -136,6 +136,30 @@ def overfitting(paper: Paper) -> str:
     return grid(head, rows) if rows else "Not yet run."
 
 
+def without_dropout(paper: Paper) -> str:
+    """The error of the draws beside that of one pass without dropout, at the kept epoch and at the last one."""
+    rows = []
+    for one in paper.plan.experiments:
+        run = paper.run(one.name)
+        if run is None:
+            continue
+        errors = [
+            np.mean([np.mean(d.mean.mean(axis=0) ** 2) for d in run.draws("test", member=member)])
+            for member in (False, True)
+        ]
+        drawn = run.column("valid_mse")[-1] if run.validated_with_dropout else None
+        single = run.column("valid_mse_one_pass" if run.validated_with_dropout else "valid_mse")[-1]
+        last = [run.column("train_mse")[-1], drawn, single]
+        rows.append(
+            [
+                one.name, str(run.about["best_epoch"]), *(number(v, "mse") for v in errors), str(run.about["epochs"]),
+                *("–" if v is None else number(v, "mse") for v in last),
+            ]
+        )  # fmt: skip
+    head = ["run", "kept", "draws", "one pass", "last", "train", "valid, draws", "valid, one pass"]
+    return grid(head, rows) if rows else "Not yet run."
+
+
 def stage_dropout(paper: Paper) -> str:
     """ResNet-101 on OCT with the code's dropout after its stages beside the text's."""
     return beside(paper, ("oct_resnet101", "oct_resnet101_stage05"))

@@ -128,6 +128,8 @@ def write_all(paper: Paper, say: Callable[[str], None]) -> dict[str, Any]:
     for figure in read_figures(paper.root):
         made = draw_one(paper, figure, paper.root / "figures")
         say(f"figure {figure.id}: {'drawn' if made.files else 'not drawn'}")
+        for old in () if made.files else (paper.root / "figures").glob(f"{figure.stem}.*"):
+            old.unlink()  # drawn from results that are no longer there
     for path, scores in score_files(paper).items():
         write_json(scores, path)
     for name, text in (("RESULTS.md", results_text(paper)), ("DEVIATIONS.md", deviations_text(paper))):

@@ -81,6 +81,11 @@ class Run:
         except (OSError, ValueError, TypeError) as problem:
             raise Damaged(f"history.csv cannot be read ({problem})") from None
 
+    @property
+    def validated_with_dropout(self) -> bool:
+        """Whether errors of the history are those of draws; the first runs were validated in one pass without."""
+        return "valid_mse_one_pass" in self.history[0]
+
     def column(self, name: str) -> Host:
         """One column of the history; NaN where an epoch has no value."""
         return np.array(

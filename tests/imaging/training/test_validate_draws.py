@@ -1,0 +1,126 @@
+"""Scores with dropout, from two draws: against the slow loop and against many draws; they choose the weights kept."""
+
+from typing import Any
+
+import pytest
+import torch
+from blob_images import QUICK, SIDE, fit
+from torch import Tensor, nn
+
+from truesigma.imaging.data import DataSet
+from truesigma.imaging.losses import LIKELIHOODS
+from truesigma.imaging.network import TwoHead, build
+from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.sampling import dropout_moments
+from truesigma.imaging.train import NonFinite, train
+from truesigma.imaging.validate import random_parts, validate, warn_of_shift
+
+WHERE: dict[str, Any] = {"precision": "fp32", "device": torch.device("cpu")}
+HOW: dict[str, Any] = {**WHERE, "likelihood": "gaussian", "size": 8}
+
+
+class Shifted(nn.Module):
+    """Dropout before a batch norm, of features far from 0: without dropout their mean square is another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(1)
+        self.heads = nn.Linear(1, 3)
+        nn.init.constant_(self.heads.weight, 0.1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        kept = nn.functional.dropout(10 + x.flatten(1), 0.5, self.training)
+        out = self.heads(self.norm(kept.square().mean(1, keepdim=True)))
+        return out[:, :2], out[:, 2:]
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "laplace"])
+def test_two_draws_are_the_slow_loop(data: DataSet, likelihood: str) -> None:
+    net, split = build("small", 1, 2, QUICK, seed=0).eval(), data.splits["valid"]
+    on = random_parts(net, data, split, **WHERE)
+    assert on is not None
+    how = {**HOW, "likelihood": likelihood, "size": len(split)}
+    found = validate(net, data, split, on=on, seed=7, **how)
+    images = data.prepare(split.images)
+    for module in net.modules():
+        module.training = on(module)
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(7)
+        (a, c), (b, d) = net(images), net(images)
+    assert not torch.equal(a, b)
+    loss, error, variance, term = 0.0, 0.0, 0.0, 0.0
+    for case in range(len(split)):
+        y = split.target[case : case + 1]
+        for mean, spread in ((a, c), (b, d)):
+            loss += float(LIKELIHOODS[likelihood](mean[case : case + 1], spread[case : case + 1], y)) / 2
+        spreads = [float(spread[case, 0]) for spread in (c, d)]
+        v = sum(torch.tensor(s if likelihood == "gaussian" else 2 * s).exp().item() for s in spreads) / 2
+        v = v if likelihood == "gaussian" else 2 * v
+        variance += v
+        for j in range(2):
+            r, q = float(a[case, j] - y[0, j]), float(b[case, j] - y[0, j])
+            error += r * q / 2
+            term += (r * q / v if likelihood == "gaussian" else abs((r + q) / 2) / (v / 2) ** 0.5) / 2
+    assert found.tolist() == pytest.approx([len(split), loss, error, variance, term], rel=1e-4)
+
+
+def test_the_mean_over_seeds_is_the_error_of_the_mean_of_many_draws(data: DataSet) -> None:
+    net, split = TwoHead(nn.Flatten(), SIDE * SIDE, 2, dropout=0.5).eval(), data.splits["valid"]
+    on = random_parts(net, data, split, **WHERE)
+    found = torch.stack([validate(net, data, split, on=on, seed=k, **HOW) for k in range(200)])
+    means = found[:, 2] / found[:, 0]
+    many = dropout_moments(net, [data.prepare(split.images)], draws=2000, seed=1)
+    error = float((torch.as_tensor(many.location) - split.target).square().mean())
+    spread, doubt = float(torch.as_tensor(many.epistemic).mean()), float(means.std()) / 200**0.5
+    assert spread > 8 * doubt  # so that the squared error of single draws would be told apart
+    assert float(means.mean()) == pytest.approx(error, abs=4 * doubt + spread / 2000)
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_generators_modes_and_buffers_are_left_alone(data: DataSet, drawn: bool) -> None:
+    net, split = build("small", 1, 2, QUICK, seed=0).train(), data.splits["valid"]
+    before, state = {k: v.clone() for k, v in net.state_dict().items()}, torch.get_rng_state()
+    on = random_parts(net, data, split, **WHERE)
+    validate(net, data, split, on=on if drawn else None, **HOW)
+    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
+    assert all(module.training for module in net.modules())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_without_dropout_both_errors_are_one(data: DataSet) -> None:
+    recipe = Recipe(epochs=2, batch=8, stage_dropout=0.0, head_dropout={"other": 0.0})
+    net = build("small", 1, 2, recipe, seed=0)
+    assert random_parts(net, data, data.splits["valid"], **WHERE) is None
+    rows = train(net, data, recipe, seed=0, device="cpu", quiet=True).history
+    assert [row["valid_mse"] for row in rows] == [row["valid_mse_one_pass"] for row in rows]
+
+
+def test_a_draw_that_is_not_finite_names_its_case(data: DataSet) -> None:
+    class Fails(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            kept = nn.functional.dropout(1 + x.flatten(1).mean(1, keepdim=True), 0.5, self.training)
+            return kept.expand(-1, 2) / (0 if self.training else 1), kept
+
+    net, split = Fails(), data.splits["valid"]
+    on = random_parts(net, data, split, **WHERE)
+    assert on is not None
+    assert torch.isfinite(validate(net, data, split, **HOW)).all()
+    with pytest.raises(NonFinite, match=split.name[0]):
+        validate(net, data, split, on=on, **HOW)
+
+
+def test_the_error_with_dropout_chooses_where_the_two_differ(data: DataSet) -> None:
+    recipe = Recipe(epochs=6, batch=8, learning_rate=1e-3)
+    with pytest.warns(UserWarning, match="without dropout this network errs far more"):
+        trained = train(Shifted(), data, recipe, seed=0, device="cpu", quiet=True)
+    errors = [row["valid_mse"] for row in trained.history]
+    assert trained.best_epoch == errors.index(min(errors)) + 1
+    assert trained.history[-1]["valid_mse_one_pass"] > 2 * trained.history[-1]["valid_mse"]
+
+
+def test_a_network_that_is_as_good_without_is_not_warned_of(
+    data: DataSet, recwarn: pytest.WarningsRecorder
+) -> None:
+    warn_of_shift({"valid_mse": 0.002, "valid_mse_one_pass": 0.0021})
+    fit(data)
+    assert not [w for w in recwarn if "dropout" in str(w.message)]
