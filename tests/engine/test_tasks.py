@@ -1,6 +1,7 @@
 """Tasks on one machine: plain values, merged as one tree, and not computed again where they are kept."""
 
 import json
+import socket
 
 import pytest
 from engine_files import files
@@ -9,6 +10,7 @@ from samples import draw
 import truesigma as ts
 from truesigma.engine import load_engine, local
 from truesigma.engine._tasks import FAN, groups, kept_name, merge_tree
+from truesigma.engine.ray import check_address
 from truesigma.files import BadFile
 from truesigma.passes import work
 from truesigma.stream import evaluate_files
@@ -130,3 +132,16 @@ def test_engines_have_names(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadFile, match="cannot be made"):
         local.run(work, [{"cases": 1}], merge=lambda some: some[0], keep=tmp_path / "file" / "below")
+
+
+def test_an_address_where_nobody_answers():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        for start in ("", "ray://"):
+            with pytest.raises(ValueError, match=f"no Ray cluster answers at {start}127.0.0.1:{port}"):
+                check_address(f"{start}127.0.0.1:{port}")
+        taken.listen()
+        check_address(f"127.0.0.1:{port}")
+    for other in (None, "auto", "local"):
+        check_address(other)

@@ -1,6 +1,7 @@
 """Tasks on the nodes of a Ray cluster: a task of a node that is lost runs again elsewhere."""
 
 import logging
+import socket
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ def run(
 
     found, folder = prepare(tasks, keep)
     if not ray.is_initialized():
+        check_address(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
     shared: dict[str, Any] = {"max_retries": RETRIES, "num_cpus": cpus}
     leaf: Any = ray.remote(num_gpus=gpus, num_returns=2, **shared)(_leaf)
@@ -67,6 +69,22 @@ def run(
     except ray.exceptions.RayTaskError as problem:
         raise (problem.cause if isinstance(problem.cause, Exception) else problem) from None
     return result
+
+
+def check_address(address: str | None) -> None:
+    """Say at once that nobody answers at HOST:PORT; Ray itself waits for minutes.
+
+    >>> check_address("auto")
+    """
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not (host and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as problem:
+        raise ValueError(
+            f"no Ray cluster answers at {address} ({problem}); expected the address that 'ray start --head' prints."
+        ) from problem
 
 
 def _wait(waiting: list[Any], tick: Tick, *, at_most: int) -> list[Any]:
