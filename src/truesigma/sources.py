@@ -20,6 +20,7 @@ NIFTI = (".nii", ".nii.gz")
 SINGLE = (".npy", *NIFTI)  # files that hold one array
 LABELS = ("group", "weight", "id")
 ARRAYS = (*NUMBERS, "mask", "group", "id")
+Files = str | Path | Sequence[str | Path]  # paths, folders, globs and manifests of one set
 END = 1 << 16  # bytes at either end of a file that tell whether it changed
 
 
@@ -36,7 +37,7 @@ class Source:
         return next(iter(self.files.values()))
 
 
-def find_sources(given: Sequence[str]) -> list[Source]:
+def find_sources(given: Files) -> list[Source]:
     """The sources that paths, globs and manifests name, in their order; files of single arrays are put together.
 
     A folder stands for the NIfTI maps in it and below.
@@ -44,7 +45,8 @@ def find_sources(given: Sequence[str]) -> list[Source]:
     """
     found: list[tuple[dict[str, str], dict[str, str]]] = []
     loose: dict[str, dict[str, str]] = {}
-    for path in [path for item in given for path in _expand(item)]:
+    items = [given] if isinstance(given, str | Path) else given
+    for path in [path for item in items for path in _expand(str(item))]:
         if ending_of(path) in SINGLE:
             prefix, name = _split(path)
             if prefix not in loose:

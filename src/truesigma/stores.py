@@ -1,7 +1,6 @@
 """A set of files as one store: what its files have in common, and all of its cases where they fit into memory."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from .checks import nothing_left
 from .chunks import chunked_cases, open_source
 from .files import BadFile
 from .law import Law
-from .sources import Source, check_unchanged, find_sources
+from .sources import Files, Source, check_unchanged, find_sources
 from .types import Cases, Draws, Prediction
 
 MOST = 1 << 23  # elements of a set that is read into memory whole
@@ -43,7 +42,7 @@ class Store:
         return f"Store({len(self.sources)} files, {self.cases} cases, {self.law.name})"
 
 
-def open_store(given: Sequence[str], *, law: Law | str | None = None) -> Store:
+def open_store(given: Files, *, law: Law | str | None = None) -> Store:
     """The files that paths, globs and manifests name, as one set; an error names two that do not belong together."""
     sources = find_sources(given)
     readers = [open_source(source) for source in sources]

@@ -19,6 +19,7 @@ from .measure import defaults, value_of
 from .passes import CASES, Passes, Report, Sums
 from .recalibration import Recalibration
 from .recipe import Recipe, load_recipe
+from .sources import Files
 from .stores import NotWhole, Store, is_volume, open_store, read_store
 
 
@@ -85,8 +86,8 @@ def fit_files(store: Store, recalibrations: Iterable[Choice], passes: Passes) ->
 
 
 def evaluate_files(
-    calibration: Sequence[str],
-    test: Sequence[Sequence[str]],
+    calibration: Files,
+    test: Sequence[Files],
     *,
     recalibrations: Iterable[Choice] = ("none", "sigma", "aux"),
     metrics: Iterable[Choice] | None = None,
@@ -102,7 +103,7 @@ def evaluate_files(
     """Fit recalibrations on some files and score them on others, without holding them in memory.
 
     Args:
-        calibration: paths, globs and manifests of the cases to fit on.
+        calibration: paths, globs and manifests of the cases to fit on; or one of them.
         test: a list of such lists, one for each repeated test run; what stands in one list is one set.
         recalibrations: as in `evaluate`.
         metrics: as in `evaluate`; those that sort all cases, such as AUSE, only for sets that fit into memory.
@@ -130,6 +131,10 @@ def evaluate_files(
         >>> folder.cleanup()
     """
     chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    if not isinstance(test, list | tuple):
+        raise ValueError(
+            f"test is {str(test)!r}, one set; expected a list of sets, such as [[{str(test)!r}]]."
+        )
     fitted_on, tested = open_store(calibration, law=law), [open_store(given, law=law) for given in test]
     _check_alike(fitted_on, tested)
     asked = [
@@ -164,9 +169,8 @@ def evaluate_files(
         return Evaluation(chosen, tuple(rows), fitted, sizes, fitted_on.unit)
 
     groups = {k.removeprefix(CASES): int(n[0]) for one in sums for k, n in one.items() if k.startswith(CASES)}
-    return Streamed(
-        table(None, tested[0].cases), {name: table(name, groups[name]) for name in sorted(groups)}
-    )
+    parts = {name: table(name, groups[name]) for name in sorted(groups)}
+    return Streamed(table(None, tested[0].cases), parts)
 
 
 def _score_sums(
@@ -253,9 +257,7 @@ def _value(item: _Item, sums: Sums, group: str | None) -> float | Undefined:
             raise nothing_left()
         if isinstance(found, LogCells):
             if not item.given.get("closed", True):
-                return Undefined(
-                    "bins that are open to the left need their edges first: not in a single pass."
-                )
+                return Undefined("bins open to the left need their edges first: not in a single pass.")
             if not found.sums.shape[1]:
                 raise nothing_left()
             found = found.bins(bins=item.given["bins"], spacing=item.given["spacing"])

@@ -133,3 +133,13 @@ def test_a_single_pass_is_close(tmp_path):
         [paths[0]], [[paths[1]]], recalibrations=["none"], metrics=["uce:closed=false"], one_pass=True
     )
     assert open_left.evaluation.rows[0]["value"] is None
+
+
+def test_one_path_is_a_set_of_one(tmp_path):
+    for k in range(2):
+        ts.write(make(k, 30), tmp_path / f"{k}.npz")
+    found = evaluate_files(tmp_path / "0.npz", [tmp_path / "1.npz"], recalibrations=QUICK).evaluation
+    listed = evaluate_files([str(tmp_path / "0.npz")], [[str(tmp_path / "1.npz")]], recalibrations=QUICK)
+    assert found.rows == listed.evaluation.rows
+    with pytest.raises(ValueError, match=r"test is '.*1\.npz', one set; expected a list of sets"):
+        evaluate_files(tmp_path / "0.npz", tmp_path / "1.npz")
