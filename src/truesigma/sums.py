@@ -36,6 +36,7 @@ from .types import Prediction, check_prediction
 
 PIT_CELLS = 1000
 RUN = 2  # blocks that a thread takes at a time
+MOST_OUTPUTS = 64  # that have a factor each; more are a map
 Sum = Any  # a numpy array, something with `merge`, or the `Undefined` that says why there is none: values that add up
 Statistic = Callable[[Block], Sum]
 
@@ -113,6 +114,19 @@ def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part) -> 
     With S_c and W_c the sums of w |z|^moment and of w in case c: (C, sum W, sum S, sum S^2, sum S W, sum W^2).
     """
     return squares(*_case_sums(block, outputs, error, part))
+
+
+def output_factor_sums(block: Block, *, part: Part) -> Array:
+    """`factor_sums` of each output alone, shape (6, output)."""
+    outputs = block.parts["target"].shape[1]
+    if outputs > MOST_OUTPUTS:
+        raise Undefined(f"there are {outputs} outputs; at most {MOST_OUTPUTS} have a factor each.")
+    each = []
+    for k in range(outputs):
+        column = {name: None if a is None else a[:, k : k + 1] for name, a in block.parts.items()}
+        alone = Block(block.law, column, block.rows)
+        each.append(factor_sums(alone, outputs="separate", error="mean", part=part))
+    return namespace(each[0]).stack(each, axis=1)
 
 
 def cluster_sums(
@@ -262,4 +276,8 @@ def add_sums(left: Sum, right: Sum) -> Sum:
         return right
     if right is None or isinstance(left, Undefined):
         return left
-    return left.merge(right) if hasattr(left, "merge") else left + right
+    if hasattr(left, "merge"):
+        return left.merge(right)
+    if left.shape != right.shape:  # of what is kept for each output
+        return Undefined("some cases have other outputs than the rest, so that these cannot be told apart.")
+    return left + right

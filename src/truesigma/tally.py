@@ -32,6 +32,7 @@ from .sums import (
     factor_sums,
     join_sums,
     mean_sums,
+    output_factor_sums,
     pit_sums,
 )
 from .types import Prediction, check_prediction, take
@@ -56,6 +57,7 @@ class Tally:
     moment: int | None  # of the law of the cases so far; the factor needs it
     sums: Mapping[str, Sum]
     groups: Mapping[str, "Tally"]
+    by_output: bool = False
 
     @staticmethod
     def empty(
@@ -64,6 +66,7 @@ class Tally:
         edges: Any = None,
         outputs: Outputs = "separate",
         error: Error = "mean",
+        by_output: bool = False,
     ) -> "Tally":
         """A tally of nothing.
 
@@ -74,6 +77,7 @@ class Tally:
                 an edge can fall on its other side, so UCE moves by at most 2 / n times their sum of |e - v|.
             outputs: "separate" or "mean", for UCE, ENCE, NLL and the factors.
             error: "mean" or "draws", for UCE and ENCE.
+            by_output: keep the factors of each output as well; outputs are then the same in every `add`, and few.
         """
         check_outputs(outputs)
         check_error(error)
@@ -85,7 +89,7 @@ class Tally:
         known = None if edges is None else tuple(float(e) for e in edges)
         if known is not None and not (len(known) > 1 and all(a < b for a, b in pairwise(known))):
             raise ValueError(f"edges is {known}; expected two or more numbers that rise.")
-        return Tally(levels, known, outputs, error, None, {}, {})
+        return Tally(levels, known, outputs, error, None, {}, {}, by_output)
 
     def add(self, prediction: Prediction, target: Any, *, weight: Any = None, group: Any = None) -> "Tally":
         """This tally with more cases. One `add` holds whole cases; `group` names the part each of them belongs to."""
@@ -106,11 +110,11 @@ class Tally:
         """The tally of both; neither order nor grouping matters, up to rounding."""
         if not isinstance(other, Tally):
             raise ValueError(f"cannot merge a tally with a {type(other).__name__}; expected a Tally.")
-        settings = [(t.levels, t.edges, t.outputs, t.error) for t in (self, other)]
+        settings = [(t.levels, t.edges, t.outputs, t.error, t.by_output) for t in (self, other)]
         if settings[0] != settings[1]:
             raise ValueError(
-                f"cannot merge tallies of other settings, (levels, edges, outputs, error) = {settings[0]} and "
-                f"{settings[1]}; make both with the same arguments of Tally.empty."
+                f"cannot merge tallies of other settings, (levels, edges, outputs, error, by_output) = {settings[0]} "
+                f"and {settings[1]}; make both with the same arguments of Tally.empty."
             )
         if None not in (self.moment, other.moment) and self.moment != other.moment:
             raise ValueError(
@@ -125,7 +129,8 @@ class Tally:
     def summary(self) -> dict[str, Any]:
         """Every score by its name: plain floats, None where undefined, and a dict by level for interval scores.
 
-        `n` is the weight of all elements; `factor` and `factor_aleatoric` are those of sigma scaling.
+        `n` is the weight of all elements; `factor` and `factor_aleatoric` are those of sigma scaling. With by_output
+        there are lists of them, `factor_by_output` and `factor_aleatoric_by_output`.
         """
         if not self.sums:
             raise nothing_left()
@@ -141,7 +146,36 @@ class Tally:
             sums = self.sums[f"factor {part}"]
             key = "factor" if part == "total" else "factor_aleatoric"
             found[key] = None if isinstance(sums, Undefined) else factor_of(sums, self.moment)
+            if self.by_output:
+                each = self.sums[f"factor {part} by output"]
+                columns = None if isinstance(each, Undefined) else each.T
+                found[f"{key}_by_output"] = (
+                    columns if columns is None else [factor_of(c, self.moment) for c in columns]
+                )
         return found
+
+    def outputs_apart(self) -> "list[Tally]":
+        """The sums of each output's factors, as tallies that `sigma` can be fitted from; needs by_output."""
+        if not self.by_output:
+            raise ValueError(
+                "this tally holds no sums of each output; make it with Tally.empty(by_output=True)."
+            )
+        if not self.sums:
+            raise nothing_left()
+        sums = {part: self.sums[f"factor {part} by output"] for part in ("total", "aleatoric")}
+        if isinstance(sums["total"], Undefined):
+            raise sums["total"]
+        groups = {name: tally.outputs_apart() for name, tally in self.groups.items()}
+        return [
+            replace(
+                self,
+                sums={
+                    f"factor {k}": s if isinstance(s, Undefined) else s[:, output] for k, s in sums.items()
+                },
+                groups={name: tallies[output] for name, tallies in groups.items()},
+            )
+            for output in range(sums["total"].shape[1])
+        ]
 
     def __repr__(self) -> str:
         count = float(self.sums["n"][0]) if self.sums else 0.0
@@ -153,7 +187,7 @@ class Tally:
 
     def _statistics(self) -> tuple[dict[str, Statistic], list[str]]:
         """What is summed, and which of it needs no whole cases."""
-        return _statistics(self.levels, self.edges, self.outputs, self.error)
+        return _statistics(self.levels, self.edges, self.outputs, self.error, self.by_output)
 
     def _of(self, prediction: Prediction, target: Any, weight: Any) -> "Tally":
         """A tally of the same settings that holds these cases alone."""
@@ -191,7 +225,11 @@ def _metrics(levels: tuple[float, ...], outputs: Outputs, error: Error) -> tuple
 
 @lru_cache(maxsize=64)
 def _statistics(
-    levels: tuple[float, ...], edges: tuple[float, ...] | None, outputs: Outputs, error: Error
+    levels: tuple[float, ...],
+    edges: tuple[float, ...] | None,
+    outputs: Outputs,
+    error: Error,
+    by_output: bool,
 ) -> tuple[dict[str, Statistic], list[str]]:
     shape: dict[str, Any] = {"outputs": outputs, "error": error}
     plan: dict[str, Statistic] = {"n": count_sums, "pit": pit_sums}
@@ -209,4 +247,6 @@ def _statistics(
             pieces += [_key(name, options)] if kind == "separate" else []
     for part in ("total", "aleatoric"):
         plan[f"factor {part}"] = partial(factor_sums, outputs=outputs, error="mean", part=part)
+        if by_output:
+            plan[f"factor {part} by output"] = partial(output_factor_sums, part=part)
     return plan, pieces

@@ -98,6 +98,8 @@ def compiled_add(empty: Tally) -> CompiledAdd:
     """
     if empty.edges is None:
         raise ValueError("a compiled tally needs its edges; give them, as Tally.empty(edges=...).")
+    if empty.by_output:
+        raise ValueError("a compiled tally has no factors of each output; use Tally.add, or by_output=False.")
     return CompiledAdd(empty)
 
 

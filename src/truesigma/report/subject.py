@@ -136,21 +136,6 @@ def on_host(cases: Cases) -> Cases:
     return trusted(Cases, prediction=trusted(Prediction, law=p.law, **parts), **rest, **named)
 
 
-def output_cases(cases: Cases, output: int) -> Cases:
-    """The cases with one of their outputs alone."""
-    count = len(cases)
-    p = cases.prediction
-
-    def column(values: Any) -> Any:
-        return None if values is None else np.reshape(values, (count, -1))[:, output]
-
-    parts = {n: column(getattr(p, n)) for n in ("location", "aleatoric", "epistemic", "spread", "mask")}
-    weight = cases.weight if cases.weight is None or cases.weight.ndim == 1 else column(cases.weight)
-    kept = {name: getattr(cases, name) for name in ("group", "unit", "id")}
-    prediction = trusted(Prediction, law=p.law, **parts)
-    return trusted(Cases, prediction=prediction, target=column(cases.target), weight=weight, **kept)
-
-
 def sigma_of(prediction: Prediction) -> Host:
     """The predictive standard deviation; where the law has no variance, the scale."""
     return np.sqrt(prediction.total * variance_ratio(prediction.law))

@@ -9,6 +9,7 @@ import numpy as np
 from ... import plugins
 from ...casesums import factor_rows, metric_rows
 from ...law import Undefined
+from ...outputs import output_of
 from ...replicates import Replicates, Resampling, from_rows
 from ...resample import Estimate, estimate
 from ...types import Cases
@@ -25,7 +26,7 @@ from ..blocks import (
     value_cell,
 )
 from ..markup import Html, element, join
-from ..subject import Subject, output_cases, sigma_of
+from ..subject import Subject, sigma_of
 from ..words import number, percent, with_unit
 
 LEAST = 20  # cases of a part that is judged
@@ -74,7 +75,7 @@ def outputs(subject: Subject) -> list[Part]:
         return []
     parts = []
     for k in range(subject.outputs):
-        pair = [output_cases(cases, k) for cases in subject.pair.values()]
+        pair = [output_of(cases, k) for cases in subject.pair.values()]
         parts.append(_part(subject, "output", f"output {k}", pair, subject.plan))
     return _judge(parts, subject.level)
 

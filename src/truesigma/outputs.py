@@ -1,0 +1,34 @@
+"""One output of many: of an array (case, output...), of a prediction, of cases."""
+
+from typing import Any, TypeVar
+
+from .arrays import Array, namespace
+from .types import Cases, Prediction, trusted
+
+T = TypeVar("T", Array, Prediction, Cases)
+
+
+def output_of(values: T, output: int) -> T:
+    """What belongs to one output, without its axes; several axes are counted along the last. None stays None.
+
+    >>> import numpy as np
+    >>> output_of(np.array([[1.0, 2.0], [3.0, 4.0]]), 1)
+    array([2., 4.])
+    >>> output_of(Prediction([[1.0, 2.0]], [[1.0, 9.0]]), 1).scale
+    array([3.])
+    """
+    if values is None:
+        return None
+    if isinstance(values, Cases):
+        weight: Any = values.weight
+        weight = weight if weight is None or weight.ndim == 1 else output_of(weight, output)
+        kept = {name: getattr(values, name) for name in ("group", "unit", "id")}
+        prediction = output_of(values.prediction, output)
+        return trusted(
+            Cases, prediction=prediction, target=output_of(values.target, output), weight=weight, **kept
+        )
+    if isinstance(values, Prediction):
+        names = ("location", "aleatoric", "epistemic", "spread", "mask")
+        parts = {name: output_of(getattr(values, name), output) for name in names}
+        return trusted(Prediction, law=values.law, **parts)
+    return namespace(values).reshape(values, (values.shape[0], -1))[:, output]

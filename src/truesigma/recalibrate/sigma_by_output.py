@@ -1,0 +1,156 @@
+r"""Sigma scaling with a factor for each output: for networks whose outputs share one sigma.
+
+$$s_j^2 = \frac{1}{m} \sum_i \frac{e_{ij}}{v_{ij}} \quad\text{(Normal)}, \qquad
+  s_j = \frac{1}{m} \sum_i \frac{|y_{ij} - \mu_{ij}|}{b_{ij}} \quad\text{(Laplace)}$$
+
+One factor can only be right on the average of the outputs: one of them too wide, another too narrow.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import device as device_of
+
+from ..arrays import namespace
+from ..checks import check_target, check_weight, nothing_left
+from ..elements import Error, Part
+from ..factor import Factor, factor_from, factor_of_tally
+from ..factor import gather as gather_one
+from ..law import Law, Undefined
+from ..outputs import output_of
+from ..recalibration import rescale, select_part
+from ..sums import MOST_OUTPUTS, Sum
+from ..tally import Tally
+from ..types import Prediction, check_prediction
+
+TITLE = "sigma scaling by output"
+
+
+@dataclass(frozen=True)
+class SigmaByOutput:
+    """Multiplies the scale of each output by its own factor; outputs with several axes are counted along the last."""
+
+    factors: tuple[float, ...]
+    standard_errors: tuple[float | None, ...]
+    part: Part = "total"
+
+    def __post_init__(self) -> None:
+        known = all(isinstance(f, float | int) and 0 < f < math.inf for f in self.factors)
+        if not (self.factors and known and len(self.factors) == len(self.standard_errors)):
+            raise ValueError(
+                f"factors are {self.factors!r} with standard errors {self.standard_errors!r}; expected a number above "
+                "0, and its error or None, for each output. Fit them again."
+            )
+
+    def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
+        chosen = select_part(prediction, self.part)
+        shape = tuple(chosen.location.shape[1:])
+        if math.prod(shape) != len(self.factors):
+            raise ValueError(
+                f"the prediction has {math.prod(shape)} outputs, and factors were fitted for {len(self.factors)}; give "
+                "predictions of the same outputs, or fit again."
+            )
+        xp, dtype = namespace(chosen.location), chosen.location.dtype
+        factors = xp.asarray(np.reshape(self.factors, shape), dtype=dtype, device=device_of(chosen.location))
+        return rescale(chosen, factors)
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = {"factors": list(self.factors), "standard_errors": list(self.standard_errors)}
+        return {"name": "sigma_by_output", **numbers, "part": self.part}
+
+
+def fit(
+    prediction: Prediction | Tally,
+    target: Any = None,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    part: Part = "total",
+    error: Error = "mean",
+) -> SigmaByOutput:
+    """Fit the factor of each output that makes its calibration targets most probable.
+
+    Args:
+        prediction: of the calibration cases; or a tally of them, made with `Tally.empty(by_output=True)`.
+        target: of the calibration cases, with the location's shape.
+        weight: (case,) or the location's shape.
+        group: one name per case (a patient); the standard errors then count groups, not cases.
+        part: "total", or "aleatoric" to scale and keep the aleatoric part alone (Levi et al.).
+        error: "mean" fits the error of the mean prediction; "draws" that of every draw, (mu - y)^2 + spread.
+
+    Returns:
+        The recalibration, with `.factors` and their `.standard_errors`, as `sigma` has them for one.
+
+    Example:
+        >>> fit(Prediction([[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]), [[2.0, 3.0], [2.0, 3.0]]).factors
+        (2.0, 3.0)
+
+    Reference: Laves et al., MELBA 2021, Eq. 8 and 9, for each output.
+    """
+    if isinstance(prediction, Tally):
+        if any(given is not None for given in (target, weight, group)) or error != "mean":
+            raise ValueError(
+                "a tally holds the targets, weights and groups of its cases already, and errors of mean predictions; "
+                "give it alone, as fit(tally), or give the cases."
+            )
+        return _together([factor_of_tally(one, part=part) for one in prediction.outputs_apart()], part)
+    sums = gather(prediction, target, weight=weight, group=group, part=part, error=error)
+    return fit_gathered(sums, prediction.law, part=part)
+
+
+def gather(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    part: Part = "total",
+    error: Error = "mean",
+) -> dict[str, Sum]:
+    """What the fit needs to know of some cases: that of `sigma` for each output, as OUTPUT/NAME."""
+    check_prediction(prediction)
+    count = math.prod(prediction.location.shape[1:])
+    if count > MOST_OUTPUTS:
+        raise ValueError(
+            f"there are {count} outputs; expected at most {MOST_OUTPUTS}, for a factor each. Maps need one for all: "
+            "sigma."
+        )
+    target = check_target(prediction.location, prediction.mask, target)
+    weight = check_weight(weight, prediction.location, prediction.mask)
+    found: dict[str, Sum] = {}
+    for output in range(count):
+        one, its_target, its_weight = (output_of(a, output) for a in (prediction, target, weight))
+        sums = gather_one(one, its_target, weight=its_weight, group=group, part=part, error=error)
+        found |= {f"{output}/{key}": value for key, value in sums.items()}
+    return found
+
+
+def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part = "total") -> SigmaByOutput:
+    """The fit from what was gathered; the options are those of `fit`."""
+    if not sums:
+        raise nothing_left()
+    own: dict[int, dict[str, Sum]] = {}
+    for key, value in sums.items():
+        output, _, name = key.partition("/")
+        own.setdefault(int(output), {})[name] = value
+    found = []
+    for number, some in own.items():
+        try:
+            found.append(factor_from(some, law))
+        except Undefined:
+            raise
+        except ValueError as problem:
+            raise ValueError(f"output {number}: {problem}") from None
+    return _together(found, part)
+
+
+def _together(fits: list[Factor], part: Part) -> SigmaByOutput:
+    return SigmaByOutput(tuple(f.value for f in fits), tuple(f.standard_error for f in fits), part)
+
+
+def from_dict(stored: Mapping[str, Any]) -> SigmaByOutput:
+    numbers = {name: tuple(stored[name]) for name in ("factors", "standard_errors")}
+    return SigmaByOutput(**{**stored, **numbers})
