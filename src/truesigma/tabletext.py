@@ -196,6 +196,10 @@ def _notes(evaluation: Evaluation, rows: Sequence[Mapping[str, Any]]) -> tuple[s
             notes.append(
                 f"{label}: factor {described['factor']:.6g}" + ("" if error is None else f" +- {error:.2g}")
             )
+        if "factors" in described:
+            pairs = zip(described["factors"], described["standard_errors"])
+            each = (f"{f:.4g}" + ("" if error is None else f" +- {error:.2g}") for f, error in pairs)
+            notes.append(f"{label}: factors {', '.join(each)}")
     reasons: dict[str, str] = {}
     for row in rows:
         if row["value"] is None:

@@ -75,7 +75,7 @@ def test_completion_offers_commands_options_and_names(monkeypatch, capsys):
     assert complete(monkeypatch, capsys, "truesigma", "figure", "cov") == ["coverage"]
     assert complete(monkeypatch, capsys, "truesigma", "evaluate", "--mask") == ["--mask-missing"]
     offered = complete(monkeypatch, capsys, "truesigma", "evaluate", "--recalibrate", "none,s")
-    assert offered == ["none,sigma"]
+    assert offered == ["none,sigma", "none,sigma_by_output"]
     assert complete(monkeypatch, capsys, "truesigma", "report", "--recipe", "pa") == ["paper"]
     assert complete(monkeypatch, capsys, "truesigma", "train", "bone") == ["boneage"]
     assert "backbones" in complete(monkeypatch, capsys, "truesigma", "list", "b")

@@ -136,3 +136,22 @@ def test_refusals():
         sigma_by_output.fit(Prediction(np.zeros((3, 2)), np.ones((3, 2))), np.array([[1.0, 0.0]] * 3))
     with pytest.raises(ValueError, match="Fit them again"):
         load_recalibration({**fitted.to_dict(), "factors": [1.0, -1.0, 2.0]})
+
+
+def test_it_is_printed_with_its_standard_errors(tmp_path, capsys):
+    from truesigma import Cases, write
+    from truesigma.cli import main
+
+    y = np.random.default_rng(3).normal(size=(50, 2)) * [1.0, 5.0]
+    path = tmp_path / "cases.npz"
+    write(Cases(Prediction(0 * y, 0 * y + 1), y), path)
+    fitted = sigma_by_output.fit(Prediction(0 * y, 0 * y + 1), y)
+    given = ["--calibration", str(path), "--recalibrate", "sigma_by_output"]
+    for command in (
+        ["evaluate", *given, "--test", str(path)],
+        ["calibrate", *given, "-o", str(tmp_path / "c.json")],
+    ):
+        with pytest.raises(SystemExit) as left:
+            main(command)
+        assert not left.value.code
+        assert f"factors {fitted.factors[0]:.4g}" in capsys.readouterr().out

@@ -183,6 +183,8 @@ def calibrate(
     fitted = described["recalibration"]
     told = [name for name in ("factor", "standard_error") if isinstance(fitted.get(name), float)]
     shown = ", ".join(f"{name.replace('_', ' ')} {fitted[name]:.6g}" for name in told)
+    if "factors" in fitted:
+        shown = "factors " + ", ".join(f"{factor:.4g}" for factor in fitted["factors"])
     if told == ["factor"]:
         shown += ", its standard error unknown: all cases are of one group"
     words = (

@@ -136,6 +136,34 @@ def overfitting(paper: Paper) -> str:
     return grid(head, rows) if rows else "Not yet run."
 
 
+def by_output(paper: Paper) -> str:
+    """One factor for all outputs beside one for each: their scores, and what intervals of single outputs hold."""
+    rows = []
+    for name in paper.networks():
+        valid, test = paper.cases(name, "valid")[0], paper.cases(name, "test")
+        if test[0].prediction.location.ndim < 2 or test[0].prediction.location.shape[1] < 2:
+            continue
+        labels = ("sigma", "sigma_by_output")
+        found = evaluate(valid, test, recalibrations=labels, metrics=("nll", "crps"), recipe="exact")
+        fits: list[Any] = [found.recalibrations[label] for label in labels]
+        held_by = []
+        for fit in fits:
+            shares = np.mean([_held(fit(one.prediction), one.target) for one in test], axis=0)
+            held_by.append(f"{100 * shares.min():.0f} to {100 * shares.max():.0f} %")
+        factors = fits[1].factors
+        scores = [f"{found.value(label, m):.4f}" for m in ("nll", "crps") for label in labels]
+        ends = f"{min(factors):.2f} to {max(factors):.2f}"
+        rows.append([title(paper, name), f"{fits[0].factor:.2f}", ends, *scores, *held_by])
+    head = ["network", "s", "s by output", "NLL σ", "NLL by output", "CRPS σ", "CRPS by output"]
+    return grid([*head, "90 % holds, σ", "by output"], rows) if rows else "Not yet run."
+
+
+def _held(prediction: Prediction, target: Any) -> Any:
+    """The share of each output's targets within its 90 % intervals."""
+    low, high = prediction.interval(0.9)
+    return np.mean((target >= low) & (target <= high), axis=0)
+
+
 def without_dropout(paper: Paper) -> str:
     """The error of the draws beside that of one pass without dropout, at the kept epoch and at the last one."""
     rows = []

@@ -26,7 +26,7 @@ from ..blocks import (
     value_cell,
 )
 from ..markup import Html, element, join
-from ..subject import Subject, sigma_of
+from ..subject import BEFORE, Subject, sigma_of
 from ..words import number, percent, with_unit
 
 LEAST = 20  # cases of a part that is judged
@@ -193,10 +193,12 @@ def _summary(kind: str, parts: list[Part], subject: Subject) -> str:
     if not off:
         return f"None of the {len(parts)} {kind}s is off by more than chance explains."
     first = sorted(off, key=lambda part: part.chance)[0]
+    remedy = kind == "output" and subject.label.partition(":")[0] in (BEFORE, "sigma")
     hold = "nothing" if first.after.value is None else percent(first.after.value)
     return (
         f"{len(off)} of {len(parts)} {kind}s {'is' if len(off) == 1 else 'are'} off; the clearest is "
         f"{first.name}, whose {percent(subject.level)} intervals hold {hold}."
+        + (" A factor for each of them, sigma_by_output, is the remedy." if remedy else "")
     )
 
 
