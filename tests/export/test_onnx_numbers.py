@@ -56,6 +56,15 @@ def test_an_ensemble_of_several_outputs_in_every_recipe(recipe, law, tmp_path, m
     expect(run("m.onnx", IMAGES), as_predicted(draws, card, PLAIN))
 
 
+def test_a_factor_for_each_output(tmp_path):
+    net = network(outputs=2)
+    draws = ensemble_draws([net], [IMAGES])
+    card = card_for(draws, "sigma_by_output")
+    assert len(set(card.recalibration.factors)) == 2
+    made = to_onnx([net], tmp_path / "m.onnx", example=IMAGES, card=card)
+    expect(run(made.path, IMAGES), as_predicted(draws, card, PLAIN))
+
+
 def test_dropout_in_the_file_is_that_of_the_network(tmp_path):
     net, images = network(), IMAGES[:3]
     card = card_for(dropout_draws(net, [IMAGES], draws=40, seed=0))

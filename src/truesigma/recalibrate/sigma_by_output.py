@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import device as device_of
 
-from ..arrays import namespace
+from ..arrays import Array, like
 from ..checks import check_target, check_weight, nothing_left
 from ..elements import Error, Part
 from ..factor import Factor, factor_from, factor_of_tally
@@ -53,9 +52,11 @@ class SigmaByOutput:
                 f"the prediction has {math.prod(shape)} outputs, and factors were fitted for {len(self.factors)}; give "
                 "predictions of the same outputs, or fit again."
             )
-        xp, dtype = namespace(chosen.location), chosen.location.dtype
-        factors = xp.asarray(np.reshape(self.factors, shape), dtype=dtype, device=device_of(chosen.location))
-        return rescale(chosen, factors)
+        return rescale(chosen, like(np.reshape(self.factors, shape), chosen.location))
+
+    def variance_ratio(self, total: Array) -> Array:
+        """What both variances are multiplied by."""
+        return like(np.reshape(np.square(self.factors), tuple(total.shape[1:])), total)
 
     def to_dict(self) -> dict[str, Any]:
         numbers = {"factors": list(self.factors), "standard_errors": list(self.standard_errors)}
