@@ -146,6 +146,11 @@ def test_totals_of_rows(rows, rest):
     found = _total_of_rows(torch.from_numpy(values))
     assert found.dtype == torch.float64
     assert float(found) == pytest.approx(math.fsum(values), abs=1e-4)
+    squares = torch.from_numpy(values) ** 2
+    parts = [_total_of_rows(part) for part in squares.tensor_split([len(values) // 3])]
+    assert float(sum(parts)) == pytest.approx(
+        float(_total_of_rows(squares)), rel=1e-7
+    )  # as docs/scale.md says
     for some in (values > 0.5, values < np.inf):
         assert float(_total_of_rows(torch.from_numpy(some))) == some.sum()
 

@@ -58,8 +58,22 @@ def gather(
     return {**sums, **grouped, **{f"cluster {name}": column for name, column in zip(names, clusters.T)}}
 
 
+def check_alone(*given: Any, error: Error) -> None:
+    """Refuse what a caller gives beside a tally, or asks of it and it does not hold."""
+    if any(value is not None for value in given) or error != "mean":
+        raise ValueError(
+            "a tally holds the targets, weights and groups of its cases already, and errors of mean predictions; "
+            "give it alone, as fit(tally), or give the cases."
+        )
+
+
 def factor_from(sums: Mapping[str, Sum], law: Law, *, solver: Solver = "closed") -> Factor:
-    """The factor from what was gathered."""
+    """The factor from what was gathered.
+
+    >>> prediction = Prediction([0.0, 0.0], [1.0, 4.0])
+    >>> factor_from(gather(prediction, [2.0, 4.0]), prediction.law).value
+    2.0
+    """
     if not sums:  # every target is missing
         raise nothing_left()
     if isinstance(sums["case"], Undefined):

@@ -155,7 +155,12 @@ class Tally:
         return found
 
     def outputs_apart(self) -> "list[Tally]":
-        """The sums of each output's factors, as tallies that `sigma` can be fitted from; needs by_output."""
+        """The sums of each output's factors, as tallies that `sigma` can be fitted from; needs by_output.
+
+        >>> tally = Tally.empty(by_output=True).add(Prediction([[0.0, 0.0]], [[1.0, 1.0]]), [[2.0, 3.0]])
+        >>> [float(one.sums["factor total"][2]) for one in tally.outputs_apart()]
+        [4.0, 9.0]
+        """
         if not self.by_output:
             raise ValueError(
                 "this tally holds no sums of each output; make it with Tally.empty(by_output=True)."

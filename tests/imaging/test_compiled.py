@@ -169,6 +169,8 @@ def test_rows_divide_what_they_are_rows_of():
 def test_edges_are_needed():
     with pytest.raises(ValueError, match="needs its edges"):
         compiled_add(Tally.empty())
+    with pytest.raises(ValueError, match="no factors of each output"):
+        compiled_add(Tally.empty(edges=[0.0, 1.0], by_output=True))
 
 
 @pytest.mark.slow

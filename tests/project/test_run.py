@@ -146,6 +146,8 @@ def test_an_ensemble(begun, run):
     code, _, err = run("run", "recipe.toml", "--device", "cpu")
     assert code == 0, err
     assert "1/7 training small 1 of 2" in err
+    trained = json.loads((place / "output" / "runs" / "0" / "recipe.json").read_text())
+    assert trained["recipe"]["train"]["keep"] == "valid_mse_one_pass"  # as its members predict
     test = ts.read(place / "output" / "test.npz")
     assert test.draws.mean.shape[0] == 2
     assert not np.array_equal(test.draws.mean[0], test.draws.mean[1])

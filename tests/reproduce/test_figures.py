@@ -1,14 +1,17 @@
 """Figures are drawn from what there is, and say what is missing."""
 
+import copy
 import dataclasses
 import importlib
 import json
+import shutil
 
 import numpy as np
 import pytest
 from made_up_paper import PAPER, TRUE_FACTOR
 
-from truesigma.reproduce import open_paper
+from truesigma.diagrams import ablation
+from truesigma.reproduce import open_paper, produce
 from truesigma.reproduce.figure import NotRun, find_figure, read_figures
 from truesigma.reproduce.figures import example
 from truesigma.reproduce.produce import draw_one
@@ -35,6 +38,30 @@ def test_figures_without_results_say_so(paper, root, tmp_path):
         assert (row["value"] is None) == (row["reason"] is not None)
     with pytest.raises(ValueError, match="no figure '99'"):
         find_figure(root, "99")
+
+
+def test_aux_ablation_stands_under_both_recipes(paper, root, tmp_path):
+    figure = dataclasses.replace(find_figure(root, "10"), runs=("oct_resnet101",))
+    rows = draw_one(paper, figure, tmp_path).rows
+    assert {(row["recipe"], row["hidden"]) for row in rows} == {
+        (recipe, hidden) for recipe in ("paper", "exact") for hidden in ablation.HIDDEN
+    }
+
+
+def test_a_figure_that_can_no_longer_be_drawn_is_removed(paper, monkeypatch, tmp_path):
+    only = [f for f in read_figures(paper.root) if f.id in ("1", "C")]
+    monkeypatch.setattr(produce, "read_figures", lambda _: only)
+    monkeypatch.setattr(produce, "score_files", lambda _: {})
+    for name in ("results_text", "deviations_text"):
+        monkeypatch.setattr(produce, name, lambda _: "")
+    here = copy.copy(paper)
+    object.__setattr__(here, "root", shutil.copytree(paper.root, tmp_path / "paper"))
+    stale = here.root / "figures" / f"{only[0].stem}.png"
+    stale.parent.mkdir(exist_ok=True)
+    stale.write_bytes(b"of a result that is gone")
+    produce.write_all(here, lambda _: None)
+    assert not stale.exists()
+    assert (stale.parent / f"{only[1].stem}.png").exists()
 
 
 @pytest.mark.parametrize("id", ["C", "size"])

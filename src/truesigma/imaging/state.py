@@ -59,7 +59,8 @@ def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:
     return State(
         epoch=values["epoch"],
         plateau=Plateau.from_dict(values["plateau"]),
-        rows=values["rows"],
+        # Earlier versions validated in one pass without dropout.
+        rows=[{"valid_mse_one_pass": row["valid_mse"], **row} for row in values["rows"]],
         best={name: value.to(like[name].device) for name, value in weights.items()},
         best_value=best["value"],
         best_epoch=best["epoch"],

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..elements import Error, Outputs, Part
-from ..factor import Solver, factor_from, factor_of_tally, gather
+from ..factor import Solver, check_alone, factor_from, factor_of_tally, gather
 from ..law import Law
 from ..recalibration import rescale, select_part
 from ..sums import Sum
@@ -83,11 +83,7 @@ def fit(
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9; Appendix B; Levi et al., 2019.
     """
     if isinstance(prediction, Tally):
-        if any(given is not None for given in (target, weight, group)) or error != "mean":
-            raise ValueError(
-                "a tally holds the targets, weights and groups of its cases already, and errors of mean predictions; "
-                "give it alone, as fit(tally), or give the cases."
-            )
+        check_alone(target, weight, group, error=error)
         if outputs not in ("separate", prediction.outputs):
             raise ValueError(
                 f"outputs is {outputs!r}, and this tally has outputs={prediction.outputs!r}; make it with "

@@ -16,7 +16,7 @@ import numpy as np
 from ..arrays import Array, like
 from ..checks import check_target, check_weight, nothing_left
 from ..elements import Error, Part
-from ..factor import Factor, factor_from, factor_of_tally
+from ..factor import Factor, check_alone, factor_from, factor_of_tally
 from ..factor import gather as gather_one
 from ..law import Law, Undefined
 from ..outputs import output_of
@@ -92,11 +92,7 @@ def fit(
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9, for each output.
     """
     if isinstance(prediction, Tally):
-        if any(given is not None for given in (target, weight, group)) or error != "mean":
-            raise ValueError(
-                "a tally holds the targets, weights and groups of its cases already, and errors of mean predictions; "
-                "give it alone, as fit(tally), or give the cases."
-            )
+        check_alone(target, weight, group, error=error)
         return _together([factor_of_tally(one, part=part) for one in prediction.outputs_apart()], part)
     sums = gather(prediction, target, weight=weight, group=group, part=part, error=error)
     return fit_gathered(sums, prediction.law, part=part)

@@ -12,7 +12,7 @@ import torch
 from blob_images import blobs, dataset, equal, fit, numbers, shaken, weights
 from torch import Tensor
 
-from truesigma.imaging.checkpoint import read_state
+from truesigma.imaging.checkpoint import read_state, write_state
 from truesigma.imaging.data import DataSet
 from truesigma.imaging.network import build
 from truesigma.imaging.recipe import Recipe
@@ -45,6 +45,17 @@ def test_resume_after_a_break_in_an_epoch_is_bit_identical(
     for name in ("last.safetensors", "best.safetensors"):
         a, b = (read_state(tmp_path / folder / name)[0] for folder in ("whole", "broken"))
         assert equal(a, b)
+
+
+def test_a_run_of_an_earlier_version_is_read(data: DataSet, tmp_path: Path) -> None:
+    """Its rows have no error of one pass beside that of the draws: they were of one pass."""
+    recipe = Recipe(epochs=1, batch=8)
+    fit(data, recipe, out=tmp_path)
+    tensors, values = read_state(tmp_path / "last.safetensors")
+    del values["rows"][0]["valid_mse_one_pass"]
+    write_state(tmp_path / "last.safetensors", tensors, values)
+    row = fit(data, recipe, out=tmp_path).history[0]
+    assert row["valid_mse_one_pass"] == row["valid_mse"]
 
 
 def test_time_limit_stops_and_the_same_call_goes_on(data: DataSet, tmp_path: Path) -> None:

@@ -69,6 +69,16 @@ def test_each_output_on_its_own():
         assert part.after.value == pytest.approx(ts.metrics.coverage.score(one, test.target[:, k]))
 
 
+def test_outputs_that_one_factor_cannot_serve_get_their_remedy():
+    y = np.random.default_rng(4).normal(size=(400, 2)) * [0.3, 2.0]
+    cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y)
+    for name, off in (("sigma", True), ("sigma_by_output", False)):
+        subject = make_subject(cases, cases, recalibrations=(name,), replicates=100)
+        parts = breakdown.outputs(subject)
+        assert any(part.verdict != "as promised" for part in parts) == off
+        assert ("sigma_by_output, is the remedy" in str(breakdown.section(subject, [], parts).body)) == off
+
+
 def test_a_group_without_a_miss_is_judged_by_the_binomial_law():
     y = np.zeros(200)
     group = np.repeat(["never", "mixed"], 100)
