@@ -69,8 +69,8 @@ Batch norm learns the mean and the variance of features with dropout. Without dr
 layer adds to it (Li et al., CVPR 2019). ResNet-101, with dropout after its four stages, does not mind. DenseNet-201 has
 it in each of its 98 layers: while its training error with dropout fell, the error of a pass without rose, and so an
 early epoch was kept. How its draws fare at the last epoch was not measured; validation is with dropout since then, as
-the network is sampled. The paper's ensembles are of DenseNet-201, without dropout at test; their UCE in Table 1 may owe to this. Test
-MSE of the kept epoch, from the draws and from one pass; and errors of the last epoch."""
+the network is sampled. The paper's ensembles are of DenseNet-201, without dropout at test; their UCE in Table 1 may owe
+to this. Test MSE of the kept epoch, from the draws and from one pass; and errors of the last epoch."""
 
 COLUMN = """### The MSE column of Table 1
 
