@@ -2,7 +2,7 @@
 
 from typing import Any, TypeVar
 
-from .arrays import Array, namespace
+from .arrays import Array, expand, namespace
 from .types import Cases, Prediction, trusted
 
 T = TypeVar("T", Array, Prediction, Cases)
@@ -21,7 +21,8 @@ def output_of(values: T, output: int) -> T:
         return None
     if isinstance(values, Cases):
         weight: Any = values.weight
-        weight = weight if weight is None or weight.ndim == 1 else output_of(weight, output)
+        if weight is not None and weight.ndim > 1:  # one number may stand for all outputs
+            weight = output_of(expand("weight", weight, tuple(values.target.shape)), output)
         kept = {name: getattr(values, name) for name in ("group", "unit", "id")}
         prediction = output_of(values.prediction, output)
         return trusted(

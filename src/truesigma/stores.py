@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from .checks import nothing_left
+from .arrays import expand
+from .checks import check_weight, nothing_left
 from .chunks import chunked_cases, open_source
 from .files import BadFile
 from .law import Law
 from .sources import Files, Source, check_unchanged, find_sources
-from .types import Cases, Draws, Prediction
+from .types import Cases, Draws, Prediction, take
 
 MOST = 1 << 23  # elements of a set that is read into memory whole
 
@@ -122,14 +123,12 @@ def flat(cases: Cases) -> Cases:
     p = cases.prediction
     inside = np.ones(p.location.shape, bool) if p.mask is None else np.asarray(p.mask)
     parts = {name: getattr(p, name) for name in ("location", "aleatoric", "epistemic", "spread")}
-    chosen = {name: None if part is None else part[inside] for name, part in parts.items()}
+    chosen = {name: take(part, inside) for name, part in parts.items()}
     places = np.nonzero(inside)[0]  # of which case each element is
-    labels = {name: getattr(cases, name) for name in ("weight", "group", "id")}
-    spread = {
-        name: None if label is None else label[inside] if label.ndim > 1 else label[places]
-        for name, label in labels.items()
-    }
-    return Cases(Prediction(**chosen, law=p.law), cases.target[inside], unit=cases.unit, **spread)
+    labels = {name: take(getattr(cases, name), places) for name in ("group", "id")}
+    weight = take(check_weight(cases.weight, p.location, p.mask), inside)
+    prediction = Prediction(**chosen, law=p.law)
+    return Cases(prediction, cases.target[inside], unit=cases.unit, weight=weight, **labels)
 
 
 def is_volume(source: Source) -> bool:
@@ -144,7 +143,10 @@ def _joined(name: str, arrays: list[Any], cases: list[Cases]) -> Any:
         shapes = [c.prediction.location.shape for c in cases]
         if name == "weight" and all(a is None or a.ndim == 1 for a in arrays):
             shapes = [shape[:1] for shape in shapes]
-        arrays = [np.ones(shape, dtype=kind) if a is None else a for a, shape in zip(arrays, shapes)]
+        arrays = [
+            np.ones(shape, dtype=kind) if a is None else expand(name, a, shape)
+            for a, shape in zip(arrays, shapes)
+        ]
     missing = sum(a is None for a in arrays)
     if missing == len(arrays):
         return None

@@ -143,3 +143,23 @@ def test_one_path_is_a_set_of_one(tmp_path):
     assert found.rows == listed.evaluation.rows
     with pytest.raises(ValueError, match=r"test is '.*1\.npz', one set; expected a list of sets"):
         evaluate_files(tmp_path / "0.npz", tmp_path / "1.npz")
+
+
+def test_a_weight_for_all_outputs_of_a_case_stands_beside_one_for_each(tmp_path):
+    plain, heavy = make(0, 60), make(1, 60, weight=True)
+    light = ts.Cases(plain.prediction, plain.target, weight=np.linspace(1, 2, 60)[:, None], unit="mm")
+    for k, cases in enumerate((light, heavy)):
+        ts.write(cases, tmp_path / f"w{k}.npz")
+    found = evaluate_files(
+        [tmp_path / "w1.npz"], [[tmp_path / "w?.npz"]], recalibrations=["none"], metrics=["ause"]
+    )
+    p, q = plain.prediction, heavy.prediction
+    both = ts.Prediction(
+        *(np.concatenate([getattr(p, n), getattr(q, n)]) for n in ("location", "aleatoric", "epistemic"))
+    )
+    shape = heavy.target.shape
+    weight = np.concatenate(
+        [np.broadcast_to(w if w.ndim > 1 else w[:, None], shape) for w in (light.weight, heavy.weight)]
+    )
+    expected = ts.metrics.ause.score(both, np.concatenate([plain.target, heavy.target]), weight=weight)
+    assert found.evaluation.value("none", "ause") == pytest.approx(expected)

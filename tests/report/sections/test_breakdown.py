@@ -98,3 +98,13 @@ def test_patients_are_drawn_together():
     assert isinstance(subject.plan, Resampling)
     assert (subject.plan.by, subject.plan.clusters) == ("group", 40)
     assert subject_of(make(groups=("a", "b"))).plan.by == "case"
+
+
+def test_one_weight_for_all_outputs_of_a_case():
+    y = np.random.default_rng(0).normal(size=(60, 2))
+    weight = np.linspace(1, 2, 60)
+    parts = [
+        breakdown.outputs(subject_of(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, weight=given)))
+        for given in (weight, weight[:, None])
+    ]
+    assert [part.rmse for part in parts[0]] == [part.rmse for part in parts[1]]
