@@ -194,6 +194,9 @@ def test_options_are_recorded():
 def test_one_name_is_a_list_of_one():
     cases = cases_of(draw(11))
     assert len(evaluate(cases, cases, recalibrations="sigma", metrics="nll").rows) == 1
+    pairs = evaluate(cases, cases, recalibrations=("aux", {"hidden": 0}), metrics=("uce", {"bins": 3}))
+    assert list(pairs.by_label()) == ["aux:hidden=0"]
+    assert [row["metric"] for row in pairs.rows] == ["uce", "uce_draws"]
 
 
 def test_result_is_plain_json():

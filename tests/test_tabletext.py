@@ -83,3 +83,9 @@ def test_the_catalogue_reads_every_plugin():
         ("part", "total"), ("outputs", "separate"), ("error", "mean"), ("solver", "closed"),
     ]  # fmt: skip
     assert sigma.options[0].help.startswith('"total", or "aleatoric"')
+
+
+def test_two_choices_of_the_same_meaning_have_a_column_each():
+    table = evaluation_table(evaluation(recalibrations=["sigma", "sigma:part=total"], metrics=["mse", "nll"]))
+    assert table.head == ("metric", "sigma", "sigma:part=total")
+    assert [row[1] == row[2] for row in table.rows] == [True, True]

@@ -107,7 +107,7 @@ def calibrate(
         >>> card(Prediction([0.0], [9.0])).scale
         array([6.])
     """
-    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    chosen = load_recipe(recipe)
     name, module, options = plugins.parse("recalibrate", recalibration)
     settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
     prediction = chosen.prediction(cases)

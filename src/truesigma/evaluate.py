@@ -44,6 +44,11 @@ class Evaluation:
             ", ".join(f"{k} {v!r}" for k, v in wanted.items() if v is not None) + ": there is no such row"
         )
 
+    def by_label(self) -> dict[str, tuple[dict[str, Any], ...]]:
+        """The rows of each recalibration by its label, such as "sigma:part=aleatoric": as many each, in one order."""
+        size = len(self.rows) // max(len(self.recalibrations), 1)
+        return {label: self.rows[k * size : (k + 1) * size] for k, label in enumerate(self.recalibrations)}
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, as written to JSON; a recalibration goes by its bare name where that is unique."""
         bare = [label.partition(":")[0] for label in self.recalibrations]
@@ -106,7 +111,7 @@ def evaluate(
 
     Reference: Laves et al., MELBA 2021, Tables 1 and 2.
     """
-    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    chosen = load_recipe(recipe)
     repeats: list[Any] = list(test) if isinstance(test, list | tuple) else [test]
     _check_alike(calibration, repeats)
     fitted_on = chosen.prediction(calibration)
@@ -118,6 +123,8 @@ def evaluate(
     fitted: dict[str, Recalibration] = {}
     for choice in each(recalibrations):
         name, module, options = plugins.parse("recalibrate", choice)
+        if label_of(name, options) in fitted:
+            continue
         settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
         recalibration = module.fit(
             fitted_on, calibration.target, weight=calibration.weight, group=calibration.group, **settings
@@ -204,9 +211,14 @@ def row_of(request: Request, values: tuple[float | Undefined, ...]) -> dict[str,
     }
 
 
-def each(choices: Iterable[Choice]) -> Iterable[Choice]:
-    """One name alone is a list of one, not of its letters."""
-    return [choices] if isinstance(choices, str) else choices
+def each(choices: Any) -> Iterable[Any]:
+    """What was chosen, one by one: a name alone is a list of one, and so is a pair of a name and its options.
+
+    >>> each("sigma"), each(("aux", {"hidden": 4})), each(["none", "sigma"])
+    (['sigma'], [('aux', {'hidden': 4})], ['none', 'sigma'])
+    """
+    pair = isinstance(choices, tuple) and len(choices) == 2 and isinstance(choices[1], Mapping)
+    return [choices] if pair or isinstance(choices, str) or callable(choices) else choices
 
 
 def label_of(name: str, options: Mapping[str, Any]) -> str:

@@ -63,12 +63,14 @@ class Recipe:
         return chosen
 
 
-def load_recipe(name: str | Path) -> Recipe:
-    """A recipe by its name, or from a TOML file.
+def load_recipe(name: str | Path | Recipe) -> Recipe:
+    """A recipe by its name, or from a TOML file; one that is loaded already stays as it is.
 
     >>> load_recipe("paper").tables["uce"]["error"]
     'draws'
     """
+    if isinstance(name, Recipe):
+        return name
     path = Path(name) if str(name).endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
         raise ValueError(

@@ -8,6 +8,7 @@ import numpy as np
 
 from . import plugins
 from .arrays import to_host
+from .evaluate import each
 from .law import Undefined
 from .replicates import By, Replicates, Resampling, Score, replicate
 from .types import Cases
@@ -59,7 +60,7 @@ def bootstrap(
     Reference: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 13 and 14.
     """
     plan = Resampling.of(cases, by=by, replicates=replicates, level=level, seed=seed)
-    asked = [scores] if isinstance(scores, str | tuple) or callable(scores) else list(scores)
+    asked = list(each(scores))
     return [
         estimate(found, plan, share=is_share(score))
         for found, score in zip(replicate(cases, asked, plan), asked)
@@ -105,7 +106,7 @@ def compare(
             "for the same cases in the same order."
         )
     plan = Resampling.of(first, by=by, replicates=replicates, level=level, seed=seed)
-    asked = [scores] if isinstance(scores, str | tuple) or callable(scores) else list(scores)
+    asked = list(each(scores))
     pairs = zip(replicate(first, asked, plan), replicate(second, asked, plan))
     return [estimate(b if isinstance(a, Replicates) else a, plan, minus=a) for a, b in pairs]
 

@@ -110,7 +110,7 @@ def compare(
         raise ValueError(
             f"cases is a {type(cases).__name__}; expected Cases, predictions with their targets."
         )
-    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    chosen = load_recipe(recipe)
     asked = _proper(metric)
     fold = fold_of(cases, folds=folds, seed=seed)
     by: Any = "case" if cases.group is None else "group"

@@ -130,7 +130,7 @@ def evaluate_files(
         [0.6, 0.9]
         >>> folder.cleanup()
     """
-    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    chosen = load_recipe(recipe)
     if not isinstance(test, list | tuple):
         raise ValueError(
             f"test is {str(test)!r}, one set; expected a list of sets, such as [[{str(test)!r}]]."

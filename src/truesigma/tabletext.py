@@ -67,13 +67,11 @@ def print_table(table: TextTable, stream: TextIO) -> None:
 def evaluation_table(evaluation: Evaluation) -> TextTable:
     """Metrics down, recalibrations across; UCE times 100, as the paper prints it."""
     labels = list(evaluation.recalibrations)
-    rows = [row for i, row in enumerate(evaluation.rows) if row not in evaluation.rows[:i]]
-    count = len(rows) // len(labels) if labels else 0
-    # Every recalibration has the same requests in the same order; two names for one place (`uce_mean`, `uce_draws`)
-    # stand in two lines.
+    # Two names for one place (`uce_mean`, `uce_draws`) stand in two lines.
     lines: dict[tuple[int, str], dict[str, Mapping[str, Any]]] = {}
-    for i, row in enumerate(rows):
-        lines.setdefault((i % count, row["metric"]), {})[labels[i // count]] = row
+    for label, rows in evaluation.by_label().items():
+        for place, row in enumerate(rows):
+            lines.setdefault((place, row["metric"]), {})[label] = row
     body: list[tuple[str, ...]] = []
     best: set[tuple[int, int]] = set()
     for i, cells in enumerate(lines[key] for key in sorted(lines)):
@@ -81,7 +79,7 @@ def evaluation_table(evaluation: Evaluation) -> TextTable:
         body.append((_title(next(iter(cells.items()))), *[_number(row) for row in shown]))
         best.update((i, k + 1) for k in _best(shown))
     head = ("metric", *labels)
-    return TextTable(_caption(evaluation), head, tuple(body), _notes(evaluation, rows), frozenset(best))
+    return TextTable(_caption(evaluation), head, tuple(body), _notes(evaluation), frozenset(best))
 
 
 def comparison_table(comparison: Comparison) -> TextTable:
@@ -95,10 +93,10 @@ def comparison_table(comparison: Comparison) -> TextTable:
             (
                 row["recalibration"],
                 str(row["numbers"]),
-                _short(row["score"]),
+                short(row["score"]),
                 DASH if row["change"] is None else f"{row['change']:.3g}{interval}",
                 DASH if row["behind"] is None else f"{row['behind']:.3g}{error}",
-                _short(row["width"]),
+                short(row["width"]),
             )
         )
     parts = f"{plan['folds']} folds of {plan['units']} {plan['by']}s"
@@ -129,8 +127,13 @@ def comparison_table(comparison: Comparison) -> TextTable:
     )
 
 
-def _short(value: float | None) -> str:
-    return DASH if value is None else f"{value:.4g}"
+def short(value: float | None, times: float = 1) -> str:
+    """A number in four digits.
+
+    >>> short(0.00123456, times=100), short(None)
+    ('0.1235', '-')
+    """
+    return DASH if value is None else f"{times * value:.4g}"
 
 
 def _base(metric: str) -> str:
@@ -160,7 +163,7 @@ def _number(row: Mapping[str, Any] | None) -> str:
         return DASH
     times = 100 if _base(row["metric"]) == "uce" else 1
     spread = "" if row["sd"] is None else f" +- {times * row['sd']:.2g}"
-    return f"{times * row['value']:.4g}{spread}"
+    return short(row["value"], times) + spread
 
 
 def _best(shown: Sequence[Mapping[str, Any] | None]) -> list[int]:
@@ -187,7 +190,7 @@ def _caption(evaluation: Evaluation) -> str:
     )
 
 
-def _notes(evaluation: Evaluation, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def _notes(evaluation: Evaluation) -> tuple[str, ...]:
     notes = []
     for label, fitted in evaluation.recalibrations.items():
         described = fitted.to_dict()
@@ -201,7 +204,7 @@ def _notes(evaluation: Evaluation, rows: Sequence[Mapping[str, Any]]) -> tuple[s
             each = (f"{f:.4g}" + ("" if error is None else f" +- {error:.2g}") for f, error in pairs)
             notes.append(f"{label}: factors {', '.join(each)}")
     reasons: dict[str, str] = {}
-    for row in rows:
+    for row in evaluation.rows:
         if row["value"] is None:
             reasons.setdefault(row["metric"], f"{row['metric']} is not defined: {row['reason']}")
     return (*notes, *reasons.values())

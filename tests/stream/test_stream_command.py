@@ -73,3 +73,17 @@ def test_a_set_is_named_once_and_never_written_over(tmp_path, monkeypatch, capsy
     assert "--calibration is given more than once" in capsys.readouterr().err
     assert command(*evaluate, "--test=s2.npz", "s3.npz", "--json", "r.json") == 0
     assert json.loads(Path("r.json").read_text())["cases"]["test"] == 60
+
+
+def test_a_group_has_a_line_of_its_own_for_each_choice_of_one_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for k in range(2):
+        ts.write(make(k, 60, group=["x", "y"] * 30), f"s{k}.npz")
+    chosen = ["--recalibrate", "sigma,sigma:part=aleatoric", "--metrics", "rmse,nll"]
+    given = ["--calibration", "s0.npz", "--test", "s1.npz"]
+    assert command("evaluate", *given, *chosen, "--by-group", "--json", "g.json") == 0
+    rows = json.loads(Path("g.json").read_text())["groups"]["x"]
+    total, aleatoric = (f"{row['value']:.4g}" for row in rows if row["metric"] == "nll")
+    assert total != aleatoric
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("x ")]
+    assert [line[-1] for line in lines] == [total, aleatoric]

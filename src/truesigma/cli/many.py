@@ -165,18 +165,15 @@ def describe(store: "Store") -> dict[str, Any]:
 
 def group_table(found: "Streamed") -> "TextTable":
     """A line for each group and recalibration, with a few scores that were asked for."""
-    from ..tabletext import DASH, TextTable
+    from ..tabletext import TextTable, short
 
     rows = []
     asked = {(row["metric"], row["level"]) for row in found.evaluation.rows}
     shown = [one for one in SHOWN if one[:2] in asked]
     for name, one in found.groups.items():
-        for label in one.recalibrations:
-            values = [
-                (one.value(label.partition(":")[0], metric, level), times)
-                for metric, level, times, _ in shown
-            ]
-            numbers = [DASH if value is None else f"{times * value:.4g}" for value, times in values]
+        for label, scores in one.by_label().items():
+            value = {(row["metric"], row["level"]): row["value"] for row in reversed(scores)}
+            numbers = [short(value.get((metric, level)), times) for metric, level, times, _ in shown]
             rows.append((name, label, str(one.cases["test"]), *numbers))
     alone = [name for name, one in found.groups.items() if one.cases["test"] == 1]
     note = (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..evaluate import LEVELS, Evaluation
 from ..project.propose import HEAD_DROPOUT, STAGE_DROPOUT
-from ..tabletext import TextTable, plain_text
+from ..tabletext import DASH, TextTable, plain_text, short
 from .settings import CHOICES, Settings
 
 
@@ -18,9 +18,9 @@ def demo_table(evaluation: Evaluation) -> TextTable:
     for title, metric, level in wanted:
         values = [_value(evaluation, choice, metric, level) for choice in CHOICES.values()]
         times = 100 if metric == "uce" else 1
-        rows.append((title, *("-" if value is None else f"{times * value:.4g}" for value in values)))
+        rows.append((title, *(short(value, times) for value in values)))
     factors = [evaluation.recalibrations[choice].to_dict().get("factor") for choice in CHOICES.values()]
-    rows.insert(3, ("factor", *("-" if factor is None else f"{factor:.2f}" for factor in factors)))
+    rows.insert(3, ("factor", *(DASH if factor is None else f"{factor:.2f}" for factor in factors)))
     sizes = evaluation.cases
     title = f"{sizes['calibration']} calibration cases, {sizes['test']} test cases; targets as shares of their range"
     return TextTable(title, ("", *CHOICES), tuple(rows))

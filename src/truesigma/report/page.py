@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..evaluate import Choice
+from ..evaluate import Choice, each
 from ..files import plain, write_atomically
 from ..recipe import Recipe
 from ..replicates import By
@@ -97,7 +97,7 @@ def report(
     """
     if docs and not re.match(r"https?://[^\s\"'<>]+$", docs):
         raise ValueError(f"docs is {docs!r}; expected an address such as https://example.org/truesigma.")
-    chosen = [c for c in recalibrations if c != BEFORE]
+    chosen = [c for c in each(recalibrations) if c != BEFORE]
     subject = make_subject(
         calibration_cases, test, recalibrations=chosen, recipe=recipe, shifted=shifted, level=level, by=by,
         replicates=replicates, seed=seed,

@@ -10,7 +10,7 @@ from .. import plugins
 from ..arrays import Host, to_host
 from ..card import Card, calibrate
 from ..checks import check_level, check_weight
-from ..evaluate import Choice
+from ..evaluate import Choice, label_of
 from ..law import Law, Undefined
 from ..recipe import Recipe, load_recipe
 from ..replicates import By, Resampling
@@ -88,7 +88,7 @@ def make_subject(
 ) -> Subject:
     """Fit the recalibrations and apply them to the test cases; all arrays end on the host in float64."""
     check_level(level)
-    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    chosen = load_recipe(recipe)
     shapes = [tuple(c.prediction.location.shape[1:]) for c in (calibration, test)]
     if shapes[0] != shapes[1]:
         raise ValueError(
@@ -98,7 +98,7 @@ def make_subject(
     labels: dict[str, Choice] = {BEFORE: BEFORE}
     for choice in recalibrations:
         name, _, options = plugins.parse("recalibrate", choice)
-        labels[name + (":" + ",".join(f"{k}={v}" for k, v in options.items()) if options else "")] = choice
+        labels[label_of(name, options)] = choice
     cards = {
         label: calibrate(on_host(calibration), choice, recipe=chosen) for label, choice in labels.items()
     }
