@@ -1,15 +1,15 @@
 """The card of a fitted recalibration: all that is needed to apply it elsewhere, and where it came from, as JSON."""
 
-import time
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from . import plugins
 from .decompose import decompose
 from .evaluate import Choice, versions
-from .files import BadFile, read_json
+from .files import BadFile, now, read_json
 from .law import Law, Undefined, law_from_dict
 from .recalibration import Recalibration, load_recalibration
 from .recipe import Recipe, load_recipe
@@ -122,17 +122,28 @@ def describe(
     size = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
     if cases.draws is not None:
         size["draws"] = int(cases.draws.mean.shape[0])
-    date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     law = cases.prediction.law
-    return Card(fitted, law, recipe, {**(data or {}), **size}, cases.unit, date, versions())
+    return Card(fitted, law, recipe, {**(data or {}), **size}, cases.unit, now(), versions())
 
 
 def outputs_of(prediction: Prediction) -> int:
     """How many numbers are predicted for a case."""
-    count = 1
-    for length in prediction.location.shape[1:]:
-        count *= int(length)
-    return count
+    return math.prod(prediction.location.shape[1:])
+
+
+def factor_text(fitted: Mapping[str, Any]) -> str:
+    """The factor, or the factors, of a stored recalibration in words; "" where it has none.
+
+    >>> factor_text({"name": "sigma", "factor": 1.9, "standard_error": 0.05})
+    'factor 1.9, standard error 0.05'
+    """
+    if "factors" in fitted:
+        return "factors " + ", ".join(f"{factor:.4g}" for factor in fitted["factors"])
+    if not isinstance(fitted.get("factor"), float):
+        return ""
+    error = fitted.get("standard_error")
+    words = "its standard error unknown: all cases are of one group"
+    return f"factor {fitted['factor']:.6g}, " + (words if error is None else f"standard error {error:.6g}")
 
 
 def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
@@ -150,18 +161,7 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
             f"{path} is a card of version {stored.get('version')!r}; this truesigma reads version {VERSION}. Use the "
             "version it was written with, or fit it again."
         )
-    known = {
-        "format",
-        "version",
-        "recalibration",
-        "law",
-        "recipe",
-        "choices",
-        "data",
-        "unit",
-        "date",
-        "versions",
-    }
+    known = {"format", "version", "choices", *(one.name for one in fields(Card))}
     wrong = [f"lacks {name!r}" for name in sorted(known - set(stored))]
     wrong += [f"has the unknown {name!r}" for name in sorted(set(stored) - known)]
     if wrong:

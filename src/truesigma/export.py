@@ -7,7 +7,6 @@ file runs in onnxruntime without torch and without this package.
 import copy
 import json
 import math
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 from .card import Card
 from .checks import check_level, check_whole
 from .evaluate import versions
-from .files import BadFile, check_folder, fingerprint, plain, write_atomically
+from .files import BadFile, check_folder, fingerprint, now, plain, write_atomically
 from .imaging.calibrated import Calibrated, DropoutPasses, Finish, Members, check_exportable
 from .imaging.members import Run, open_runs
 from .imaging.onnx_graph import need_onnx, onnx_graph
@@ -129,7 +128,7 @@ def to_onnx(
         "input": {"name": INPUT, "dtype": "float32", "shape": shape},
         "outputs": finish.describe(),
         "sampling": {"kind": kind, "draws": passes},
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "date": now(),
         "versions": {**versions(), "torch": torch.__version__},
         **({} if card is None else {"card": card.to_dict()}),
         **(about or {}),

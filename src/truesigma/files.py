@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -108,6 +109,11 @@ def fingerprint(path: str | Path) -> str:
     check_exists(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def now() -> str:
+    """The time in UTC, as results say when they were made: 2026-01-31T23:59:59Z."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def plain(value: Any) -> Any:

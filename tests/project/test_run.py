@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ import truesigma as ts
 from truesigma.project import run as running
 from truesigma.project import stages
 from truesigma.project.ledger import locked, read_ledger
+from truesigma.project.recipe import Calibration
 
 FILES = {
     "README.md", "card.json", "cases.csv", "predictions.csv", "progress.json", "recipe.toml", "report.html", "runs",
@@ -240,3 +242,12 @@ def test_images_that_are_read_from_disk_give_the_same(begun, made, run):
     assert code == 0, err
     found, expected = (ts.read(place / "output" / "test.npz") for place in (begun, made))
     np.testing.assert_allclose(found.draws.mean, expected.draws.mean, rtol=1e-4)
+
+
+def test_a_factor_from_one_patient_has_no_standard_error(tmp_path):
+    y = np.random.default_rng(0).normal(size=20)
+    ts.write(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, group=["a"] * 20), tmp_path / "valid.npz")
+    project = SimpleNamespace(calibrate=Calibration())
+    work = SimpleNamespace(project=project, folder=tmp_path, calibration="valid.npz")
+    _, words = stages.fit_card(work)
+    assert words.endswith("its standard error unknown: all cases are of one group")

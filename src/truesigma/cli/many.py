@@ -132,10 +132,9 @@ def calibrate_many(
     mask_missing: bool,
 ) -> "Card":
     """The card of a recalibration that was fitted on many files."""
-    import time
-
     from ..card import Card
     from ..evaluate import versions
+    from ..files import now
     from ..passes import Passes
     from ..recipe import load_recipe
     from ..stores import open_store
@@ -147,8 +146,7 @@ def calibrate_many(
     with progress(session.quiet) as report:
         passes = Passes(chosen, mask_missing, report=report)
         fit = next(iter(fit_files(store, [choice], passes).values()))
-    date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return Card(fit.fitted, store.law, chosen, describe(store), store.unit, date, versions())
+    return Card(fit.fitted, store.law, chosen, describe(store), store.unit, now(), versions())
 
 
 def describe(store: "Store") -> dict[str, Any]:

@@ -155,6 +155,7 @@ def calibrate(
 ) -> None:
     """Fit one recalibration and write its card, for `apply`."""
     from ..card import calibrate as fit
+    from ..card import factor_text
     from ..store import read_cases, write
 
     files = one_set(calibration)
@@ -180,17 +181,9 @@ def calibrate(
         card = fit(cases, choices[0], recipe=recipe, data=describe_file(inputs[0], cases))
     write(card, out)
     described = card.to_dict()
-    fitted = described["recalibration"]
-    told = [name for name in ("factor", "standard_error") if isinstance(fitted.get(name), float)]
-    shown = ", ".join(f"{name.replace('_', ' ')} {fitted[name]:.6g}" for name in told)
-    if "factors" in fitted:
-        shown = "factors " + ", ".join(f"{factor:.4g}" for factor in fitted["factors"])
-    if told == ["factor"]:
-        shown += ", its standard error unknown: all cases are of one group"
-    words = (
-        f"{choices[0]} fitted on {card.data['cases']} cases{': ' + shown if shown else ''}; written to {out}"
-    )
-    context.obj.deliver(words, described, json)
+    shown = factor_text(described["recalibration"])
+    words = f"{choices[0]} fitted on {card.data['cases']} cases{': ' + shown if shown else ''}"
+    context.obj.deliver(f"{words}; written to {out}", described, json)
 
 
 def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The figures of a run: calibration before and after, intervals, rejection, and the training's history."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,11 @@ ROW = 3  # calibration diagrams side by side
 
 
 def draw_figures(
-    folder: Path, made: Mapping[str, Prediction], chosen: str, test: Cases, rows: Sequence[Mapping[str, Any]]
+    folder: Path,
+    made: Mapping[str, Prediction],
+    chosen: str,
+    test: Cases,
+    training: Path | Iterable[Mapping[str, Any]],
 ) -> None:
     """Draw the test cases as PDF and PNG; what a law does not define is left out.
 
@@ -20,7 +24,7 @@ def draw_figures(
         made: the prediction under each recalibration, by its name.
         chosen: of these, the one that rejection is shown for.
         test: with the targets.
-        rows: the training's history.
+        training: its history.csv, or the rows of it.
     """
     from ..diagrams import calibration, coverage, history, rejection
     from ..diagrams._style import save, style
@@ -37,7 +41,7 @@ def draw_figures(
         "calibration": calibration.draw_row(first)[0],
         "coverage": coverage.draw({name: coverage.table(p, test.target) for name, p in made.items()}),
         "rejection": rejection.draw({chosen: rejection.table(made[chosen], test.target)}),
-        "history": history.draw(history.table(tuple(rows)), calibrated=True),
+        "history": history.draw(history.table(training), calibrated=True),
     }
     with style():
         # the corner that stays free where few cases are worth rejecting

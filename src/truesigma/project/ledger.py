@@ -2,14 +2,13 @@
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..files import BadFile, fingerprint, read_json, write_json
+from ..files import BadFile, fingerprint, now, read_json, write_json
 
 FILE, RUNS = "progress.json", "runs"
 FORMAT, VERSION = "truesigma project", 1
@@ -38,8 +37,7 @@ class Ledger:
     def finish(self, part: str, files: Sequence[str], words: str, seconds: float) -> None:
         """Note that a part is finished, with the files it wrote and what came of it."""
         marks = {name: fingerprint(self.folder / name) for name in files}
-        date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self.done[part] = {"files": marks, "words": words, "seconds": round(seconds, 2), "date": date}
+        self.done[part] = {"files": marks, "words": words, "seconds": round(seconds, 2), "date": now()}
         self.write()
 
     def forget(self, first: int) -> None:

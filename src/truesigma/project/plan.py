@@ -7,7 +7,7 @@ from typing import Any
 from .ledger import RUNS, STAGES, changes, read_ledger
 from .recipe import read_project
 from .run import parts_of
-from .stages import backbone_of, read_history, training_recipe
+from .stages import backbone_of, training_recipe
 from .work import Work, open_work
 
 
@@ -149,8 +149,10 @@ def _try(work: Work) -> Any:
 
 def _left(work: Work, member: int) -> float:
     """The share of a network's epochs that is still to be trained."""
-    run, epochs = work.folder / RUNS / str(member), work.project.train.epochs
-    done = len(read_history(run)) if (run / "history.csv").is_file() else 0
+    from ..imaging.runs import HISTORY
+
+    file, epochs = work.folder / RUNS / str(member) / HISTORY, work.project.train.epochs
+    done = len(file.read_text(encoding="utf-8").splitlines()) - 1 if file.is_file() else 0
     return max(0, epochs - done) / epochs
 
 

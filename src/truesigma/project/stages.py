@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..card import calibrate, read_card
+from ..card import calibrate, factor_text, read_card
 from ..evaluate import Evaluation, evaluate, label_of
 from ..files import fingerprint, write_atomically
 from ..plugins import parse
@@ -126,13 +126,10 @@ def fit_card(work: Work) -> Made:
     """Fit the recalibration, and write its card."""
     settings = work.project.calibrate
     file = work.folder / work.calibration
-    described = {"file": file.name, "sha256": fingerprint(file)}
     cases = read_cases(file)
-    card = calibrate(cases, settings.recalibrate, recipe=settings.recipe, data=described)
+    card = calibrate(cases, settings.recalibrate, recipe=settings.recipe, data=_described(file))
     write(card, work.folder / "card.json")
-    fitted = card.recalibration.to_dict()
-    numbers = {name: fitted[name] for name in ("factor", "standard_error") if name in fitted}
-    shown = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items())
+    shown = factor_text(card.recalibration.to_dict())
     return ["card.json"], f"{settings.recalibrate} on {len(cases)} cases" + (f": {shown}" if shown else "")
 
 
@@ -181,7 +178,7 @@ def show(work: Work, say: Say) -> Made:
         images=project.folder if project.dataset == "table" else None,
         level=project.report.level,
         by=by,
-        files={name: _described(folder / file) for name, file in _files(work).items()},
+        files={"calibration": _described(folder / work.calibration), "test": _described(folder / "test.npz")},
     )
     page.write(folder / "report.html")
     files = ["report.html"]
@@ -195,27 +192,16 @@ def show(work: Work, say: Say) -> Made:
 
 def draw(work: Work, valid: Cases, test: Cases) -> list[str]:
     """The figures."""
+    from ..imaging.runs import HISTORY
+
     project, folder = work.project, work.folder
     predictions = {
         _label(c): calibrate(valid, c, recipe=project.calibrate.recipe)(test) for c in work.choices
     }
     label = _label(project.calibrate.recalibrate)
-    draw_figures(folder / "figures", predictions, label, test, read_history(folder / RUNS / "0"))
+    draw_figures(folder / "figures", predictions, label, test, folder / RUNS / "0" / HISTORY)
     drawn = ("calibration", "coverage", "rejection", "history")
     return [f"figures/{name}.{kind}" for name in drawn for kind in ("pdf", "png")]
-
-
-def read_history(run: Path) -> list[dict[str, Any]]:
-    """The rows of a training's history.csv; what it does not know is None."""
-    from ..imaging.runs import HISTORY
-
-    with (run / HISTORY).open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    return [{key: float(cell) if cell else None for key, cell in row.items()} for row in rows]
-
-
-def _files(work: Work) -> Mapping[str, str]:
-    return {"calibration": work.calibration, "test": "test.npz"}
 
 
 def _described(path: Path) -> dict[str, Any]:
