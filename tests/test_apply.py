@@ -211,3 +211,25 @@ def test_a_card_from_disk(tmp_path, card):
     apply_file(read_card(tmp_path / "card.json"), tmp_path / "in.csv", tmp_path / "out.csv")
     assert json.loads((tmp_path / "card.json").read_text())["recalibration"]["factor"] == 2.0
     assert rows(tmp_path / "out.csv")[0]["scale"] == "1.0"
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz"])
+def test_another_unit_is_refused(tmp_path, ending):
+    """Aux scaling knows variances of its own unit only: the same predictions in years would get a wrong sigma."""
+    rng = np.random.default_rng(0)
+    variance = rng.gamma(4, 1, 300)
+    target = rng.normal(size=300) * variance**0.5
+    months = ts.Cases(ts.Prediction(0 * target, variance), target, unit="months")
+    fitted = calibrate(months, "aux")
+    for unit, factor in (("years", 1 / 12), ("", 1.0), ("months", 1.0)):
+        write(
+            ts.Cases(ts.Prediction(0 * target, factor**2 * variance), factor * target, unit=unit),
+            tmp_path / f"in{ending}",
+        )
+        if unit == "years":
+            with pytest.raises(BadFile, match=r"in years, the card was fitted in months; expected the same"):
+                apply_file(fitted, tmp_path / f"in{ending}", tmp_path / "out.csv")
+            assert not (tmp_path / "out.csv").exists()
+        else:
+            made = apply_file(fitted, tmp_path / f"in{ending}", tmp_path / f"out{ending}")
+            assert np.array_equal(made.variance, fitted(months.prediction).variance)

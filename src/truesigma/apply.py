@@ -54,6 +54,7 @@ def apply_file(
         stated = law if law is not None or fields.get("law") else card.law
         value = from_fields(fields, law=stated, use_target=False)
         assert isinstance(value, Draws | Prediction)
+        _check_unit(card, str(fields.get("unit", "")))
         made = card(value, group=fields.get("group"))
     except ValueError as problem:
         raise BadFile(f"{source}: {problem}") from problem
@@ -70,6 +71,15 @@ def apply_file(
         written["scale"] = to_host(made.scale)
     write_fields({**kept, **written, **bounds, **others}, target)
     return made
+
+
+def _check_unit(card: Card, unit: str) -> None:
+    """Refuse another unit than the card's: aux scaling has learned the size of the variances in its own."""
+    if card.unit and unit and unit != card.unit:
+        raise ValueError(
+            f"the predictions are in {unit}, the card was fitted in {card.unit}; expected the same. Give them in "
+            f"{card.unit}, or fit a card in {unit}."
+        )
 
 
 def interval_fields(prediction: Prediction, levels: Sequence[float]) -> dict[str, Any]:
