@@ -1,6 +1,8 @@
 """A set of files as one store: what its files have in common, and all of its cases where they fit into memory."""
 
 import math
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 from .arrays import expand
 from .checks import check_weight, nothing_left
 from .chunks import chunked_cases, open_source
+from .chunks.reader import Reader
 from .files import BadFile
 from .law import Law
 from .sources import Files, Source, check_unchanged, find_sources
@@ -70,11 +73,37 @@ def open_store(given: Files, *, law: Law | str | None = None) -> Store:
                     f"{sources[0].name} has {words} {expected} and {source.name} {found}; the files of one set must "
                     "agree. Correct one of them, or give them as sets of their own."
                 )
+    _check_single(sources, readers)
     sizes = tuple(reader.cases for reader in readers)
     shapes = [reader.outputs for reader in readers]
     outputs = shapes[0] if len(set(shapes)) == 1 else None
     elements = sum(cases * math.prod(shape) for cases, shape in zip(sizes, shapes))
     return Store(tuple(sources), sizes, outputs, elements, laws[0], readers[0].constants.get("unit", ""))
+
+
+def _check_single(sources: Sequence[Source], readers: Sequence[Reader]) -> None:
+    """Doubt files of single arrays that look like one volume read as many cases, or like a mask that was forgotten."""
+    single = [(source, reader) for source, reader in zip(sources, readers) if "" not in source.files]
+    several = [(source, reader) for source, reader in single if reader.cases > 1]
+    for source, reader in several:
+        if "id" in source.labels:
+            raise BadFile(
+                f"{source.files['location']} holds {reader.cases} cases, for the case is the first axis of a .npy, and "
+                f"the manifest gives it one id, {source.labels['id']!r}. Save one case as array[None], or leave id out."
+            )
+    if len(several) > 1 and all(len(reader.outputs) > 1 for _, reader in several):
+        source, reader = several[0]
+        warnings.warn(
+            f"{source.files['location']} and {len(several) - 1} other(s) are read as {reader.cases} cases each, for "
+            "the case is the first axis of a .npy. If each is one volume, save it as array[None].",
+            stacklevel=1,
+        )
+    bare = [source.files["location"] for source, _ in single if "mask" not in source.files]
+    if 0 < len(bare) < len(single):
+        warnings.warn(
+            f"{len(bare)} of {len(single)} volumes have no mask, the first is {bare[0]}: there every voxel counts.",
+            stacklevel=1,
+        )
 
 
 def read_store(store: Store, *, mask_missing: bool = False, why: str = "this") -> Cases:

@@ -1,5 +1,7 @@
 """Fields in files of their own, volumes, manifests, archives in pieces, tables in row groups."""
 
+import warnings
+
 import numpy as np
 import pytest
 from file_sets import QUICK, assert_rows, make, volumes
@@ -9,6 +11,7 @@ import truesigma as ts
 from truesigma.chunks import chunked_cases
 from truesigma.files import BadFile
 from truesigma.sources import find_sources
+from truesigma.stores import open_store
 from truesigma.stream import evaluate_files
 
 
@@ -162,3 +165,35 @@ def test_row_groups_of_a_table(tmp_path):
     assert sum(len(p) for p in parts) == 100
     np.testing.assert_array_equal(np.concatenate([p.target for p in parts]), cases.target)
     assert parts[0].unit == "mm"
+
+
+def test_a_volume_without_its_case_axis_is_doubted(tmp_path):
+    """Its slices would be taken as cases: the standard error would be far too small, and nothing would show it."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for k in range(3):
+        paths = {name: tmp_path / f"p{k}_{name}.npy" for name in ("location", "scale", "target")}
+        for name, path in paths.items():
+            np.save(path, rng.gamma(4, 1, (5, 4, 6)) if name == "scale" else rng.normal(size=(5, 4, 6)))
+        rows.append(",".join([f"p{k}", *(path.name for path in paths.values())]))
+    with pytest.warns(UserWarning, match=r"p0_location.npy and 2 other.* 5 cases each.*array\[None\]"):
+        assert open_store(str(tmp_path / "*.npy")).cases == 15
+    (tmp_path / "set.csv").write_text("\n".join(["id,location,scale,target", *rows]))
+    with pytest.raises(BadFile, match=r"p0_location.npy holds 5 cases.*one id, 'p0'"):
+        open_store(tmp_path / "set.csv")
+    for path in tmp_path.glob("*.npy"):
+        np.save(path, np.load(path)[None])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert open_store(tmp_path / "set.csv").cases == 3
+
+
+@pytest.mark.parametrize("kind", [".npy", ".nii.gz"])
+def test_a_forgotten_mask_is_named(tmp_path, kind):
+    _, paths = volumes(tmp_path, kind, 0, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert open_store(paths).cases == 3
+    (tmp_path / f"s0_p1_mask{kind}").unlink()
+    with pytest.warns(UserWarning, match=r"1 of 3 volumes have no mask, the first is .*s0_p1_location"):
+        assert open_store(paths).cases == 3
