@@ -10,8 +10,8 @@ import truesigma as ts
 from truesigma.apply import apply_file
 from truesigma.card import calibrate, read_card
 from truesigma.files import BadFile
-from truesigma.recalibration import raw_spread
 from truesigma.store import read, read_cases, write
+from truesigma.types import raw_spread
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import truesigma as ts
-from truesigma.recalibration import raw_spread
 from truesigma.store import from_frame, read, read_cases, write
+from truesigma.types import raw_spread
 
 KINDS = (".npz", ".parquet", ".csv")
 FINITE = st.floats(-1e300, 1e300)

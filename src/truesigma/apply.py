@@ -9,14 +9,13 @@ import numpy as np
 
 from .arrays import to_host
 from .card import Card
-from .checks import check_level
 from .fields import KNOWN, from_fields, law_text, to_fields
 from .files import BadFile, check_folder
 from .law import Law
 from .store import check_suffix, read_fields, write_fields
 from .tablefiles import read_csv, read_parquet, write_csv, write_parquet
 from .tables import METADATA, ORDER, columns_of, field_columns
-from .types import Draws, Prediction
+from .types import Draws, Prediction, raw_spread
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +89,6 @@ def interval_fields(prediction: Prediction, levels: Sequence[float]) -> dict[str
     """
     found = {}
     for level in levels:
-        check_level(level)
         interval = prediction.interval(level)
         lower, upper = bound_names(level)
         found[lower], found[upper] = to_host(interval.lower), to_host(interval.upper)
@@ -126,7 +124,7 @@ def _edited(
         names = columns_of(stem, table.column_names)
         if names and not (stem == "location" and np.array_equal(new, fields[stem], equal_nan=True)):
             table = _replaced(table, stem, names, to_host(new))
-    raw = made.epistemic if made.spread is None else made.spread
+    raw = raw_spread(made)
     if "epistemic" in fields and "spread" not in fields and not np.array_equal(raw, made.epistemic):
         table = _append(table, field_columns("spread", to_host(raw)))
     for stem, bound in bounds.items():

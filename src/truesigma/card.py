@@ -53,9 +53,7 @@ class Card:
             raise ValueError(
                 f"the card's recalibration cannot be applied: {problem}; fit it again."
             ) from problem
-        return Prediction(
-            made.location, made.aleatoric, made.epistemic, law=made.law, spread=made.spread, mask=made.mask
-        )
+        return Prediction(**vars(made))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, as they are written to JSON."""

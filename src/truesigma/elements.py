@@ -15,7 +15,7 @@ import numpy as np
 from .arrays import Array, chunk_size, namespace, on_host, to_host, total
 from .checks import check_target, check_weight, nothing_left
 from .law import Law, Pairs, Undefined, has_terms
-from .types import Prediction, check_prediction
+from .types import Prediction, check_prediction, raw_spread
 
 Outputs = Literal["separate", "mean"]
 Error = Literal["mean", "draws"]
@@ -285,7 +285,7 @@ def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[
         "target": target,
         "aleatoric": prediction.aleatoric,
         "epistemic": prediction.epistemic,
-        "spread": prediction.epistemic if prediction.spread is None else prediction.spread,
+        "spread": raw_spread(prediction),
         "weight": weight,
         "mask": prediction.mask,
     }

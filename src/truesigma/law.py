@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 
 from .arrays import Array, Host, erf, like, namespace, normal_cdf
+from .checks import check_level
 
 Pairs = list[tuple[float, Array]]  # factors and values that add up; the values may be one number for all
 
@@ -57,6 +58,7 @@ def central_bounds(law: Law, level: float) -> tuple[float, float]:
     >>> [round(z, 3) for z in central_bounds(Normal(), 0.95)]
     [-1.96, 1.96]
     """
+    check_level(level)
     high = law.quantile((1 + level) / 2)
     # Mirror images, whatever rounding makes of the two probabilities.
     return (-high if law.symmetric else law.quantile((1 - level) / 2)), high

@@ -10,7 +10,7 @@ from .arrays import Host, namespace
 from .checks import nothing_left
 from .elements import NO_ALEATORIC, Part, blocks
 from .law import Law, Undefined
-from .types import Prediction, check_prediction, trusted
+from .types import Prediction, check_prediction, raw_spread, trusted
 
 
 @runtime_checkable
@@ -74,20 +74,12 @@ def select_part(prediction: Prediction, part: Part) -> Prediction:
     xp, some = namespace(prediction.location), prediction.aleatoric > 0
     if not bool(xp.all(some if prediction.mask is None else some | ~prediction.mask)):
         raise Undefined(NO_ALEATORIC)
-    return trusted(
-        Prediction,
-        location=prediction.location,
-        aleatoric=prediction.aleatoric,
-        epistemic=xp.zeros_like(prediction.epistemic),
-        law=prediction.law,
-        spread=raw_spread(prediction),
-        mask=prediction.mask,
-    )
+    return trusted(Prediction, **_parts(prediction, epistemic=xp.zeros_like(prediction.epistemic)))
 
 
-def raw_spread(prediction: Prediction) -> Any:
-    """The variance of the draws' means as it was before any recalibration."""
-    return prediction.epistemic if prediction.spread is None else prediction.spread
+def _parts(prediction: Prediction, **changed: Any) -> dict[str, Any]:
+    """What a recalibrated prediction is made of: all that is not changed, with the spread as it was."""
+    return {**vars(prediction), "spread": raw_spread(prediction), **changed}
 
 
 def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple[Host, Host]:
@@ -120,15 +112,7 @@ def with_law(prediction: Prediction, law: Law) -> Prediction:
             f"the recalibration was fitted on another likelihood than {prediction.law.name}; expected predictions of "
             "the same one. Fit it again on such predictions."
         )
-    return trusted(
-        Prediction,
-        location=prediction.location,
-        aleatoric=prediction.aleatoric,
-        epistemic=prediction.epistemic,
-        law=law,
-        spread=raw_spread(prediction),
-        mask=prediction.mask,
-    )
+    return trusted(Prediction, **_parts(prediction, law=law))
 
 
 def rescale(prediction: Prediction, factor: Any) -> Prediction:
@@ -143,14 +127,7 @@ def rescale(prediction: Prediction, factor: Any) -> Prediction:
         aleatoric = prediction.aleatoric * factor * factor
         epistemic = None if prediction.epistemic is None else prediction.epistemic * factor * factor
         total = aleatoric if epistemic is None else aleatoric + epistemic
-    made: dict[str, Any] = dict(
-        location=prediction.location,
-        aleatoric=aleatoric,
-        epistemic=epistemic,
-        law=prediction.law,
-        spread=raw_spread(prediction),
-        mask=prediction.mask,
-    )
+    made = _parts(prediction, aleatoric=aleatoric, epistemic=epistemic)
     if not bool(xp.all((total > 0) & xp.isfinite(total))):
         # Through the checks: they say which cases leave the range of their dtype, unless a mask hides them all.
         return Prediction(**made)

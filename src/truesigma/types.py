@@ -20,7 +20,6 @@ from .checks import (
     check_finite,
     check_group,
     check_law,
-    check_level,
     check_mask,
     check_target,
     check_values,
@@ -219,7 +218,6 @@ class Prediction:
         >>> Prediction([0.0], [1.0], [0.0]).interval(0.95).upper.round(3)
         array([1.96])
         """
-        check_level(level)
         scale = self.scale
         low, high = central_bounds(self.law, level)
         return Interval(self.location + scale * low, self.location + scale * high)
@@ -229,14 +227,17 @@ class Prediction:
 
     def __getitem__(self, index: Any) -> "Prediction":
         """The prediction of some cases: a slice, a boolean mask or an index array over the cases."""
-        parts = {name: take(getattr(self, name), index) for name in ("location", "aleatoric", "epistemic")}
-        return trusted(
-            Prediction, law=self.law, spread=take(self.spread, index), mask=take(self.mask, index), **parts
-        )
+        parts = {name: take(part, index) for name, part in vars(self).items() if name != "law"}
+        return trusted(Prediction, law=self.law, **parts)
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.location.shape[1:])
         return f"Prediction({self.location.shape[0]} cases{outputs}, {self.law.name})"
+
+
+def raw_spread(prediction: Prediction) -> Array:
+    """The variance of the draws' means as it was before any recalibration; None where the split is unknown."""
+    return prediction.epistemic if prediction.spread is None else prediction.spread
 
 
 def check_prediction(prediction: Any) -> None:

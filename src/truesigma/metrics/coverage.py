@@ -6,7 +6,6 @@ $$\mathrm{coverage}(\gamma) = \tfrac{1}{m} \sum_i 1[l_i \le y_i \le u_i]$$
 from typing import Any
 
 from ..arrays import Array
-from ..checks import check_level
 from ..elements import Elements
 from ..law import central_bounds
 from ..measure import score as measure_one
@@ -19,7 +18,6 @@ OVER = "elements"
 
 
 def terms(elements: Elements, *, level: float = 0.9) -> Array:
-    check_level(level)
     low, high = central_bounds(elements.law, level)
     if elements.law.symmetric:
         return elements.folded <= high

@@ -7,7 +7,6 @@ $$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i)
 from typing import Any
 
 from ..arrays import above_zero, less, namespace
-from ..checks import check_level
 from ..elements import Elements, Terms
 from ..law import Undefined, central_bounds
 from ..measure import score as measure_one
@@ -21,7 +20,6 @@ PROPER = True
 
 
 def terms(elements: Elements, *, level: float = 0.9) -> Terms:
-    check_level(level)
     low, high = central_bounds(elements.law, level)
     if high - low == float("inf"):
         raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
