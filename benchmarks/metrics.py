@@ -29,6 +29,7 @@ from truesigma import Prediction, Tally
 from truesigma.evaluate import LEVELS
 
 PEERS_UP_TO = {"uncertainty-toolbox": 1e6, "netcal": 1e7}
+COMPILED_FROM = 1e8  # elements on a GPU: compiling takes seconds
 SHORT, LONG = 2.0, 10.0  # seconds, from which on a way has two turns, or one
 Way = Callable[[], Any]
 
@@ -160,7 +161,7 @@ def measure(n: int, dtype: str, kind: str, args: argparse.Namespace) -> dict[str
         target,
         kind,
         args.device,
-        args.device == "cuda" or (args.compile and kind == "torch"),
+        (args.device == "cuda" and n >= COMPILED_FROM) or (args.compile and kind == "torch"),
     )
     parts: dict[str, dict[str, list[str]]] = {}
     for name, peer in PEERS.items() if kind == "numpy" and args.peers else ():

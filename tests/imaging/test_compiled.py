@@ -174,7 +174,7 @@ def test_edges_are_needed():
 
 
 @pytest.mark.slow
-def test_compiled_for_a_number_of_cases_and_then_for_any(monkeypatch):
+def test_compiled_once_for_any_number_of_cases(monkeypatch):
     from torch._dynamo.utils import counters
 
     monkeypatch.setattr(recorded, "ROW", 64)
@@ -187,4 +187,4 @@ def test_compiled_for_a_number_of_cases_and_then_for_any(monkeypatch):
         merged = merged.merge(add(*given, weight=tensor(part.weight)))
         wanted = wanted.add(*given, weight=tensor(part.weight))
     assert_same(merged, wanted, rel=1e-5)
-    assert counters["stats"]["unique_graphs"] == before + 2
+    assert counters["stats"]["unique_graphs"] == before + 1

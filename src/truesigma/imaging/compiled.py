@@ -81,8 +81,8 @@ class CompiledAdd:
 def compiled_add(empty: Tally) -> CompiledAdd:
     """A function that gives the tally of a prediction and its targets, compiled when it first sees their kind.
 
-    For 1e9 elements and more on a GPU: compiling takes seconds, for the first number of cases and once more for
-    all others. The tally needs its edges given.
+    For 1e9 elements and more on a GPU: compiling takes seconds, once for any number of cases. The tally needs its edges
+    given.
 
     Args:
         empty: a tally of nothing, `Tally.empty(edges=...)`.
@@ -133,6 +133,8 @@ def _begin(block: Block, function: Recorded) -> Tensor:
     """The sums of a block and the counts of its PIT, on the device and perhaps not yet there."""
     rows = _count(block) // cases_in_row(block)
     given = [torch.as_tensor(array).reshape(rows, -1) for array in block.parts.values() if array is not None]
+    for array in given:
+        torch._dynamo.maybe_mark_dynamic(array, 0)  # one kernel for any number of rows
     sums, central, *weight = function.sums(*given)
     counts = pit_counts(central.reshape(-1), weight[0].reshape(-1) if weight else None)
     return torch.cat([sums, counts])

@@ -111,9 +111,11 @@ def cut(module: GraphModule) -> tuple[GraphModule, GraphModule, int]:
     of_sums = _of_sums(graph, statistics, order)
     with graph.inserting_before(output):
         sums = [_sums_by_row(graph, list(kind), *what) for what, kind in kinds.items()]
-        # In the shape of the sums' rows, because only what has the same loops becomes the same kernel.
+        # In the shape of the sums' rows, because only what has the same loops becomes the same kernel; and none of them
+        # is negative, but a change of shape alone would be left for later.
         row = _row(max(size for _, size in kinds))
         shaped = [graph.call_function(aten.reshape.default, (place, [-1, row])) for place in places]
+        shaped = [graph.call_function(aten.abs.default, (place,)) for place in shaped]
         output.args = ([graph.call_function(aten.cat.default, (sums,)), *shaped],)
     graph.eliminate_dead_code()
     module.recompile()
