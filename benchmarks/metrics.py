@@ -29,7 +29,7 @@ from truesigma import Prediction, Tally
 from truesigma.evaluate import LEVELS
 
 PEERS_UP_TO = {"uncertainty-toolbox": 1e6, "netcal": 1e7}
-COMPILED_FROM = 1e8  # elements on a GPU: compiling takes seconds
+COMPILED_FROM = 1e9  # elements on a GPU: below, compiling takes longer than it saves
 SHORT, LONG = 2.0, 10.0  # seconds, from which on a way has two turns, or one
 Way = Callable[[], Any]
 
