@@ -194,3 +194,20 @@ def test_real_predictions(boneage):
     assert found.uce == pytest.approx(np.mean([uce.score(p, y) for p, y in zip(runs, targets)]), rel=1e-12)
     assert found.count.sum() == pytest.approx(4000)
     calibration.draw(found).figure.canvas.draw()
+
+
+def test_weights_of_any_size_count_elements(simulated):
+    """Weights that add up to one are not one case: n, and what is believed, are of elements."""
+    (p,), y = simulated(cases=400)
+    w = np.random.default_rng(0).uniform(0, 2, y.shape[0])
+    w[:40] = 0
+    w /= w.sum()
+    found, plain = calibration.table(p, y, weight=w), calibration.table(p[40:], y[40:])
+    assert found.size.sum() == plain.count.sum()
+    assert found.count.sum() == pytest.approx(y[0].size)
+    np.testing.assert_array_equal(plain.size, plain.count)
+    ax = calibration.draw(found)
+    assert ax.child_axes[0].texts[0].get_text().startswith(f"n = {y[40:].size:,}")
+    solid = found.size >= calibration.TRUST
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), found.error[solid])
+    assert not solid.all()

@@ -207,3 +207,14 @@ def test_on_a_phone_nothing_is_cut_off(page, tmp_path, dark):
         assert (sum(int(c) for c in body[4:-1].split(",")) < 200) == dark
         phone.screenshot(tmp_path / "phone.png")
         assert (tmp_path / "phone.png").stat().st_size > 50_000
+
+
+def test_ticks_in_per_cent_say_where_they_stand(browser):
+    """2.5 % is not 3 %: rounded labels would stand at the wrong height."""
+    shares = browser.run("return ticks(0, 0.09, 4).map((value) => tickText(value, { percent: true }))")
+    assert shares == ["0", "2.5", "5", "7.5"]
+    assert browser.run("return [0.07, 0.29, 1].map((value) => tickText(value, { percent: true }))") == [
+        "7",
+        "29",
+        "100",
+    ]

@@ -28,6 +28,7 @@ class Calibration:
 
     edges: Host
     count: Host  # weight in the bin, mean over the repeats
+    size: Host  # elements in the bin, likewise: the same where there are no weights
     variance: Host
     error: Host
     deviation: Host
@@ -86,17 +87,20 @@ def _shared_edges(runs: list[Run], outputs: Outputs, bins: int, spacing: Spacing
 
 
 def _square_sums(block: Block, *, edges: Host, outputs: Outputs, error: Error) -> Host:
-    """(w e^2, w^2) in each bin, for the standard error of its mean error; shape (2, bin)."""
+    """(w e^2, w^2) in each bin, for the standard error of its mean error, and the elements that count; (3, bin)."""
     elements = block.view(outputs)
     variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
     index = assign(variance, edges)
-    columns = [errors * errors, None] if weight is None else [errors * errors * weight, weight * weight]
+    columns = [errors * errors, None, None]
+    if weight is not None:
+        counts = namespace(weight).astype(weight > 0, weight.dtype)
+        columns = [errors * errors * weight, weight * weight, counts]
     return segment_sums(index, len(edges) - 1, columns)
 
 
 def _gather(edges: Host, layers: Host, scores: list[float]) -> Calibration:
-    """Means over the repeats of (repeat, 5, bin) sums; a repeat that leaves a bin empty does not count there."""
-    count, error, variance, square, weights = np.moveaxis(layers, 1, 0)
+    """Means over the repeats of (repeat, 6, bin) sums; a repeat that leaves a bin empty does not count there."""
+    count, error, variance, square, weights, elements = np.moveaxis(layers, 1, 0)
     filled = count > 0
     safe = np.where(filled, count, 1.0)
     runs = filled.sum(axis=0)
@@ -114,4 +118,5 @@ def _gather(edges: Host, layers: Host, scores: list[float]) -> Calibration:
         deviation = np.where(size > 1, np.sqrt(inner / np.maximum(size - 1, 1e-300)), np.nan)
     spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
     mean = float(np.mean(scores))
-    return Calibration(edges, count.mean(axis=0), means[1], means[0], deviation, len(scores), mean, spread)
+    held = (count.mean(axis=0), elements.mean(axis=0))
+    return Calibration(edges, *held, means[1], means[0], deviation, len(scores), mean, spread)

@@ -124,7 +124,7 @@ def draw(
         ax.set(xlim=ends, ylim=(bottom, top))
         note_power(ax.xaxis, "predicted variance", unit, log)
         note_power(ax.yaxis, "observed squared error", unit, log)
-        _draw_counts(table, strip(ax), float(table.count[~solid & ~inside].sum()))
+        _draw_counts(table, strip(ax), float(table.size[~solid & ~inside].sum()))
         if legend:
             handles, labels = ax.get_legend_handles_labels()
             ax.legend(handles[1::-1], labels[1::-1], loc="best")
@@ -155,7 +155,7 @@ def draw_row(tables: Mapping[str, Calibration], *, unit: str = "", log: bool = F
 
 def _solid(table: Calibration) -> Any:
     """The bins that hold enough to be believed; all filled ones where none does."""
-    solid = table.count >= TRUST
+    solid = table.size >= TRUST
     return solid if solid.any() else np.isfinite(table.error)
 
 
@@ -183,12 +183,13 @@ def _limits(
 
 def _draw_counts(table: Calibration, ax: Axes, beyond: float) -> None:
     """Bars of the bins' counts; roots of them, so that a bin of five is seen beside one of thousands."""
-    width, height = np.diff(table.edges), np.sqrt(table.count)
+    width, height = np.diff(table.edges), np.sqrt(table.size)
     if not width.any():
         width = np.array([0.02 * float(table.edges[-1])])  # constant variance: one bin without width
     ax.bar(table.edges[:-1], height, width=width, align="edge", color=PALE, edgecolor="white", linewidth=0.4)
     ax.set_ylim(0, height.max() * 1.15)
-    text = f"n = {table.count.sum():,.0f}" + (f"\n{beyond:.0f} beyond" if beyond >= 0.5 else "")
+    text = f"n = {table.size.sum():,.0f}" + (f"\n{beyond:.0f} beyond" if beyond >= 0.5 else "")
     box = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.8}
-    look_of = {"fontsize": 5.5, "color": GREY, "va": "top", "ha": "right", "bbox": box}
-    ax.text(1, 0.95, text, transform=ax.transAxes, **look_of)
+    free = table.edges[0] > sum(ax.get_xlim()) / 2  # on the left, where all bars stand on the right
+    look_of = {"fontsize": 5.5, "color": GREY, "va": "top", "ha": "left" if free else "right", "bbox": box}
+    ax.text(0 if free else 1, 0.95, text, transform=ax.transAxes, **look_of)

@@ -17,9 +17,13 @@ def test_calibration_bins_are_those_of_the_diagram(subject):
             )
             filled = np.isfinite(table.error)
             some = rows_of(rows, recalibration=label, bins=spacing)
-            for name, column in (("count", "count"), ("variance", "variance"), ("error", "squared_error")):
-                expected = getattr(table, name)[filled]
-                np.testing.assert_allclose([row[column] for row in some], expected, rtol=1e-9)
+            expected = {
+                "count": table.count * table.size.sum() / table.count.sum(),  # in mean weights
+                "variance": table.variance,
+                "squared_error": table.error,
+            }
+            for name, column in expected.items():
+                np.testing.assert_allclose([row[name] for row in some], column[filled], rtol=1e-9)
             np.testing.assert_allclose([row["variance_from"] for row in some], table.edges[:-1][filled])
             solid = [row for row in some if row["count"] > 20]
             assert all(
@@ -50,3 +54,17 @@ def test_observed_intervals_are_those_of_the_diagram(subject):
         assert all(
             row["low"] <= row["observed"] + 1e-9 and row["observed"] <= row["high"] + 1e-9 for row in some
         )
+
+
+def test_bins_are_believed_for_their_elements_not_for_the_size_of_their_weights():
+    """Weights that add up to one: the bins hold as many cases as before, and no point becomes hollow."""
+    weight = np.random.default_rng(0).uniform(0.5, 2, 300)
+    found = [
+        calibration.table(subject_of(make(weight=w), replicates=20)) for w in (weight, weight / weight.sum())
+    ]
+    for one, other in zip(*found, strict=True):
+        for name in ("variance_from", "count", "variance", "squared_error", "squared_error_high"):
+            assert one[name] == pytest.approx(other[name], rel=1e-9)
+    for bins in ("mass", "width"):
+        rows = rows_of(found[1], recalibration="none", bins=bins)
+        assert sum(row["count"] for row in rows) == pytest.approx(300)

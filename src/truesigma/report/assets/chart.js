@@ -54,7 +54,7 @@ function logTicks(from, to) {
 }
 
 function tickText(value, axis) {
-  if (axis.percent) return `${Math.round(100 * value)}`;
+  if (axis.percent) return String(Number((100 * value).toPrecision(3)));
   if (value === 0) return "0";
   const size = Math.abs(value);
   const text = size >= 1e6 || size < 1e-3 ? size.toExponential(1).replace("e+", "e") : String(Number(size.toPrecision(6)));

@@ -11,7 +11,7 @@ from ...law import Undefined
 from ...types import Cases
 from ..blocks import Section, choice, columns, controls, csv_button, details, figure, paragraph
 from ..markup import join
-from ..subject import Subject
+from ..subject import Subject, counted
 
 BINS = 15
 TRUST = 10  # a bin that holds less is drawn hollow: its mean error says little
@@ -42,6 +42,9 @@ def _bins(subject: Subject, label: str, cases: Cases, spacing: Spacing) -> list[
     edges = variance_edges(cases, outputs=options["outputs"], bins=BINS, spacing=spacing)
     held, _ = metric_rows(cases, uce, options)
     count, error, variance = np.asarray(held.sum(axis=0)).reshape(4, -1)[:3, 1:]
+    inside = counted(cases).reshape(len(cases), -1)
+    elements = inside.sum() if options["outputs"] == "separate" else inside.any(axis=1).sum()
+    heaviness = count.sum() / elements  # a bin is believed for what it holds, in whatever unit weights are
     drawn = subject.plan.sums(held).reshape(subject.plan.replicates, 4, -1)[:, :2, 1:]
     tail = (1 - subject.plan.level) / 2
     found = []
@@ -55,7 +58,7 @@ def _bins(subject: Subject, label: str, cases: Cases, spacing: Spacing) -> list[
             "variance_from": edges[k],
             "variance_to": edges[k + 1],
         }
-        row |= {"count": count[k], "variance": middle, "squared_error": mean}
+        row |= {"count": count[k] / heaviness, "variance": middle, "squared_error": mean}
         found.append({**row, "squared_error_low": low, "squared_error_high": high})
     return found
 
