@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import Host
 from .fields import CONSTANTS, KNOWN
 from .files import BadFile, content_kind, write_atomically
 
@@ -32,7 +33,10 @@ def read_npz(path: Path) -> dict[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             for name in archive.files:
-                found[name] = _native(name, archive[name])
+                array = archive[name]
+                if not isinstance(array, np.ndarray):
+                    raise ValueError(f"{name!r} in it is not an array")
+                found[name] = native(array)
     except FAULTS as problem:
         if "pickle" in str(problem):
             raise BadFile(
@@ -47,11 +51,7 @@ def read_npz(path: Path) -> dict[str, Any]:
         )
     for key in CONSTANTS:
         if key in found:
-            if found[key].size != 1 or found[key].dtype.kind != "U":
-                raise BadFile(
-                    f"{path}: {key} has shape {found[key].shape} and type {found[key].dtype}; expected one text."
-                )
-            found[key] = str(found[key].reshape(-1)[0])
+            found[key] = text_of(path, key, found[key])
     return found
 
 
@@ -74,8 +74,13 @@ def write_npz(fields: Mapping[str, Any], path: Path) -> None:
     write_atomically(path, save)
 
 
-def _native(name: str, array: Any) -> Any:
+def native(array: Host) -> Host:
     """The array in this machine's byte order."""
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{name!r} in it is not an array")
-    return array.astype(array.dtype.newbyteorder("=")) if not array.dtype.isnative else array
+    return np.asarray(array, array.dtype.newbyteorder("="))
+
+
+def text_of(path: Path, name: str, array: Host) -> str:
+    """The text that an array such as `law` or `unit` holds."""
+    if array.size != 1 or array.dtype.kind != "U":
+        raise BadFile(f"{path}: {name} has shape {array.shape} and type {array.dtype}; expected one text.")
+    return str(array.reshape(-1)[0])

@@ -53,7 +53,7 @@ class Passes:
         files = zip(store.sources, store.sizes)
         tasks = [{**shared, "source": asdict(source), "cases": cases} for source, cases in files]
         tick = None if self.report is None else self.report(words, store.cases)
-        return self.run(work, tasks, merge=merge, keep=self.keep, report=tick)
+        return self.run(work, tasks, merge=join_sums, keep=self.keep, report=tick)
 
 
 def work(task: Mapping[str, Any], tick: Tick) -> Sums:
@@ -82,11 +82,6 @@ def needs_whole_cases(task: Mapping[str, Any]) -> bool:
     chosen += [options for _, _, _, options, _ in task.get("requests", ())]
     chosen += [{"outputs": outputs} for _, outputs in task.get("kinds", ())]
     return any(options.get("outputs") == "mean" for options in chosen)
-
-
-def merge(sums: Sequence[Sums]) -> Sums:
-    """The sums of several sources together."""
-    return join_sums(sums)
 
 
 def fit_step(task: Mapping[str, Any]) -> Step:

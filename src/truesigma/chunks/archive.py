@@ -13,7 +13,7 @@ import numpy as np
 from ..arrays import Host
 from ..fields import CONSTANTS, KNOWN, warn_near_misses
 from ..files import BadFile
-from ..npz import FAULTS, read_npz
+from ..npz import FAULTS, native, read_npz, text_of
 from .reader import Fields, Next, Reader, Stored, cut
 
 UNPACKED = 1 << 29  # bytes of an array that can only be unpacked whole
@@ -51,7 +51,8 @@ def open_archive(path: Path) -> Reader:
                 f"{path}: {member.name} has shape {member.shape}; expected {cases} cases, as {main.name} has, on axis "
                 f"{along}."
             )
-    texts = _texts(path, [m for m in members.values() if m.is_text])
+    with np.load(path, allow_pickle=False) as archive:
+        texts = {name: text_of(path, name, archive[name]) for name in CONSTANTS if name in members}
     draws = members["mean"].shape[0] if "mean" in members else 1
     mapped = {m.name: m for m in members.values() if m.name in drawn or m.fortran}
     stored = {
@@ -68,7 +69,7 @@ def open_archive(path: Path) -> Reader:
                 some = slice(start, min(start + rows, cases))
                 fields: Fields = dict(texts)
                 for name, array in whole.items():
-                    fields[name] = _native(array[:, some] if name in drawn else array[some])
+                    fields[name] = native(array[:, some] if name in drawn else array[some])
                 for name, one in stored.items():
                     fields[name] = one.cases(read[name], some.stop - some.start)
                 yield fields
@@ -78,7 +79,7 @@ def open_archive(path: Path) -> Reader:
 
 @contextmanager
 def _damage(path: Path) -> Iterator[None]:
-    """Says of what goes wrong that the file is damaged."""
+    """Turns whatever goes wrong inside into an error that calls the file damaged."""
     try:
         yield
     except FAULTS as problem:
@@ -110,19 +111,6 @@ def _head(file: Any) -> tuple[tuple[int, ...], bool, Any]:
     return shape, fortran and len(shape) > 1, dtype
 
 
-def _texts(path: Path, members: list[_Member]) -> dict[str, str]:
-    if not members:
-        return {}
-    with np.load(path, allow_pickle=False) as archive:
-        found = {member.name: archive[member.name] for member in members}
-    wrong = [name for name, value in found.items() if value.size != 1 or value.dtype.kind != "U"]
-    if wrong:
-        raise BadFile(
-            f"{path}: {wrong[0]} has type {found[wrong[0]].dtype} and {found[wrong[0]].size} values; expected one text."
-        )
-    return {name: str(value.reshape(-1)[0]) for name, value in found.items()}
-
-
 @contextmanager
 def _values(path: Path, member: _Member) -> Iterator[Next]:
     """The numbers of an array, one after the other."""
@@ -136,14 +124,9 @@ def _values(path: Path, member: _Member) -> Iterator[Next]:
                 raise BadFile(
                     f"{path} is cut short: {member.name} ends before its last case. Write it again."
                 )
-            return _native(np.frombuffer(data, member.dtype))
+            return native(np.frombuffer(data, member.dtype))
 
         yield read
-
-
-def _native(array: Host) -> Host:
-    """In the byte order of this machine."""
-    return np.asarray(array, array.dtype.newbyteorder("="))
 
 
 def _mapped(path: Path, archive: zipfile.ZipFile, member: _Member) -> Host:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..arrays import Host
 from ..files import BadFile, content_kind
+from ..npz import native
 from .reader import Fields, Next, Piece, Reader, Stored, cut
 
 
@@ -112,8 +113,7 @@ def _values(
                 raise BadFile(f"{path} is damaged or cut short ({problem}); copy it again.") from problem
             if len(data) < count * dtype.itemsize:
                 raise BadFile(f"{path} is cut short: it ends before its last number. Copy it again.")
-            found = scaled(np.frombuffer(data, dtype))
-            return np.asarray(found, found.dtype.newbyteorder("="))
+            return native(scaled(np.frombuffer(data, dtype)))
 
         file.seek(offset)
         yield read
@@ -127,7 +127,6 @@ def _scattered(array: Host) -> Iterator[Next]:
     def read(count: int) -> Host:
         nonlocal place
         place += count
-        found = array.flat[place - count : place]
-        return np.asarray(found, found.dtype.newbyteorder("="))
+        return native(array.flat[place - count : place])
 
     yield read

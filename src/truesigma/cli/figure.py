@@ -1,6 +1,5 @@
 """figure: publication figures from files of predictions, as wide as a journal's column."""
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -221,14 +220,7 @@ def _predictions(
 
 
 def _deliver(context: typer.Context, drawn: Any, out: Path, table: Any, json: str | None) -> None:
-    from matplotlib import rc_context
+    from ..diagrams._style import write_figure
 
-    from ..diagrams._style import style
-    from ..files import write_atomically
-
-    kind = out.suffix.lower()[1:]
-    # Neither a date nor chance in the file: the same figure gives the same bytes.
-    stamp = {"pdf": {"CreationDate": None}, "png": {"Software": None}, "svg": {"Date": None}}[kind]
-    with style(), rc_context({"svg.hashsalt": "truesigma"}):
-        write_atomically(out, partial(drawn.savefig, format=kind, metadata=stamp))
+    write_figure(drawn, out)
     context.obj.deliver(f"written to {out}", {"output": out.name, "table": table}, json)

@@ -65,7 +65,10 @@ SETTINGS: Any = {
     "savefig.dpi": 300,
     "pdf.fonttype": 42,  # letters stay letters, so that an editor can search and set them
     "svg.fonttype": "none",
+    "svg.hashsalt": "truesigma",
 }
+# Neither a date nor chance in a file: the same figure gives the same bytes.
+STAMPS: Any = {".pdf": {"CreationDate": None}, ".png": {"Software": None}, ".svg": {"Date": None}}
 T = TypeVar("T")
 
 
@@ -188,11 +191,14 @@ def save(fig: Figure, path: str | Path) -> tuple[Path, Path]:
     if path.suffix not in ("", ".pdf", ".png"):
         raise ValueError(f"path ends in {path.suffix!r}; expected .pdf or .png (both are written).")
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = []
+    found = path.with_suffix(".pdf"), path.with_suffix(".png")
+    for one in found:
+        write_figure(fig, one)
+    return found
+
+
+def write_figure(fig: Figure, path: Path) -> None:
+    """Write the figure as the kind of file that its ending says, one of STAMPS, atomically."""
+    kind = path.suffix.lower()
     with style():
-        for kind in ("pdf", "png"):
-            # No date in the file: the same figure gives the same bytes.
-            stamp: dict[str, Any] = {"CreationDate": None} if kind == "pdf" else {"Software": None}
-            found.append(path.with_suffix(f".{kind}"))
-            write_atomically(found[-1], partial(fig.savefig, format=kind, metadata=stamp))
-    return found[0], found[1]
+        write_atomically(path, partial(fig.savefig, format=kind[1:], metadata=STAMPS[kind]))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from ._tasks import Function, Merge, Sums, Task, Tick, each_tick, merge_tree, prepare, results
+from ._tasks import Function, Merge, Sums, Task, Tick, kept, merge_tree, no_tick, prepare
 
 
 def run(
@@ -31,4 +31,4 @@ def run(
         {'n': 5}
     """
     found, folder = prepare(tasks, keep)
-    return merge_tree(results(function, found, folder, each_tick(report)), merge)
+    return merge_tree((kept(function, task, folder, report or no_tick) for task in found), merge)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ._tasks import Function, Merge, Sums, Task, Tick, each_tick, groups, kept, prepare
+from ._tasks import Function, Merge, Sums, Task, Tick, groups, kept, no_tick, prepare
 
 RETRIES = 8  # of a task whose node was lost; what is wrong with its input is not tried again
 AHEAD = 64  # tasks handed out before their turn
@@ -52,7 +52,7 @@ def run(
     ahead = AHEAD + 2 * int(ray.cluster_resources().get("CPU", 0) / max(cpus, 0.01))
     level: list[Any] = []
     waiting: list[Any] = []
-    tick = each_tick(report)
+    tick = report or no_tick
     try:
         for some in groups(found):
             leaves = []
@@ -100,7 +100,7 @@ def _wait(waiting: list[Any], tick: Tick, *, at_most: int) -> list[Any]:
 
 def _leaf(function: Function, task: Task, keep: str | None) -> tuple[Sums, int]:
     """The sums, which stay where they are until they are merged, and the number of cases for the one who waits."""
-    return kept(function, task, keep, each_tick(None)), int(task["cases"])
+    return kept(function, task, keep, no_tick), int(task["cases"])
 
 
 def _node(merge: Merge, *sums: Sums) -> Sums:
