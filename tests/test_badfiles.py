@@ -28,6 +28,18 @@ CSV = {
         "true_age,yhat,unc,patientID\n1,2,3,4\n",
         "Rename true_age to target, yhat to location, unc to scale, patientID to group, if that is what they are.",
     ),
+    "two that could be the group": (
+        "y,pred,sd,PatientID,site\n1,2,3,4,5\n",
+        "sd to scale, PatientID or site to group, if that is what they are.",
+    ),
+    "one that is the group": (
+        "y,pred,sd,group,site\n1,2,3,4,5\n",
+        "Rename y to target, pred to location, sd to scale, if that is what they are.",
+    ),
+    "quantiles": (
+        "target,q0.05,q50,q95,p1\n1,2,3,4,5\n",
+        "Of quantiles such as q0.05 and p1 make location and scale first",
+    ),
     "an uncertainty of another name": (
         "target,location,unc\n1,2,3\n",
         "location stands without an uncertainty; .* Rename unc to scale, if that is what they are.",

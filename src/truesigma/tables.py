@@ -27,6 +27,7 @@ ELSEWHERE = {  # how others call the columns, as `plain` has it; only to say whi
     "group": (*PATIENTS, "site", "scanner"),
 }
 STARTS = {"target": ("true_", "gt_")}
+QUANTILE = re.compile(r"(q|p|quantile|percentile)_?0?[.]?\d+$", re.IGNORECASE)
 LOGS = ("logvar", "logvariance", "logsigma2")  # of the variance
 
 
@@ -145,14 +146,24 @@ def stem_of(name: str) -> str:
 
 def rename_hint(names: Sequence[str]) -> str:
     """Which columns look as if they could be renamed, to be said after what was expected."""
-    pairs = [
-        f"{name} to {stem}"
-        for stem, others in ELSEWHERE.items()
-        for name in names
-        if name != stem and (plain(name) in (stem, *others) or name.lower().startswith(STARTS.get(stem, ())))
-    ]
-    logs = [f". Write the exponential of {name} as variance" for name in names if plain(name) in LOGS]
-    return (f". Rename {', '.join(pairs)}, if that is what they are" if pairs else "") + "".join(logs)
+    pairs = []
+    for stem, others in ELSEWHERE.items():
+        alike = [
+            name
+            for name in names
+            if plain(name) in (stem, *others) or name.lower().startswith(STARTS.get(stem, ()))
+        ]
+        if alike and stem not in names:
+            pairs.append(f"{' or '.join(alike)} to {stem}")
+    hints = [f". Rename {', '.join(pairs)}, if that is what they are"] if pairs else []
+    hints += [f". Write the exponential of {name} as variance" for name in names if plain(name) in LOGS]
+    quantiles = [name for name in names if QUANTILE.match(name)]
+    if len(quantiles) > 1:
+        hints.append(
+            f". Of quantiles such as {quantiles[0]} and {quantiles[-1]} make location and scale first: the "
+            "documentation shows it under 'Quantile predictions'"
+        )
+    return "".join(hints)
 
 
 def _listed(names: Sequence[str]) -> str:

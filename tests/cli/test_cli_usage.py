@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import truesigma as ts
@@ -100,6 +101,23 @@ def test_warnings_are_short_and_quiet_leaves_them_out(folder, run):
     assert err.startswith(
         "warning: 45 of 45 cases in some.npz have the prediction and the target of one in cal.csv"
     )
+
+
+def test_patients_in_both_sets_are_named(folder, run):
+    """Many groups are patients, and a recalibration must not be scored on those it has seen; sites may be the same."""
+    rng = np.random.default_rng(0)
+    for name in ("one", "other", "third"):
+        who = [f"P{k % 25 + 25 * (name == 'third')}" for k in range(50)]
+        y = rng.normal(size=50)
+        prediction = ts.Prediction(0 * y, rng.gamma(4, 1, 50))
+        write(ts.Cases(prediction, y, group=who), f"{name}.csv")
+        write(ts.Cases(prediction, y, group=[one[:2] for one in who]), f"{name}-site.csv")
+    said = {}
+    for test in ("other.csv", "third.csv"):
+        said[test] = run("evaluate", "--calibration", "one.csv", "--test", test, *QUICK)[2]
+    said["site"] = run("evaluate", "--calibration", "one-site.csv", "--test", "other-site.csv", *QUICK)[2]
+    assert said["other.csv"].startswith("warning: 25 groups stand in both one.csv and other.csv, such as P0.")
+    assert said["third.csv"] == said["site"] == ""
 
 
 def test_missing_targets(folder, run):

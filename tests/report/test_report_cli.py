@@ -106,7 +106,8 @@ def test_maps_are_sent_to_the_commands_that_take_them(folder, run):
         np.save(f"a_{name}.npy", np.ones((2, 3)))
     Path("maps.csv").write_text("location,scale,target\na_location.npy,a_scale.npy,a_target.npy\n")
     Path("list.csv").write_text("file\ntest.csv\n")
-    for given in ("maps.csv", "list.csv", "sub-00_location.nii.gz", "a_location.npy"):
+    Path("maps").mkdir()
+    for given in ("maps.csv", "list.csv", "sub-00_location.nii.gz", "a_location.npy", "maps", "*.npz"):
         for arguments in (
             ["report", "--calibration", "cal.csv", "--test", given],
             ["report", *SETS, "--shifted", given],

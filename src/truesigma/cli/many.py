@@ -80,10 +80,12 @@ def refuse_maps(*paths: Path) -> None:
     from ..sources import SINGLE, is_manifest
 
     for path in paths:
-        if path.name.lower().endswith(SINGLE) or (path.is_file() and is_manifest(path)):
+        several = path.is_dir() or glob.has_magic(str(path)) or (path.is_file() and is_manifest(path))
+        if several or path.name.lower().endswith(SINGLE):
             raise ValueError(
                 f"{path} is a map, or names the files of a set; expected one .npz, .csv or .parquet that holds all "
-                "fields of its cases. Maps and lists of files are for evaluate, calibrate and apply."
+                "fields of its cases. Maps and lists of files are for evaluate, calibrate and apply; to look at maps, "
+                "draw some voxels of each into a table (tutorial 'Maps with a sigma in every voxel')."
             )
 
 

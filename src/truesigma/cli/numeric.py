@@ -238,6 +238,22 @@ def warn_leak(
                 "are these the cases that were fitted on?",
                 stacklevel=1,
             )
+        else:
+            _warn_shared_groups(calibration, fitted_on, path, cases)
+
+
+def _warn_shared_groups(calibration: Path, fitted_on: "Cases", path: Path, cases: "Cases") -> None:
+    """Say so where patients stand in both sets; a few groups, such as sites, may well do."""
+    from ..replicates import MANY
+
+    groups = [set() if one.group is None else set(map(str, one.group)) for one in (fitted_on, cases)]
+    both = groups[0] & groups[1]
+    if both and min(map(len, groups)) >= MANY:
+        warnings.warn(
+            f"{len(both)} groups stand in both {calibration} and {path}, such as {min(both)}. If they are patients, "
+            "the recalibration has seen them, and these scores may be too good.",
+            stacklevel=1,
+        )
 
 
 def _same_rows(one: "Cases", other: "Cases") -> int:
