@@ -143,11 +143,13 @@ def test_volumes_and_sizes(tmp_path):
     assert made.project.network.backbone == "small3d"
     assert made.project.options["size"] == 24
     assert made.project.options["dimensions"] == 3
+    assert any("differ in size, and each is stretched to 24 pixels" in note for note in made.notes)
     pictures = make_images(tmp_path / "p", 12, side=300)
     seen = survey(tmp_path / "p" / "scans", write_table(tmp_path / "p.csv", pictures))
     made = propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=True)
     assert made.project.network.backbone == "resnet101"
     assert made.project.options["size"] == 256
+    assert not any("differ in size" in note for note in made.notes)
     assert made.project.train.precision == "bf16"
     assert propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=False).project.network.backbone == "small"
 

@@ -98,7 +98,9 @@ def targets(rows: Sequence[Row], columns: Sequence[str], path: Path) -> NDArray[
     if len(bad):
         shown = "; ".join(f"line {k + 2}, {columns[j]} {rows[k][columns[j]]!r}" for k, j in bad[:SHOWN])
         more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
-        raise ValueError(f"{path}: {len(bad)} targets are not finite numbers: {shown}{more}")
+        raise ValueError(
+            f"{path}: {len(bad)} targets are not finite numbers: {shown}{more}. Correct them, or take their rows out"
+        )
     return values
 
 

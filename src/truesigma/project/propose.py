@@ -121,6 +121,11 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         notes.append(
             f"{cases[on]} cases to recalibrate on are few: sigma's factor is uncertain by {71 / cases[on] ** 0.5:.0f} %"
         )
+    if size and len(seen.shapes) > 1:
+        notes.append(
+            f"images differ in size, and each is stretched to {size} pixels a side: for a target that is a length or a "
+            "volume, resample them to one pixel size and pad them first"
+        )
     if not group:
         notes.append("no group: if several images are of one patient, name that column as --group")
     if seen.missing or seen.unreadable:
