@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from truesigma.files import write_atomically
 
-__all__ = ["pack_optimizer", "read_state", "unpack_optimizer", "write_state"]
+__all__ = ["pack_optimizer", "read_state", "read_values", "unpack_optimizer", "write_state"]
 
 
 def write_state(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
@@ -22,7 +22,15 @@ def write_state(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, 
     tensors: by name, on any device. values: anything JSON holds (no NaN, no infinity).
     """
     text = json.dumps(values, allow_nan=False)
-    plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    plain: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        alone = tensor.detach().contiguous()
+        shared = (
+            alone.untyped_storage().data_ptr() in seen
+        )  # as tied weights do, which the format does not take
+        plain[name] = alone.clone() if shared else alone
+        seen.add(plain[name].untyped_storage().data_ptr())
 
     def write(part: Path) -> None:
         try:
@@ -35,13 +43,21 @@ def write_state(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, 
 
 def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors (on the processor) and values that `write_state` wrote."""
+    return _opened(path, tensors=True)
+
+
+def _opened(path: Path, *, tensors: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-            values = json.loads((file.metadata() or {})["state"])
-    except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+            names = file.keys() if tensors else ()
+            return {name: file.get_tensor(name) for name in names}, json.loads(file.metadata()["state"])
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is no training state of ours: {error}; delete it to start again") from error
-    return tensors, values
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """The values alone; the tensors may be large."""
+    return _opened(path, tensors=False)[1]
 
 
 def pack_optimizer(net: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:

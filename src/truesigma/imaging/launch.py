@@ -1,17 +1,15 @@
 """Train on a data set by its name, and record how it is read, so that the run is all that prediction needs."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
-
+from .checkpoint import read_values
 from .data import DataSet
 from .network import TwoHead, build
 from .recipe import Recipe
-from .runs import LAST, read_recipe
-from .source import Source, check_resumed
+from .runs import LAST
+from .source import Source
 from .train import Trained, train
 
 
@@ -61,8 +59,6 @@ def train_run(
     backbone = f"{Path(path).resolve()}{own}{options}" if own else backbone
     begun = resume and (folder / LAST).is_file()
     record = source.record(data) | {"start": _start(pretrained, weights)}
-    if begun:
-        check_resumed(folder, record)
     # A run that goes on has its weights: nothing is fetched for it again.
     net = build(
         backbone,
@@ -74,8 +70,6 @@ def train_run(
         weights=None if begun else weights,
         seed=seed,
     )
-    if begun:
-        _check_network(folder, net)
     if say is not None:
         say(_data_line(data))
         say(_plan_line(net, recipe, likelihood, precision, device, devices, seed))
@@ -103,18 +97,6 @@ def _start(pretrained: bool, weights: str | Path | None) -> dict[str, Any]:
     return {"pretrained": pretrained, "weights": None if weights is None else Path(weights).name}
 
 
-def _check_network(folder: Path, net: TwoHead) -> None:
-    """Two networks may have as many parameters; going on needs the same one."""
-    before = read_recipe(folder)["network"] or {}
-    assert net.plan is not None  # it comes from `build`
-    for key in ("backbone", "variances"):
-        if before.get(key) not in (None, net.plan[key]):
-            raise ValueError(
-                f"{folder} holds a run with {key} = {before[key]!r}, now {net.plan[key]!r} was given; take another "
-                "folder, or --no-resume to overwrite it"
-            )
-
-
 def _data_line(data: DataSet) -> str:
     sizes = ", ".join(f"{len(split)} {name}" for name, split in data.splits.items())
     shape = " x ".join(map(str, next(iter(data.splits.values())).shape))
@@ -137,6 +119,5 @@ def _plan_line(
 
 
 def _progress(folder: Path, epochs: int) -> str:
-    with safe_open(folder / LAST, framework="pt") as file:  # the header alone; the rest may be large
-        done = int(json.loads(file.metadata()["state"])["epoch"])
+    done = int(read_values(folder / LAST)["epoch"])
     return f"going on after epoch {done}" if done < epochs else f"all {done} epochs are there"

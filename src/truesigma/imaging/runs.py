@@ -1,8 +1,9 @@
 """A training run's folder: what it says about itself, and the network read back from it."""
 
+import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -10,24 +11,27 @@ from typing import Any
 from torch import nn
 
 from truesigma.files import write_atomically
-from truesigma.imaging.data import DataSet
+from truesigma.imaging.data import DataSet, Split
 from truesigma.imaging.network import TwoHead, rebuild
 from truesigma.imaging.recipe import Recipe
 from truesigma.imaging.weights import load_weights
 
 __all__ = [
     "BEST",
+    "FILES",
     "HISTORY",
     "LAST",
     "RECIPE",
     "check_same",
     "describe",
     "load_run",
+    "names_hash",
+    "read_recipe",
     "versions",
     "write_recipe",
 ]
 
-RECIPE, BEST, LAST, HISTORY = "recipe.json", "best.safetensors", "last.safetensors", "history.csv"
+FILES = RECIPE, BEST, LAST, HISTORY = "recipe.json", "best.safetensors", "last.safetensors", "history.csv"
 FREE = ("epochs", "draws", "repeats")  # of [train]: may differ when a run goes on; not the end of a cosine
 DEFAULTS = {"schedule": "plateau"}  # of runs made before there was a choice
 
@@ -44,12 +48,13 @@ def describe(
 ) -> dict[str, Any]:
     """All that is needed to rebuild the network and to know what it was trained on, as plain values."""
     return {
-        "network": getattr(net, "plan", None),
+        "network": net.plan if isinstance(net, TwoHead) else None,
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
         "recipe": recipe.to_dict(),
         "data": {
             "name": data.name,
             "cases": {name: len(split) for name, split in data.splits.items()},
+            "labels": {name: _labels_hash(split) for name, split in data.splits.items()},
             "unit": list(data.unit),
             "offset": data.offset.tolist(),
             "factor": data.factor.tolist(),
@@ -69,22 +74,52 @@ def write_recipe(out: Path, description: Mapping[str, Any]) -> None:
 
 
 def check_same(out: Path, description: Mapping[str, Any]) -> None:
-    """Refuse to go on with a run that was started with other choices, naming the first that differs."""
-    stored = read_recipe(out)
-    now = json.loads(json.dumps(description))
-    pairs = [(key, stored[key], now[key]) for key in ("seed", "likelihood", "parameters")]
-    pairs += [(f"data.{key}", stored["data"][key], now["data"][key]) for key in ("name", "cases")]
+    """Refuse to go on with a run that was started with other choices or other data, naming the first that differs."""
+    for key, before, after in _pairs(read_recipe(out), json.loads(json.dumps(description))):
+        if before != after:
+            what = f"{key} = {before!r}, now {after!r} was given"
+            if key in ("data.labels", "train"):  # hashes say nothing to a reader
+                what = "other training cases" if key == "train" else "other cases or targets"
+            raise ValueError(
+                f"{out} holds a run with {what}; take another folder, or resume=False (--no-resume) to start again and "
+                "overwrite it"
+            )
+
+
+def _pairs(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """What must be the same when a run goes on: its name, what it was, what it is."""
+    for key in ("seed", "likelihood", "parameters"):
+        yield key, stored[key], now[key]
+    before, after = stored["network"] or {}, now["network"] or {}
+    for key in ("backbone", "variances"):
+        yield key, before.get(key), after.get(key)
+    # What earlier versions, or calls from Python, did not record is not compared.
+    parts = (
+        ("", "record", ("dataset", "options", "image", "prepare", "train", "start")),
+        ("data.", "data", ("name", "cases", "unit", "offset", "factor", "labels")),
+    )
+    for name, part, keys in parts:
+        for key in keys:
+            if key in stored[part] and key in now[part]:
+                yield f"{name}{key}", stored[part][key], now[part][key]
+    free = [key for key in FREE if key != "epochs" or now["recipe"]["train"]["schedule"] == "plateau"]
     for table in ("network", "train"):
         before, after = stored["recipe"][table], now["recipe"][table]
-        free = [key for key in FREE if key != "epochs" or now["recipe"]["train"]["schedule"] == "plateau"]
-        keys = [key for key in after if key not in free]
-        pairs += [(f"{table}.{key}", before.get(key, DEFAULTS.get(key)), after[key]) for key in keys]
-    for key, before, after in pairs:
-        if before != after:
-            raise ValueError(
-                f"{out} holds a run with {key} = {before!r}, now {after!r} was given; take another folder, or "
-                "resume=False to start again and overwrite it"
-            )
+        for key in (key for key in after if key not in free):
+            yield f"{table}.{key}", before.get(key, DEFAULTS.get(key)), after[key]
+
+
+def names_hash(names: Sequence[str]) -> str:
+    """A short text that differs for other cases, whatever their order.
+
+    >>> names_hash(["a", "b"]) == names_hash(["b", "a"]) != names_hash(["a"])
+    True
+    """
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]
+
+
+def _labels_hash(split: Split) -> str:
+    return names_hash([f"{name} {target}" for name, target in zip(split.name, split.target.tolist())])
 
 
 def read_recipe(out: Path) -> dict[str, Any]:

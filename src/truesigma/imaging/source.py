@@ -1,7 +1,6 @@
 """Where a run's images come from: recorded when it is trained, opened again to predict."""
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch import Tensor
 from .. import plugins
 from .data import DataSet, Prepare
 from .prepare import Normalise
-from .runs import LAST, read_recipe
+from .runs import names_hash
 from .units import units_from, units_of
 
 
@@ -65,15 +64,6 @@ class Source:
         }
 
 
-def names_hash(names: Sequence[str]) -> str:
-    """A short text that differs for other cases, whatever their order.
-
-    >>> names_hash(["a", "b"]) == names_hash(["b", "a"]) != names_hash(["a"])
-    True
-    """
-    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]
-
-
 def recorded(
     about: Mapping[str, Any], *, root: str | None = None, options: Mapping[str, Any] | None = None
 ) -> Source:
@@ -119,27 +109,6 @@ def check_data(data: DataSet, about: Mapping[str, Any]) -> None:
             "the training split holds other cases than at training, so other splits may now hold cases that were "
             "trained on; give the folder and the options the run was trained with"
         )
-
-
-def check_resumed(out: Path, record: Mapping[str, Any]) -> None:
-    """Refuse to go on with a run whose data is now read in another way."""
-    if not (out / LAST).is_file():
-        return
-    before = read_recipe(out)["record"]
-    for key in ("dataset", "options", "image", "prepare", "train", "start"):
-        if key in before and key in record and before[key] != _plain(record[key]):
-            words = "other training cases" if key == "train" else f"{key} = {before[key]!r}"
-            now = "" if key == "train" else f", now {record[key]!r} was given"
-            raise ValueError(
-                f"{out} holds a run with {words}{now}; take another folder, or --no-resume to overwrite it"
-            )
-
-
-def _plain(value: Any) -> Any:
-    """As it comes back from JSON: tuples are lists there."""
-    if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, eq=False)

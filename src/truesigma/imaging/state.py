@@ -1,6 +1,7 @@
 """What changes from epoch to epoch in a training run, and its checkpoints."""
 
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,20 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from truesigma.imaging.checkpoint import pack_optimizer, read_state, unpack_optimizer, write_state
+from truesigma.imaging.checkpoint import (
+    pack_optimizer,
+    read_state,
+    read_values,
+    unpack_optimizer,
+    write_state,
+)
 from truesigma.imaging.plateau import Plateau
 from truesigma.imaging.recipe import Recipe
-from truesigma.imaging.runs import BEST, LAST
+from truesigma.imaging.runs import BEST, FILES, LAST
 
-__all__ = ["State", "advance", "fresh", "rate", "restore", "save"]
+__all__ = ["State", "advance", "fresh", "rate", "restore", "save", "tidy"]
+
+NEXT = f"next.{BEST}"  # better weights, until last.safetensors is of their epoch or a later one
 
 
 @dataclass(eq=False)
@@ -52,9 +61,10 @@ def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:
     tensors, values = read_state(out / LAST)
     net.load_state_dict({name[4:]: value for name, value in tensors.items() if name.startswith("net.")})
     unpack_optimizer(tensors, net, optimizer)
-    # best.safetensors is written before last.safetensors, so after a kill it may be one epoch ahead: it says
-    # itself which epoch it is
     weights, best = read_state(out / BEST)
+    if best["epoch"] > values["epoch"]:
+        # Earlier versions could leave weights of an epoch that the checkpoint has not reached: it comes again.
+        weights, best = {}, {"epoch": 0, "value": math.inf}
     like = net.state_dict()
     return State(
         epoch=values["epoch"],
@@ -85,13 +95,32 @@ def advance(state: State, row: dict[str, Any], net: nn.Module, recipe: Recipe) -
 
 
 def save(out: Path, state: State, net: nn.Module, optimizer: Optimizer) -> None:
-    """Write the checkpoint: best.safetensors if it changed, then last.safetensors."""
-    if state.best_on_disk != state.best_epoch:
-        write_state(out / BEST, state.best, {"epoch": state.best_epoch, "value": state.best_value})
-        state.best_on_disk = state.best_epoch
+    """Write the checkpoint: the best weights if they changed, and last.safetensors.
+
+    A kill at any moment leaves a pair that belongs together: `tidy` ends what was begun.
+    """
+    better = state.best_on_disk != state.best_epoch
+    if better:
+        write_state(out / NEXT, state.best, {"epoch": state.best_epoch, "value": state.best_value})
     tensors = {f"net.{name}": value for name, value in net.state_dict().items()} | pack_optimizer(
         net, optimizer
     )
     values = {"epoch": state.epoch, "plateau": state.plateau.to_dict(), "rows": state.rows}
     write_state(out / LAST, tensors, values)
     state.on_disk = state.epoch
+    if better:
+        os.replace(out / NEXT, out / BEST)
+        state.best_on_disk = state.best_epoch
+
+
+def tidy(out: Path) -> None:
+    """Remove what a killed run was writing; weights that wait are swapped in if last.safetensors knows their epoch."""
+    for torn in (path for name in (*FILES, NEXT) for path in out.glob(f".{name}.*")):
+        torn.unlink(missing_ok=True)
+    if not (out / NEXT).is_file():
+        return
+    reached = read_values(out / LAST)["epoch"] if (out / LAST).is_file() else 0
+    if read_values(out / NEXT)["epoch"] <= reached:
+        os.replace(out / NEXT, out / BEST)
+    else:
+        (out / NEXT).unlink()

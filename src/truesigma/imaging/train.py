@@ -17,7 +17,7 @@ from truesigma.imaging.history import Board, Watch, write_history
 from truesigma.imaging.losses import LIKELIHOODS
 from truesigma.imaging.recipe import Recipe
 from truesigma.imaging.runs import BEST, HISTORY, LAST, check_same, describe, write_recipe
-from truesigma.imaging.state import State, advance, fresh, rate, restore, save
+from truesigma.imaging.state import State, advance, fresh, rate, restore, save, tidy
 from truesigma.imaging.step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
 from truesigma.imaging.validate import NonFinite, means, random_parts, validate, warn_of_shift
 
@@ -69,8 +69,9 @@ def train(
     the best epoch's by the recipe's `keep`. Test numbers are recorded and never used to choose.
 
     A row of the history: epoch, seconds, train_seconds, learning_rate; train_* as running means over the epoch
-    (augmented, dropout on, weights still moving); valid_* and test_* after it, without dropout. loss is in nats
-    per output, variance the mean predicted one, factor = sqrt(mean(e / v)) (Laplace: mean(|y - mu| / b)), and
+    (augmented, dropout on, weights still moving); valid_* and test_* after it, with dropout, from two draws;
+    valid_mse_one_pass without. loss is in nats per output, mse that of the mean of many draws (see `case_scores`),
+    variance the mean predicted (aleatoric) one v, factor = sqrt(mean(e / v)) (Laplace: mean(|y - mu| / b)), and
     test_variance_scaled = valid_factor^2 test_variance.
 
     Arguments:
@@ -109,6 +110,8 @@ def train(
     fabric = start(device, devices)
     where, rank, world, leads = fabric.device, fabric.global_rank, fabric.world_size, fabric.is_global_zero
     folder = None if out is None else Path(out)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; expected the folder of a run, new or begun")
     said = describe(
         net, data, recipe, seed=seed, likelihood=likelihood, precision=precision, record=record or {}
     )
@@ -122,10 +125,15 @@ def train(
         for parameter in net.parameters():
             parameter.data = channels_last(parameter.data)
         optimizer = make_optimizer(net, recipe, where)
+        if folder is not None and leads:
+            tidy(folder)
+        fabric.barrier()
         state = _begin(net, optimizer, recipe, folder, said, resume=resume, leads=leads)
         fabric.barrier()
         if state.epoch >= recipe.epochs:
             return _trained(net, state, recipe, seed, folder)
+        if folder is not None and leads:
+            write_recipe(folder, said)  # anew where a run goes on: for more epochs, or from another place
         size, meter = min(recipe.batch, len(splits["train"])) // world, Meter(where)
         step, full = _step(
             net,
@@ -242,11 +250,6 @@ def _begin(
     leads: bool,
 ) -> State:
     """The state to start from: the checkpoint's where a run goes on, else a fresh one."""
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file; expected the folder of a run, new or begun")
-    if folder is not None and leads:
-        for torn in folder.glob(".*.safetensors.*"):  # what a killed run was writing
-            torn.unlink(missing_ok=True)
     if folder is not None and resume and (folder / LAST).is_file():
         check_same(folder, said)
         return restore(folder, net, optimizer)
@@ -254,7 +257,6 @@ def _begin(
         folder.mkdir(parents=True, exist_ok=True)
         for name in (LAST, BEST, HISTORY):
             (folder / name).unlink(missing_ok=True)
-        write_recipe(folder, said)
     return fresh(recipe)
 
 

@@ -4,8 +4,8 @@ import pytest
 from hand_images import RECIPE
 
 from truesigma.imaging.launch import train_run
-from truesigma.imaging.runs import load_run
-from truesigma.imaging.source import Source, check_data, check_resumed, intake, names_hash, recorded
+from truesigma.imaging.runs import check_same, load_run, names_hash
+from truesigma.imaging.source import Source, check_data, intake, recorded
 from truesigma.imaging.units import units_from, units_of
 
 
@@ -45,12 +45,16 @@ class TestSources:
             check_data(recorded(run.about, options={"size": 16}).load(), run.about)
 
     def test_a_run_goes_on_with_the_same_data_only(self, runs, folder):
-        kept = load_run(runs / "0")[1]["record"]
-        check_resumed(runs / "0", kept)
-        with pytest.raises(ValueError, match="options"):
-            check_resumed(runs / "0", kept | {"options": {"size": 16}})
-        with pytest.raises(ValueError, match="other training cases"):
-            check_resumed(runs / "0", kept | {"train": names_hash(["a"])})
+        about = load_run(runs / "0")[1]
+        check_same(runs / "0", about)
+        for part, change, message in (
+            ("record", {"options": {"size": 16}}, "options = "),
+            ("record", {"train": names_hash(["a"])}, "other training cases"),
+            ("data", {"labels": {"train": names_hash(["a"])}}, "with other cases"),
+            ("data", {"factor": [2.0]}, r"data\.factor = "),
+        ):
+            with pytest.raises(ValueError, match=message):
+                check_same(runs / "0", about | {part: about[part] | change})
         source = Source("table", str(folder), {"unit": "months"})
         with pytest.raises(ValueError, match="variances = 'one', now 'each'"):
             train_run(source, runs / "0", RECIPE, backbone="small", variances="each", device="cpu")

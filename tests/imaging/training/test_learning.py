@@ -44,6 +44,25 @@ def test_a_module_of_ones_own_trains_and_says_how_to_read_it(data: DataSet, tmp_
         load_run(tmp_path)
 
 
+def test_tied_weights_and_an_attribute_called_plan_are_no_trouble(data: DataSet, tmp_path: Path) -> None:
+    def tied() -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            layers = [nn.Linear(9, 9), nn.Linear(9, 9)]
+            net = Halves(nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, 9), *layers, nn.Linear(9, 3)))
+        layers[1].weight = layers[0].weight
+        net.plan = print  # a name of its own
+        return net
+
+    options: dict[str, Any] = {"seed": 0, "device": "cpu", "quiet": True}
+    whole = train(tied(), data, Recipe(epochs=3, batch=8, keep="last"), **options)
+    train(tied(), data, Recipe(epochs=2, batch=8, keep="last"), out=tmp_path, **options)
+    part = train(tied(), data, Recipe(epochs=3, batch=8, keep="last"), out=tmp_path, **options)
+    assert equal(weights(part), weights(whole))
+    layers = part.net.inner
+    assert layers[2].weight is layers[3].weight
+
+
 def test_torchs_generator_is_left_alone_and_the_seed_decides(data: DataSet) -> None:
     torch.manual_seed(11)
     before = torch.get_rng_state()

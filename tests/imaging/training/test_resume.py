@@ -1,5 +1,6 @@
 """A run that was stopped or killed goes on bit for bit, and never with other choices."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from truesigma.imaging.checkpoint import read_state, write_state
 from truesigma.imaging.data import DataSet
 from truesigma.imaging.network import build
 from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.runs import load_run
 from truesigma.imaging.train import train
 
 
@@ -113,6 +115,47 @@ def test_kill_9_loses_at_most_the_current_epoch(tmp_path: Path) -> None:
     assert not list((tmp_path / "killed").glob(".*"))
 
 
+@pytest.mark.parametrize("moment", range(1, 10))
+def test_a_kill_between_two_files_of_a_checkpoint_leaves_a_pair(
+    data: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+) -> None:
+    """The kept epoch is never one that the history does not have, also where the next call ends soon."""
+    recipe = Recipe(epochs=4, batch=8, keep="last")  # better in every epoch: three moments of each checkpoint
+    whole = fit(data, recipe)
+    swap, swaps = os.replace, 0
+
+    def killed(source: Path, target: Path) -> None:
+        nonlocal swaps
+        if Path(target).suffix == ".safetensors":
+            swaps += 1
+            if swaps == moment:
+                raise KeyboardInterrupt
+        swap(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fit(data, recipe, out=tmp_path)
+    part = fit(data, recipe, out=tmp_path, time_limit=0.0)
+    assert part.best_epoch == len(part.history) == (moment - 1) // 3 + (2 if moment % 3 == 0 else 1)
+    assert sorted(path.name for path in tmp_path.glob("*.safetensors")) == [
+        "best.safetensors", "last.safetensors"
+    ]  # fmt: skip
+    assert equal(weights(fit(data, recipe, out=tmp_path)), weights(whole))
+
+
+def test_weights_from_ahead_that_an_earlier_version_left_are_found_again(
+    data: DataSet, tmp_path: Path
+) -> None:
+    recipe = Recipe(epochs=3, batch=8, keep="last")
+    whole = fit(data, recipe, out=tmp_path / "whole")
+    fit(data, recipe, out=tmp_path / "part", time_limit=0.0)
+    (tmp_path / "whole" / "best.safetensors").rename(tmp_path / "part" / "best.safetensors")
+    part = fit(data, recipe, out=tmp_path / "part", time_limit=0.0)
+    assert part.best_epoch == len(part.history) == 2
+    assert equal(weights(fit(data, recipe, out=tmp_path / "part")), weights(whole))
+
+
 def test_a_file_is_no_folder_of_a_run(data: DataSet, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="is a file; expected the folder of a run"):
@@ -129,5 +172,8 @@ def test_a_run_with_other_choices_is_not_continued(data: DataSet, tmp_path: Path
         fit(data, longer, out=tmp_path, likelihood="laplace")
     with pytest.raises(ValueError, match=r"data\.cases"):
         fit(dataset(blobs(40, 1), blobs(24, 2), None), longer, out=tmp_path)
+    with pytest.raises(ValueError, match="with other cases or targets"):
+        fit(dataset(blobs(44, 9), *list(data.splits.values())[1:]), longer, out=tmp_path)
+    assert load_run(tmp_path)[1]["recipe"]["train"]["epochs"] == 5
     anew = fit(data, Recipe(epochs=1, batch=4), out=tmp_path, resume=False)
     assert len(anew.history) == 1

@@ -27,6 +27,7 @@ class Shifted(nn.Module):
         self.norm = nn.BatchNorm1d(1)
         self.heads = nn.Linear(1, 3)
         nn.init.constant_(self.heads.weight, 0.1)
+        nn.init.constant_(self.heads.bias, 0.5)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         kept = nn.functional.dropout(10 + x.flatten(1), 0.5, self.training)
