@@ -1,12 +1,13 @@
 """Files on disk: swapped in whole or not at all, known by the hash of their content, JSON without NaN."""
 
+import csv
 import hashlib
 import json
 import math
 import os
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,21 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> None:
         part.unlink(missing_ok=True)
 
 
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file, atomically."""
+    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def write_rows(path: str | Path, rows: Iterable[Iterable[Any]]) -> None:
+    """Write rows, the header first, as a .csv file, atomically."""
+
+    def fill(part: Path) -> None:
+        with part.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+
+    write_atomically(path, fill)
+
+
 def fingerprint(path: str | Path) -> str:
     """The SHA-256 of a file's content, in hexadecimal: the same data has the same fingerprint, whatever its name."""
     path = Path(path)
@@ -147,8 +163,7 @@ def json_text(value: Any, *, strict: bool = False) -> str:
 
 def write_json(value: Any, path: str | Path, *, strict: bool = False) -> None:
     """Write plain values as a JSON file, atomically; `strict` as in `json_text`."""
-    text = json_text(value, strict=strict) + "\n"
-    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
+    write_text(path, json_text(value, strict=strict) + "\n")
 
 
 def read_json(path: str | Path) -> Any:

@@ -1,11 +1,12 @@
 """Tables on disk and in memory: .csv and .parquet files, pandas and polars frames, as Arrow tables and back."""
 
 import csv
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .fields import KNOWN, NUMBERS
-from .files import BadFile, content_kind, write_atomically
+from .files import BadFile, content_kind, write_atomically, write_rows
 from .tables import columns_of, stem_of
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
@@ -89,15 +90,8 @@ def _pandas_table(frame: Any) -> "pa.Table":
 
 def write_csv(table: "pa.Table", path: Path) -> None:
     """Write a table as .csv, atomically; floats as the shortest text that gives them back exactly."""
-    columns = [_cells(column) for column in table.columns]
-
-    def save(part: Path) -> None:
-        with part.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(table.column_names)
-            writer.writerows(zip(*columns))
-
-    write_atomically(path, save)
+    rows = zip(*[_cells(column) for column in table.columns])
+    write_rows(path, itertools.chain([table.column_names], rows))
 
 
 def write_parquet(table: "pa.Table", path: Path) -> None:

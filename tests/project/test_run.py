@@ -90,7 +90,7 @@ def test_stopped_in_every_stage_it_goes_on(begun, made, run, monkeypatch):
         "truesigma.imaging.launch.train_run": 0,
         "truesigma.imaging.predict.predict_split": 1,
         "truesigma.project.stages.calibrate": 3,
-        "truesigma.project.stages._write_rows": 4,
+        "truesigma.project.stages.write_rows": 4,
         "truesigma.report.report": 5,
     }
     for name, done in stops.items():

@@ -68,7 +68,7 @@ def init(
     json: Json = None,
 ) -> None:
     """Look at images and their table, and write a recipe."""
-    from ..project.papers import write_text
+    from ..files import write_text
     from ..project.propose import Wishes, has_gpu, propose, target_names
     from ..project.survey import survey
     from ..project.template import recipe_text

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..card import calibrate
 from ..evaluate import Evaluation, evaluate
-from ..files import fingerprint, write_atomically, write_json
+from ..files import fingerprint, write_json, write_text
 from ..store import write
 from ..tabletext import TextTable
 from .settings import CHOICES, NEW, Settings
@@ -70,8 +70,7 @@ def run_demo(
         scored = _run(folder, size, say, quiet)
     demo = Demo(folder, scored, demo_table(scored), headline(scored), time.monotonic() - began)
     write_json(demo.to_dict(), folder / "table.json")
-    text = readme(folder, size, demo.headline, demo.table)
-    write_atomically(folder / "README.md", lambda part: part.write_text(text, encoding="utf-8"))
+    write_text(folder / "README.md", readme(folder, size, demo.headline, demo.table))
     return demo
 
 

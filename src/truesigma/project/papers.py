@@ -1,36 +1,24 @@
 """The small files that explain a run's folder: cases.csv and README.md."""
 
-import csv
 import shlex
-from pathlib import Path
 
 import numpy as np
 
-from ..files import write_atomically
+from ..files import write_rows
 from .ledger import RUNS
 from .work import Work
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file, atomically."""
-    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def write_cases(work: Work) -> None:
     """cases.csv: which case is in which split, with its group and its targets."""
     columns = [f"target_{k}" for k in range(work.data.outputs)] if work.data.outputs > 1 else ["target"]
-
-    def fill(part: Path) -> None:
-        with part.open("w", newline="", encoding="utf-8") as file:
-            table = csv.writer(file)
-            table.writerow(["id", "split", "group", *columns])
-            for split, cases in work.data.splits.items():
-                values = np.asarray(work.data.in_unit(cases.target).cpu())
-                for k, name in enumerate(cases.name):
-                    group = "" if cases.group is None else cases.group[k]
-                    table.writerow([name, split, group, *(f"{value:.9g}" for value in values[k])])
-
-    write_atomically(work.folder / "cases.csv", fill)
+    rows = [["id", "split", "group", *columns]]
+    for split, cases in work.data.splits.items():
+        values = np.asarray(work.data.in_unit(cases.target).cpu())
+        for k, name in enumerate(cases.name):
+            group = "" if cases.group is None else cases.group[k]
+            rows.append([name, split, group, *(f"{value:.9g}" for value in values[k])])
+    write_rows(work.folder / "cases.csv", rows)
 
 
 def run_paths(work: Work) -> list[str]:

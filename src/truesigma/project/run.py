@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..files import write_text
 from .ledger import STAGES, Ledger, locked, open_ledger
-from .papers import predict_command, write_cases, write_text
+from .papers import predict_command, write_cases
 from .recipe import read_project
 from .stages import Made, Say, Ticker, fit_card, sample_split, score, show, train_member
 from .work import Work, open_work

@@ -1,14 +1,13 @@
 """The stages of a project, each a function that writes files and says what came of it."""
 
-import csv
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..card import calibrate, factor_text, read_card
-from ..evaluate import Evaluation, evaluate, label_of
-from ..files import fingerprint, write_atomically
+from ..evaluate import evaluate, label_of
+from ..files import fingerprint, write_rows, write_text
 from ..plugins import parse
 from ..store import read_cases, write
 from ..tabletext import evaluation_table, plain_text
@@ -16,7 +15,7 @@ from ..types import Cases
 from .figures import draw_figures
 from .ledger import RUNS
 from .onepass import one_pass
-from .papers import readme, write_text
+from .papers import readme
 from .recipe import Project
 from .work import Work
 
@@ -139,7 +138,10 @@ def score(work: Work) -> Made:
     recipe = work.project.calibrate.recipe
     scored = evaluate(valid, test, recalibrations=work.choices, metrics=None, recipe=recipe)
     write(scored, work.folder / "scores.json")
-    _write_rows(work.folder / "scores.csv", scored)
+    columns = [name for name in scored.rows[0] if name != "options"]
+    write_rows(
+        work.folder / "scores.csv", [columns, *([row[name] for name in columns] for row in scored.rows)]
+    )
     shown = plain_text(evaluation_table(scored))
     write_text(work.folder / "scores.txt", shown + "\n")
     predict_test(work, test)
@@ -211,17 +213,3 @@ def _described(path: Path) -> dict[str, Any]:
 def _label(choice: str) -> str:
     name, _, options = parse("recalibrate", choice)
     return label_of(name, options)
-
-
-def _write_rows(path: Path, scored: Evaluation) -> None:
-    """The scores as a table: a line for each recalibration and metric."""
-    rows: Sequence[Mapping[str, Any]] = scored.rows
-    columns = [name for name in rows[0] if name != "options"]
-
-    def fill(part: Path) -> None:
-        with part.open("w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, columns, extrasaction="ignore")
-            table.writeheader()
-            table.writerows(rows)
-
-    write_atomically(path, fill)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluate import Choice, each
-from ..files import plain, write_atomically
+from ..files import plain, write_text
 from ..recipe import Recipe
 from ..replicates import By
 from ..types import Cases, Draws, Prediction
@@ -46,7 +46,7 @@ class Report:
 
     def write(self, path: str | Path) -> None:
         """Write the page to a file, atomically."""
-        write_atomically(path, lambda part: part.write_text(self.page, encoding="utf-8"))
+        write_text(path, self.page)
 
     def __repr__(self) -> str:
         return f"Report({len(self.page) // 1000} kB, {', '.join(self.tables)})"

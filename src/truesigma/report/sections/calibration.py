@@ -7,6 +7,7 @@ import numpy as np
 from ... import plugins
 from ...binning import Spacing
 from ...casesums import metric_rows, variance_edges
+from ...diagrams.calibration import TRUST
 from ...law import Undefined
 from ...types import Cases
 from ..blocks import Section, choice, columns, controls, csv_button, details, figure, paragraph
@@ -14,7 +15,6 @@ from ..markup import join
 from ..subject import Subject, counted
 
 BINS = 15
-TRUST = 10  # a bin that holds less is drawn hollow: its mean error says little
 
 
 def table(subject: Subject) -> list[dict[str, Any]]:

@@ -7,11 +7,10 @@ from scipy.sparse import hstack
 
 from ... import plugins
 from ...casesums import metric_rows
+from ...diagrams.coverage import LEVELS
 from ..blocks import Section, columns, csv_button, details, figure, paragraph, split
 from ..subject import Subject
 from ..words import percent
-
-LEVELS = (*(round(0.05 * k, 2) for k in range(1, 20)), 0.99)
 
 
 def table(subject: Subject) -> list[dict[str, Any]]:
