@@ -9,6 +9,9 @@ from onnx_models import IMAGES, run
 from torch import nn
 
 from truesigma.export import to_onnx
+from truesigma.imaging import TwoHead
+from truesigma.imaging.backbones import small3d
+from truesigma.imaging.onnx_pooling import averages
 
 
 class Layers(nn.Module):
@@ -115,3 +118,23 @@ class Noise(nn.Module):
 def test_other_randomness_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"draws random numbers by aten\.randn_like.*Export a single pass"):
         to_onnx(Noise(), tmp_path / "m.onnx", example=IMAGES)
+
+
+@pytest.mark.parametrize("side", [16, 40])
+def test_volumes_of_the_backbone_that_init_proposes(side, tmp_path):
+    """Its adaptive pooling, of one place and of three, is written though torch's exporter does not know it."""
+    torch.manual_seed(0)
+    backbone, features = small3d.build(1, stage_dropout=0.0)
+    net = TwoHead(backbone, features, 1, dropout=0.0).eval()
+    volumes = torch.rand(3, 1, side, side, side)
+    made = to_onnx([net], tmp_path / "m.onnx", example=volumes)  # an ensemble of one: a pass without dropout
+    with torch.no_grad():
+        mean, _ = net(volumes)
+    np.testing.assert_allclose(run(made.path, volumes)["location"], mean, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 2), (3, 2), (5, 3), (7, 1), (4, 6)])
+def test_averages_are_those_of_torch(before, after):
+    line = torch.rand(1, before)
+    expected = F.adaptive_avg_pool1d(line, after)
+    torch.testing.assert_close(line @ torch.from_numpy(averages(before, after)), expected)

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .onnx_pooling import translations
+
 LARGEST = 2**31 - 1  # bytes that one protobuf message can have
 
 
@@ -41,6 +43,7 @@ def onnx_graph(model: nn.Module, example: Tensor, *, input: str, outputs: Sequen
                 input_names=[input],
                 output_names=list(outputs),
                 dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+                custom_translation_table=dict(translations()),
                 verbose=False,
             )
         except torch.onnx.OnnxExporterError as problem:
