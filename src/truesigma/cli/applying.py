@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from .choices import split_levels
-from .numeric import Json, LawName
+from .options import Json, LawName
 from .progress import progress
 from .session import Session, check_json, check_target
 

@@ -1,5 +1,7 @@
 """Lists of plug-ins on the command line, such as `none,sigma:part=aleatoric,aux:hidden=4,steps=500`."""
 
+from .session import Session
+
 
 def split_choices(text: str) -> list[str]:
     """The items of a comma list; an item with `=` and no `:` continues the options of the one before.
@@ -41,6 +43,14 @@ def with_part(choices: list[str], part: str) -> tuple[list[str], list[str]]:
         add = part != "total" and takes and "part" not in options
         found.append(choice + ("," if options else ":") + f"part={part}" if add else choice)
     return found, without
+
+
+def recalibrations(session: Session, text: str, part: str) -> list[str]:
+    """The choices of a comma list, with their part; a note for each that takes none."""
+    choices, without = with_part(split_choices(text), part)
+    for name in without:
+        session.say(f"note: {name} has no option part and is fitted on the total.")
+    return choices
 
 
 def split_levels(texts: list[str]) -> list[float]:

@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
-from .choices import split_choices, with_part
+from .choices import recalibrations
 from .complete import named_option
 from .many import refuse_maps
-from .numeric import Calibration, Json, LawName, Masking, Part, RecipeName, describe_file
-from .session import check_json, check_target
+from .numeric import describe_file
+from .options import Calibration, Json, LawName, Masking, Part, RecipeName
+from .session import check_card, check_json
 
 
 def register(app: typer.Typer) -> None:
@@ -48,12 +49,8 @@ def compare(
     check_json(json, calibration, *([] if out is None else [out]))
     refuse_maps(calibration)
     if out is not None:
-        check_target(out, calibration)
-        if out.suffix.lower() != ".json":
-            raise ValueError(f"{out} should end in .json: a card is written as JSON.")
-    choices, without = with_part(split_choices(recalibrate), part)
-    for name in without:
-        context.obj.say(f"note: {name} has no option part and is fitted on the total.")
+        check_card(out, calibration)
+    choices = recalibrations(context.obj, recalibrate, part)
     cases = read_cases(calibration, law=law, mask_missing=mask_missing)
     found = run(cases, recalibrations=choices, metric=metric, folds=folds, seed=seed, recipe=recipe)
     data = describe_file(calibration, cases)

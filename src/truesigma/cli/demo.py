@@ -5,11 +5,8 @@ from typing import Annotated
 
 import typer
 
+from .options import Json
 from .session import check_json
-
-Json = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - for stdout.")
-]
 
 
 def register(app: typer.Typer) -> None:

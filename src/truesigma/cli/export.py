@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .choices import split_levels
-from .imaging import Json
+from .options import Json
 from .predicting import CardFile, Levels
 from .session import check_json, check_target
 

@@ -8,7 +8,7 @@ import typer
 from .choices import split_choices
 from .complete import named_option
 from .many import refuse_maps
-from .numeric import Json, LawName, Masking, RecipeName
+from .options import Json, LawName, Masking, RecipeName
 from .session import check_json, check_target
 
 if TYPE_CHECKING:

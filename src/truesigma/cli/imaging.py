@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .complete import named_argument, named_option
+from .options import DatasetOptions, Device, Json, RecipeName, TimeLimit
 from .session import Session, check_json
 
 if TYPE_CHECKING:
     from ..imaging.train import Trained
 
-Json = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - for stdout.")
-]
-Options = Annotated[
-    list[str] | None,
-    typer.Option("--option", metavar="NAME=VALUE", help="Of the data set; `truesigma list datasets`."),
-]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:NUMBER or mps.")]
 RANKS = ("LOCAL_RANK", "SLURM_PROCID")  # how a process knows that another one leads
 
 
@@ -34,14 +27,12 @@ def train(
     ],
     root: Annotated[str, typer.Option("--root", metavar="DIR", help="The data set's folder or zip file.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The run's folder.")],
-    option: Options = None,
+    option: DatasetOptions = None,
     backbone: Annotated[
         str,
         named_option("--backbone", "backbones", "From `truesigma list backbones`, timm:NAME, or a .py file."),
     ] = "resnet101",
-    recipe: Annotated[
-        str, named_option("--recipe", "recipes", "exact, paper, code, or a TOML file.")
-    ] = "exact",
+    recipe: RecipeName = "exact",
     epochs: Annotated[int | None, typer.Option("--epochs", help="Instead of the recipe's.")] = None,
     batch: Annotated[
         int | None, typer.Option("--batch", help="Cases per step, instead of the recipe's.")
@@ -68,9 +59,7 @@ def train(
     device: Device = "auto",
     precision: Annotated[str, typer.Option("--precision", help="fp32 or bf16.")] = "fp32",
     devices: Annotated[int, typer.Option("--devices", help="Processes, one for each GPU.")] = 1,
-    time_limit: Annotated[
-        str | None, typer.Option("--time-limit", help="Such as 90, 30m or 8h; the same command goes on.")
-    ] = None,
+    time_limit: TimeLimit = None,
     resume: Annotated[
         bool, typer.Option("--resume/--no-resume", help="Go on with the run in the folder, or overwrite it.")
     ] = True,

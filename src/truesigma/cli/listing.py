@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from .complete import named_argument
-from .numeric import Json
+from .options import Json
 from .session import check_json
 
 

@@ -6,31 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .choices import split_choices, with_part
+from .choices import recalibrations, split_choices, with_part
 from .complete import named_option
 from .many import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
-from .session import Session, check_json, check_target
+from .options import Json, LawName, Masking, Part, RecipeName
+from .session import Session, check_card, check_json, check_page
 
 if TYPE_CHECKING:
     from ..types import Cases
 
-Json = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - for stdout.")
-]
-LawName = Annotated[
-    str | None, typer.Option("--law", help="normal or laplace, for files that do not say it.")
-]
-Part = Annotated[
-    str, typer.Option("--part", help="total, or aleatoric: for each recalibration that takes it.")
-]
-RecipeName = Annotated[str, named_option("--recipe", "recipes", "exact, paper, code, or a TOML file.")]
-Masking = Annotated[bool, typer.Option("--mask-missing", help="Leave out cases whose target is empty.")]
-Calibration = Annotated[
-    Path,
-    typer.Option(
-        "--calibration", metavar="FILE", help="Cases to fit on: .npz, .csv or .parquet, with targets."
-    ),
-]
 CalibrationFiles = Annotated[
     list[str],
     typer.Option(
@@ -97,9 +81,7 @@ def evaluate(
     check_json(json, *inputs)
     if html is not None:
         check_page(html, *inputs)
-    choices, without = with_part(split_choices(recalibrate), part)
-    for name in without:
-        context.obj.say(f"note: {name} has no option part and is fitted on the total.")
+    choices = recalibrations(context.obj, recalibrate, part)
     asked = None if metrics is None else split_choices(metrics)
     if by_group or one_pass or engine or address or keep or any(map(are_many, sets)):
         if html is not None:
@@ -161,9 +143,7 @@ def calibrate(
     files = one_set(calibration)
     inputs = [Path(file) for file in files]
     check_json(json, *inputs, out)
-    check_target(out, *inputs)
-    if out.suffix.lower() != ".json":
-        raise ValueError(f"{out} should end in .json: a card is written as JSON.")
+    check_card(out, *inputs)
     choices, without = with_part(split_choices(recalibrate), part)
     if len(choices) != 1:
         raise ValueError(
@@ -203,13 +183,6 @@ def say_masked(session: Session, path: Path, cases: "Cases") -> None:
     if mask is not None:
         counted = int(to_host(mask).reshape(len(cases), -1).any(axis=1).sum())
         session.say(f"note: {counted} of {len(cases)} cases in {path} have a target that counts.")
-
-
-def check_page(out: Path, *inputs: Path) -> None:
-    """Refuse a report that cannot be written, before the work begins."""
-    check_target(out, *inputs)
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"{out} should end in .html: a report is a page for the browser.")
 
 
 def warn_leak(

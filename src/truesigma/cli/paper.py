@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .options import Json
 from .session import check_json
 
 if TYPE_CHECKING:
     from ..reproduce import Paper
 
 Root = Annotated[Path, typer.Option("--root", metavar="DIR", help="The folder that describes the paper.")]
-Json = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the rows as JSON; - for stdout.")
-]
 Data = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder of data sets: run first what is missing.")
 ]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .choices import split_levels
-from .imaging import Device, Json, Options, pairs
+from .imaging import pairs
+from .options import DatasetOptions, Device, Json
 from .session import Session, check_json, check_target
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def predict(
     scaled: Scaled = False,
     batch: Batch = 16,
     root: Root = None,
-    option: Options = None,
+    option: DatasetOptions = None,
     skip_broken: Skip = False,
     precision: Precision = None,
     compile: Compiled = False,
@@ -106,7 +107,7 @@ def ensemble(
     scaled: Scaled = False,
     batch: Batch = 16,
     root: Root = None,
-    option: Options = None,
+    option: DatasetOptions = None,
     skip_broken: Skip = False,
     precision: Precision = None,
     device: Device = "auto",

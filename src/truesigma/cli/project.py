@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .complete import named_option
-from .imaging import Device, Json, seconds
+from .imaging import seconds
+from .options import Device, Json, TimeLimit
 from .session import Session, check_json, check_target
 
 if TYPE_CHECKING:
@@ -115,9 +116,7 @@ def run(
     redo: Annotated[
         bool, typer.Option("--redo", help="Do again what a changed recipe, or changed data, touches.")
     ] = False,
-    time_limit: Annotated[
-        str | None, typer.Option("--time-limit", help="Such as 90, 30m or 8h; the same command goes on.")
-    ] = None,
+    time_limit: TimeLimit = None,
     device: Device = "auto",
     json: Json = None,
 ) -> None:

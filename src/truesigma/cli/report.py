@@ -5,21 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from .choices import split_choices, with_part
+from .choices import recalibrations
 from .complete import named_option
 from .many import refuse_maps
-from .numeric import (
-    Calibration,
-    Json,
-    LawName,
-    Masking,
-    Part,
-    RecipeName,
-    check_page,
-    describe_file,
-    warn_leak,
-)
-from .session import check_json
+from .numeric import describe_file, warn_leak
+from .options import Calibration, Json, LawName, Masking, Part, RecipeName
+from .session import check_json, check_page
 
 
 def register(app: typer.Typer) -> None:
@@ -70,9 +61,7 @@ def report(
     check_json(json, *given, out)
     check_page(out, *given)
     refuse_maps(*given)
-    choices, without = with_part(split_choices(recalibrate), part)
-    for name in without:
-        context.obj.say(f"note: {name} has no option part and is fitted on the total.")
+    choices = recalibrations(context.obj, recalibrate, part)
     fitted_on, cases = (read_cases(path, law=law, mask_missing=mask_missing) for path in (calibration, test))
     files = {"calibration": describe_file(calibration, fitted_on), "test": describe_file(test, cases)}
     moved = None

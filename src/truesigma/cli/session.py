@@ -48,6 +48,20 @@ def check_json(json: str | None, *inputs: Path) -> None:
         check_target(json, *inputs)
 
 
+def check_card(out: Path, *inputs: Path) -> None:
+    """`check_target` for the card of a recalibration."""
+    check_target(out, *inputs)
+    if out.suffix.lower() != ".json":
+        raise ValueError(f"{out} should end in .json: a card is written as JSON.")
+
+
+def check_page(out: Path, *inputs: Path) -> None:
+    """`check_target` for a report."""
+    check_target(out, *inputs)
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{out} should end in .html: a report is a page for the browser.")
+
+
 def check_target(target: str | Path, *inputs: Path) -> None:
     """Refuse a file that cannot be written, or that would replace what is read, before the work begins."""
     from ..files import BadFile, check_folder
