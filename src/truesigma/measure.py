@@ -5,11 +5,10 @@ formula stands once; the `Tally` reads the same files for data that comes in pie
 """
 
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from .arrays import Host, namespace
 from .binning import Bins, Spacing, bin_edges
@@ -19,6 +18,8 @@ from .law import Undefined
 from .plugins import accepted, options
 from .sums import Statistic, Sum, accumulate, bin_sums, flat, mean_sums, pit_sums
 from .types import Prediction
+
+Edges = Callable[[Outputs, int, Spacing], Host]  # from outputs, bins and spacing to the edges of the variance
 
 
 def measure(
@@ -37,7 +38,11 @@ def measure(
         weight: (case,) or the location's shape.
     """
     asked = [(metric, {**defaults(metric), **chosen}) for metric, chosen in requests]
-    edges = _Edges(prediction, target, weight, {})
+
+    @cache  # UCE in both conventions shares its edges
+    def edges(outputs: Outputs, bins: int, spacing: Spacing) -> Host:
+        return exact_edges([(prediction, target, weight)], outputs=outputs, bins=bins, spacing=spacing)
+
     plan: dict[str, Statistic] = {}
     for number, (metric, given) in enumerate(asked):
         try:
@@ -69,12 +74,6 @@ def defaults(metric: ModuleType) -> dict[str, Any]:
     return {name: option.default for name, option in options("metrics", metric).items()}
 
 
-class Edges(Protocol):
-    """Whatever knows the edges of variance bins."""
-
-    def of(self, outputs: Outputs, bins: int, spacing: Spacing) -> Host: ...
-
-
 def statistic_of(metric: ModuleType, given: Mapping[str, Any], edges: Edges) -> Statistic:
     """What a metric with all its options sums up."""
     outputs, error = given.get("outputs", "separate"), given.get("error", "mean")
@@ -85,30 +84,23 @@ def statistic_of(metric: ModuleType, given: Mapping[str, Any], edges: Edges) -> 
     if metric.OVER == "elements":
         terms = partial(metric.terms, **accepted(metric.terms, given))
         return partial(mean_sums, terms=terms, outputs=outputs)
-    known = edges.of(outputs, given["bins"], given["spacing"])
+    known = edges(outputs, given["bins"], given["spacing"])
     return partial(bin_sums, edges=known, closed=given.get("closed", True), outputs=outputs, error=error)
 
 
-@dataclass(frozen=True, eq=False)
-class _Edges:
-    """Exact edges from all variances at once: a first look at the data, where it is in memory anyway."""
-
-    prediction: Prediction
-    target: Any
-    weight: Any
-    found: dict[tuple[Any, ...], Host]  # UCE in both conventions shares its edges
-
-    def of(self, outputs: Outputs, bins: int, spacing: Spacing) -> Host:
-        key = (outputs, bins, spacing)
-        if key not in self.found:
-            views = (block.view(outputs) for block in blocks(self.prediction, self.target, self.weight))
-            variances, weights = zip(*[flat(view.variance, view.weight) for view in views])
-            xp = namespace(variances[0])
-            whole = None if weights[0] is None else xp.concat(weights)
-            if whole is not None and not bool(xp.any(whole > 0)):
-                raise nothing_left()
-            self.found[key] = bin_edges(xp.concat(variances), bins=bins, spacing=spacing, weight=whole)
-        return self.found[key]
+def exact_edges(
+    runs: Iterable[tuple[Prediction, Any, Any]], *, outputs: Outputs, bins: int, spacing: Spacing
+) -> Host:
+    """Edges over all variances of (prediction, target, weight): a first look at data that is in memory anyway."""
+    views = (block.view(outputs) for run in runs for block in blocks(*run))
+    variances, weights = zip(*[flat(view.variance, view.weight) for view in views])
+    xp = namespace(*variances)
+    whole = None
+    if any(weight is not None for weight in weights):
+        whole = xp.concat([xp.ones_like(v) if w is None else w for v, w in zip(variances, weights)])
+        if not bool(xp.any(whole > 0)):
+            raise nothing_left()
+    return bin_edges(xp.concat(variances), bins=bins, spacing=spacing, weight=whole)
 
 
 def value_of(metric: ModuleType, sums: Sum, given: Mapping[str, Any]) -> float | Undefined:

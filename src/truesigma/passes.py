@@ -1,6 +1,6 @@
 """Passes over files: what a task asks for, and the sums it gives. A task is plain values, so that it runs anywhere."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 
 from . import plugins
-from .arrays import Host
-from .binning import Spacing
 from .cells import members
 from .chunks import LARGE, Chunk, chunks_of
-from .elements import Outputs
 from .engine.local import run as run_here
 from .files import BadFile
 from .law import law_from_dict
@@ -111,16 +108,6 @@ def range_step(task: Mapping[str, Any]) -> Step:
     return _by_recalibration(task, plans, {key for plan in plans for key in plan if key.endswith("separate")})
 
 
-@dataclass(frozen=True)
-class _Given:
-    """Edges that an earlier pass found."""
-
-    edges: Sequence[float]
-
-    def of(self, outputs: Outputs, bins: int, spacing: Spacing) -> Host:
-        return np.array(self.edges)
-
-
 def sums_step(task: Mapping[str, Any]) -> Step:
     """What `requests`, (number, key, metric, options, edges), sum up; and KEY/GROUP for each group where asked."""
     plans: list[dict[str, Statistic]] = [{} for _ in task["fitted"]]
@@ -131,7 +118,8 @@ def sums_step(task: Mapping[str, Any]) -> Step:
         if metric.OVER == "variance" and edges is None:
             plans[number][key] = partial(cell_sums, outputs=given["outputs"], error=given["error"])
         else:
-            plans[number][key] = statistic_of(metric, given, _Given(edges or ()))
+            known = np.array(edges or ())  # of an earlier pass
+            plans[number][key] = statistic_of(metric, given, lambda *_, known=known: known)
         if given.get("outputs", "separate") == "separate":
             pieces.add(key)
     return _by_recalibration(task, plans, pieces)

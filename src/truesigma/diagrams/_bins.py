@@ -8,12 +8,12 @@ import numpy as np
 
 from .. import plugins
 from ..arrays import Host, namespace
-from ..binning import Spacing, assign, bin_edges
+from ..binning import Spacing, assign
 from ..cells import segment_sums
-from ..checks import nothing_left
-from ..elements import Block, Error, Outputs, blocks, check_error, check_outputs
+from ..elements import Block, Error, Outputs, check_error, check_outputs
 from ..files import plain
 from ..law import Undefined
+from ..measure import exact_edges
 from ..sums import accumulate, bin_sums, flat
 from ._repeats import Run
 
@@ -51,7 +51,8 @@ def bin_runs(runs: list[Run], *, error: Error, outputs: Outputs, bins: int, spac
     """The bins of all runs, with the UCE of each as the metric scores it."""
     check_error(error)
     check_outputs(outputs)
-    edges = _shared_edges(runs, outputs, bins, spacing)
+    # Over the variances of all repeats, so that a bin means the same in each of them.
+    edges = exact_edges(runs, outputs=outputs, bins=bins, spacing=spacing)
     chosen: dict[str, Any] = {"outputs": outputs, "error": error}
     uce = plugins.load("metrics", "uce")
     layers, scores = [], []
@@ -67,23 +68,6 @@ def bin_runs(runs: list[Run], *, error: Error, outputs: Outputs, bins: int, spac
         layers.append(np.concatenate([sums["sums"][:3, 1:], sums["squares"]]))
         scores.append(uce.score(one, truth, weight=share, bins=bins, spacing=spacing, **chosen))
     return _gather(edges, np.stack(layers), scores)
-
-
-def _shared_edges(runs: list[Run], outputs: Outputs, bins: int, spacing: Spacing) -> Host:
-    """Edges over the variances of all repeats, so that a bin means the same in each of them."""
-    variances, weights = [], []
-    for one, truth, share in runs:
-        for block in blocks(one, truth, share):
-            variance, part = flat(block.view(outputs).variance, block.view(outputs).weight)
-            variances.append(variance)
-            weights.append(namespace(variance).ones_like(variance) if part is None else part)
-    xp = namespace(*variances)
-    whole = xp.concat(weights)
-    if not bool(xp.any(whole > 0)):
-        raise nothing_left()
-    # Equal weights are no weights: the quantiles then come from counts, without rounding.
-    even = bool(xp.all(whole == 1))
-    return bin_edges(xp.concat(variances), bins=bins, spacing=spacing, weight=None if even else whole)
 
 
 def _square_sums(block: Block, *, edges: Host, outputs: Outputs, error: Error) -> Host:
