@@ -167,7 +167,9 @@ def fold_of(cases: Cases, *, folds: int = 10, seed: int = 0) -> Host:
         code, what = np.unique(cases.group, return_inverse=True)[1], "groups"
     units = int(code.max()) + 1
     if units < folds:
-        todo = f"use folds={units}" if units >= 2 else "give more of them"
+        todo = (
+            f"use folds={units} (--folds {units} on the command line)" if units >= 2 else "give more of them"
+        )
         raise ValueError(
             f"{folds} folds need {folds} {what} or more, {units} given: a part without any cannot be scored; {todo}."
         )

@@ -9,6 +9,7 @@ from .evaluate import Evaluation
 from .select import Comparison
 
 DASH = "-"  # where a number is not defined
+USUAL = (0.3, 5.0)  # factors of networks; beyond, a mistake in the table is more likely
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,24 @@ def _caption(evaluation: Evaluation) -> str:
     )
 
 
+def factor_doubt(fitted: Mapping[str, Any]) -> str:
+    """What to look for where a factor of a stored recalibration is far from 1; "" where none is.
+
+    >>> factor_doubt({"name": "sigma", "factor": 1.9})
+    ''
+    >>> factor_doubt({"name": "sigma", "factor": 217.0}).split(".")[0]
+    'a factor of 217 is far from 1'
+    """
+    factors = fitted.get("factors", [fitted.get("factor")])
+    far = [one for one in factors if isinstance(one, float) and not USUAL[0] <= one <= USUAL[1]]
+    if not far:
+        return ""
+    return (
+        f"a factor of {far[0]:.3g} is far from 1. Are targets and predictions in one unit and in one order, and is "
+        "the scale a standard deviation, no variance and no logarithm?"
+    )
+
+
 def _notes(evaluation: Evaluation) -> tuple[str, ...]:
     notes = []
     for label, fitted in evaluation.recalibrations.items():
@@ -203,6 +222,8 @@ def _notes(evaluation: Evaluation) -> tuple[str, ...]:
             pairs = zip(described["factors"], described["standard_errors"])
             each = (f"{f:.4g}" + ("" if error is None else f" +- {error:.2g}") for f, error in pairs)
             notes.append(f"{label}: factors {', '.join(each)}")
+        if doubt := factor_doubt(described):
+            notes.append(f"{label}: {doubt}")
     reasons: dict[str, str] = {}
     for row in evaluation.rows:
         if row["value"] is None:

@@ -120,6 +120,18 @@ def test_patients_in_both_sets_are_named(folder, run):
     assert said["third.csv"] == said["site"] == ""
 
 
+def test_a_factor_far_from_one_is_doubted(folder, run):
+    """Targets in another unit, rows in another order: the fit succeeds, and is worth nothing."""
+    cases = ts.read("cal.csv")
+    write(ts.Cases(cases.prediction, 100 * np.asarray(cases.target)), "far.csv")
+    code, out, _ = run("evaluate", "--calibration", "far.csv", "--test", "test.csv", *QUICK)
+    assert (code, out.count("is far from 1. Are targets and predictions in one unit")) == (0, 1)
+    code, _, err = run("calibrate", "--calibration", "far.csv", "-o", "far.json")
+    assert code == 0
+    assert err.startswith("warning: a factor of ")
+    assert "far from 1" not in "".join(run(*TYPICAL, *QUICK)[1:])
+
+
 def test_missing_targets(folder, run):
     text = Path("test.csv").read_text().split("\n")
     cells = text[1].split(",")

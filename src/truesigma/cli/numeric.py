@@ -139,6 +139,7 @@ def calibrate(
     from ..card import calibrate as fit
     from ..card import factor_text
     from ..store import read_cases, write
+    from ..tabletext import factor_doubt
 
     files = one_set(calibration)
     inputs = [Path(file) for file in files]
@@ -161,6 +162,8 @@ def calibrate(
         card = fit(cases, choices[0], recipe=recipe, data=describe_file(inputs[0], cases))
     write(card, out)
     described = card.to_dict()
+    if doubt := factor_doubt(described["recalibration"]):
+        warnings.warn(doubt, stacklevel=1)
     shown = factor_text(described["recalibration"])
     words = f"{choices[0]} fitted on {card.data['cases']} cases{': ' + shown if shown else ''}"
     context.obj.deliver(f"{words}; written to {out}", described, json)
