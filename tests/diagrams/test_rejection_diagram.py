@@ -79,3 +79,15 @@ def test_degenerate_sets_can_be_drawn(over):
 def test_unknown_axis(simulated):
     with pytest.raises(ValueError, match="over is 'time'"):
         rejection.draw(rejection.table(Prediction([0.0], [1.0]), [2.0]), over="time")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_legend_hides_no_curve(sign):
+    """A sigma that knows the hard cases lets the error fall; one that has it the wrong way round lets it rise."""
+    sigma = np.linspace(0.2, 3, 200)
+    found = rejection.table(Prediction(np.zeros(200), sigma**2), sigma[::sign] * np.tile([1.0, -1.0], 100))
+    ax = rejection.draw(found)
+    ax.figure.canvas.draw()
+    box = ax.get_legend().get_window_extent()
+    for line in ax.lines:
+        assert not any(box.contains(*point) for point in ax.transData.transform(line.get_xydata()))

@@ -174,3 +174,14 @@ def test_the_numbers_of_figures(folder, run):
     assert found["none"]["error"] == pytest.approx([e if np.isfinite(e) else None for e in expected.error])
     run("figure", "coverage", "--test", "test.csv", "-o", "c.pdf", "--json", "c.json")
     assert list(json.loads(Path("c.json").read_text())["table"]) == ["none"]  # nothing to fit on
+
+
+def test_missing_targets_are_counted(folder, run):
+    head, first, *rest = Path("test.csv").read_text().splitlines()
+    cells = dict(zip(head.split(","), first.split(","))) | {"target": ""}
+    Path("gap.csv").write_text("\n".join([head, ",".join(cells.values()), *rest]))
+    sets = ["--calibration", "cal.csv", "--test", "gap.csv"]
+    assert run("report", *sets)[0] == 2
+    code, _, err = run("report", *sets, "--mask-missing", "--replicates", "20")
+    assert code == 0
+    assert f"{len(rest)} of {len(rest) + 1} cases in gap.csv have a target that counts" in err

@@ -8,7 +8,7 @@ import typer
 from .choices import recalibrations
 from .complete import named_option
 from .many import refuse_maps
-from .numeric import describe_file, warn_leak
+from .numeric import describe_file, say_masked, warn_leak
 from .options import Calibration, Json, LawName, Masking, Part, RecipeName
 from .session import check_json, check_page
 
@@ -63,6 +63,8 @@ def report(
     refuse_maps(*given)
     choices = recalibrations(context.obj, recalibrate, part)
     fitted_on, cases = (read_cases(path, law=law, mask_missing=mask_missing) for path in (calibration, test))
+    for path, read_in in ((calibration, fitted_on), (test, cases)) if mask_missing else ():
+        say_masked(context.obj, path, read_in)
     files = {"calibration": describe_file(calibration, fitted_on), "test": describe_file(test, cases)}
     moved = None
     if shifted is not None:

@@ -150,8 +150,12 @@ def _finish_share(ax: Axes, named: Mapping[str, Rejection]) -> None:
     top = 1.1 * max(max(one.by_variance.max(), one.random[0]) for one in named.values())
     ax.set_ylim(0, top if top > 0 else 1.0)
     ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
-    # Right below the blind line: the one place that falling curves leave free.
-    ax.legend(loc="upper right", bbox_to_anchor=(1, first.random[0] / ax.get_ylim()[1] - 0.02))
+    # Right below the blind line, the one place that falling curves leave free; rising ones leave the top.
+    below: dict[str, Any] = {
+        "loc": "upper right",
+        "bbox_to_anchor": (1, first.random[0] / ax.get_ylim()[1] - 0.02),
+    }
+    ax.legend(**below if top < 1.65 * first.random[0] else {"loc": "upper left"})
 
 
 def _finish_threshold(ax: Axes, named: Mapping[str, Rejection], unit: str) -> None:
