@@ -37,10 +37,7 @@ class Card:
 
     def __call__(self, value: Prediction | Draws | Cases, *, group: Any = None) -> Prediction:
         """The recalibrated prediction, checked like a stranger's: the card may be one."""
-        if isinstance(value, Draws):
-            value = decompose_for(value)
-        elif isinstance(value, Prediction):
-            value = Cases(value, value.location)
+        value = as_cases(value)
         given = self.recipe.prediction(value)
         if given.law.to_dict() != self.law.to_dict():
             raise ValueError(
@@ -76,10 +73,14 @@ class Card:
         )
 
 
-def decompose_for(draws: Draws) -> Cases:
-    """Draws as cases for a recipe to decompose; the location stands in for the target, which is not looked at."""
-    prediction = decompose(draws)
-    return Cases(prediction, prediction.location, draws=draws)
+def as_cases(value: Prediction | Draws | Cases) -> Cases:
+    """Cases as a recipe takes them; the location stands in for a target that is not there, and not looked at."""
+    if isinstance(value, Cases):
+        return value
+    if isinstance(value, Prediction):
+        return Cases(value, value.location)
+    prediction = decompose(value)
+    return Cases(prediction, prediction.location, draws=value)
 
 
 def calibrate(

@@ -84,6 +84,13 @@ def nothing_left() -> ValueError:
     )
 
 
+def too_few(better: int) -> ValueError:
+    """The error for a fit on a single case; `better` is how many it would need."""
+    return ValueError(
+        f"one calibration case cannot show how wrong the others are; expected at least two, better {better}."
+    )
+
+
 def check_law(law: Any) -> None:
     """A law is a value, not its name."""
     if isinstance(law, type) or not callable(getattr(law, "quantile", None)):

@@ -135,10 +135,7 @@ def evaluate(
         columns = [
             _scores(recalibration(p, group=cases.group), cases, requests) for p, cases in zip(tested, repeats)
         ]
-        head = {"recalibration": name, "part": part}
-        extra = {k: v for k, v in options.items() if k != "part"}
-        for request, values in zip(requests, zip(*columns)):
-            rows.append({**head, **row_of(request, values), "options": {**extra, **request.asked}})
+        rows += [row_of(name, part, options, *one) for one in zip(requests, zip(*columns))]
     sizes = {"calibration": len(calibration), "test": len(repeats[0]), "repeats": len(repeats)}
     return Evaluation(chosen, tuple(rows), fitted, sizes, calibration.unit)
 
@@ -194,20 +191,30 @@ def _scores(prediction: Prediction, cases: Cases, requests: list[Request]) -> li
     return found
 
 
-def row_of(request: Request, values: tuple[float | Undefined, ...]) -> dict[str, Any]:
-    """The row of a request, from its value in each repeat."""
+def row_of(
+    recalibration: str,
+    part: str,
+    options: Mapping[str, Any],
+    request: Request,
+    values: tuple[float | Undefined, ...],
+) -> dict[str, Any]:
+    """The row of a request, from the recalibration with its options and the value in each repeat."""
     undefined = [v for v in values if isinstance(v, Undefined)]
     if undefined and request.asked.get("error") == "draws":
         raise undefined[0]  # asked for by name; a row that is shown by default may stay empty
     reasons = [str(v) for v in undefined]
     numbers = [v for v in values if not isinstance(v, Undefined)]
     defined = not reasons and bool(np.isfinite(numbers).all())
+    extra = {k: v for k, v in options.items() if k != "part"}
     return {
+        "recalibration": recalibration,
+        "part": part,
         "metric": request.name,
         "level": request.options.get("level"),
         "value": float(np.mean(numbers)) if defined else None,
         "sd": float(np.std(numbers, ddof=1)) if defined and len(numbers) > 1 else None,
         "reason": reasons[0] if reasons else None if defined else "not finite",
+        "options": {**extra, **request.asked},
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .arrays import Host
-from .checks import check_group, nothing_left
+from .checks import check_group, nothing_left, too_few
 from .elements import Error, Outputs, Part, check_error, check_outputs
 from .law import Law, Undefined
 from .recalibration import select_part
@@ -119,9 +119,7 @@ def _from_sums(cases: Host, clusters: Host, moment: int, solver: str) -> Factor:
     if cases[1] <= 0:
         raise nothing_left()
     if cases[0] < 2:
-        raise ValueError(
-            "one calibration case cannot show how wrong the others are; expected at least two, better 100."
-        )
+        raise too_few(better=100)
     mean = float(cases[2] / cases[1])
     if mean == 0:
         raise ValueError(

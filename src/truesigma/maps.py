@@ -75,12 +75,14 @@ def apply_maps(
     Returns:
         What was written, case by case.
     """
+    import nibabel
+
     cases = find_maps(given)
     read = {Path(file).resolve() for source in cases for file in source.files.values()}
     made = []
     for source, begin in zip(cases, _beginnings(cases, Path(out))):
         prediction = _recalibrated(card, source, law)
-        head = _head(source.files[LOCATION])
+        head = nibabel.load(source.files[LOCATION]).header
         files = []
         for name, values in _results(prediction, levels):
             path = Path(f"{begin}{name}.nii.gz")
@@ -142,13 +144,6 @@ def _results(prediction: Prediction, levels: Sequence[float]) -> Iterator[tuple[
     found.update(interval_fields(prediction, levels))
     for name, values in found.items():
         yield name, np.where(inside, values[0], 0)
-
-
-def _head(path: str) -> Any:
-    import nibabel
-
-    image: Any = nibabel.load(path)
-    return image.header
 
 
 def _beginnings(cases: Sequence[Source], out: Path) -> list[str]:

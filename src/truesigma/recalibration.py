@@ -7,7 +7,7 @@ import numpy as np
 
 from . import plugins
 from .arrays import Host, namespace
-from .checks import nothing_left
+from .checks import nothing_left, too_few
 from .elements import NO_ALEATORIC, Part, blocks
 from .law import Law, Undefined
 from .types import Prediction, check_prediction, raw_spread, trusted
@@ -97,9 +97,7 @@ def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple
     if cases == 0:
         raise nothing_left()
     if cases < 2:
-        raise ValueError(
-            "one calibration case cannot show how wrong the others are; expected at least two, better 100."
-        )
+        raise too_few(better=100)
     z, share = np.concatenate(found, axis=1)
     order = np.lexsort([share, z])
     return z[order], share[order]

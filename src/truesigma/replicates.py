@@ -149,8 +149,17 @@ class Resampling:
 
     def sums(self, columns: Any) -> Host:
         """(replicate, column) sums of what the cases hold, (case, column), dense or sparse."""
-        held = self.gather(columns)
+        return self.draw(self.gather(columns))
+
+    def draw(self, held: Any) -> Host:
+        """The same from what the clusters hold, (cluster, column)."""
         return np.concatenate([(held.T @ counts).T for counts in self.counts()])
+
+    def band(self, drawn: Host) -> tuple[Host, Host]:
+        """Bounds of the level's middle share of the replicates, (replicate, ...); NaN does not count."""
+        tail = (1 - self.level) / 2
+        low, high = np.nanquantile(drawn, [tail, 1 - tail], axis=0)
+        return low, high
 
 
 def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[Replicates | Undefined]:
@@ -182,7 +191,7 @@ def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replic
     held = plan.gather(hstack([csr_array(rows) for rows, _ in parts], format="csr"))
     ends = np.cumsum([0, *(rows.shape[1] for rows, _ in parts)])
     whole = np.asarray(held.sum(axis=0)).ravel()
-    drawn = np.concatenate([(held.T @ counts).T for counts in plan.counts()])
+    drawn = plan.draw(held)
     fold = np.arange(plan.clusters) % LEFT_OUT
     left_out = whole - (csr_array((np.ones(fold.size), (fold, np.arange(fold.size)))) @ held).toarray()
     left_out = left_out if plan.clusters > 1 else left_out[:0]

@@ -51,7 +51,11 @@ def read(
         >>> folder.cleanup()
     """
     name = source if isinstance(source, str | PathLike) else type(source).__name__
-    return _named(name, read_fields(source), law, mask_missing)
+    fields = read_fields(source)
+    try:
+        return from_fields(fields, law=law, mask_missing=mask_missing)
+    except ValueError as problem:
+        raise BadFile(f"{name}: {problem}") from problem
 
 
 def from_frame(frame: Any, *, law: Law | str | None = None, mask_missing: bool = False) -> Cases:
@@ -173,11 +177,3 @@ def check_suffix(path: Path) -> str:
 
 def _table(path: Path) -> "pa.Table":
     return read_csv(path) if check_suffix(path) == ".csv" else read_parquet(path)
-
-
-def _named(name: Any, fields: Mapping[str, Any], law: Any, mask_missing: bool) -> Cases | Draws | Prediction:
-    """The value of the fields; an error says which file it is about."""
-    try:
-        return from_fields(fields, law=law, mask_missing=mask_missing)
-    except ValueError as problem:
-        raise BadFile(f"{name}: {problem}") from problem

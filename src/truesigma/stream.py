@@ -159,11 +159,8 @@ def evaluate_files(
     def table(group: str | None, cases: int) -> Evaluation:
         rows = []
         for item in items:
-            fit = list(fits.values())[item.number]
-            row = row_of(item.request, tuple(_value(item, one, group) for one in sums))
-            extra = {k: v for k, v in fit.options.items() if k != "part"}
-            options = {**extra, **item.request.asked}
-            rows.append({"recalibration": fit.name, "part": fit.part, **row, "options": options})
+            fit, values = list(fits.values())[item.number], tuple(_value(item, one, group) for one in sums)
+            rows.append(row_of(fit.name, fit.part, fit.options, item.request, values))
         fitted = {label: fit.fitted for label, fit in fits.items()}
         sizes = {"calibration": fitted_on.cases, "test": cases, "repeats": len(tested)}
         return Evaluation(chosen, tuple(rows), fitted, sizes, fitted_on.unit)

@@ -191,20 +191,14 @@ def _check(out: Path, json: str | None, *inputs: Path | None) -> None:
 def _card(
     fitting: Path | None, choice: str, recipe: str, law: str | None, mask_missing: bool
 ) -> Any:  # a function from Prediction, Draws or Cases to the recalibrated Prediction
-    from ..card import calibrate, decompose_for
+    from ..card import as_cases, calibrate
     from ..recipe import load_recipe
     from ..store import read_cases
-    from ..types import Cases, Draws
 
     if fitting is not None:
         return calibrate(read_cases(fitting, law=law, mask_missing=mask_missing), choice, recipe=recipe)
     chosen = load_recipe(recipe)
-
-    def as_given(value: Any) -> "Prediction":
-        whole = decompose_for(value) if isinstance(value, Draws) else value
-        return chosen.prediction(whole if isinstance(whole, Cases) else Cases(whole, whole.location))
-
-    return as_given
+    return lambda value: chosen.prediction(as_cases(value))
 
 
 def _predictions(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checks import check_level
-from ..files import read_toml
+from ..files import plain, read_toml
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Project:
         """Plain values, table by table: what decides about results, and so what a change of is noticed."""
         found = {"data": {"dataset": self.dataset, **self.options}}
         for name in TABLES:
-            found[name] = {key: _plain(value) for key, value in asdict(getattr(self, name)).items()}
+            found[name] = plain(asdict(getattr(self, name)))
         return found
 
     def __repr__(self) -> str:
@@ -237,7 +237,3 @@ def _at_least(table: str, values: Any, least: Mapping[str, int]) -> None:
     for name, low in least.items():
         if getattr(values, name) < low:
             raise ValueError(f"{table}.{name} is {getattr(values, name)}; expected {low} or more")
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

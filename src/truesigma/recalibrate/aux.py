@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import Array, Host, like, namespace, to_host
 from ..binning import LogMeans, in_cells
-from ..checks import check_whole, nothing_left
+from ..checks import check_whole, nothing_left, too_few
 from ..elements import Block, Elements, Outputs, Part, blocks, case_means, check_outputs
 from ..law import Law, Undefined
 from ..recalibration import rescale, select_part
@@ -226,9 +226,7 @@ def _factor(sums: Sum, moment: int) -> float:
     if factor is None:
         raise nothing_left()
     if sums[0] < 2:
-        raise ValueError(
-            "one calibration case cannot show how wrong the others are; expected at least two, better 500."
-        )
+        raise too_few(better=500)
     if factor == 0:
         raise ValueError(
             "every calibration error is exactly 0, so nothing can be fitted; are these the training targets?"

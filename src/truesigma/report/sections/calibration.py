@@ -46,11 +46,10 @@ def _bins(subject: Subject, label: str, cases: Cases, spacing: Spacing) -> list[
     elements = inside.sum() if options["outputs"] == "separate" else inside.any(axis=1).sum()
     heaviness = count.sum() / elements  # a bin is believed for what it holds, in whatever unit weights are
     drawn = subject.plan.sums(held).reshape(subject.plan.replicates, 4, -1)[:, :2, 1:]
-    tail = (1 - subject.plan.level) / 2
     found = []
     for k in np.flatnonzero(count > 0):
         some = drawn[:, 0, k] > 0
-        low, high = np.quantile(drawn[some, 1, k] / drawn[some, 0, k], [tail, 1 - tail])
+        low, high = subject.plan.band(drawn[some, 1, k] / drawn[some, 0, k])
         middle, mean = variance[k] / count[k], error[k] / count[k]
         row = {
             "recalibration": label,

@@ -16,13 +16,12 @@ from ..words import percent
 def table(subject: Subject) -> list[dict[str, Any]]:
     """Observed share at each level, before and after, with its bootstrap band."""
     metric = plugins.load("metrics", "coverage")
-    tail = (1 - subject.plan.level) / 2
     rows = []
     for label, cases in subject.pair.items():
         held = hstack([metric_rows(cases, metric, {"level": level})[0] for level in LEVELS], format="csr")
         whole, drawn = np.asarray(held.sum(axis=0)).ravel(), subject.plan.sums(held)
         weight = np.where(drawn[:, ::2] > 0, drawn[:, ::2], np.nan)
-        low, high = np.nanquantile(drawn[:, 1::2] / weight, [tail, 1 - tail], axis=0)
+        low, high = subject.plan.band(drawn[:, 1::2] / weight)
         observed = whole[1::2] / whole[::2]
         for level, share, below, above in zip(LEVELS, observed, low, high):
             rows.append(

@@ -81,8 +81,7 @@ def unsure_ratio(subject: Subject, referral: Referral) -> Estimate | None:
     value, drawn = ratio(cells.sum(axis=0)[None])[0], ratio(subject.plan.sums(cells))
     if not (np.isfinite(value) and np.isfinite(drawn).all()):
         return None
-    tail = (1 - subject.plan.level) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail])
+    low, high = subject.plan.band(drawn)
     return Estimate(float(value), float(low), float(high))
 
 
@@ -105,10 +104,7 @@ def _band(subject: Subject, held: Host, variance: Host, threshold: Host) -> tupl
     cells[rows, stays], cells[rows, STEPS + 1 + stays] = held.T
     drawn = subject.plan.sums(cells).reshape(-1, 2, STEPS + 1)
     weight, error = np.moveaxis(np.cumsum(drawn[:, :, ::-1], axis=2)[:, :, ::-1][:, :, 1:], 1, 0)
-    tail = (1 - subject.plan.level) / 2
-    mse = error / np.where(weight > 0, weight, np.nan)
-    low, high = np.nanquantile(mse, [tail, 1 - tail], axis=0)
-    return low, high
+    return subject.plan.band(error / np.where(weight > 0, weight, np.nan))
 
 
 def sentence(subject: Subject, row: dict[str, float], mse: float) -> str:
