@@ -58,17 +58,25 @@ def train_epoch(
 ) -> Tensor:
     """Train on every case once, in this epoch's order.
 
-    size: cases per batch of this process. full: leave out a smaller last batch.
+    size: cases per batch of this process. full: leave out a smaller last batch. One of a single case is left out in
+    any way: batch norm has nothing to compare it with. The cases left out wait for the next epoch's order.
     Returns the meter's sums (cases, loss, squared error, variance) of this process, float64 on the host.
     """
     # all randomness starts anew from (seed, epoch, process): a resumed run needs no generator's state
     torch.manual_seed(seed_of(seed, epoch, rank, 0))
     generator = torch.Generator(device).manual_seed(seed_of(seed, epoch, rank, 1))
     order = shard(len(split), seed=seed, epoch=epoch, rank=rank, world=world)
+    alone = size > 1 and len(order) % size == 1
     net.train()
     meter.reset()
     stored = batches(
-        split, size, order=order, prepare=data.prepare, device=device, drop_last=full, workers=workers
+        split,
+        size,
+        order=order,
+        prepare=data.prepare,
+        device=device,
+        drop_last=full or alone,
+        workers=workers,
     )
     varied = (data.augment(batch.images, batch.target, generator) for batch in stored)
     ready = ((channels_last(images), target) for images, target in varied)

@@ -160,7 +160,8 @@ def write_results(
     (folder / "run.json").unlink(missing_ok=True)  # of an earlier call, which new draws would belie
     save_arrays(folder / "draws.npz", kept, compress=True)
     write_history(folder / "history.csv", list(trained.history))
-    rates = [row["learning_rate"] for row in trained.history]
+    rates = {row["learning_rate"] for row in trained.history}
+    annealed = trained.recipe.schedule == "cosine"
     described = {
         "data_set": experiment.data_set,
         "network": experiment.network,
@@ -175,7 +176,7 @@ def write_results(
         "epochs": len(trained.history),
         "best_epoch": trained.best_epoch,
         "finished": trained.finished,
-        "plateaus": len(set(rates)) - 1,
+        "plateaus": 0 if annealed else len(rates) - 1,
         "seconds": round(sum(row["seconds"] for row in trained.history), 1),
         "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
         "versions": versions(),

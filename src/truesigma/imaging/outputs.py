@@ -23,15 +23,20 @@ def check_law(law: Law) -> None:
         )
 
 
-def values(outputs: Any, count: int, batch: Tensor, number: int, law: Law) -> tuple[Tensor, Tensor, bool]:
-    """(mean, variance) with the axes (draw, case, output...), checked, and whether an exponent was kept in bounds."""
-    pair = list(outputs) if isinstance(outputs, tuple | list) else [outputs]
-    if len(pair) != 2 or not all(isinstance(t, Tensor) for t in pair):
+def pair(outputs: Any) -> tuple[Tensor, Tensor]:
+    """The two tensors that a network returns; a ValueError says what came instead."""
+    found = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
+    if len(found) != 2 or not all(isinstance(t, Tensor) for t in found):
         raise ValueError(
             f"the network returned {_describe(outputs)}; expected two tensors, (mean, log-variance)."
         )
+    return found
+
+
+def values(outputs: Any, count: int, batch: Tensor, number: int, law: Law) -> tuple[Tensor, Tensor, bool]:
+    """(mean, variance) with the axes (draw, case, output...), checked, and whether an exponent was kept in bounds."""
     rows = count * len(batch)
-    mean, second = (t.float() for t in pair)
+    mean, second = (t.float() for t in pair(outputs))
     fits = mean.ndim == second.ndim and mean.ndim > 0 and len(mean) == len(second) == rows
     if not fits or any(a not in (1, b) for a, b in zip(second.shape[1:], mean.shape[1:])):
         shapes = [(tuple(t.shape[1:]) if t.ndim else ()) for t in (mean, second)]

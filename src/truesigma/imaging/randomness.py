@@ -16,6 +16,10 @@ _NEVER_ON = (nn.modules.batchnorm._NormBase, nn.RReLU)
 _NO_MODULE = object()
 
 
+class NotRandom(ValueError):
+    """A network that draws no random numbers."""
+
+
 def argument(target: Any, args: Sequence[Any], kwargs: dict[str, Any], *names: str) -> Any:
     """The value an operation gets for the first of some argument names that it has; None without any."""
     for place, known in enumerate(target._schema.arguments):
@@ -114,7 +118,7 @@ def stochastic_modules(net: nn.Module, probe: Tensor) -> Callable[[nn.Module], b
         probe: two cases, since some layers refuse a single one in training mode.
 
     Returns:
-        The choice, as `modes` takes it. ValueError where nothing is random.
+        The choice, as `modes` takes it. NotRandom where nothing is random.
     """
 
     def wide(module: nn.Module) -> bool:
@@ -138,7 +142,7 @@ def stochastic_modules(net: nn.Module, probe: Tensor) -> Callable[[nn.Module], b
         )
     seen = look(wide)
     if not seen.found:
-        raise ValueError(
+        raise NotRandom(
             f"{type(net).__name__} draws no random numbers: no dropout with p > 0, no drop-path. All draws "
             "would be equal. Put dropout into the network, or use ensemble_draws with several trained ones."
         )

@@ -3,12 +3,14 @@
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
 from truesigma.imaging.losses import LARGEST, LIKELIHOODS, SMALLEST
+from truesigma.imaging.outputs import pair
 from truesigma.imaging.recipe import Recipe
 
 __all__ = ["Meter", "Step", "autocast", "captured", "channels_last", "make_optimizer", "plain", "set_rate"]
@@ -90,7 +92,7 @@ def set_rate(optimizer: Optimizer, rate: float) -> None:
 
 
 def plain(
-    forward: Callable[[Tensor], tuple[Tensor, Tensor]],
+    forward: Callable[[Tensor], Any],
     backward: Callable[[Tensor], None],
     optimizer: Optimizer,
     meter: Meter,
@@ -108,7 +110,7 @@ def plain(
     def step(images: Tensor, target: Tensor) -> None:
         optimizer.zero_grad(set_to_none=True)
         with autocast(images.device, precision):
-            mean, spread = forward(images)
+            mean, spread = pair(forward(images))
         loss = loss_of(mean, spread, target)
         with torch.no_grad():
             error = (mean.float() - target).square().flatten(1).mean(1)

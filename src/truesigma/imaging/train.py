@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from truesigma.imaging.checks import check_choices, warn_of_scale
 from truesigma.imaging.data import DataSet, Split, batches, resident
 from truesigma.imaging.devices import Fabric, average_buffers, over_all, start
 from truesigma.imaging.epoch import seed_of, train_epoch
 from truesigma.imaging.history import Board, Watch, write_history
-from truesigma.imaging.losses import LIKELIHOODS
 from truesigma.imaging.recipe import Recipe
 from truesigma.imaging.runs import BEST, HISTORY, LAST, check_same, describe, write_recipe
 from truesigma.imaging.state import State, advance, fresh, rate, restore, save, tidy
@@ -106,7 +106,10 @@ def train(
     True
     """
     called = time.monotonic()
-    _check(data, likelihood=likelihood, precision=precision, graph=graph, devices=devices, batch=recipe.batch)
+    check_choices(
+        data, likelihood=likelihood, precision=precision, graph=graph, devices=devices, batch=recipe.batch
+    )
+    warn_of_scale(data.splits["train"])
     fabric = start(device, devices)
     where, rank, world, leads = fabric.device, fabric.global_rank, fabric.world_size, fabric.is_global_zero
     folder = None if out is None else Path(out)
@@ -212,31 +215,6 @@ def _trained(net: nn.Module, state: State, recipe: Recipe, seed: int, folder: Pa
     warn_of_shift(state.rows[state.best_epoch - 1])
     finished = state.epoch >= recipe.epochs
     return Trained(net, tuple(state.rows), state.best_epoch, finished, recipe, seed, folder)
-
-
-def _check(data: DataSet, *, likelihood: str, precision: str, graph: str, devices: int, batch: int) -> None:
-    """Everything that can be wrong before a network is touched."""
-    for name, value, allowed in (
-        ("likelihood", likelihood, tuple(LIKELIHOODS)),
-        ("precision", precision, ("fp32", "bf16")),
-        ("graph", graph, ("auto", "off")),
-    ):
-        if value not in allowed:
-            raise ValueError(f"{name} = {value!r}: expected one of {', '.join(allowed)}")
-    for name in ("train", "valid"):
-        if name not in data.splits or not len(data.splits[name]):
-            raise ValueError(
-                f"data set {data.name!r} has no cases in the split {name!r}, which training needs"
-            )
-        split = data.splits[name]
-        if not split.labelled:
-            bare = [split.name[int(i)] for i in split.target.isnan().any(1).nonzero().flatten()]
-            shown = ", ".join(bare[:10]) + (", ..." if len(bare) > 10 else "")
-            raise ValueError(
-                f"{len(bare)} cases of the split {name!r} have no target: {shown}; leave them out"
-            )
-    if devices < 1 or batch % devices:
-        raise ValueError(f"a batch of {batch} cannot be shared out evenly over {devices} devices")
 
 
 def _begin(

@@ -13,7 +13,14 @@ from torch import Tensor, nn
 
 from truesigma.imaging.data import DataSet, Split, batches
 from truesigma.imaging.losses import LIKELIHOODS
-from truesigma.imaging.randomness import guarded_generators, modes, seed_generators, stochastic_modules
+from truesigma.imaging.outputs import pair
+from truesigma.imaging.randomness import (
+    NotRandom,
+    guarded_generators,
+    modes,
+    seed_generators,
+    stochastic_modules,
+)
 from truesigma.imaging.step import autocast, channels_last, spread_to_variance
 
 __all__ = ["NonFinite", "case_scores", "means", "random_parts", "validate", "warn_of_shift"]
@@ -31,7 +38,8 @@ def case_scores(draws: Sequence[tuple[Tensor, Tensor]], target: Tensor, likeliho
 
     Loss and variance are means over the draws. One draw has its squared error. Two err independently around their mean,
     so that the product of their residuals is, on average, the squared error of the mean of many. The term is e / v for
-    Gaussian and |y - mu| / b for Laplace; its mean over cases is the squared factor, or the factor (`definitions` 3).
+    Gaussian and |y - mu| / b for Laplace, mu being the mean of the two; its mean over cases is the squared factor, or
+    the factor, of the aleatoric part (`definitions` 3).
     draws: one or two pairs of mean (case, output) and log-variance or log b. target: (case, output). Returns (4, case).
 
     >>> zero, three = torch.zeros(1, 1), torch.full((1, 1), 3.0)
@@ -55,13 +63,16 @@ def case_scores(draws: Sequence[tuple[Tensor, Tensor]], target: Tensor, likeliho
 def random_parts(
     net: nn.Module, data: DataSet, split: Split, *, precision: str, device: torch.device
 ) -> Choice | None:
-    """The modules that are random, as `modes` takes them; None where none is, or none that could be sampled."""
+    """The modules that are random, as `modes` takes them; None where none is, or, with a warning, none to sample."""
     image = next(batches(split, 2, prepare=data.prepare, device=device)).images
     two = channels_last(torch.cat([image[:1], image[-1:]]))
     try:
         with guarded_generators(device), autocast(device, precision):
             return stochastic_modules(net, two)
-    except ValueError:
+    except NotRandom:
+        return None
+    except ValueError as problem:
+        warnings.warn(f"validation is without dropout, and draws will fail: {problem}", stacklevel=3)
         return None
 
 
@@ -93,7 +104,7 @@ def validate(
         for batch in batches(split, size, order=order, prepare=data.prepare, device=device, workers=workers):
             images = channels_last(batch.images)
             with autocast(device, precision):
-                draws = [net(images) for _ in range(1 if on is None else 2)]
+                draws = [pair(net(images)) for _ in range(1 if on is None else 2)]
             parts.append(case_scores(draws, batch.target, likelihood))
     if not parts:
         return torch.zeros(5, dtype=torch.float64)

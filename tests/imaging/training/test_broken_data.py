@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from blob_images import SIDE, Halves, blobs, dataset, equal, fit, same
-from torch import nn
+from torch import Tensor, nn
 
 from truesigma.imaging.checkpoint import read_state
 from truesigma.imaging.data import Split
@@ -55,3 +55,28 @@ class TestBrokenData:
         images = split.images.float().index_fill(0, torch.tensor(2), torch.inf)
         with pytest.raises(NonFinite, match=r"case2\.png"):
             fit(dataset(blobs(8, 1), Split(images, split.target, split.name), None))
+
+    @pytest.mark.parametrize("factor", [1e9, 1e-9, 0.0])
+    def test_targets_far_from_the_usual_scale_are_warned_of(self, factor: float) -> None:
+        split = blobs(8, 1)
+        scaled = torch.stack([split.target[:, 0], factor * split.target[:, 1]], 1)
+        with pytest.warns(UserWarning, match=r"targets of output 1 lie between .* scale them") as caught:
+            fit(
+                dataset(Split(split.images, scaled, split.name), blobs(8, 2), None), Recipe(epochs=1, batch=8)
+            )
+        assert not [w for w in caught if "output 0" in str(w.message)]
+
+    def test_what_is_no_pair_of_tensors_is_named(self) -> None:
+        class Named(nn.Linear):
+            def forward(self, x: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+                return {"mean": x, "log_variance": x}
+
+        with pytest.raises(ValueError, match="a dict with 'mean', 'log_variance'; expected two tensors"):
+            train(
+                Named(1, 1),
+                dataset(blobs(8, 1), blobs(8, 2), None),
+                Recipe(),
+                seed=0,
+                device="cpu",
+                quiet=True,
+            )

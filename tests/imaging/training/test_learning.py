@@ -44,6 +44,21 @@ def test_a_module_of_ones_own_trains_and_says_how_to_read_it(data: DataSet, tmp_
         load_run(tmp_path)
 
 
+def test_a_last_batch_of_one_case_is_left_out(data: DataSet) -> None:
+    """Batch norm refuses it where its map has one pixel; the case comes in other epochs."""
+    net = Halves(nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)))
+    seen: list[int] = []
+    net.inner[1].register_forward_hook(
+        lambda _, given, __: seen.append(len(given[0])) if torch.is_grad_enabled() else None
+    )
+    nine = dataset(blobs(9, 1), blobs(3, 2), None)
+    train(net, nine, Recipe(epochs=2, batch=4), seed=0, device="cpu", quiet=True)
+    assert seen == [4, 4, 4, 4]
+    seen.clear()
+    train(net, nine, Recipe(epochs=1, batch=6), seed=0, device="cpu", quiet=True)
+    assert seen == [6, 3]
+
+
 def test_tied_weights_and_an_attribute_called_plan_are_no_trouble(data: DataSet, tmp_path: Path) -> None:
     def tied() -> nn.Module:
         with torch.random.fork_rng(devices=[]):

@@ -96,6 +96,20 @@ def test_without_dropout_both_errors_are_one(data: DataSet) -> None:
     assert [row["valid_mse"] for row in rows] == [row["valid_mse_one_pass"] for row in rows]
 
 
+def test_a_network_that_cannot_be_sampled_is_warned_of_before_it_is_trained(data: DataSet) -> None:
+    class Private(nn.Module):
+        """Dropout from a generator of its own, which draws cannot seed."""
+
+        own = torch.Generator()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * (torch.rand(x.shape, generator=self.own) > 0.5) if self.training else x
+
+    net = TwoHead(nn.Sequential(nn.Flatten(), Private()), SIDE * SIDE, 2, dropout=0.0)
+    with pytest.warns(UserWarning, match=r"without dropout, and draws will fail: .* a generator of its own"):
+        assert random_parts(net, data, data.splits["valid"], **WHERE) is None
+
+
 def test_a_draw_that_is_not_finite_names_its_case(data: DataSet) -> None:
     class Fails(nn.Module):
         def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
