@@ -114,7 +114,7 @@ def test_volumes_of_whole_numbers_are_scaled(tmp_path, in_pieces):
     (source,) = find_sources([str(tmp_path / "v_*.nii.gz")])
     location = nibabel.load(tmp_path / "v_location.nii.gz").get_fdata()
     pieces = list(chunks_of(source, elements=30, large=100))
-    assert [chunk.done for chunk in pieces] == [0, 0, 0, 0, 1]
+    assert [chunk.begun for chunk in pieces] == [1, 0, 0, 0, 0]
     np.testing.assert_array_equal(
         np.concatenate([chunk.cases.prediction.location[0] for chunk in pieces]), location.ravel(order="F")
     )
@@ -172,3 +172,17 @@ def test_a_volume_that_is_cut_short(tmp_path, large):
     path.write_bytes(gzip.compress(whole[:-80]))
     with pytest.raises(BadFile, match="is cut short: it ends before its last number"):
         list(chunks_of(source, elements=30, large=large))
+
+
+def test_a_case_whose_last_targets_are_missing_is_counted(tmp_path, in_pieces):
+    cases = make(0, 2, mask=False)
+    target = np.array(cases.target)
+    target[:, -2:] = np.nan  # the last pieces of each case
+    arrays = {name: getattr(cases.prediction, name) for name in ("location", "aleatoric", "epistemic")}
+    np.savez(tmp_path / "test.npz", **arrays, target=target, group=["a", "b"])
+    path = str(tmp_path / "test.npz")
+    found = evaluate_files(
+        [path], [[path]], recalibrations=["none"], metrics=["rmse"], by_group=True, mask_missing=True
+    )
+    assert {name: one.cases["test"] for name, one in found.groups.items()} == {"a": 1, "b": 1}
+    assert len(in_pieces) == 2 * 2 * 3

@@ -11,7 +11,7 @@ from . import plugins
 from .cells import members
 from .chunks import LARGE, Chunk, chunks_of
 from .engine.local import run as run_here
-from .files import BadFile
+from .files import BadFile, fingerprint
 from .law import law_from_dict
 from .measure import defaults, statistic_of
 from .recipe import Recipe
@@ -45,12 +45,20 @@ class Passes:
             "law": store.law.to_dict(),
             "mask_missing": self.mask_missing,
             "recipe": {"name": self.recipe.name, "tables": tables},
+            "code": _own_code(settings),
             **settings,
         }
         files = zip(store.sources, store.sizes)
         tasks = [{**shared, "source": asdict(source), "cases": cases} for source, cases in files]
         tick = None if self.report is None else self.report(words, store.cases)
         return self.run(work, tasks, merge=join_sums, keep=self.keep, report=tick)
+
+
+def _own_code(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The hash of each plug-in file of one's own: sums that were kept are those of the file as it is."""
+    used = [plugin for key in ("fits", "fitted") for plugin, _ in settings.get(key, ())]
+    used += [metric for _, _, metric, _, _ in settings.get("requests", ())]
+    return {path: fingerprint(path) for path in used if path.endswith(".py")}
 
 
 def work(task: Mapping[str, Any], tick: Tick) -> Sums:
@@ -65,7 +73,7 @@ def work(task: Mapping[str, Any], tick: Tick) -> Sums:
     def parts() -> Iterator[Sums]:
         for chunk in chunks_of(source, law=law, mask_missing=task["mask_missing"], large=large):
             yield step(chunk, recipe.prediction(chunk.cases))
-            tick(chunk.done)
+            tick(chunk.begun)
 
     found = join_sums(parts())
     check_unchanged(source)
@@ -150,7 +158,7 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]]
                 for key, value in sums.items():
                     found[key] = add_sums(found.get(key), value)
                     found[f"{key}/{name}"] = value
-                found[CASES + name] = np.array([float(chunk.done if chunk.of else len(some))])
+                found[CASES + name] = np.array([float(chunk.begun if chunk.of else len(some))])
         return found
 
     return step

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from pathlib import Path
 
 import pytest
 from engine_files import files
@@ -145,3 +146,15 @@ def test_an_address_where_nobody_answers():
         check_address(f"127.0.0.1:{port}")
     for other in (None, "auto", "local"):
         check_address(other)
+
+
+def test_a_metric_of_ones_own_that_changed_is_computed_anew(tmp_path):
+    calibration, test = files(tmp_path)
+    skeleton = Path(__file__).parents[2] / "docs" / "skeletons" / "metric.py"
+    own = tmp_path / "own.py"
+    values = []
+    for words in ("elements.squared", "2 * elements.squared"):
+        own.write_text(skeleton.read_text().replace("return elements.squared", f"return {words}"))
+        options = {"recalibrations": ["none"], "metrics": [str(own)], "keep": tmp_path / "keep"}
+        values.append(evaluate_files(calibration, test, **options).evaluation.value("none", "own"))
+    assert values[1] == pytest.approx(2 * values[0])

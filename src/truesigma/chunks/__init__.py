@@ -26,7 +26,7 @@ class Chunk:
     """Whole cases; or one case, or a piece of one with its outputs in a row, that `of` names."""
 
     cases: Cases
-    done: int  # cases that end with this chunk
+    begun: int  # cases of which this chunk is the first
     of: str | None = None
 
 
@@ -64,12 +64,13 @@ def chunks_of(
     reader = open_source(source)
     size = math.prod(reader.outputs)
     if reader.pieces is not None and large is not None and size > large:
+        last = -1
         for piece in reader.pieces(elements):
             where = f"{source.name}, case {piece.case}, from element {piece.start} of its {size} on"
             cases = _cases(piece.fields, source, where, law, mask_missing)
             if cases is not None:
-                last = piece.start + elements >= size
-                yield Chunk(cases, int(last), f"{source.name} {piece.case}")
+                yield Chunk(cases, int(piece.case != last), f"{source.name} {piece.case}")
+                last = piece.case
         return
     start = 0
     for fields in reader.chunks(max(1, elements // (size * reader.draws))):
