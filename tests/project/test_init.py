@@ -118,6 +118,7 @@ def test_columns_that_may_be_groups(tmp_path):
     assert group("slide", [k // 2 for k in range(24)]) == "slide"
     assert group("group", ["placebo", "drug"] * 12) == ""
     assert group("subject", [""] * 24) == ""
+    assert group("subject", ["", *(k // 2 for k in range(23))]) == "subject"
     assert group("site", [k // 2 for k in range(24)]) == ""
 
 
@@ -277,3 +278,18 @@ def test_colour_images(tmp_path):
         Image.new("RGB", (40, 50)).save(tmp_path / "scans" / f"{row['id']}.png")
     seen = survey(tmp_path / "scans", write_table(tmp_path / "t.csv", rows))
     assert (seen.channels, seen.shapes) == (3, ((3, 50, 40),))
+
+
+@pytest.mark.parametrize("column", ["patient", "split"])
+def test_a_gap_in_what_keeps_cases_apart_is_refused(column, tmp_path, monkeypatch, run):
+    """One empty cell must not turn a split by patient, or one's own, into one by chance."""
+    monkeypatch.chdir(tmp_path)
+    rows = make_images(tmp_path, 24)
+    words = ["train", "valid", "test"]
+    rows = [{**row, "patient": f"P{k // 2}", "split": words[k // 2 % 3]} for k, row in enumerate(rows)]
+    rows[5][column] = ""
+    write_table(tmp_path / "t.csv", rows)
+    given = ["init", "--images", "scans", "--table", "t.csv", "--target", "age", "--epochs", "2"]
+    code, _, err = run(*given)
+    assert (code, f"1 rows have an empty '{column}', the first is row 6" in err) == (2, True)
+    assert run(*given, f"--{'group' if column == 'patient' else column}", "")[0] == 0

@@ -122,5 +122,5 @@ def check_filled(rows: Sequence[Row], column: str, path: Path) -> None:
     if bare:
         raise ValueError(
             f"{path}: {len(bare)} rows have an empty {column!r}, the first is row {bare[0] + 1}; fill them in, or name "
-            "another column"
+            'another column ("" for none)'
         )

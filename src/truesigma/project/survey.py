@@ -169,12 +169,15 @@ def _numeric(header: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[floa
 
 
 def _group(header: Sequence[str], rows: Sequence[Row], taken: Sequence[str]) -> str:
-    """A filled column that is called like a patient's and is not the name of the image itself."""
+    """A column that is called like a patient's and is not the name of the image itself.
+
+    One with a few gaps is taken, too, and refused later: left out, it would let patients into two splits.
+    """
     for word in (*PATIENTS, *GROUPS):
         for column in header:
-            values = {row[column].strip() for row in rows}
+            values = {row[column].strip() for row in rows} - {""}
             several = word in PATIENTS or len(values) >= MANY
-            if column.lower().startswith(word) and column not in taken[-1:] and "" not in values and several:
+            if column.lower().startswith(word) and column not in taken[-1:] and values and several:
                 return column
     return ""
 
@@ -183,7 +186,8 @@ def _split(header: Sequence[str], rows: Sequence[Row]) -> str:
     from ..imaging.splits import SPELLINGS, by_column
 
     for column in header:
-        found = by_column([row[column] for row in rows]) if column.lower() in SPLITS else {}
+        said = [row[column] for row in rows if row[column].strip()]  # gaps are refused later
+        found = by_column(said) if column.lower() in SPLITS else {}
         if found and set(found) <= {"train", "valid", "test", *SPELLINGS.values()}:
             return column
     return ""
