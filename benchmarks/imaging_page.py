@@ -15,8 +15,7 @@ HEAD = """# Benchmarks of training and sampling
 
 Every number on this page comes from a run of `benchmarks/sampling.py` or `benchmarks/training.py`, in which all ways
 took turns on the same machine; `benchmarks/results` holds them as data. The published way is the paper's code: eager
-float32, and for the draws a plain loop of whole passes. The H200's times of training steps were copied by hand,
-rounded, from what such a run printed.
+float32, and for the draws a plain loop of whole passes.
 """
 SAMPLING = """## Monte-Carlo dropout
 
