@@ -168,9 +168,9 @@ def erf(values: Array) -> Array:
 
 @cache
 def keep_memory() -> None:
-    """Makes the C library keep the memory of freed arrays of a chunk, where it would get every page of them anew.
+    """Make the C library reuse the memory of a chunk's arrays, instead of asking the system for new pages each time.
 
-    That of Linux keeps blocks that are not larger than one that was freed before; others are not moved by it.
+    glibc keeps freed blocks that are no larger than one that was freed before; other libraries take no notice.
     """
     np.empty(1 << 24, dtype=np.uint8)
 
@@ -178,7 +178,7 @@ def keep_memory() -> None:
 def normal_cdf(z: Array) -> Array:
     """Phi(z), the distribution function of the standard normal law."""
     special = _special(z)
-    # The ndtr of torch is a dozen kernels.
+    # torch's own ndtr launches a dozen kernels.
     return 0.5 * special.erfc(z * -math.sqrt(0.5)) if is_torch_array(z) else special.ndtr(z)
 
 
@@ -197,7 +197,7 @@ def total(values: Array) -> Array:
         import torch
 
         few = values.dtype not in (torch.bool, torch.float32) or values.numel() < ROW
-        # What is only recorded, to be compiled, is no plain tensor: a compiler has its own ways.
+        # What is only traced, to be compiled, is no plain tensor: its sum is the compiler's business.
         if few or values.device.type == "cpu" or type(values) is not torch.Tensor:
             return torch.sum(values, dtype=torch.float64)
         return _total_of_rows(values.reshape(-1))
@@ -205,7 +205,7 @@ def total(values: Array) -> Array:
 
 
 def _total_of_rows(flat: Array) -> Array:
-    """The sum of very many numbers or booleans of torch in one reading, where torch would first write them wider."""
+    """The sum of very many numbers or booleans in one pass over memory; torch would first copy them to a wider type."""
     import torch
 
     whole = len(flat) - len(flat) % ROW
@@ -240,7 +240,7 @@ def above_zero(values: Array) -> tuple[float, Array]:
     """
     if is_torch_array(values):
         return 1.0, values.clamp(min=0)
-    return 0.5, values + namespace(values).abs(values)  # sooner than by a comparison
+    return 0.5, values + namespace(values).abs(values)  # faster than a comparison
 
 
 def widen(values: Array) -> Array:

@@ -86,7 +86,7 @@ def assign(values: Array, edges: Host, *, closed: bool = True) -> Array:
     xp = namespace(values)
     known = like(np.asarray(edges), values)
     if closed and is_numpy_array(values) and len(edges) < 64:
-        # So few edges are counted sooner than searched, and to the same effect.
+        # Counting the edges below is faster than a search among so few, with the same result.
         index = np.zeros(values.shape, dtype=np.uint8)
         for edge in known[1:-1]:
             index += values >= edge
@@ -149,7 +149,7 @@ class LogCells:
         # A cell more on either side: a library may round log2 of one number and of many in different ways.
         start, end = (math.floor(math.log2(v) * per_octave) + slack for v, slack in ((low, -1), (high, 2)))
         cell = xp.floor((xp.log2(variance) if log2 is None else log2) * per_octave)
-        # Read again and again, so in as few bytes as hold it.
+        # It is read once for each column, so it is kept in as few bytes as hold it.
         short = max(-start, end, end - start) < 1 << 15
         index = xp.astype(cell, xp.int16 if short else xp.int32) - start
         columns = [None, error, variance] if weight is None else [weight, error * weight, variance * weight]

@@ -143,7 +143,7 @@ def squares(s: Array, w: Array | float) -> Array:
     if isinstance(w, float):  # the same in every case
         n, sum_s = float(len(s)), total(s)
         return pack(s, n if w else 0.0, n * w, sum_s, total(s * s), sum_s * w, n * w * w)
-    # Not s @ s: the threads of a BLAS library would stand in the way of ours.
+    # Not s @ s: the threads of a BLAS library would compete with ours.
     return pack(s, total(w > 0), total(w), total(s), total(s * s), total(s * w), total(w * w))
 
 

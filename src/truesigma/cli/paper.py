@@ -1,5 +1,6 @@
 """paper: the tables, figures and claims of the paper, from committed results; and new results for it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ Data = Annotated[
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where training keeps its state.")]
 Hours = Annotated[float | None, typer.Option("--hours", help="Time for training; another call goes on.")]
 HERE, RUNS = Path("paper"), Path("runs")
+BESIDE = "ours, the paper's, the published logs'"  # what stands in a table
 
 
 def register(app: typer.Typer) -> None:
@@ -25,8 +27,8 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=True, help="Tables, figures and claims of the paper, from committed results."
     )
     named: dict[str, Any] = {
-        "table1": table1,
-        "table2": table2,
+        "table1": table_command("table1", f"MSE, UCE and factor on the test sets: {BESIDE}."),
+        "table2": table_command("table2", f"Negative log-likelihood on the test sets: {BESIDE}."),
         "figure": figure,
         "status": status,
         "all": everything,
@@ -37,49 +39,31 @@ def register(app: typer.Typer) -> None:
     app.add_typer(commands, name="paper")
 
 
-def table1(
-    context: typer.Context,
-    root: Root = HERE,
-    data: Data = None,
-    runs: Runs = RUNS,
-    hours: Hours = None,
-    json: Json = None,
-) -> None:
-    """MSE, UCE and factor on the test sets: ours, the paper's, the published logs'."""
-    _table(context, "table1", _open(root, json), data, runs, hours, json)
+def table_command(name: str, words: str) -> Callable[..., None]:
+    """The command that shows a table of the paper; `words` are its help."""
 
+    def command(
+        context: typer.Context,
+        root: Root = HERE,
+        data: Data = None,
+        runs: Runs = RUNS,
+        hours: Hours = None,
+        json: Json = None,
+    ) -> None:
+        from ..reproduce.layout import table_text
+        from ..reproduce.tables import planned_names, read_table, rows
 
-def table2(
-    context: typer.Context,
-    root: Root = HERE,
-    data: Data = None,
-    runs: Runs = RUNS,
-    hours: Hours = None,
-    json: Json = None,
-) -> None:
-    """Negative log-likelihood on the test sets: ours, the paper's, the published logs'."""
-    _table(context, "table2", _open(root, json), data, runs, hours, json)
+        paper = _open(root, json)
+        table = read_table(paper.root, name)
+        paper = _completed(context, paper, data, runs, hours, names=planned_names(paper, table))
+        found = rows(paper, table)
+        texts = table_text(paper, table, found)
+        shown = [table.title, table.caption]
+        shown += [f"{paper.plan.data_sets[data_set]}\n{text}" for data_set, text in texts.items()]
+        context.obj.deliver("\n\n".join(shown), {"rows": [row.plain() for row in found]}, json)
 
-
-def _table(
-    context: typer.Context,
-    name: str,
-    paper: "Paper",
-    data: Path | None,
-    runs: Path,
-    hours: float | None,
-    json: str | None,
-) -> None:
-    from ..reproduce.layout import table_text
-    from ..reproduce.tables import planned_names, read_table, rows
-
-    table = read_table(paper.root, name)
-    paper = _completed(context, paper, data, runs, hours, names=planned_names(paper, table))
-    found = rows(paper, table)
-    texts = table_text(paper, table, found)
-    shown = [table.title, table.caption]
-    shown += [f"{paper.plan.data_sets[data_set]}\n{text}" for data_set, text in texts.items()]
-    context.obj.deliver("\n\n".join(shown), {"rows": [row.plain() for row in found]}, json)
+    command.__doc__ = words
+    return command
 
 
 def figure(

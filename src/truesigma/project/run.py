@@ -16,7 +16,7 @@ from .work import Work, open_work
 
 
 def uncounted(total: int) -> Callable[[int], None]:
-    """For whom progress is none of their business."""
+    """Count nothing."""
     return lambda cases: None
 
 
