@@ -1,7 +1,6 @@
 """predict and ensemble: draws of a split, or a table of new images, from trained runs."""
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 from .choices import split_levels
 from .imaging import pairs
 from .options import DatasetOptions, Device, Json
+from .progress import ticker
 from .session import Session, check_json, check_target
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ Precision = Annotated[str | None, typer.Option("--precision", help="fp32 or bf16
 Compiled = Annotated[
     bool, typer.Option("--compile", help="Compile first, for minutes; pays on a GPU with many images.")
 ]
-EVERY = 5.0  # seconds between lines of progress
 
 
 def register(app: typer.Typer) -> None:
@@ -282,19 +281,3 @@ def _refuse(beside: str, given: Mapping[str, Any]) -> None:
         if value:
             hint = "; `truesigma apply` recalibrates draws" if name == "--card" else ""
             raise ValueError(f"{name} has no meaning for {beside}{hint}; leave it out.")
-
-
-def ticker(say: Callable[[str], None], total: int) -> Callable[[int], None]:
-    """A function that counts cases and says now and then how many are done, and the time left."""
-    began = printed = time.monotonic()
-    done = 0
-
-    def count(cases: int) -> None:
-        nonlocal done, printed
-        done += cases
-        now = time.monotonic()
-        if now - printed >= EVERY and done < total:
-            printed = now
-            say(f"{done} of {total} cases, {(now - began) / done * (total - done):.0f} s left")
-
-    return count

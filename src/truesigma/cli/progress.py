@@ -1,10 +1,12 @@
-"""A progress bar on the terminal; nothing where the output goes to a file."""
+"""How far a command is: a bar on the terminal, or a line now and then."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Report = Callable[[str, int], Callable[[int], None]]
+EVERY = 5.0  # seconds between lines
 
 
 @contextmanager
@@ -24,3 +26,19 @@ def progress(quiet: bool) -> Iterator[Report | None]:
             return lambda done: bar.advance(task, done)
 
         yield report
+
+
+def ticker(say: Callable[[str], None], total: int) -> Callable[[int], None]:
+    """A function that counts cases and says now and then how many are done, and the time left."""
+    began = printed = time.monotonic()
+    done = 0
+
+    def count(cases: int) -> None:
+        nonlocal done, printed
+        done += cases
+        now = time.monotonic()
+        if now - printed >= EVERY and done < total:
+            printed = now
+            say(f"{done} of {total} cases, {(now - began) / done * (total - done):.0f} s left")
+
+    return count

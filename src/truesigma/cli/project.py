@@ -9,6 +9,7 @@ import typer
 from .complete import named_option
 from .imaging import seconds
 from .options import Device, Json, TimeLimit
+from .progress import ticker
 from .session import Session, check_json, check_target
 
 if TYPE_CHECKING:
@@ -122,7 +123,6 @@ def run(
 ) -> None:
     """From a recipe to a report: train, sample, recalibrate."""
     from ..project import plan_project, read_project, run_project
-    from .predicting import ticker
 
     session: Session = context.obj
     check_json(json, recipe)
