@@ -15,13 +15,16 @@ STEPS = 1000  # of aux scaling; its rate has fallen to nothing by then on so few
 
 @dataclass(frozen=True)
 class Point:
-    """Mean test NLL (nats) over random subsets of so many calibration cases, and its deviation over them."""
+    """Median test NLL (nats) over random subsets of so many calibration cases, and the lowest and highest of them.
+
+    Not the mean: aux scaling fails on some small subsets, by millions of nats.
+    """
 
     cases: int
     sigma: float
-    sigma_sd: float
+    sigma_ends: tuple[float, float]
     aux: float
-    aux_sd: float
+    aux_ends: tuple[float, float]
 
 
 def learning_curve(
@@ -63,6 +66,11 @@ def _curve(paper: Paper, name: str, sizes: Sequence[int], seeds: int) -> list[Po
             for kind, (fit, options) in fits.items():
                 fitted = fit(some.prediction, some.target, **options)
                 scores[kind].append(nll.score(fitted(test.prediction), test.target))
-        means = [f(scores[kind]) for kind in ("sigma", "aux") for f in (np.mean, np.std)]
-        found.append(Point(size, *(float(m) for m in means)))
+        (sigma, sigma_ends), (aux, aux_ends) = (_middle(scores[kind]) for kind in ("sigma", "aux"))
+        found.append(Point(size, sigma, sigma_ends, aux, aux_ends))
     return found
+
+
+def _middle(values: list[float]) -> tuple[float, tuple[float, float]]:
+    """The median, and both ends."""
+    return float(np.median(values)), (min(values), max(values))

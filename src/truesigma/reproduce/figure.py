@@ -128,3 +128,16 @@ def title(paper: Paper, name: str) -> str:
         + (", Laplace" if about.likelihood == "laplace" else "")
         + (f", seed {about.seed}" if about.seed else "")
     )
+
+
+def empty(panel: Any, paper: Paper, name: str) -> None:
+    """A panel for a run that is missing, which says so."""
+    from ..diagrams._style import GREY, style
+
+    reason = (paper.reason(paper.about(name)) or "").split(":")[0]
+    with style():
+        panel.set(xticks=[], yticks=[], title=title(paper, name))
+        panel.text(0.5, 0.5, reason, transform=panel.transAxes, ha="center", va="center", color=GREY)
+        for side in panel.spines.values():
+            side.set_color(GREY)
+            side.set_linestyle(":")

@@ -132,7 +132,7 @@ def overfitting(paper: Paper) -> str:
                 f"{fit.factor:.2f}",
             ]
         )
-    head = ["network", "train MSE", "test MSE", "root of test / train", "s, one pass", "s, total"]
+    head = ["network", "train MSE", "test MSE", "root of test / train", "s, aleatoric", "s, total"]
     return grid(head, rows) if rows else "Not yet run."
 
 
@@ -171,10 +171,7 @@ def without_dropout(paper: Paper) -> str:
         run = paper.run(one.name)
         if run is None:
             continue
-        errors = [
-            np.mean([np.mean(d.mean.mean(axis=0) ** 2) for d in run.draws("test", member=member)])
-            for member in (False, True)
-        ]
+        errors = [run.error("test", member=member) for member in (False, True)]
         drawn = run.column("valid_mse")[-1] if run.validated_with_dropout else None
         single = run.column("valid_mse_one_pass" if run.validated_with_dropout else "valid_mse")[-1]
         last = [run.column("train_mse")[-1], drawn, single]

@@ -67,10 +67,10 @@ WITHOUT = """### Without its dropout
 
 Batch norm learns the mean and the variance of features with dropout. Without dropout the features are others, and each
 layer adds to it (Li et al., CVPR 2019). ResNet-101, with dropout after its four stages, does not mind. DenseNet-201 has
-it in each of its 98 layers: while its training error with dropout fell, the error of a pass without rose, and so an
-early epoch was kept. How its draws fare at the last epoch was not measured; validation is with dropout since then, as
-the network is sampled. The paper's ensembles are of DenseNet-201, without dropout at test; their UCE in Table 1 may owe
-to this. Test MSE of the kept epoch, from the draws and from one pass; and errors of the last epoch."""
+it in each of its 98 layers: while its training error with dropout fell, the error of a pass without rose, and so a run
+that was validated in such passes (`oct_densenet201_one_pass`) kept an early epoch. Validation is with dropout since
+then, as the network is sampled. The paper's ensembles are of DenseNet-201, without dropout at test; their UCE in Table
+1 may owe to this. Test MSE of the kept epoch, from the draws and from one pass; and errors of the last epoch."""
 
 COLUMN = """### The MSE column of Table 1
 
@@ -108,13 +108,14 @@ def run_lines(paper: Paper) -> str:
         about, best = run.about, int(run.about["best_epoch"])
         errors = [number(run.column(f"{split}_mse")[best - 1], "mse") for split in ("train", "valid", "test")]
         schedule = about["recipe"].get("train", {})
-        annealed = schedule.get("schedule") == "cosine"
         how = "with dropout" if run.validated_with_dropout else "one pass"
-        patience, reduced = ("cosine", "") if annealed else (schedule.get("patience", ""), about["plateaus"])
+        patience, reduced = (
+            ("cosine", "") if run.annealed else (schedule.get("patience", ""), about["plateaus"])
+        )
         body.append(
             [
                 one.name, str(about["epochs"]), str(best), str(patience), str(reduced),
-                _plateau(about, annealed=annealed), f"{about.get('seconds', 0) / 60:.0f}",
+                _plateau(about, annealed=run.annealed), f"{about.get('seconds', 0) / 60:.0f}",
                 str(about.get("hardware", "")), how, *errors, f"{run.column('test_factor')[best - 1]:.2f}",
             ]
         )  # fmt: skip

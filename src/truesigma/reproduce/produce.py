@@ -91,6 +91,8 @@ def status_rows(paper: Paper) -> list[dict[str, Any]]:
         run = paper.run(one.name) if isinstance(one, Planned) else None
         about = {} if run is None else run.about
         kept = {key: about.get(key) for key in ("epochs", "best_epoch", "finished", "plateaus", "seconds")}
+        if run is not None and run.annealed:
+            kept["plateaus"] = None
         found.append(
             {
                 "run": one.name,

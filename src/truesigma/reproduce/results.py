@@ -70,6 +70,10 @@ class Run:
         """The cases of each repeat of a split, with target 0."""
         return [as_cases(one) for one in self.draws(split, member=member)]
 
+    def error(self, split: str, *, member: bool = False) -> float:
+        """MSE of the mean of the draws, over the repeats; with `member` of the single pass without dropout."""
+        return float(np.mean([np.mean(d.mean.mean(axis=0) ** 2) for d in self.draws(split, member=member)]))
+
     @cached_property
     def history(self) -> list[dict[str, float | None]]:
         """One row per epoch, as training wrote it."""
@@ -85,6 +89,11 @@ class Run:
     def validated_with_dropout(self) -> bool:
         """Whether errors of the history are those of draws; the first runs were validated in one pass without."""
         return "valid_mse_one_pass" in self.history[0]
+
+    @property
+    def annealed(self) -> bool:
+        """Whether the rate followed a cosine, so that no reduction of it says anything."""
+        return bool(self.about["recipe"].get("train", {}).get("schedule") == "cosine")
 
     def column(self, name: str) -> Host:
         """One column of the history; NaN where an epoch has no value."""

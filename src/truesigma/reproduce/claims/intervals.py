@@ -20,7 +20,16 @@ def bone_age_90(paper: Paper) -> Verdict:
     raw, aux, sigma = (held(paper, name, r, 0.9) for r in ("none", "aux", "sigma"))
     low, fixed = 0.4 <= raw <= 0.6, 0.85 <= sigma <= 0.95
     word = HOLDS if low and fixed else PART if raw < 0.85 and fixed else "does not hold"
-    return Verdict(word, f"Raw {percent(raw)}, aux {percent(aux)}, σ scaling {percent(sigma)}.")
+    text = f"Raw {percent(raw)}, aux {percent(aux)}, σ scaling {percent(sigma)}."
+    run = paper.run(name)
+    if raw >= 0.85 and run is not None:
+        best = int(run.about["best_epoch"]) - 1
+        ratio = run.column("test_mse")[best] / run.column("train_mse")[best]
+        text += (
+            f" This network is not too sure: after {run.about['epochs']} epochs its test error is {ratio:.2f} times "
+            "that of training, see Overfitting decides the factor."
+        )
+    return Verdict(word, text)
 
 
 def too_narrow(paper: Paper) -> Verdict:

@@ -3,9 +3,9 @@
 from typing import Any
 
 from ...diagrams import coverage
-from ...diagrams._style import GREY, PAGE, style
+from ...diagrams._style import PAGE
 from ...diagrams._style import figure as new_figure
-from ..figure import Figure, number, title
+from ..figure import Figure, empty, number, title
 from ..paper import Paper
 
 RECALIBRATIONS = ("none", "aux", "sigma")
@@ -20,7 +20,7 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
     shown = [name for name in names if name in runs]
     for panel, name in zip(flat, names):
         if name not in runs:
-            _empty(panel, title(paper, name), paper.reason(paper.about(name)) or "")
+            empty(panel, paper, name)
             continue
         # Intervals are per output with its own scale in every recipe; the factor is the exact one.
         tables = {}
@@ -42,13 +42,3 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
     for panel in flat[len(names) :]:
         panel.set_axis_off()
     return made, numbers
-
-
-def _empty(panel: Any, said: str, reason: str) -> None:
-    with style():
-        panel.set(xticks=[], yticks=[], title=said)
-        short = reason.split(":")[0]
-        panel.text(0.5, 0.5, short, transform=panel.transAxes, ha="center", va="center", color=GREY)
-        for side in panel.spines.values():
-            side.set_color(GREY)
-            side.set_linestyle(":")

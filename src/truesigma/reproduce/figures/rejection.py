@@ -5,23 +5,25 @@ from typing import Any
 from ...diagrams import rejection
 from ...diagrams._style import PAGE
 from ...diagrams._style import figure as new_figure
-from ..figure import Figure, number, title
+from ..figure import Figure, empty, number, title
 from ..paper import Paper
 from ..plan import Ensemble
 
 
 def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
     """A column for each run: over the threshold, as in the paper, and over the rejected share beside the best order."""
-    made, axes = new_figure(2, max(len(runs), 2), width=PAGE, ratio=0.75)
+    made, axes = new_figure(2, len(figure.runs), width=PAGE, ratio=0.75)
     numbers = []
-    for index, name in enumerate(runs):
+    for (upper, lower), name in zip(axes.T, figure.runs):
+        if name not in runs:
+            empty(upper, paper, name)
+            lower.set_axis_off()
+            continue
         found = curve(paper, name)
         said = f"{title(paper, name)}, {called(paper, name)}"
-        rejection.draw(found, axes[0, index], over="threshold", title=said)
-        rejection.draw(found, axes[1, index], over="share")
+        rejection.draw(found, upper, over="threshold", title=said)
+        rejection.draw(found, lower, over="share")
         numbers.append(number(paper, name, "ause", found.ause, recalibration=recalibration_of(paper, name)))
-    for panel in axes[:, len(runs) :].ravel():
-        panel.set_axis_off()
     return made, numbers
 
 

@@ -6,7 +6,7 @@ from ...diagrams import shift
 from ...diagrams._style import PAGE
 from ...diagrams._style import figure as new_figure
 from ...types import Prediction
-from ..figure import Figure, number, title
+from ..figure import Figure, empty, number, title
 from ..paper import Paper
 from .rejection import called, recalibration_of
 
@@ -15,10 +15,13 @@ SHIFTS = {"test_clahe": "CLAHE (moderate)", "test_other": "other domain (severe)
 
 def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
     """One panel for each run: the ensemble as it is, a network after sigma scaling."""
-    tables = {name: found for name in runs if (found := histogram(paper, name)) is not None}
-    made, axes = new_figure(1, max(len(tables), 2), width=PAGE, ratio=0.8)
+    made, axes = new_figure(1, len(figure.runs), width=PAGE, ratio=0.8)
     numbers = []
-    for panel, (name, found) in zip(axes[0], tables.items()):
+    for panel, name in zip(axes[0], figure.runs):
+        found = histogram(paper, name) if name in runs else None
+        if found is None:
+            empty(panel, paper, name)
+            continue
         shift.draw(found, panel, title=f"{title(paper, name)}, {called(paper, name)}")
         for split, label in SHIFTS.items():
             if label not in found.auroc:
@@ -30,8 +33,6 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
                         paper, name, metric, value, recalibration=recalibration_of(paper, name), split=split
                     )
                 )
-    for panel in axes[0][len(tables) :]:
-        panel.set_axis_off()
     return made, numbers
 
 

@@ -14,7 +14,7 @@ WIDE = 3
 
 
 def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
-    """One panel for each run: mean and deviation over random subsets of the validation split."""
+    """One panel for each run: median, lowest and highest over random subsets of the validation split."""
     wide = min(WIDE, len(runs))
     made, axes = new_figure(-(-len(runs) // wide), wide, width=PAGE if wide > 1 else COLUMN, ratio=0.85)
     flat, numbers = list(axes.ravel()), []
@@ -23,30 +23,22 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
         cases = [point.cases for point in curve]
         with style():
             for index, (kind, called) in enumerate((("sigma", "σ scaling"), ("aux", "aux scaling"))):
-                values = np.array([getattr(point, kind) for point in curve])
-                sd = np.array([getattr(point, f"{kind}_sd") for point in curve])
-                panel.plot(cases, values, **look(kind, index), label=called)
+                middle = np.array([getattr(point, kind) for point in curve])
+                lowest, highest = np.array([getattr(point, f"{kind}_ends") for point in curve]).T
+                panel.plot(cases, middle, **look(kind, index), label=called)
                 panel.fill_between(
-                    cases, values - sd, values + sd, color=look(kind, index)["color"], alpha=0.2, linewidth=0
+                    cases, lowest, highest, color=look(kind, index)["color"], alpha=0.2, linewidth=0
                 )
-                for point, value, off in zip(curve, values, sd):
-                    numbers.append(
-                        number(
-                            paper,
-                            name,
-                            "nll",
-                            float(value),
-                            recalibration=kind,
-                            sd=float(off),
-                            cases=point.cases,
-                        )
-                    )
-            # A few cases of aux may fail entirely; the axis shows what the others do.
-            low = min(point.sigma for point in curve)
-            high = max(max(point.sigma for point in curve), float(np.median([point.aux for point in curve])))
+                numbers += [
+                    number(paper, name, "nll", float(value), recalibration=kind, cases=count)
+                    for count, value in zip(cases, middle)
+                ]
+            # Aux may fail on a few cases; the axis shows what it does on the others.
+            middles = np.array([(point.sigma, point.aux) for point in curve])
+            low, high = middles.min(), max(middles[:, 0].max(), np.median(middles[:, 1]))
             room = max(high - low, 0.02)
             panel.set(xscale="log", xlabel="calibration cases", title=title(paper, name))
-            panel.set_ylim(min(low, min(point.aux for point in curve)) - 0.2 * room, high + 2 * room)
+            panel.set_ylim(low - 0.2 * room, high + 2 * room)
             panel.set_xticks(cases, [str(count) for count in cases])
             panel.minorticks_off()
             panel.tick_params(axis="x", labelrotation=45)
