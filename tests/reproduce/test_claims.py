@@ -6,8 +6,9 @@ from made_up_paper import fake_paper
 
 from truesigma.reproduce import open_paper
 from truesigma.reproduce.calibration_size import learning_curve
-from truesigma.reproduce.claims import judge, read_claims
+from truesigma.reproduce.claims import calibration, judge, read_claims
 from truesigma.reproduce.deviations import effect, read_deviations
+from truesigma.reproduce.layout import number
 from truesigma.reproduce.markdown import results_text
 from truesigma.reproduce.proposition import simulate
 from truesigma.reproduce.rare import far_draws
@@ -48,6 +49,17 @@ def test_learning_curve_of_aux_falls(paper):
     curve = learning_curve(paper, "boneage_densenet201", sizes=(20, 100), seeds=3)
     assert [p.cases for p in curve] == [20, 100, 200]
     assert curve[0].aux - curve[0].sigma > curve[-1].aux - curve[-1].sigma
+    assert curve[0].aux_ends[0] < curve[0].aux < curve[0].aux_ends[1]
+    assert curve[-1].aux_ends == (curve[-1].aux, curve[-1].aux)  # all cases are one subset
+
+
+def test_the_error_of_one_pass_is_that_of_the_pass(paper):
+    """Not that of the history, which may be from draws."""
+    run = paper.run("oct_resnet101")
+    error = number(float(np.mean(run.arrays["member.test.residual"].astype(np.float64) ** 2)), "mse")
+    evidence = calibration.oct_error(paper).evidence
+    assert f"one pass without dropout {error}" in evidence
+    assert "(paper 2.0e-3, its log 1.95e-3)" in evidence
 
 
 def test_deviations_measure_what_they_change(paper):
