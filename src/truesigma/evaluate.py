@@ -121,15 +121,12 @@ def evaluate(
     ]
     rows: list[dict[str, Any]] = []
     fitted: dict[str, Recalibration] = {}
-    for choice in each(recalibrations):
-        name, module, options = plugins.parse("recalibrate", choice)
-        if label_of(name, options) in fitted:
-            continue
+    for label, (name, module, options) in by_label(recalibrations).items():
         settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
         recalibration = module.fit(
             fitted_on, calibration.target, weight=calibration.weight, group=calibration.group, **settings
         )
-        fitted[label_of(name, options)] = recalibration
+        fitted[label] = recalibration
         part = settings.get("part", "total")
         requests = requests_of(asked, chosen, part)
         columns = [
@@ -226,6 +223,24 @@ def each(choices: Any) -> Iterable[Any]:
     """
     pair = isinstance(choices, tuple) and len(choices) == 2 and isinstance(choices[1], Mapping)
     return [choices] if pair or isinstance(choices, str) or callable(choices) else choices
+
+
+def by_label(recalibrations: Iterable[Choice]) -> dict[str, tuple[str, ModuleType, dict[str, Any]]]:
+    """Name, module and options of each recalibration by its label; what is chosen again counts once.
+
+    >>> list(by_label(["none", "sigma:part=aleatoric", "none"]))
+    ['none', 'sigma:part=aleatoric']
+    """
+    found: dict[str, tuple[str, ModuleType, dict[str, Any]]] = {}
+    for choice in each(recalibrations):
+        name, module, options = plugins.parse("recalibrate", choice)
+        first = found.setdefault(label_of(name, options), (name, module, options))[1]
+        if first.__file__ != module.__file__:
+            raise ValueError(
+                f"{first.__file__} and {module.__file__} are both called {name!r}, so that nobody could tell them "
+                "apart; rename your own."
+            )
+    return found
 
 
 def label_of(name: str, options: Mapping[str, Any]) -> str:

@@ -56,6 +56,16 @@ def load(kind: str, name: str) -> ModuleType:
     return importlib.import_module(f"{package}.{name}")
 
 
+def address(module: ModuleType) -> str:
+    """What `load` takes to give this module: the plug-in's name, or the path of its file.
+
+    >>> address(load("metrics", "uce"))
+    'uce'
+    """
+    package, _, name = module.__name__.rpartition(".")
+    return name if package in {folder for folder, _ in FOLDERS.values()} else str(module.__file__)
+
+
 def known(kind: str, name: str) -> ModuleType | None:
     """The plug-in of that name, or the file of one's own with that stem which was loaded last; None for others.
 

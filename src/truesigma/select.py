@@ -11,7 +11,7 @@ from . import plugins
 from .arrays import Host
 from .casesums import Finish, Rows, metric_rows
 from .checks import check_whole
-from .evaluate import Choice, each, label_of, requests_of, versions
+from .evaluate import Choice, by_label, each, label_of, requests_of, versions
 from .law import Undefined
 from .recalibration import Recalibration
 from .recipe import Recipe, load_recipe
@@ -120,11 +120,7 @@ def compare(
     fitted: dict[str, Recalibration] = {}
     scores: dict[str, Replicates | Undefined] = {}
     widths: dict[str, Replicates | Undefined] = {}
-    for choice in ("none", *each(recalibrations)):
-        name, module, options = plugins.parse("recalibrate", choice)
-        label = label_of(name, options)
-        if label in fitted:
-            continue
+    for label, (name, module, options) in by_label(["none", *each(recalibrations)]).items():
         settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
         request = requests_of([asked], chosen, settings.get("part", "total"))[0]
         wanted = [(request.metric, request.options), (plugins.load("metrics", "width"), {"level": LEVEL})]

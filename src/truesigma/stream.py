@@ -13,7 +13,7 @@ from .binning import LogCells
 from .cells import members
 from .checks import nothing_left
 from .engine.local import run as run_here
-from .evaluate import Choice, Evaluation, Request, each, label_of, requests_of, row_of
+from .evaluate import Choice, Evaluation, Request, by_label, each, label_of, requests_of, row_of
 from .law import Law, Undefined
 from .measure import defaults, value_of
 from .passes import CASES, Passes, Report, Sums
@@ -63,11 +63,9 @@ class _Item:
 def fit_files(store: Store, recalibrations: Iterable[Choice], passes: Passes) -> dict[str, Fit]:
     """Fit recalibrations on a store, by their labels, in one pass; those that need all cases at once read them."""
     chosen = []
-    for choice in each(recalibrations):
-        name, module, options = plugins.parse("recalibrate", choice)
+    for name, module, options in by_label(recalibrations).values():
         settings = {**plugins.accepted(module.fit, passes.recipe.fit_options(name)), **options}
-        plugin = name if name in plugins.names("recalibrate") else str(module.__file__)
-        chosen.append((name, plugin, module, options, settings))
+        chosen.append((name, plugins.address(module), module, options, settings))
     summed = [(plugin, settings) for _, plugin, module, _, settings in chosen if hasattr(module, "gather")]
     sums = passes.over(store, "fit", "calibration", {"fits": summed}) if summed else {}
     found: dict[str, Fit] = {}
@@ -185,7 +183,13 @@ def _score_sums(
     edges = {} if one_pass else _edges(store, fitted, items, passes, words)
     reasons: Sums = {key: found for key, found in edges.items() if isinstance(found, Undefined)}
     asked = [
-        (item.number, item.key, _loadable(item.request), dict(item.request.options), edges.get(item.key))
+        (
+            item.number,
+            item.key,
+            plugins.address(item.request.metric),
+            dict(item.request.options),
+            edges.get(item.key),
+        )
         for item in items
         if item.over and item.key not in reasons
     ]
@@ -268,12 +272,6 @@ def _value(item: _Item, sums: Sums, group: str | None) -> float | Undefined:
 def _of_group(problem: ValueError, group: str | None) -> ValueError:
     """The problem, with the name of the group it is one of."""
     return problem if group is None else ValueError(f"group {group!r}: {problem}")
-
-
-def _loadable(request: Request) -> str:
-    """The metric's name, or the path of its file."""
-    name = request.metric.__name__.rpartition(".")[2]
-    return name if name in plugins.names("metrics") else str(request.metric.__file__)
 
 
 def _check_alike(calibration: Store, tested: list[Store]) -> None:

@@ -1,5 +1,8 @@
 """Sets of files: the same scores as in memory, whatever the files and their number."""
 
+from functools import partial
+from pathlib import Path
+
 import numpy as np
 import pytest
 from file_sets import QUICK, assert_rows, make, write_parts
@@ -163,3 +166,18 @@ def test_a_weight_for_all_outputs_of_a_case_stands_beside_one_for_each(tmp_path)
     )
     expected = ts.metrics.ause.score(both, np.concatenate([plain.target, heavy.target]), weight=weight)
     assert found.evaluation.value("none", "ause") == pytest.approx(expected)
+
+
+def test_a_file_of_ones_own_with_a_known_name_is_not_taken_for_the_known_one(tmp_path):
+    skeleton = Path(__file__).parents[2] / "docs" / "skeletons" / "recalibration.py"
+    own = tmp_path / "sigma.py"
+    own.write_text(skeleton.read_text())
+    cases = make(0, 60)
+    ts.write(cases, tmp_path / "a.npz")
+    path = [str(tmp_path / "a.npz")]
+    found = evaluate_files(path, [path], recalibrations=[str(own)], metrics=["nll"]).evaluation
+    expected = ts.evaluate(cases, cases, recalibrations=[str(own)], metrics=["nll"])
+    assert_rows(found, expected)
+    for run in (lambda **chosen: evaluate_files(path, [path], **chosen), partial(ts.evaluate, cases, cases)):
+        with pytest.raises(ValueError, match="both called 'sigma'"):
+            run(recalibrations=["sigma", str(own)], metrics=["nll"])

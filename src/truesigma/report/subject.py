@@ -10,7 +10,7 @@ from .. import plugins
 from ..arrays import Host, to_host
 from ..card import Card, calibrate
 from ..checks import check_level, check_weight
-from ..evaluate import Choice, label_of
+from ..evaluate import Choice, by_label
 from ..law import Law, Undefined
 from ..recipe import Recipe, load_recipe
 from ..replicates import By, Resampling
@@ -95,12 +95,9 @@ def make_subject(
             f"the test cases have outputs of shape {shapes[1]}, the calibration cases {shapes[0]}; expected the same."
         )
     test = on_host(test)
-    labels: dict[str, Choice] = {BEFORE: BEFORE}
-    for choice in recalibrations:
-        name, _, options = plugins.parse("recalibrate", choice)
-        labels[label_of(name, options)] = choice
     cards = {
-        label: calibrate(on_host(calibration), choice, recipe=chosen) for label, choice in labels.items()
+        label: calibrate(on_host(calibration), (plugins.address(module), options), recipe=chosen)
+        for label, (_, module, options) in by_label([BEFORE, *recalibrations]).items()
     }
     cases = {label: with_prediction(test, card(test)) for label, card in cards.items()}
     plan = Resampling.of(test, by=by, replicates=replicates, seed=seed)
