@@ -6,7 +6,7 @@ formula stands once; the `Tally` reads the same files for data that comes in pie
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -38,10 +38,12 @@ def measure(
         weight: (case,) or the location's shape.
     """
     asked = [(metric, {**defaults(metric), **chosen}) for metric, chosen in requests]
+    known: dict[tuple[Outputs, int, Spacing], Host] = {}  # UCE in both conventions shares its edges
 
-    @cache  # UCE in both conventions shares its edges
-    def edges(outputs: Outputs, bins: int, spacing: Spacing) -> Host:
-        return exact_edges([(prediction, target, weight)], outputs=outputs, bins=bins, spacing=spacing)
+    def edges(*key: Any) -> Host:
+        if key not in known:
+            known[key] = exact_edges([(prediction, target, weight)], *key)
+        return known[key]
 
     plan: dict[str, Statistic] = {}
     for number, (metric, given) in enumerate(asked):
@@ -89,7 +91,7 @@ def statistic_of(metric: ModuleType, given: Mapping[str, Any], edges: Edges) -> 
 
 
 def exact_edges(
-    runs: Iterable[tuple[Prediction, Any, Any]], *, outputs: Outputs, bins: int, spacing: Spacing
+    runs: Iterable[tuple[Prediction, Any, Any]], outputs: Outputs, bins: int, spacing: Spacing
 ) -> Host:
     """Edges over all variances of (prediction, target, weight): a first look at data that is in memory anyway."""
     views = (block.view(outputs) for run in runs for block in blocks(*run))
