@@ -81,6 +81,7 @@ def test_blocks_hold_whole_cases():
     assert seen == 50_000
     large = draw(3, cases=2, outputs=(80_000,))
     assert [b.rows.stop - b.rows.start for b in blocks(large.prediction(), large.target)] == [1, 1]
+    assert [b.rows.stop for b in blocks(large.prediction(), large.target, larger=100)] == [2]
 
 
 @pytest.mark.parametrize("law", ["normal", "laplace"])

@@ -272,8 +272,8 @@ def case_means(values: Array, mask: Array = None) -> Array:
     return xp.where(count > 0, sums / xp.clip(count, 1, None), xp.ones_like(sums))
 
 
-def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
-    """All cases, checked, in blocks of whole cases that fit the cache (or are one case each)."""
+def blocks(prediction: Prediction, target: Any, weight: Any = None, *, larger: int = 1) -> Iterator[Block]:
+    """All cases, checked, in blocks of whole cases that fit the cache (or are one case each), or `larger` ones."""
     check_prediction(prediction)
     if len(prediction) == 0:
         raise nothing_left()
@@ -290,7 +290,7 @@ def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[
         "mask": prediction.mask,
     }
     whole = {name: on_host(a) for name, a in whole.items()}
-    step = max(1, chunk_size(target) * cases // _size(target))
+    step = max(1, larger * chunk_size(target) * cases // _size(target))
     for start in range(0, cases, step):
         rows = slice(start, min(start + step, cases))
         # Reshaped a block at a time: an array that is only broadcast would be copied whole.

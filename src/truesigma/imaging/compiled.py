@@ -1,4 +1,4 @@
-"""A tally of tensors on a GPU by compiled functions: the formulas of the metrics fused into one kernel.
+"""A tally of tensors on a GPU by compiled functions: the formulas of the metrics fused into a few kernels.
 
 The histogram of the PIT stays outside of it: torch counts in the memory of each multiprocessor, which a fused kernel
 would not do. All blocks are on their way before the first result is waited for.
@@ -22,7 +22,8 @@ from ..tally import Tally
 from ..types import Prediction
 from .recorded import ROW, Recorded, cases_in_row, record
 
-MANY = 512 * ROW  # elements, from which on a kernel is tuned for many
+MANY = 128 * ROW  # elements, from which on a kernel is tuned for many
+LARGER = 4  # times the blocks of a tally that is not compiled: of all that it computes, one array is written
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class CompiledAdd:
         """The tally of these cases alone."""
         plan, _ = self.empty._statistics()
         law = str(prediction.law.to_dict())
-        each, rest = in_rows(list(blocks(prediction, target, weight)))
+        each, rest = in_rows(list(blocks(prediction, target, weight, larger=LARGER)))
         functions = [self._function(block, law) for block in each]
         begun = [_begin(block, function) for block, function in zip(each, functions)]
         found = [block_sums(rest, plan)] if rest else []  # while the device is at work

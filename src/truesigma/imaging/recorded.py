@@ -1,7 +1,7 @@
 """Statistics recorded as operations and cut in two at their sums: those up to the sums are compiled for a GPU.
 
 What follows from the sums is linear in them, as all that adds up is: a matrix, applied on the host. So the compiled
-function is one kernel that reads each array once, and a small one that adds up its rows, for any number of cases.
+function is a few kernels that read the arrays, and a small one that adds up their rows, for any number of cases.
 """
 
 import math
@@ -20,10 +20,11 @@ from ..elements import Block
 from ..law import Undefined
 from ..sums import Statistic, Sum, flat
 
-ROW = 1 << 13  # elements, or a few less, whose sum is one of float32; the sum of all rows is one of float64
+ROW = 1 << 15  # elements, or a few less, whose sum is one of float32; the sum of all rows is one of float64
 LONGEST = 2 * ROW  # row within a case, where a single case is longer
 SHORTEST = 64  # row within a case that is worth a sum of its own
-OPTIONS: dict[str, Any] = {"max_fusion_size": 256}  # operations that may become one kernel
+# Sums of one kernel: with more of them its registers leave a multiprocessor room for a single block of threads.
+OPTIONS: dict[str, Any] = {"max_fusion_size": 24}
 
 aten = torch.ops.aten
 SHAPED = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
