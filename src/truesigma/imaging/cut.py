@@ -189,7 +189,21 @@ def _obstacle(nodes: list[fx.Node], from_input: set[fx.Node], cases: Any) -> str
             return f"{node.target} mixes the cases of a batch"
         if alone and is_random(node.target, node.args, node.kwargs):
             return f"{node.target} draws once for all cases of a batch"
+        if _computes_with_count(node, cases):
+            return f"{node.target} computes with the number of cases of a batch"
     return ""
+
+
+def _computes_with_count(node: fx.Node, cases: Any) -> bool:
+    """Whether the number of cases is more than a length to an operation: x / len(x)."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    for known, given in zip(node.target._schema.arguments, node.args):
+        value = given.meta.get("val") if isinstance(given, fx.Node) else None
+        depends = isinstance(value, torch.SymInt | torch.SymFloat) and cases in value.node.expr.free_symbols
+        if depends and "int" not in str(known.type):
+            return True
+    return False
 
 
 def _has_batch_statistics(node: fx.Node) -> bool:

@@ -6,11 +6,13 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .apart import stay_apart
 from .cut import Partition, cut
 from .randomness import guarded_generators, modes, stochastic_modules
 
@@ -125,7 +127,14 @@ def _trace(net: nn.Module, example: Tensor, precision: str) -> Partition | Untra
                 program = torch.export.export(net, (probe,), dynamic_shapes=cases, strict=False)
                 # without decompositions: only made functional
                 traced = program.run_decompositions({}).module()
-            return cut(traced, program.call_spec.out_spec)
+            pieces = cut(traced, program.call_spec.out_spec)
+            with autocast(probe.device, "fp32"):  # the casts are in the graph
+                alone = bool(pieces.obstacle) or stay_apart(pieces, probe)
+            return (
+                pieces
+                if alone
+                else replace(pieces, obstacle="it relates the cases of a batch to one another")
+            )
         except Exception as problem:
             lines = str(problem).strip().splitlines() or [""]
             return Untraceable(f"{type(problem).__name__}: {lines[0]}", on)

@@ -3,10 +3,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from partition_checks import check_equals_plain
+from partition_checks import check_equals_plain, dropout_on
 from torch import nn
 
+from truesigma.imaging.folding import Sampler
 from truesigma.imaging.partition import split
+from truesigma.imaging.randomness import guarded_generators, seed_generators
 
 
 class Branches(nn.Module):
@@ -99,3 +101,50 @@ def test_what_cannot_be_folded_says_so(how):
 def test_mixing_before_the_randomness_is_no_obstacle():
     net = nn.Sequential(nn.BatchNorm1d(4, track_running_stats=False), nn.Dropout(0.5))
     assert split(net, torch.randn(4, 4)).obstacle == ""
+
+
+class After(nn.Module):
+    """Dropout, then something else."""
+
+    def __init__(self, then):
+        super().__init__()
+        self.then = then
+
+    def forward(self, x):
+        return self.then(F.dropout(x, 0.5, self.training))
+
+
+RELATED = {
+    "softmax": lambda x: x.softmax(0),
+    "order": lambda x: x.flip(0),
+    "running sum": lambda x: x.cumsum(0),
+    "rank": lambda x: x.sort(0)[0],
+    "products": lambda x: x @ x.T @ x,
+    "attention": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None])[0],
+    "neighbours": lambda x: F.conv1d(x.T[None], torch.ones(4, 1, 3), padding=1, groups=4)[0].T,
+    "places": lambda x: x[torch.arange(x.shape[0] - 1, -1, -1)],
+    "number": lambda x: x / x.shape[0],
+    "root of the number": lambda x: x * x.shape[0] ** 0.5,
+}
+ALONE = {
+    "softmax": lambda x: x.softmax(1),
+    "merged axes": lambda x: x.reshape(x.shape[0] * 2, 2).softmax(1).reshape(x.shape[0], 4),
+    "moved axis": lambda x: x.T.relu().T,
+    "an output that knows no case": lambda x: (x, torch.zeros(1).expand(x.shape[0], 1)),
+}
+
+
+@pytest.mark.parametrize("then", RELATED.values(), ids=RELATED)
+def test_cases_that_are_related_are_drawn_one_pass_at_a_time(then):
+    """Folded, the cases of other draws would count as cases of the batch; no shape shows it."""
+    net, x, found = After(then), torch.randn(3, 4), []
+    assert split(net, x).obstacle
+    Sampler(net, "fp32", "", None).draw(x, [1, 2, 3], lambda count, outputs: found.append(outputs))
+    with torch.no_grad(), guarded_generators(x.device):
+        expected = [(seed_generators(x.device, seed), dropout_on(net)(x))[1] for seed in (1, 2, 3)]
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("then", ALONE.values(), ids=ALONE)
+def test_cases_that_stay_alone_are_folded(then):
+    assert split(After(then), torch.randn(3, 4)).obstacle == ""
