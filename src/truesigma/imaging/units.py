@@ -10,6 +10,7 @@ from ..arrays import Host
 from ..types import Draws, Prediction
 from .data import DataSet
 
+FAR = 1e3  # ranges from 0, where single precision has four digits left
 SCALED = "scaled"  # what stands for the unit in files of predictions that were left as the network gives them
 
 
@@ -43,9 +44,10 @@ class Units:
         return len(set(self.unit)) > 1
 
     def location(self, scaled: Any) -> Any:
-        """Scaled values (..., output) in the unit, in the precision they came in."""
+        """Scaled values (..., output) in the unit, in the precision they came in; far from 0 in double."""
         values = np.asarray(scaled)
-        return (self.offset + self.factor * values.astype(np.float64)).astype(values.dtype)
+        kind = np.float64 if far_from_zero(self.offset, self.factor) else values.dtype
+        return (self.offset + self.factor * values.astype(np.float64)).astype(kind)
 
     def variance(self, scaled: Any) -> Any:
         """Scaled variances (..., output or 1) in the unit squared."""
@@ -67,6 +69,15 @@ class Units:
         parts = {name: getattr(scaled, name) for name in ("aleatoric", "epistemic", "spread")}
         made = {name: None if part is None else self.variance(part) for name, part in parts.items()}
         return Prediction(self.location(scaled.location), **made, law=scaled.law, mask=scaled.mask)
+
+
+def far_from_zero(offset: Host, factor: Host) -> bool:
+    """Whether targets lie so far from 0 that single precision would round them by a part of their range.
+
+    >>> far_from_zero(np.array([2000.0]), np.array([0.5])), far_from_zero(np.array([36.5]), np.array([5.0]))
+    (True, False)
+    """
+    return bool((np.abs(offset) > FAR * factor).any())
 
 
 def units_of(data: DataSet) -> Units:

@@ -5,6 +5,7 @@ import pytest
 from hand_images import MONTHS, POSE, hands, network
 
 import truesigma as ts
+from truesigma.imaging.datasets import table
 from truesigma.imaging.predict import predict_split
 from truesigma.metrics import rmse, uce
 from truesigma.recalibrate import sigma
@@ -61,3 +62,17 @@ class TestUnits:
         assert (made.mean == 1).all()
         assert not MONTHS.mixed
         assert POSE.mixed
+
+    @pytest.mark.parametrize("base", [0.0, 2e4, -1e9])
+    def test_targets_far_from_zero_keep_their_digits(self, tmp_path, base):
+        values = base + np.arange(8) / 4
+        rows = "".join(
+            f"{k}.npy,{value!r},{split}\n"
+            for k, (value, split) in enumerate(zip(values.tolist(), ["train", "valid", "test", "train"] * 2))
+        )
+        (tmp_path / "table.csv").write_text("image,target,split\n" + rows)
+        for k in range(8):
+            np.save(tmp_path / f"{k}.npy", np.random.default_rng(k).random((8, 8), dtype=np.float32))
+        found = predict_split(network(), table.load(str(tmp_path)), draws=3)
+        np.testing.assert_allclose(found.target[:, 0] - base, [0.5, 1.5], rtol=1e-6)
+        assert found.prediction.location.dtype == (np.float32 if base == 0 else np.float64)

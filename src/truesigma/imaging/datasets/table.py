@@ -46,6 +46,7 @@ from truesigma.imaging.tablefile import (
     read_rows,
     targets,
 )
+from truesigma.imaging.units import far_from_zero
 
 TITLE = "Your own images with a csv table"
 SOURCE = "your own folder"
@@ -129,7 +130,8 @@ def load(
     units = units * len(columns) if len(units) == 1 else units
     prepare = _normalise(parts["train"])
     augment = _augment(flip, shift)
-    offset, factor = torch.from_numpy(low).float(), torch.from_numpy(high - low).float()
+    kind = torch.float64 if far_from_zero(low, high - low) else torch.float32
+    offset, factor = torch.from_numpy(low).to(kind), torch.from_numpy(high - low).to(kind)
     return DataSet(folder.resolve().name, parts, prepare, augment, units, offset, factor)
 
 
