@@ -12,7 +12,7 @@ from .card import Card
 from .fields import KNOWN, from_fields, law_text, to_fields
 from .files import BadFile, check_folder
 from .law import Law
-from .store import check_suffix, read_fields, write_fields
+from .store import check_suffix, read_fields, refusal, write_fields
 from .tablefiles import read_csv, read_parquet, write_csv, write_parquet
 from .tables import METADATA, ORDER, columns_of, field_columns
 from .types import Draws, Prediction, raw_spread
@@ -56,7 +56,7 @@ def apply_file(
         _check_unit(card, str(fields.get("unit", "")))
         made = card(value, group=fields.get("group"))
     except ValueError as problem:
-        raise BadFile(f"{source}: {problem}") from problem
+        raise refusal(str(source), fields, problem) from problem
     bounds = interval_fields(made, levels)
     if ".npz" not in suffixes:
         _write_table(_edited(source, fields, made, bounds, check_suffix(target) == ".csv"), target)

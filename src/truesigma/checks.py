@@ -12,6 +12,14 @@ from .arrays import Array, as_array, expand, extremes, namespace, to_host
 NEGATIVE = ("is negative or not finite", "finite numbers of 0 or more (a variance, not its logarithm)")
 
 
+class WrongValue(ValueError):
+    """A value that cannot be; `case` is the place of the first one, from 0, so that a file can name its row."""
+
+    def __init__(self, message: str, case: int) -> None:
+        super().__init__(message)
+        self.case = case
+
+
 def check_axes(name: str, array: Array, axes: str, least: int) -> None:
     if array.ndim < least or 0 in array.shape:
         raise ValueError(
@@ -33,16 +41,19 @@ def check_mask(mask: Any, example: Array, shape: tuple[int, ...]) -> Array:
     return expand("mask", mask, shape)
 
 
-def check_values(name: str, good: Array, mask: Array, problem: str, expected: str) -> None:
+def check_values(
+    name: str, good: Array, mask: Array, problem: str, expected: str, *, case_axis: int = 0
+) -> None:
     """Raise for the first case that is not good, where the mask lets it count."""
     xp = namespace(good)
     good = good if mask is None else good | ~mask
     if not bool(xp.all(good)):
         bad = ~to_host(good)
         first = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(
+        raise WrongValue(
             f"{name} {problem} in {int(bad.sum())} place{'s' if bad.sum() > 1 else ''}, the first at index {first}; "
-            f"expected {expected}. Correct them, or give a mask that is False there."
+            f"expected {expected}. Correct them, or give a mask that is False there.",
+            first[case_axis],
         )
 
 

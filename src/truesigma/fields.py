@@ -5,16 +5,15 @@ perhaps `spread` and `mask`. Draws are `mean` and `variance`. Beside either may 
 `law` and `unit`.
 """
 
-import difflib
 import json
-import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from .arrays import Host, as_array, to_host
+from .checks import WrongValue
 from .decompose import decompose
 from .law import Law, Normal, law_from_dict
 from .types import Cases, Draws, Prediction
@@ -23,9 +22,6 @@ PARTS = ("scale", "variance", "aleatoric", "epistemic")
 NUMBERS = ("target", "location", *PARTS, "spread", "weight")
 LABELS = ("id", "group")
 CONSTANTS = ("law", "unit")
-PATIENTS = (  # how others call who the cases are of, as `plain` has it
-    "patient", "patientid", "pid", "subject", "subjectid", "participant", "participantid", "mrn",
-)  # fmt: skip
 KNOWN = (*NUMBERS, "mean", "mask", *LABELS, *CONSTANTS)
 EXPECTED = (
     "expected location with scale, or with aleatoric and epistemic (variances), and the target; several outputs "
@@ -138,32 +134,6 @@ def law_text(law: Law) -> str:
     return law.name if set(described) == {"name"} else json.dumps(described, allow_nan=False)
 
 
-def warn_near_misses(names: Iterable[str]) -> None:
-    """Say so when a name that will be passed over looks like one that would be read, such as `weights`."""
-    names = list(names)
-    stems = {name.rstrip("0123456789").rstrip("_") for name in names}
-    for stem in sorted(stems - set(KNOWN)):
-        near = difflib.get_close_matches(stem.lower(), KNOWN, n=1, cutoff=0.85)
-        if near and near[0] not in stems:
-            warnings.warn(f"{stem!r} is not read; is it {near[0]!r}? Rename it then.", stacklevel=3)
-    patients = [name for one in PATIENTS for name in names if plain(name) == one]
-    if patients and "group" not in stems and "target" in stems:
-        warnings.warn(
-            f"{patients[0]!r} is not read; rename it to 'group', and standard errors and intervals count patients "
-            "instead of cases.",
-            stacklevel=3,
-        )
-
-
-def plain(name: str) -> str:
-    """A name without capitals and what divides its words.
-
-    >>> plain("Patient_ID")
-    'patientid'
-    """
-    return re.sub(r"[\W_]+", "", name).lower()
-
-
 def _mask_missing(target: Host, mask: Any, allowed: bool) -> Any:
     """The mask without the missing targets; a mask that does not fit is left for the constructors to refuse."""
     if target.dtype.kind != "f":
@@ -175,9 +145,10 @@ def _mask_missing(target: Host, mask: Any, allowed: bool) -> Any:
         return mask
     if not allowed:
         first = tuple(int(i) for i in np.argwhere(counted)[0])
-        raise ValueError(
+        raise WrongValue(
             f"target is missing in {int(counted.sum())} of {target.size} places, the first at index {first} (from 0). "
-            "Fill them in, or leave them out with mask_missing=True (--mask-missing on the command line)."
+            "Fill them in, or leave them out with mask_missing=True (--mask-missing on the command line).",
+            first[0],
         )
     if missing.all():
         raise ValueError("target is missing everywhere; expected at least one value.")
@@ -244,9 +215,10 @@ def _squared(scale: Host, mask: Any) -> Host:
     if wrong.any():
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
         what = "negative" if scale[first] < 0 else "0" if scale[first] == 0 else "empty or not finite"
-        raise ValueError(
+        raise WrongValue(
             f"scale is {what} at index {first} (from 0), and wrong in {int(wrong.sum())} place(s); expected a standard "
-            "deviation (normal) or b (laplace), above 0 and not its logarithm. Correct it, or mask it."
+            "deviation (normal) or b (laplace), above 0 and not its logarithm. Correct it, or mask it.",
+            first[0],
         )
     return scale * scale
 

@@ -8,13 +8,17 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from .checks import WrongValue
 from .evaluate import Evaluation
-from .fields import from_fields, to_fields, warn_near_misses
+from .fields import from_fields, to_fields
 from .files import BadFile, check_exists, write_json
+from .headers import rename_hint, warn_near_misses
 from .law import Law
 from .npz import read_npz, write_npz
 from .tablefiles import frame_table, read_csv, read_parquet, write_csv, write_parquet
-from .tables import fields_table, rename_hint, table_fields
+from .tables import fields_table, table_fields
 from .types import Cases, Draws, Prediction
 
 if TYPE_CHECKING:
@@ -55,7 +59,7 @@ def read(
     try:
         return from_fields(fields, law=law, mask_missing=mask_missing)
     except ValueError as problem:
-        raise BadFile(f"{name}: {problem}") from problem
+        raise refusal(str(name), fields, problem) from problem
 
 
 def from_frame(frame: Any, *, law: Law | str | None = None, mask_missing: bool = False) -> Cases:
@@ -94,8 +98,9 @@ def read_fields(source: Any) -> dict[str, Any]:
     """The named arrays of a file or a frame, before they become a value."""
     if not isinstance(source, str | PathLike):
         table = frame_table(source)
+        found = table_fields(table)
         warn_near_misses(table.column_names)
-        return table_fields(table)
+        return found
     path = Path(source)
     suffix = check_suffix(path)
     check_exists(path)
@@ -104,11 +109,22 @@ def read_fields(source: Any) -> dict[str, Any]:
         warn_near_misses(found)
         return found
     table = _table(path)
-    warn_near_misses(table.column_names)
     try:
-        return table_fields(table)
+        found = table_fields(table)
     except ValueError as problem:
         raise BadFile(f"{path}: {problem}") from problem
+    warn_near_misses(table.column_names)  # after the errors, which name what to rename as well
+    return found
+
+
+def refusal(name: str, fields: Mapping[str, Any], problem: ValueError) -> BadFile:
+    """The error of a file whose fields cannot be used; a wrong value by its row, and by its id where it has one."""
+    if not isinstance(problem, WrongValue):
+        return BadFile(f"{name}: {problem}")
+    number = problem.case + 1
+    place = f"case {number}" if name.endswith(".npz") else f"row {number} below the header"
+    called = [f", id {one}" for one in np.ravel(fields.get("id", ()))[problem.case : number]]
+    return BadFile(f"{name}: {problem} The first is {place}{''.join(called)}.")
 
 
 def write(value: Any, path: str | Path) -> None:

@@ -11,24 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .fields import CONSTANTS, EXPECTED, LABELS, NUMBERS, PATIENTS, plain
+from .fields import CONSTANTS, EXPECTED, LABELS, NUMBERS
 from .files import BadFile
+from .headers import rename_hint
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
     import pyarrow as pa
 
 ORDER = (*LABELS, *NUMBERS, "mask", *CONSTANTS)
 METADATA = b"truesigma"
-ELSEWHERE = {  # how others call the columns, as `plain` has it; only to say which to rename
-    "target": ("truth", "true", "y", "ytrue", "label", "groundtruth", "observed", "gt"),
-    "location": ("prediction", "predicted", "pred", "ypred", "yhat", "mean", "mu", "output"),
-    "scale": ("sd", "std", "sigma", "stddev", "ystd", "uncertainty", "unc"),
-    "variance": ("var", "yvar"),
-    "group": (*PATIENTS, "site", "scanner"),
-}
-STARTS = {"target": ("true_", "gt_")}
-QUANTILE = re.compile(r"(q|p|quantile|percentile)_?0?[.]?\d+$", re.IGNORECASE)
-LOGS = ("logvar", "logvariance", "logsigma2")  # of the variance
 
 
 def columns_of(stem: str, names: Sequence[str]) -> list[str]:
@@ -142,28 +133,6 @@ def stem_of(name: str) -> str:
     'target'
     """
     return re.sub(r"_(0|[1-9][0-9]*)$", "", name)
-
-
-def rename_hint(names: Sequence[str]) -> str:
-    """Which columns look as if they could be renamed, to be said after what was expected."""
-    pairs = []
-    for stem, others in ELSEWHERE.items():
-        alike = [
-            name
-            for name in names
-            if plain(name) in (stem, *others) or name.lower().startswith(STARTS.get(stem, ()))
-        ]
-        if alike and stem not in names:
-            pairs.append(f"{' or '.join(alike)} to {stem}")
-    hints = [f". Rename {', '.join(pairs)}, if that is what they are"] if pairs else []
-    hints += [f". Write the exponential of {name} as variance" for name in names if plain(name) in LOGS]
-    quantiles = [name for name in names if QUANTILE.match(name)]
-    if len(quantiles) > 1:
-        hints.append(
-            f". Of quantiles such as {quantiles[0]} and {quantiles[-1]} make location and scale first: the "
-            "documentation shows it under 'Quantile predictions'"
-        )
-    return "".join(hints)
 
 
 def _listed(names: Sequence[str]) -> str:

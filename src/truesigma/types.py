@@ -94,7 +94,7 @@ class Draws:
         check_values("mean", xp.all(xp.isfinite(mean), axis=0), mask, "is not finite", "finite numbers")
         wide = None if mask is None else xp.broadcast_to(mask, mean.shape)
         good = xp.broadcast_to((variance >= 0) & xp.isfinite(variance), mean.shape)
-        check_values("variance", good, wide, *NEGATIVE)
+        check_values("variance", good, wide, *NEGATIVE, case_axis=1)
         _set(self, mean=mean, variance=variance, mask=mask)
 
     @staticmethod

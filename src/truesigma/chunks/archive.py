@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Host
-from ..fields import CONSTANTS, KNOWN, warn_near_misses
+from ..fields import CONSTANTS, KNOWN
 from ..files import BadFile
+from ..headers import warn_near_misses
 from ..npz import FAULTS, native, read_npz, text_of
 from .reader import Fields, Next, Reader, Stored, cut
 

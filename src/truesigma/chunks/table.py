@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..fields import CONSTANTS, warn_near_misses
+from ..fields import CONSTANTS
 from ..files import BadFile, content_kind
+from ..headers import warn_near_misses
 from ..store import read_fields
 from ..tablefiles import read_parquet
 from ..tables import columns_of, table_fields

@@ -1,0 +1,77 @@
+"""What others call the columns and arrays that are read here: only to say which to rename, never to guess."""
+
+import difflib
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+
+from .fields import KNOWN, LABELS, NUMBERS
+
+PATIENTS = (  # how others call who the cases are of, as `plain` has it
+    "patient", "patientid", "pid", "subject", "subjectid", "participant", "participantid", "mrn",
+)  # fmt: skip
+ELSEWHERE = {
+    "target": ("truth", "true", "y", "ytrue", "label", "groundtruth", "observed", "gt"),
+    "location": ("prediction", "predicted", "pred", "ypred", "yhat", "mean", "mu", "output"),
+    "scale": ("sd", "std", "sigma", "stddev", "ystd", "uncertainty", "unc"),
+    "variance": ("var", "yvar"),
+    "group": (*PATIENTS, "site", "scanner"),
+}
+STARTS = {"target": ("true_", "gt_")}
+QUANTILE = re.compile(r"(q|p|quantile|percentile)_?0?[.]?\d+$", re.IGNORECASE)
+LOGS = ("logvar", "logvariance", "logsigma2")  # of the variance
+
+
+def warn_near_misses(names: Iterable[str]) -> None:
+    """Say so, in one sentence, when names that are passed over look like some that would be read, such as `weights`."""
+    names = list(names)
+    stems = {name.rstrip("0123456789").rstrip("_") for name in names}
+    pairs = [(stem, _near(stem)) for stem in sorted(stems - set(KNOWN))]
+    pairs = [(stem, near) for stem, near in pairs if near and near not in stems]
+    if pairs:
+        read, known = (", ".join(map(repr, side)) for side in zip(*pairs))
+        words = ("is", "is it", "it") if len(pairs) == 1 else ("are", "are they", "them")
+        warnings.warn(
+            f"{read} {words[0]} not read; {words[1]} {known}? Rename {words[2]} then.", stacklevel=3
+        )
+    patients = [name for one in PATIENTS for name in names if plain(name) == one]
+    if patients and "group" not in stems and "target" in stems:
+        warnings.warn(
+            f"{patients[0]!r} is not read; rename it to 'group', and standard errors and intervals count patients "
+            "instead of cases.",
+            stacklevel=3,
+        )
+
+
+def rename_hint(names: Sequence[str]) -> str:
+    """Which columns look as if they could be renamed, to be said after what was expected."""
+    pairs = []
+    for stem in (*NUMBERS, "mask", *LABELS):
+        others = (stem, *ELSEWHERE.get(stem, ()))
+        alike = [
+            name for name in names if plain(name) in others or name.lower().startswith(STARTS.get(stem, ()))
+        ]
+        if alike and stem not in names:
+            pairs.append(f"{' or '.join(alike)} to {stem}")
+    hints = [f". Rename {', '.join(pairs)}, if that is what they are"] if pairs else []
+    hints += [f". Write the exponential of {name} as variance" for name in names if plain(name) in LOGS]
+    quantiles = [name for name in names if QUANTILE.match(name)]
+    if len(quantiles) > 1:
+        hints.append(
+            f". Of quantiles such as {quantiles[0]} and {quantiles[-1]} make location and scale first: the "
+            "documentation shows it under 'Quantile predictions'"
+        )
+    return "".join(hints)
+
+
+def plain(name: str) -> str:
+    """A name without capitals and what divides its words.
+
+    >>> plain("Patient_ID")
+    'patientid'
+    """
+    return re.sub(r"[\W_]+", "", name).lower()
+
+
+def _near(stem: str) -> str:
+    return next(iter(difflib.get_close_matches(stem.lower(), KNOWN, n=1, cutoff=0.85)), "")
