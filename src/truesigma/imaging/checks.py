@@ -1,11 +1,13 @@
-"""What can be wrong with data and choices, asked before a network is trained."""
+"""What can be wrong with data, choices and network, asked before training."""
 
 import warnings
+
+from torch import Tensor, nn
 
 from truesigma.imaging.data import DataSet, Split
 from truesigma.imaging.losses import LIKELIHOODS
 
-__all__ = ["check_choices", "warn_of_scale"]
+__all__ = ["check_choices", "check_network", "warn_of_scale"]
 
 USUAL = (1e-3, 1e3)  # spans of a target that networks, rates and variances are made for, far around 1
 
@@ -35,6 +37,16 @@ def check_choices(
             )
     if devices < 1 or batch % devices:
         raise ValueError(f"a batch of {batch} cannot be shared out evenly over {devices} devices")
+
+
+def check_network(net: nn.Module) -> None:
+    """Refuse a network whose state is more than tensors, which is all that checkpoints hold."""
+    other = [name for name, value in net.state_dict().items() if not isinstance(value, Tensor)]
+    if other:
+        raise ValueError(
+            f"the network's state holds {', '.join(other)}, no tensor, as get_extra_state gives it; checkpoints keep "
+            "tensors alone: register a buffer instead"
+        )
 
 
 def warn_of_scale(split: Split) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from truesigma.imaging.checks import check_choices, warn_of_scale
+from truesigma.imaging.checks import check_choices, check_network, warn_of_scale
 from truesigma.imaging.data import DataSet, Split, batches, resident
 from truesigma.imaging.devices import Fabric, average_buffers, over_all, start
 from truesigma.imaging.epoch import seed_of, train_epoch
@@ -109,6 +109,7 @@ def train(
     check_choices(
         data, likelihood=likelihood, precision=precision, graph=graph, devices=devices, batch=recipe.batch
     )
+    check_network(net)
     warn_of_scale(data.splits["train"])
     fabric = start(device, devices)
     where, rank, world, leads = fabric.device, fabric.global_rank, fabric.world_size, fabric.is_global_zero

@@ -66,6 +66,16 @@ class TestBrokenData:
             )
         assert not [w for w in caught if "output 0" in str(w.message)]
 
+    def test_a_state_that_is_more_than_tensors_is_refused(self) -> None:
+        class Noted(nn.Linear):
+            def get_extra_state(self) -> dict[str, int]:
+                return {"version": 1}
+
+        with pytest.raises(ValueError, match=r"inner\._extra_state, no tensor.* register a buffer"):
+            train(
+                Halves(Noted(1, 1)), dataset(blobs(8, 1), blobs(8, 2), None), Recipe(), seed=0, device="cpu"
+            )
+
     def test_what_is_no_pair_of_tensors_is_named(self) -> None:
         class Named(nn.Linear):
             def forward(self, x: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
