@@ -110,11 +110,10 @@ CSV = {
     "short row": ("target,location,scale\n1,2,3\n4,5\n", "Expected 3 columns, got 2.*cut short"),
     "long row": ("target,location,scale\n1,2,3\n4,5,6,7\n", "Expected 3 columns, got 4"),
     "no rows": ("target,location,scale\n", "there are columns and no rows"),
-    "semicolons": (
-        "target;location;scale\n1,5;2;3\n",
-        "separates its columns by semicolons; expected commas",
+    "decimal commas and points": (
+        "target;location;scale\n1,5;2.5;3\n",
+        "row 1 below the header holds '1,5' in column 'target'; expected a number, with a point in every row",
     ),
-    "tabs": ("target\tlocation\tscale\n1\t2\t3\n", "separates its columns by tabs"),
     "two laws": (
         "target,location,scale,law\n1,2,3,normal\n1,2,3,laplace\n",
         "'law' holds laplace, normal; expected the same",

@@ -2,6 +2,8 @@
 
 import csv
 import itertools
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,29 +18,60 @@ if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is load
 def read_csv(path: Path, *, text: bool = False) -> "pa.Table":
     """A .csv file as a table: fields as numbers, labels and all other columns as the text they are.
 
-    `text=True` leaves every column as it is written.
+    Columns are separated by commas; or by semicolons or tabs, and then numbers may have decimal commas. Empty rows at
+    the end, as spreadsheets leave them, are left out. `text=True` leaves every column as it is written, where that can
+    be written again with commas.
     """
     import pyarrow as pa
-    import pyarrow.csv as arrow_csv
 
     kind = content_kind(path)
     if kind:
         raise BadFile(f"{path} is {kind}, not the .csv file its name says; give it its right ending.")
-    names = _header(path)
-    types = {name: pa.string() if text else _csv_type(name.strip()) for name in names}
-    reading = arrow_csv.ReadOptions(encoding="utf8")
-    parsing = arrow_csv.ParseOptions(newlines_in_values=True)
-    options = arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+    names, separator = _header(path)
+    types = {name: _csv_type(name.strip()) for name in names}
     try:
-        table = arrow_csv.read_csv(path, reading, parsing, options)
+        if separator == ",":
+            return _parsed(path, {} if text else types, names)
+        try:
+            return _parsed(path, types, names, separator)
+        except pa.ArrowInvalid:
+            table = _parsed(path, types, names, separator, decimal=",")
+        warnings.warn(f"{path} has decimal commas: 1,5 in it is read as 1.5.", stacklevel=1)
+        return table
     except pa.ArrowInvalid as problem:
-        if not text and "conversion error" in str(problem):
-            _explain(read_csv(path, text=True), path)
+        if "conversion error" in str(problem):
+            _explain(_parsed(path, {}, names, separator), path)
         cause = str(problem).split("\n")[0]
         raise BadFile(
             f"{path} cannot be read: {cause}. Is every row complete, and the file not cut short?"
         ) from problem
-    return table.rename_columns([name.strip() for name in table.column_names])
+
+
+def _parsed(
+    path: Path, types: Mapping[str, Any], names: Sequence[str], separator: str = ",", decimal: str = "."
+) -> "pa.Table":
+    """The rows as Arrow reads them, up to the last that is not empty; columns without a type are text."""
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
+
+    reading = arrow_csv.ReadOptions(encoding="utf8")
+    parsing = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
+    options = arrow_csv.ConvertOptions(
+        column_types={name: types.get(name, pa.string()) for name in names},
+        strings_can_be_null=False,
+        decimal_point=decimal,
+    )
+    table = arrow_csv.read_csv(path, reading, parsing, options)
+    rows = table.num_rows
+    while rows and all(_is_empty(column[rows - 1].as_py()) for column in table.columns):
+        rows -= 1
+    if 0 < rows < table.num_rows:
+        warnings.warn(f"{path}: {table.num_rows - rows} empty rows at its end are left out.", stacklevel=1)
+    return table.slice(0, rows).rename_columns([name.strip() for name in table.column_names])
+
+
+def _is_empty(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
 
 
 def read_parquet(path: Path) -> "pa.Table":
@@ -101,18 +134,17 @@ def write_parquet(table: "pa.Table", path: Path) -> None:
     write_atomically(path, lambda part: parquet.write_table(table, part, write_page_checksum=True))
 
 
-def _header(path: Path) -> list[str]:
+def _header(path: Path) -> tuple[list[str], str]:
+    """The names of the columns, and what separates them."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             names = next(filter(None, csv.reader(file)), [])
     except (UnicodeDecodeError, csv.Error) as problem:
         raise BadFile(f"{path} is not text in UTF-8 ({problem}); save it as CSV UTF-8.") from problem
-    for separator, words in ((";", "semicolons"), ("\t", "tabs")):
+    for separator in (";", "\t"):
         if len(names) == 1 and separator in names[0]:
-            raise BadFile(
-                f"{path} separates its columns by {words}; expected commas, and points in numbers. Save it so."
-            )
-    return names
+            return next(csv.reader(names, delimiter=separator)), separator
+    return names, ","
 
 
 def _csv_type(name: str) -> Any:
@@ -131,7 +163,7 @@ def _explain(table: "pa.Table", path: Path) -> None:
             try:
                 parse(cell.strip() or "nan") if parse is float else parse(cell)
             except ValueError:
-                expected = "a number, with a point" if parse is float else "true or false"
+                expected = "a number, with a point in every row" if parse is float else "true or false"
                 raise BadFile(
                     f"{path}: row {row} below the header holds {cell!r} in column {name!r}; expected {expected}, or "
                     "an empty cell."

@@ -1,0 +1,76 @@
+"""Tables as spreadsheets write them: other separators, decimal commas, and empty rows at the end."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from truesigma.apply import apply_file
+from truesigma.card import calibrate
+from truesigma.store import read, read_cases
+
+PLAIN = "id,target,location,scale\na,1.5,2,0.5\nb,3,4.25,1\n"
+
+
+@pytest.fixture
+def plain(tmp_path):
+    (tmp_path / "plain.csv").write_text(PLAIN)
+    return read(tmp_path / "plain.csv")
+
+
+def same(found, cases):
+    for name in ("location", "scale"):
+        np.testing.assert_array_equal(getattr(found.prediction, name), getattr(cases.prediction, name))
+    np.testing.assert_array_equal(found.target, cases.target)
+    assert list(found.id) == list(cases.id)
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_other_separators(tmp_path, plain, separator):
+    path = tmp_path / "a.csv"
+    path.write_text(PLAIN.replace(",", separator))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(read(path), plain)
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_decimal_commas_are_said(tmp_path, plain, separator):
+    path = tmp_path / "a.csv"
+    path.write_text("\ufeff" + PLAIN.replace(",", separator).replace(".", ","), encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"a\.csv has decimal commas: 1,5 in it is read as 1\.5"):
+        same(read(path), plain)
+
+
+@pytest.mark.parametrize("end", [",,,\n", " ,,,\n,,,\n\n", ",,,"])
+def test_empty_rows_at_the_end_are_left_out(tmp_path, plain, end):
+    path = tmp_path / "a.csv"
+    path.write_text(PLAIN + end)
+    with pytest.warns(UserWarning, match=r"a\.csv: \d empty rows at its end are left out"):
+        same(read(path), plain)
+
+
+def test_an_empty_row_between_others_is_not(tmp_path):
+    (tmp_path / "a.csv").write_text("target,location,scale\n1,2,3\n,,\n0,0,1\n")
+    with pytest.raises(ValueError, match="The first is row 2 below the header"):
+        read(tmp_path / "a.csv")
+
+
+def test_a_last_row_of_zeros_is_no_empty_one(tmp_path):
+    (tmp_path / "a.csv").write_text("target,location,variance,weight,mask\n1,2,3,1,true\n0,0,0,0,false\n")
+    assert len(read(tmp_path / "a.csv")) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*decimal commas", "ignore:.*empty rows")
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz"])
+def test_a_card_is_applied_to_them(tmp_path, plain, ending):
+    """What is written has commas and points, whatever was read."""
+    path, out = tmp_path / "a.csv", tmp_path / f"out{ending}"
+    path.write_text(PLAIN.replace(",", ";").replace(".", ",") + ";;;\n")
+    card = calibrate(plain)
+    made = apply_file(card, path, out)
+    np.testing.assert_array_equal(made.scale, card(plain).scale)
+    found = read_cases(out)
+    np.testing.assert_allclose(found.prediction.scale, made.scale)
+    np.testing.assert_array_equal(found.prediction.location, plain.prediction.location)
+    np.testing.assert_array_equal(found.target, plain.target)
