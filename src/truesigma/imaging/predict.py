@@ -1,5 +1,6 @@
 """Predict with trained networks: the cases of a split, or new image files without targets."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -140,7 +141,7 @@ def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
     """The image files named, and those of the folders named, in the order of their names.
 
     Args:
-        places: files and folders. A folder gives the images in it, none below.
+        places: files and folders. A folder gives the images in it and below.
         volumes: the network takes 3-D images: folders of DICOM slices are then one image each.
 
     Example:
@@ -149,25 +150,33 @@ def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
     """
     found: list[Path] = []
     for place in places:
+        if not place.exists() and not place.name.lower().endswith((*ENDINGS, ".npz")):
+            raise ValueError(f"there is no folder or file {place}; check the name")
         if not place.is_dir():
-            found.append(place)  # one that is not there is named when it is read, with all others
+            found.append(place)  # an image that is not there is named when it is read, with all others
             continue
-        inside = sorted(path for path in place.iterdir() if not path.name.startswith("."))
-        if volumes and is_series(place):
-            found.append(place)
-            continue
-        images = [
-            path for path in inside if path.is_file() and (path.suffix.lower() == ".npz" or is_image(path))
-        ]
-        images += [path for path in inside if volumes and path.is_dir() and is_series(path)]
+        images = sorted(_below(place, volumes))
         if not images:
             raise ValueError(
                 f"{place} holds no images; expected files ending in {' '.join((*ENDINGS, '.npz'))}"
             )
-        found += sorted(images)
+        found += images
     if not found:
         raise ValueError("no images were given; expected files or folders")
     return found
+
+
+def _below(folder: Path, volumes: bool) -> Iterator[Path]:
+    """The images in a folder and in those below; what is hidden is passed over."""
+    for place, folders, files in os.walk(folder):
+        here = Path(place)
+        if volumes and is_series(here):
+            folders.clear()
+            yield here
+            continue
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = (here / name for name in files if not name.startswith("."))
+        yield from (path for path in paths if path.suffix.lower() == ".npz" or is_image(path))
 
 
 def _sample(

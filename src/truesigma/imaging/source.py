@@ -111,6 +111,10 @@ def check_data(data: DataSet, about: Mapping[str, Any]) -> None:
         )
 
 
+# Of a stored image, by whether it is uint8: what has more than 8 bits is kept as floating point numbers.
+BITS = {True: "8 bits per pixel", False: "more than 8 bits per pixel (16, or floating point numbers)"}
+
+
 @dataclass(frozen=True, eq=False)
 class Intake:
     """How a file of a new image enters a network: read, checked, and prepared like the training images."""
@@ -126,7 +130,10 @@ class Intake:
         if tuple(image.shape) != self.shape:
             raise ValueError(f"has shape {tuple(image.shape)}; the training images have {self.shape}")
         if image.dtype != self.dtype:
-            raise ValueError(f"is stored as {image.dtype}; the training images are {self.dtype}")
+            here, there = (BITS[one == torch.uint8] for one in (image.dtype, self.dtype))
+            raise ValueError(
+                f"has {here}, the training images {there}: save it from the original as they were"
+            )
         if image.is_floating_point() and not bool(torch.isfinite(image).all()):
             raise ValueError("holds values that are not finite")
         return image

@@ -73,7 +73,7 @@ class TestBroken:
             "small.png (has shape (1, 16, 16)",
             "gone.png (no such file)",
             "colour.png",
-            "float32",
+            "float.npy (has more than 8 bits per pixel (16, or floating point numbers), the training images 8 bits",
         ):
             assert words in text
         assert "--skip-broken" in text
@@ -93,11 +93,25 @@ def test_list_images(tmp_path):
     (tmp_path / "scan").mkdir()
     (tmp_path / "scan" / "1.dcm").write_bytes(b"x")
     names = [path.name for path in list_images([tmp_path])]
-    assert names == ["a.JPG", "b.png", "c.nii.gz", "raw.npz"]
-    assert [path.name for path in list_images([tmp_path], volumes=True)] == [*names, "scan"]
+    assert names == ["a.JPG", "b.png", "c.nii.gz", "raw.npz", "1.dcm"]
+    assert [path.name for path in list_images([tmp_path], volumes=True)] == [*names[:4], "scan"]
     assert list_images([tmp_path / "scan"], volumes=True) == [tmp_path / "scan"]
     assert list_images([tmp_path / "scan"]) == [tmp_path / "scan" / "1.dcm"]
     assert list_images([tmp_path / "z.png", tmp_path / "b.png"]) == [tmp_path / "z.png", tmp_path / "b.png"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="holds no images"):
         list_images([tmp_path / "empty"])
+    with pytest.raises(ValueError, match=r"there is no folder or file .*gone; check the name"):
+        list_images([tmp_path / "gone"])
+
+
+def test_images_below_a_folder_are_found(tmp_path):
+    """As BIDS has them: sub-01/anat/sub-01_T1w.nii.gz."""
+    for patient in ("sub-02", "sub-01"):
+        for part in ("anat", ".cache"):
+            (tmp_path / patient / part).mkdir(parents=True)
+            (tmp_path / patient / part / f"{patient}_T1w.nii.gz").write_bytes(b"x")
+    (tmp_path / "top.nii").write_bytes(b"x")
+    names = ["sub-01/anat/sub-01_T1w.nii.gz", "sub-02/anat/sub-02_T1w.nii.gz", "top.nii"]
+    for volumes in (False, True):
+        assert list_images([tmp_path], volumes=volumes) == [tmp_path / name for name in names]
