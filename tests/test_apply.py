@@ -2,6 +2,8 @@
 
 import csv
 import json
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,6 +44,7 @@ def test_other_columns_stay_as_they_are(tmp_path, card):
         assert float(new["upper_90"]) == pytest.approx(float(old["location"]) + half, rel=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*does not say its unit")
 @pytest.mark.parametrize("source", [".csv", ".parquet", ".npz"])
 @pytest.mark.parametrize("out", [".csv", ".parquet", ".npz"])
 @pytest.mark.parametrize("outputs", [(), (2,)])
@@ -230,6 +233,33 @@ def test_another_unit_is_refused(tmp_path, ending):
             with pytest.raises(BadFile, match=r"in years, the card was fitted in months; expected the same"):
                 apply_file(fitted, tmp_path / f"in{ending}", tmp_path / "out.csv")
             assert not (tmp_path / "out.csv").exists()
-        else:
+            continue
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
             made = apply_file(fitted, tmp_path / f"in{ending}", tmp_path / f"out{ending}")
-            assert np.array_equal(made.variance, fitted(months.prediction).variance)
+        assert ["does not say its unit" in str(one.message) for one in seen] == [True] * (not unit)
+        assert np.array_equal(made.variance, fitted(months.prediction).variance)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz"])
+def test_a_card_of_another_network_is_refused(tmp_path, ending):
+    """Its mark goes from the file of cases into the card, and from predictions into what is made of them."""
+    rng = np.random.default_rng(0)
+    cases = ts.Cases(ts.Prediction(np.zeros(9), np.ones(9)), rng.normal(size=9), checkpoint="0a1b")
+    source, out = tmp_path / f"in{ending}", tmp_path / f"out{ending}"
+    write(cases, source)
+    fitted = calibrate(read_cases(source))
+    assert fitted.data["checkpoint"] == cases[2:5].checkpoint == "0a1b"
+    apply_file(fitted, source, out)
+    assert read_cases(out).checkpoint == "0a1b"
+    write(fitted, tmp_path / "card.json")
+    write(replace(cases, checkpoint="2c3d"), source)
+    with pytest.raises(BadFile, match=r"of another network \(checkpoint 0a1b; here 2c3d\).* Fit a card on"):
+        apply_file(read_card(tmp_path / "card.json"), source, tmp_path / "never.csv")
+    write(replace(cases, checkpoint=""), source)
+    apply_file(fitted, source, out)
+
+
+def test_folds_in_one_table_are_of_no_single_network(tmp_path):
+    (tmp_path / "a.csv").write_text("target,location,scale,checkpoint\n1,2,3,a\n4,5,6,b\n")
+    assert "checkpoint" not in calibrate(read_cases(tmp_path / "a.csv")).data

@@ -1,6 +1,7 @@
 """Apply a card to a file of predictions: its uncertainty recalibrated, interval bounds added, the rest as it was."""
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import to_host
-from .card import Card
+from .card import Card, check_network
 from .fields import KNOWN, from_fields, law_text, to_fields
 from .files import BadFile, check_folder
 from .law import Law
@@ -53,7 +54,8 @@ def apply_file(
         stated = law if law is not None or fields.get("law") else card.law
         value = from_fields(fields, law=stated, use_target=False)
         assert isinstance(value, Draws | Prediction)
-        _check_unit(card, str(fields.get("unit", "")))
+        _check_unit(card, source, str(fields.get("unit", "")))
+        check_network(card, str(fields.get("checkpoint", "")))
         made = card(value, group=fields.get("group"))
     except ValueError as problem:
         raise refusal(str(source), fields, problem) from problem
@@ -61,7 +63,7 @@ def apply_file(
     if ".npz" not in suffixes:
         _write_table(_edited(source, fields, made, bounds, check_suffix(target) == ".csv"), target)
         return made
-    kept = {k: v for k, v in fields.items() if k in ("target", "weight", "group", "id", "unit")}
+    kept = {k: v for k, v in fields.items() if k in ("target", "weight", "group", "id", "unit", "checkpoint")}
     others = _other_columns(source, fields)
     _refuse_doubled(bounds, others, source)
     written = to_fields(made)
@@ -72,8 +74,15 @@ def apply_file(
     return made
 
 
-def _check_unit(card: Card, unit: str) -> None:
+def _check_unit(card: Card, source: Path, unit: str) -> None:
     """Refuse another unit than the card's: aux scaling has learned the size of the variances in its own."""
+    if bool(card.unit) != bool(unit):
+        fitted = f"the card, fitted on {card.data.get('file', 'other cases')},"
+        first, second = (f"{source}", fitted) if unit else (fitted, f"{source}")
+        warnings.warn(
+            f"{first} is in {unit or card.unit}, and {second} does not say its unit; it is taken to be the same.",
+            stacklevel=3,
+        )
     if card.unit and unit and unit != card.unit:
         raise ValueError(
             f"the predictions are in {unit}, the card was fitted in {card.unit}; expected the same. Give them in "
@@ -154,7 +163,7 @@ def _with_constants(table: "pa.Table", fields: Mapping[str, Any], law: Law, to_c
 
     if law_text(law) != fields.get("law", "normal") and "law" in table.column_names:
         table = table.drop_columns(["law"])
-    said = {"law": law_text(law), "unit": fields.get("unit", "")}
+    said = {"law": law_text(law), **{name: fields.get(name, "") for name in ("unit", "checkpoint")}}
     if to_csv:
         for name, text in {**said, "law": law.name}.items():
             if text not in ("", "normal") and name not in table.column_names:

@@ -24,7 +24,7 @@ class Card:
     """A fitted recalibration with the law and the recipe it was fitted under, and the data it was fitted on.
 
     Called with a Prediction, Draws or Cases it gives the recalibrated Prediction. `data` says how many cases and
-    outputs it saw, and the name and the hash of their file where they came from one.
+    outputs it saw, the name and the hash of their file where they came from one, and the network's checkpoint.
     """
 
     recalibration: Recalibration
@@ -121,8 +121,20 @@ def describe(
     size = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
     if cases.draws is not None:
         size["draws"] = int(cases.draws.mean.shape[0])
-    law = cases.prediction.law
-    return Card(fitted, law, recipe, {**(data or {}), **size}, cases.unit, now(), versions())
+    made_by = {"checkpoint": cases.checkpoint} if cases.checkpoint else {}
+    law, about = cases.prediction.law, {**(data or {}), **size, **made_by}
+    return Card(fitted, law, recipe, about, cases.unit, now(), versions())
+
+
+def check_network(card: Card, checkpoint: str) -> None:
+    """Refuse a card of another network's predictions; where one of the two does not say, nothing is known."""
+    fitted = card.data.get("checkpoint", "")
+    if fitted and checkpoint and fitted != checkpoint:
+        raise ValueError(
+            f"the card was fitted on predictions of another network (checkpoint {fitted}; here {checkpoint}), and how "
+            "wrong that one is says nothing about this one. Fit a card on this one's: `truesigma predict RUN --split "
+            "valid -o valid.npz` (or `ensemble`), then `truesigma calibrate --calibration valid.npz -o card.json`."
+        )
 
 
 def outputs_of(prediction: Prediction) -> int:

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .card import Card
+from .card import Card, check_network
 from .checks import check_level, check_whole
 from .evaluate import versions
 from .files import BadFile, check_folder, fingerprint, now, plain, write_atomically
 from .imaging.calibrated import Calibrated, DropoutPasses, Finish, Members, check_exportable
-from .imaging.members import Run, open_runs
+from .imaging.members import Run, checkpoint_of, open_runs
 from .imaging.onnx_graph import need_onnx, onnx_graph
 from .imaging.prepare import Normalise
 from .imaging.replay import as_predicted, verify
@@ -174,6 +174,8 @@ def export_runs(
     check_path(out)
     runs = open_runs(folders, device="cpu")
     run, single = runs[0], deterministic or len(runs) > 1
+    if card is not None:
+        check_network(card, checkpoint_of(runs))
     if draws is not None and single:
         raise ValueError(
             "draws are those of Monte-Carlo dropout in one run; leave them out for a single pass or an ensemble."

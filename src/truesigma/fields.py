@@ -2,7 +2,7 @@
 
 A prediction is `location` with one of `scale`; `variance` (the total); or `aleatoric` and `epistemic` (variances); and
 perhaps `spread` and `mask`. Draws are `mean` and `variance`. Beside either may stand `target`, `weight`, `group`, `id`,
-`law` and `unit`.
+`law`, `unit` and `checkpoint`, the mark of the network that made them.
 """
 
 import json
@@ -21,7 +21,7 @@ from .types import Cases, Draws, Prediction
 PARTS = ("scale", "variance", "aleatoric", "epistemic")
 NUMBERS = ("target", "location", *PARTS, "spread", "weight")
 LABELS = ("id", "group")
-CONSTANTS = ("law", "unit")
+CONSTANTS = ("law", "unit", "checkpoint")
 KNOWN = (*NUMBERS, "mean", "mask", *LABELS, *CONSTANTS)
 EXPECTED = (
     "expected location with scale, or with aleatoric and epistemic (variances), and the target; several outputs "
@@ -62,8 +62,9 @@ def from_fields(
         prediction = _prediction(fields, mask, chosen)
     if target is None:
         return prediction
-    labels = {name: fields.get(name) for name in ("group", "weight", "id")}
-    cases = Cases(prediction, target, unit=str(fields.get("unit", "")), draws=draws, **labels)
+    labels: dict[str, Any] = {name: fields.get(name) for name in ("group", "weight", "id")}
+    texts = {name: str(fields.get(name, "")) for name in ("unit", "checkpoint")}
+    cases = Cases(prediction, target, draws=draws, **labels, **texts)
     _warn_doubled(cases.id)
     return cases
 
@@ -82,7 +83,7 @@ def to_fields(value: Cases | Draws | Prediction) -> dict[str, Any]:
     if isinstance(value, Cases):
         found["target"] = to_host(value.target)
         found.update({name: getattr(value, name) for name in ("weight", "group", "id")})
-        found["unit"] = value.unit or None
+        found.update({name: getattr(value, name) or None for name in ("unit", "checkpoint")})
     if draws is not None:
         found.update(_draws_fields(draws))
     if draws is None or not _is_decomposition(prediction, draws):

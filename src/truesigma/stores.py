@@ -37,6 +37,7 @@ class Store:
     elements: int
     law: Law
     unit: str
+    checkpoint: str = ""  # of the network that made them; "" where it is not said, or not the same in all
 
     @property
     def cases(self) -> int:
@@ -78,7 +79,9 @@ def open_store(given: Files, *, law: Law | str | None = None) -> Store:
     shapes = [reader.outputs for reader in readers]
     outputs = shapes[0] if len(set(shapes)) == 1 else None
     elements = sum(cases * math.prod(shape) for cases, shape in zip(sizes, shapes))
-    return Store(tuple(sources), sizes, outputs, elements, laws[0], readers[0].constants.get("unit", ""))
+    unit, marks = readers[0].constants.get("unit", ""), {r.constants.get("checkpoint", "") for r in readers}
+    mark = marks.pop() if len(marks) == 1 else ""
+    return Store(tuple(sources), sizes, outputs, elements, laws[0], unit, mark)
 
 
 def _check_single(sources: Sequence[Source], readers: Sequence[Reader]) -> None:

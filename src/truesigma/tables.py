@@ -1,7 +1,7 @@
 """Tables with named columns, in .csv and .parquet files and in data frames, and the fields in them.
 
-One output is a column (`target`), several are numbered columns (`target_0`, `target_1`, ...). In a .csv file `law` and
-`unit` are columns with one text throughout; a .parquet file may keep them in its metadata instead.
+One output is a column (`target`), several are numbered columns (`target_0`, `target_1`, ...). In a .csv file `law`,
+`unit` and `checkpoint` are columns with one text throughout; a .parquet file may keep them in its metadata instead.
 """
 
 import json
@@ -174,6 +174,8 @@ def _labels(name: str, column: Any) -> Any:
 def _constant(name: str, column: Any) -> str:
     texts: Iterable[Any] = column.unique().to_pylist()
     found = [str(text).strip() for text in texts]
+    if name == "checkpoint" and len(set(found)) > 1:  # folds in one table, each with a network of its own
+        return ""
     if len(set(found)) != 1:
         raise BadFile(
             f"column {name!r} holds {', '.join(sorted(set(found))[:4])}; expected the same in every row."

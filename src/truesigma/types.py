@@ -253,8 +253,8 @@ def check_prediction(prediction: Any) -> None:
 class Cases:
     """Predictions with their targets: what a file holds and what `evaluate` takes.
 
-    `group` (a patient, a site) and `id` name the cases, `unit` the target's unit. `draws` keeps what the prediction
-    was made of, for the recipes that decompose it in another way.
+    `group` (a patient, a site) and `id` name the cases, `unit` the target's unit, `checkpoint` the network where it is
+    known. `draws` keeps what the prediction was made of, for the recipes that decompose it in another way.
 
     >>> Cases(Prediction([1.0, 2.0], [0.1, 0.1], [0.0, 0.1]), [1.1, 1.7], unit="mm")
     Cases(2 cases, normal, in mm)
@@ -268,6 +268,7 @@ class Cases:
     unit: str = ""
     id: Any = None
     draws: Draws | None = None
+    checkpoint: str = ""
 
     def __post_init__(self) -> None:
         prediction, draws = self.prediction, self.draws
@@ -288,8 +289,8 @@ class Cases:
 
     def __getitem__(self, index: Any) -> "Cases":
         parts = {name: take(getattr(self, name), index) for name in ("target", "weight", "group", "id")}
-        draws = None if self.draws is None else self.draws[index]
-        return trusted(Cases, prediction=self.prediction[index], unit=self.unit, draws=draws, **parts)
+        parts |= {"draws": None if self.draws is None else self.draws[index], "unit": self.unit}
+        return trusted(Cases, prediction=self.prediction[index], checkpoint=self.checkpoint, **parts)
 
     def __repr__(self) -> str:
         unit = f", in {self.unit}" if self.unit else ""

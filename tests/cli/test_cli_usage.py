@@ -1,6 +1,7 @@
 """Bad usage and warnings on the command line: exit codes, one paragraph on stderr, nothing left behind."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +97,7 @@ def test_warnings_are_short_and_quiet_leaves_them_out(folder, run):
     _, _, err = run("evaluate", "--calibration", "cal.csv", "--test", "some.npz", *QUICK)
     assert err.startswith("warning: 45 ids stand in both cal.csv and some.npz, such as c10")
     named = ts.read("cal.csv")
-    write(ts.Cases(named.prediction, named.target)[5:50], "some.npz")
+    write(ts.Cases(named.prediction, named.target, unit="mm")[5:50], "some.npz")
     _, _, err = run("evaluate", "--calibration", "cal.csv", "--test", "some.npz", *QUICK)
     assert err.startswith(
         "warning: 45 of 45 cases in some.npz have the prediction and the target of one in cal.csv"
@@ -153,6 +154,44 @@ def test_missing_targets(folder, run):
     assert (code, "--mask-missing" in err) == (2, True)
     code, out, err = run(*command, "--mask-missing")
     rest = ts.read("test.csv")[1:]
+    assert json.loads(out)["cases"]["test"] == json.loads(out)["data"]["test"][0]["cases"] == len(rest)
     assert f"note: {len(rest)} of {len(rest) + 1} cases in gap.csv have a target that counts." in err
     value = json.loads(out)["rows"][0]["value"]
     assert value == pytest.approx(ts.metrics.mse.score(rest.prediction, rest.target), rel=1e-12)
+
+
+def test_cards_and_comparisons_count_the_cases_that_count(folder, run):
+    lines = Path("cal.csv").read_text().splitlines()
+    first = lines[1].split(",")
+    first[lines[0].split(",").index("target")] = ""
+    Path("gap.csv").write_text("\n".join([lines[0], ",".join(first), *lines[2:]]) + "\n")
+    masked = ["--calibration", "gap.csv", "--mask-missing"]
+    code, out, _ = run("calibrate", *masked, "-o", "card.json")
+    assert (code, out.startswith("sigma fitted on 299 cases")) == (0, True)
+    assert json.loads(Path("card.json").read_text())["data"]["cases"] == 299
+    code, out, err = run("compare", *masked, "--recalibrate", "none,sigma", "--json", "-")
+    assert (code, json.loads(out)["data"]["cases"], json.loads(out)["plan"]["cases"]) == (0, 299, 299), err
+
+
+def test_a_unit_in_one_file_alone_is_said(folder, run):
+    """Aux scaling fitted in months says something else about years, and nobody would know."""
+    named = ts.read("test.csv")
+    write(ts.Cases(named.prediction, named.target), "bare.csv")
+    said = "cal.csv is in mm, and bare.csv does not say its unit; it is taken to be the same"
+    for more in ([], ["--one-pass"]):
+        code, _, err = run("evaluate", "--calibration", "cal.csv", "--test", "bare.csv", *QUICK, *more)
+        assert (code, said in err) == (0, True), err
+    _, _, err = run("evaluate", "--calibration", "bare.csv", "--test", "cal.csv", *QUICK)
+    assert said in err
+    assert run("calibrate", "--calibration", "cal.csv", "-o", "card.json")[0] == 0
+    code, _, err = run("apply", "card.json", "bare.csv", "-o", "out.csv")
+    assert code == 0
+    assert "the card, fitted on cal.csv, is in mm, and bare.csv does not say its unit" in err
+
+
+def test_predictions_of_two_networks_are_said(folder, run):
+    for name, mark in (("cal", "0a1b"), ("test", "2c3d")):
+        write(replace(ts.read(f"{name}.csv"), checkpoint=mark), f"{name}.parquet")
+    code, _, err = run("evaluate", "--calibration", "cal.parquet", "--test", "test.parquet", *QUICK)
+    assert code == 0
+    assert "cal.parquet and test.parquet are predictions of two networks (checkpoints 0a1b and 2c3d)" in err

@@ -112,6 +112,11 @@ def test_draws_inside_and_the_card_with_them(place, run, tmp_path):
             ["run0", "run1", "--draws", "5", "-o", "m.onnx"],
             "draws are those of Monte-Carlo dropout in one run",
         ),
+        (
+            ["run1", "--card", "valid.json", "-o", "m.onnx"],
+            "the card was fitted on predictions of another network",
+        ),
+        (["run0", "run0", "--card", "joined.json", "-o", "m.onnx"], "of another network"),
         (["run0", "--card", "table.csv", "-o", "m.onnx"], "expected a JSON file"),
         (["run0", "--draws", "0", "-o", "m.onnx"], "draws is 0"),
         (["nothing", "-o", "m.onnx"], "nothing is no training run"),

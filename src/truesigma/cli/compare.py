@@ -8,9 +8,9 @@ import typer
 from .choices import recalibrations
 from .complete import named_option
 from .many import refuse_maps
-from .numeric import describe_file
 from .options import Calibration, Json, LawName, Masking, Part, RecipeName
 from .session import check_card, check_json
+from .sets import describe_file, read_set
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +43,7 @@ def compare(
     """Compare recalibrations by cross-fitting, and choose one."""
     from ..card import describe
     from ..select import compare as run
-    from ..store import read_cases, write
+    from ..store import write
     from ..tabletext import comparison_table
 
     check_json(json, calibration, *([] if out is None else [out]))
@@ -51,7 +51,7 @@ def compare(
     if out is not None:
         check_card(out, calibration)
     choices = recalibrations(context.obj, recalibrate, part)
-    cases = read_cases(calibration, law=law, mask_missing=mask_missing)
+    cases = read_set(context.obj, calibration, law=law, mask_missing=mask_missing)
     found = run(cases, recalibrations=choices, metric=metric, folds=folds, seed=seed, recipe=recipe)
     data = describe_file(calibration, cases)
     if out is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .progress import progress
 from .session import Session, check_json, check_target
+from .sets import warn_unlike
 
 if TYPE_CHECKING:
     from ..card import Card
@@ -110,6 +111,7 @@ def evaluate_many(
     law = options.get("law")
     fitted_on, tested = open_store(calibration, law=law), [open_store(files, law=law) for files in test]
     check_json(json, *_paths(fitted_on, *tested))
+    warn_unlike(_first(fitted_on), fitted_on, [_first(store) for store in tested], tested)
     _warn_leak(fitted_on, tested)
     with progress(session.quiet) as report:
         found = evaluate_files(calibration, test, report=report, **options)
@@ -160,7 +162,9 @@ def describe(store: "Store") -> dict[str, Any]:
     names = [Path(source.name).name for source in (store.sources[0], store.sources[-1])]
     outputs = None if store.outputs is None else math.prod(store.outputs)  # None: volumes of different shapes
     size = {"cases": store.cases, "outputs": outputs}
-    return {"files": len(store.sources), "first": names[0], "last": names[1], "mark": marks, **size}
+    made_by = {"checkpoint": store.checkpoint} if store.checkpoint else {}
+    about = {"files": len(store.sources), "first": names[0], "last": names[1], "mark": marks}
+    return {**about, **size, **made_by}
 
 
 def group_table(found: "Streamed") -> "TextTable":
@@ -188,6 +192,11 @@ def group_table(found: "Streamed") -> "TextTable":
 def _paths(*stores: "Store") -> list[Path]:
     """Every file of some sets."""
     return [Path(path) for store in stores for source in store.sources for path in source.files.values()]
+
+
+def _first(store: "Store") -> Path:
+    """The file that names a set."""
+    return Path(store.sources[0].name)
 
 
 def _warn_leak(calibration: "Store", tested: list["Store"]) -> None:

@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -10,10 +10,8 @@ from .choices import recalibrations, split_choices, with_part
 from .complete import named_option
 from .many import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
 from .options import Json, LawName, Masking, Part, RecipeName
-from .session import Session, check_card, check_json, check_page
-
-if TYPE_CHECKING:
-    from ..types import Cases
+from .session import check_card, check_json, check_page
+from .sets import describe_file, read_set, warn_leak, warn_unlike
 
 CalibrationFiles = Annotated[
     list[str],
@@ -73,7 +71,6 @@ def evaluate(
 ) -> None:
     """Fit recalibrations on some files, score them on others."""
     from ..evaluate import evaluate as run
-    from ..store import read_cases
     from ..tabletext import evaluation_table
 
     sets = [one_set(calibration), *map(files_of, test)]
@@ -102,14 +99,13 @@ def evaluate(
             keep=keep,
         )
         return context.obj.deliver(shown, result, json)
-    fitted_on = read_cases(inputs[0], law=law, mask_missing=mask_missing)
-    repeats = [read_cases(path, law=law, mask_missing=mask_missing) for path in inputs[1:]]
-    for path, cases in zip(inputs, (fitted_on, *repeats)) if mask_missing else ():
-        say_masked(context.obj, path, cases)
+    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
+    fitted_on, *repeats = (read_set(context.obj, path, **reading) for path in inputs)
     data: dict[str, Any] = {
         "calibration": describe_file(inputs[0], fitted_on),
         "test": [describe_file(path, cases) for path, cases in zip(inputs[1:], repeats)],
     }
+    warn_unlike(inputs[0], fitted_on, inputs[1:], repeats)
     warn_leak(inputs[0], fitted_on, inputs[1:], repeats, data)
     evaluation = run(fitted_on, repeats, recalibrations=choices, metrics=asked, recipe=recipe)
     if html is not None:
@@ -138,7 +134,7 @@ def calibrate(
     """Fit one recalibration and write its card, for `apply`."""
     from ..card import calibrate as fit
     from ..card import factor_text
-    from ..store import read_cases, write
+    from ..store import write
     from ..tabletext import factor_doubt
 
     files = one_set(calibration)
@@ -156,9 +152,7 @@ def calibrate(
         reading: dict[str, Any] = {"recipe": recipe, "law": law, "mask_missing": mask_missing}
         card = calibrate_many(context.obj, files, choices[0], out=out, json=json, **reading)
     else:
-        cases = read_cases(inputs[0], law=law, mask_missing=mask_missing)
-        if mask_missing:
-            say_masked(context.obj, inputs[0], cases)
+        cases = read_set(context.obj, inputs[0], law=law, mask_missing=mask_missing)
         card = fit(cases, choices[0], recipe=recipe, data=describe_file(inputs[0], cases))
     write(card, out)
     described = card.to_dict()
@@ -167,83 +161,3 @@ def calibrate(
     shown = factor_text(described["recalibration"])
     words = f"{choices[0]} fitted on {card.data['cases']} cases{': ' + shown if shown else ''}"
     context.obj.deliver(f"{words}; written to {out}", described, json)
-
-
-def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:
-    """What a result says about a file it was computed from."""
-    from ..card import outputs_of
-    from ..files import fingerprint
-
-    size = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
-    return {"file": path.name, "sha256": fingerprint(path), **size}
-
-
-def say_masked(session: Session, path: Path, cases: "Cases") -> None:
-    """Say how many cases have nothing that counts; they stay in the numbers of cases, and in no score."""
-    from ..arrays import to_host
-
-    mask = cases.prediction.mask
-    if mask is not None:
-        counted = int(to_host(mask).reshape(len(cases), -1).any(axis=1).sum())
-        session.say(f"note: {counted} of {len(cases)} cases in {path} have a target that counts.")
-
-
-def warn_leak(
-    calibration: Path, fitted_on: "Cases", test: list[Path], repeats: list["Cases"], data: dict[str, Any]
-) -> None:
-    """Say so when cases that were fitted on are scored, which flatters every recalibration."""
-    for path, cases, described in zip(test, repeats, data["test"]):
-        if described["sha256"] == data["calibration"]["sha256"]:
-            warnings.warn(
-                f"{path} is {calibration} again: these scores are of the cases that were fitted on.",
-                stacklevel=1,
-            )
-            continue
-        both: set[str] = set()
-        if cases.id is not None and fitted_on.id is not None:
-            both = set(map(str, cases.id)) & set(map(str, fitted_on.id))
-        if both:
-            warnings.warn(
-                f"{len(both)} ids stand in both {calibration} and {path}, such as {min(both)}: cases that were "
-                "fitted on are scored.",
-                stacklevel=1,
-            )
-        elif 10 * (same := _same_rows(fitted_on, cases)) > len(cases):  # a few alike are chance
-            warnings.warn(
-                f"{same} of {len(cases)} cases in {path} have the prediction and the target of one in {calibration}: "
-                "are these the cases that were fitted on?",
-                stacklevel=1,
-            )
-        else:
-            _warn_shared_groups(calibration, fitted_on, path, cases)
-
-
-def _warn_shared_groups(calibration: Path, fitted_on: "Cases", path: Path, cases: "Cases") -> None:
-    """Say so where patients stand in both sets; a few groups, such as sites, may well do."""
-    from ..replicates import MANY
-
-    groups = [set() if one.group is None else set(map(str, one.group)) for one in (fitted_on, cases)]
-    both = groups[0] & groups[1]
-    if both and min(map(len, groups)) >= MANY:
-        warnings.warn(
-            f"{len(both)} groups stand in both {calibration} and {path}, such as {min(both)}. If they are patients, "
-            "the recalibration has seen them, and these scores may be too good.",
-            stacklevel=1,
-        )
-
-
-def _same_rows(one: "Cases", other: "Cases") -> int:
-    """How many cases of `other` are equal to one of the first in location, variances and target."""
-    from hashlib import blake2b
-
-    import numpy as np
-
-    from ..arrays import to_host
-
-    keys = []
-    for cases in (one, other):
-        held = (cases.prediction.location, cases.prediction.aleatoric, cases.target)
-        columns = [to_host(a).reshape(len(cases), -1).astype(np.float64) for a in held]
-        keys.append([blake2b(row.tobytes()).digest() for row in np.concatenate(columns, axis=1)])
-    seen = set(keys[0])
-    return sum(key in seen for key in keys[1])

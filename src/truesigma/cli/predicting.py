@@ -21,7 +21,11 @@ SplitName = Annotated[
 ]
 Images = Annotated[
     list[Path] | None,
-    typer.Option("--images", metavar="FOLDER|FILE...", help="New images instead, without targets."),
+    typer.Option(
+        "--images",
+        metavar="FOLDER|FILE...",
+        help="New images instead, without targets; folders with those below.",
+    ),
 ]
 Root = Annotated[
     str | None, typer.Option("--root", metavar="DIR", help="Where the data is now. [default: where it was]")
@@ -143,7 +147,7 @@ def _split(
     chosen: Mapping[str, Any],
     joined: bool = False,
 ) -> dict[str, Any]:
-    from ..imaging.members import open_runs
+    from ..imaging.members import checkpoint_of, open_runs
     from ..imaging.predict import predict_split
     from ..imaging.results import write_split
     from ..imaging.source import check_data, recorded
@@ -173,7 +177,7 @@ def _split(
         tick = ticker(session.say, len(data.splits[split]) if split in data.splits else 0)
         numbered = {**settings, "seed": settings["seed"] + k}
         value = predict_split(nets, data, split, **numbered, moments=moments, scaled=scaled, progress=tick)
-        write_split(value, data.splits[split], units, scaled, file)
+        write_split(value, data.splits[split], units, scaled, file, checkpoint_of(runs))
     about = {"split": split, "unit": "scaled" if scaled else units.text, "moments": moments}
     return _result(runs, len(data.splits[split]), settings, files, about, joined)
 
@@ -190,10 +194,10 @@ def _images(
     chosen: Mapping[str, Any],
     joined: bool = False,
 ) -> dict[str, Any]:
-    from ..card import read_card
+    from ..card import check_network, read_card
     from ..decompose import decompose
     from ..files import fingerprint
-    from ..imaging.members import open_runs
+    from ..imaging.members import checkpoint_of, open_runs
     from ..imaging.predict import list_images, predict_images
     from ..imaging.results import needs_draws, recalibrated, write_images
     from ..imaging.source import intake, recorded
@@ -205,9 +209,14 @@ def _images(
     levels = split_levels(level or ["0.9"])
     loaded = None if card is None else read_card(card)
     runs = open_runs(folders, device=given["device"])
+    if loaded is not None:
+        check_network(loaded, checkpoint_of(runs))
     way = intake(recorded(runs[0].about, root=given["root"], options=given["options"]), runs[0].about)
     files, settings = list_images(wanted, volumes=runs[0].volumes), _settings(runs, chosen)
-    session.say(f"{len(files)} new images, {_how(runs, settings, joined)}")
+    named = set(wanted)
+    below = sum(named.isdisjoint((path, path.parent)) for path in files)
+    where = f" ({below} of them in subfolders)" if below else ""
+    session.say(f"{len(files)} new images{where}, {_how(runs, settings, joined)}")
     nets = [run.net for run in runs] if joined else runs[0].net
     keep = loaded is not None and needs_draws(loaded)
     read, found = predict_images(

@@ -8,9 +8,9 @@ import typer
 from .choices import recalibrations
 from .complete import named_option
 from .many import refuse_maps
-from .numeric import describe_file, say_masked, warn_leak
 from .options import Calibration, Json, LawName, Masking, Part, RecipeName
 from .session import check_json, check_page
+from .sets import describe_file, read_set, warn_leak, warn_unlike
 
 
 def register(app: typer.Typer) -> None:
@@ -55,21 +55,21 @@ def report(
     """Show in one HTML page whether sigma is true, and for whom not."""
     from ..files import fingerprint
     from ..report import report as make
-    from ..store import read, read_cases
+    from ..store import read
 
     given = [path for path in (calibration, test, shifted) if path is not None]
     check_json(json, *given, out)
     check_page(out, *given)
     refuse_maps(*given)
     choices = recalibrations(context.obj, recalibrate, part)
-    fitted_on, cases = (read_cases(path, law=law, mask_missing=mask_missing) for path in (calibration, test))
-    for path, read_in in ((calibration, fitted_on), (test, cases)) if mask_missing else ():
-        say_masked(context.obj, path, read_in)
+    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
+    fitted_on, cases = (read_set(context.obj, path, **reading) for path in (calibration, test))
     files = {"calibration": describe_file(calibration, fitted_on), "test": describe_file(test, cases)}
     moved = None
     if shifted is not None:
-        moved = read(shifted, law=law, mask_missing=mask_missing)
+        moved = read(shifted, **reading)
         files["shifted"] = {"file": shifted.name, "sha256": fingerprint(shifted), "cases": len(moved)}
+    warn_unlike(calibration, fitted_on, [test], [cases])
     warn_leak(calibration, fitted_on, [test], [cases], {**files, "test": [files["test"]]})
     clusters: Any = by  # checked where it is used
     made = make(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,9 +48,11 @@ def train_small(
 def draw_cases(trained: "Trained", data: "DataSet", split: str, folder: Path, settings: Settings) -> Cases:
     """The draws of a split, written to a file; scaled, since the pose has millimetres and degrees."""
     from ..imaging.predict import predict_split
+    from ..imaging.runs import checkpoint
 
     cases = predict_split(trained.net, data, split, draws=settings.draws, scaled=True)
     assert isinstance(cases, Cases)  # every simulated case has a target
+    cases = replace(cases, checkpoint=checkpoint(folder / "run"))
     write(cases, folder / f"{split}.npz")
     return cases
 

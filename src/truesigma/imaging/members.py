@@ -11,7 +11,7 @@ import torch
 from ..law import Laplace, Law, Normal
 from .devices import start
 from .network import TwoHead
-from .runs import load_run
+from .runs import checkpoint, load_run, names_hash
 from .units import Units, units_from
 
 LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}
@@ -68,6 +68,12 @@ def open_runs(folders: Sequence[str | Path], *, device: str = "auto") -> list[Ru
             # the layout it was trained in, and the quicker one there
             run.net.to(memory_format=torch.channels_last)
     return runs
+
+
+def checkpoint_of(runs: Sequence[Run]) -> str:
+    """The mark of the weights that predict together; of an ensemble it does not depend on the order."""
+    marks = [checkpoint(run.folder) for run in runs]
+    return marks[0] if len(marks) == 1 else names_hash(marks)
 
 
 def _check_alike(first: Run, other: Run) -> None:

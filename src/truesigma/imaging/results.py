@@ -10,7 +10,7 @@ import numpy as np
 from ..apply import interval_fields
 from ..card import Card
 from ..fields import law_text, to_fields
-from ..store import check_suffix, write, write_fields
+from ..store import check_suffix, write_fields
 from ..types import Cases, Draws, Prediction
 from .data import Split
 from .units import SCALED, Units
@@ -46,12 +46,18 @@ def needs_draws(card: Card) -> bool:
 
 
 def write_split(
-    value: Cases | Draws | Prediction, split: Split, units: Units, scaled: bool, out: Path
+    value: Cases | Draws | Prediction,
+    split: Split,
+    units: Units,
+    scaled: bool,
+    out: Path,
+    checkpoint: str = "",
 ) -> None:
-    """Write what `predict_split` gave, with names and groups also where there are no targets."""
+    """Write what `predict_split` gave, with the network's mark; names and groups also where there are no targets."""
+    mark = {"checkpoint": checkpoint} if checkpoint else {}
     if isinstance(value, Cases):
-        return write(value, out)
-    labels: dict[str, Any] = {"id": np.asarray(split.name)}
+        return write_fields({**to_fields(value), **mark}, out)
+    labels: dict[str, Any] = {"id": np.asarray(split.name), **mark}
     if split.group is not None:
         labels["group"] = np.asarray(split.group)
     return write_fields({**to_fields(value), **labels, "unit": SCALED if scaled else units.text}, out)

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from truesigma.files import write_atomically
+from truesigma.files import fingerprint, write_atomically
 from truesigma.imaging.data import DataSet, Split
 from truesigma.imaging.network import TwoHead, rebuild
 from truesigma.imaging.recipe import Recipe
@@ -23,6 +23,7 @@ __all__ = [
     "LAST",
     "RECIPE",
     "check_same",
+    "checkpoint",
     "describe",
     "load_run",
     "names_hash",
@@ -150,6 +151,11 @@ def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
     net = rebuild(meta["network"])
     load_weights(net, out / BEST)
     return net.eval(), meta
+
+
+def checkpoint(out: Path) -> str:
+    """The mark of a run's weights, the beginning of their file's SHA-256: predictions and cards carry it."""
+    return fingerprint(out / BEST)[:16]
 
 
 def versions() -> dict[str, str]:

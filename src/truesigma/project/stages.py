@@ -93,7 +93,9 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
 
     Where the recalibration is fitted, the draws of dropout are compared with one pass without it.
     """
+    from ..imaging.members import checkpoint_of
     from ..imaging.predict import predict_split
+    from ..imaging.results import write_split
 
     sample, runs = work.project.sample, work.runs
     on_gpu = next(runs[0].net.parameters()).device.type == "cuda"
@@ -110,7 +112,8 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
         scaled=work.units.mixed,
         progress=tick(len(work.data.splits[split])),
     )
-    write(cases, work.folder / f"{split}.npz")
+    chosen, file = work.data.splits[split], work.folder / f"{split}.npz"
+    write_split(cases, chosen, work.units, work.units.mixed, file, checkpoint_of(runs))
     count = f"{sample.draws} draws" if sample.method == "dropout" else f"{sample.members} members"
     words = f"{len(work.data.splits[split])} cases x {count}"
     if sample.method == "dropout" and split == work.project.calibrate.split and isinstance(cases, Cases):

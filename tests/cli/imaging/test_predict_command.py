@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 import truesigma as ts
+from truesigma.files import fingerprint
 from truesigma.imaging import predict
 
 
@@ -44,13 +45,34 @@ def test_from_images_to_intervals_of_new_images(place, run, tmp_path):
     np.testing.assert_allclose(frame["scale"], factor * pd.read_csv(new)["scale"], rtol=1e-4)
 
 
+def test_a_card_of_another_network_is_refused(place, run, tmp_path):
+    """Law and unit agree, and how wrong the other network is says nothing about this one."""
+    valid, card, image = tmp_path / "valid.csv", tmp_path / "card.json", place / "ages" / "30.png"
+    assert run("predict", place / "run0", "--split", "valid", "--draws", 3, "-o", valid)[0] == 0
+    assert run("calibrate", "--calibration", valid, "-o", card)[0] == 0
+    mark = fingerprint(place / "run0" / "best.safetensors")[:16]
+    assert json.loads(card.read_text())["data"]["checkpoint"] == mark
+    words = ["--images", image, "--card", card, "--draws", 3, "-o", tmp_path / "new.csv"]
+    assert run("predict", place / "run0", *words)[0] == 0
+    code, _, err = run("predict", place / "run1", *words)
+    assert code == 2
+    assert f"another network (checkpoint {mark}; here " in err
+    assert "truesigma calibrate --calibration valid.npz" in err
+    stored = json.loads(card.read_text())
+    del stored["data"]["checkpoint"]  # as of predictions that do not say it
+    card.write_text(json.dumps(stored))
+    assert run("predict", place / "run1", *words)[0] == 0
+
+
 def test_a_folder_of_images(place, run, tmp_path):
     folder = tmp_path / "folder"
     shutil.copytree(place / "ages", folder)
+    (folder / "more").mkdir()
+    shutil.move(folder / "09.png", folder / "more")
     words = ["ensemble", place / "run0", "--images", folder, "-o"]  # quicker than draws
     code, _, err = run(*words, tmp_path / "all.parquet")
     assert code == 0, err
-    assert "40 new images, 1 members each" in err
+    assert "40 new images (1 of them in subfolders), 1 members each" in err
     assert "without a --card these intervals are the network's own" in err
     assert len(ts.read(tmp_path / "all.parquet")) == 40
     (folder / "07.png").write_bytes(b"no image")
