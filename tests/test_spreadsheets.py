@@ -46,7 +46,7 @@ def test_decimal_commas_are_said(tmp_path, plain, separator):
 def test_empty_rows_at_the_end_are_left_out(tmp_path, plain, end):
     path = tmp_path / "a.csv"
     path.write_text(PLAIN + end)
-    with pytest.warns(UserWarning, match=r"a\.csv: \d empty rows at its end are left out"):
+    with pytest.warns(UserWarning, match=r"a\.csv: \d empty row\(s\) at its end are left out"):
         same(read(path), plain)
 
 
@@ -61,14 +61,16 @@ def test_a_last_row_of_zeros_is_no_empty_one(tmp_path):
     assert len(read(tmp_path / "a.csv")) == 2
 
 
-@pytest.mark.filterwarnings("ignore:.*decimal commas", "ignore:.*empty rows")
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz"])
 def test_a_card_is_applied_to_them(tmp_path, plain, ending):
     """What is written has commas and points, whatever was read."""
     path, out = tmp_path / "a.csv", tmp_path / f"out{ending}"
     path.write_text(PLAIN.replace(",", ";").replace(".", ",") + ";;;\n")
     card = calibrate(plain)
-    made = apply_file(card, path, out)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        made = apply_file(card, path, out)
+    assert len(seen) == 2  # the commas and the empty row, once each
     np.testing.assert_array_equal(made.scale, card(plain).scale)
     found = read_cases(out)
     np.testing.assert_allclose(found.prediction.scale, made.scale)

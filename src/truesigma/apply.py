@@ -117,8 +117,7 @@ def _edited(
     source: Path, fields: Mapping[str, Any], made: Prediction, bounds: Mapping[str, Any], to_csv: bool
 ) -> "pa.Table":
     """The source with the columns of its uncertainty replaced; from .csv to .csv the other cells stay as written."""
-    from_csv = check_suffix(source) == ".csv"
-    table = read_csv(source, text=to_csv) if from_csv else read_parquet(source)
+    table = _read_again(source, text=to_csv)
     _refuse_doubled(bounds, table.column_names, source)
     values = {"location": made.location, "scale": made.scale, "variance": made.total}
     values.update(aleatoric=made.aleatoric, epistemic=made.epistemic)
@@ -173,6 +172,12 @@ def _with_constants(table: "pa.Table", fields: Mapping[str, Any], law: Law, to_c
     return table.replace_schema_metadata({**metadata, METADATA: json.dumps(said).encode()})
 
 
+def _read_again(source: Path, *, text: bool = False) -> "pa.Table":
+    """The table of a file; what is odd about it was said when its fields were read."""
+    with warnings.catch_warnings(action="ignore"):
+        return read_csv(source, text=text) if check_suffix(source) == ".csv" else read_parquet(source)
+
+
 def _append(table: "pa.Table", columns: Mapping[str, Any]) -> "pa.Table":
     for name, column in columns.items():
         table = table.append_column(name, column)
@@ -187,7 +192,7 @@ def _other_columns(source: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     """What stands beside the fields, as arrays; cells that numpy has no type for as text."""
     if check_suffix(source) == ".npz":
         return {name: array for name, array in fields.items() if name not in KNOWN}
-    table = read_csv(source) if check_suffix(source) == ".csv" else read_parquet(source)
+    table = _read_again(source)
     taken = {name for stem in ORDER for name in columns_of(stem, table.column_names)}
     found = {}
     for name in table.column_names:

@@ -66,7 +66,7 @@ def _parsed(
     while rows and all(_is_empty(column[rows - 1].as_py()) for column in table.columns):
         rows -= 1
     if 0 < rows < table.num_rows:
-        warnings.warn(f"{path}: {table.num_rows - rows} empty rows at its end are left out.", stacklevel=1)
+        warnings.warn(f"{path}: {table.num_rows - rows} empty row(s) at its end are left out.", stacklevel=1)
     return table.slice(0, rows).rename_columns([name.strip() for name in table.column_names])
 
 
