@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import truesigma as ts
@@ -43,3 +44,20 @@ def test_an_earlier_description_does_not_stand_beside_new_draws(tmp_path, monkey
     with pytest.raises(OSError, match="on purpose"):
         write_results(tmp_path, None, None, None, {}, device=None)
     assert not (tmp_path / "run.json").exists()
+
+
+def test_a_network_without_dropout_is_sampled_in_its_one_pass(tmp_path):
+    """As the member of an ensemble: no draws by chance to wait for, and no error after all that training."""
+    without = {"stage_dropout": 0.0, "head_dropout": {"other": 0.0}}
+    experiment = Experiment(
+        "member",
+        "simulated",
+        "small",
+        train={"epochs": 1, "repeats": 2, **without},
+        options={"cases": 40, "train": 20, "valid": 10},
+    )
+    folders = [tmp_path / name for name in ("data", "runs", "results")]
+    run_experiment(experiment, *folders, device="cpu", precision="fp32", quiet=True)
+    with np.load(tmp_path / "results" / "member" / "draws.npz") as kept:
+        assert kept["test.residual"].shape == (2, 1, 10, 6)
+        assert (kept["test.residual"] == kept["member.test.residual"]).all()

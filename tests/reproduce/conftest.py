@@ -8,7 +8,7 @@ from truesigma.reproduce import open_paper
 
 @pytest.fixture(scope="session")
 def root(tmp_path_factory):
-    names = ["oct_resnet101", "boneage_densenet201", *[f"boneage_densenet201_seed{s}" for s in range(1, 5)]]
+    names = ["oct_resnet101", "boneage_densenet201", *[f"boneage_densenet201_member{n}" for n in range(1, 6)]]
     return fake_paper(tmp_path_factory.mktemp("fake") / "paper", [*names, "oct_resnet101_laplace"])
 
 

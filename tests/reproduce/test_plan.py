@@ -45,7 +45,9 @@ def test_plan_refuses_what_it_does_not_know(tmp_path):
     (tmp_path / "experiments.toml").write_text(text.replace("step = 1", "stepp = 1", 1))
     with pytest.raises(ValueError, match="sets stepp"):
         open_paper(tmp_path)
-    (tmp_path / "experiments.toml").write_text(text.replace("oct_densenet201_seed4", "oct_densenet201_seed3"))
+    (tmp_path / "experiments.toml").write_text(
+        text.replace("oct_densenet201_member5", "oct_densenet201_member4")
+    )
     with pytest.raises(ValueError, match="more than once"):
         open_paper(tmp_path)
 

@@ -19,12 +19,12 @@ def test_what_is_missing_is_run_where_its_data_is(paper, tmp_path, monkeypatch):
     )
     names = ["breastpathq_densenet201_ensemble", "oct_densenet201"]
     done = run.run_missing(paper, tmp_path, said.append, names=names, runs=tmp_path)
-    members = [f"breastpathq_densenet201{seed}" for seed in ("", "_seed1", "_seed2", "_seed3", "_seed4")]
+    members = [f"breastpathq_densenet201_member{n}" for n in range(1, 6)]
     assert done == [name for name, _ in asked] == members
     assert asked[0][1] == {"seconds": None, "runs": tmp_path}
     assert said[0].startswith("oct_densenet201: no oct below")
     assert run.run_missing(paper, tmp_path, said.append, names=names, seconds=0) == []
-    assert said[-1] == "breastpathq_densenet201_seed4: the time is up"
+    assert said[-1] == "breastpathq_densenet201_member5: the time is up"
     run.run_missing(paper, tmp_path, said.append, names=["boneage_densenet201"])
     assert said[-1] == "boneage_densenet201: going on"  # it has a result, of a training that was not finished
 

@@ -21,6 +21,7 @@ from truesigma.imaging.data import DataSet, Split, batches, resident
 from truesigma.imaging.history import write_history
 from truesigma.imaging.members import LAWS
 from truesigma.imaging.network import build
+from truesigma.imaging.randomness import NotRandom
 from truesigma.imaging.recipe import Recipe, load_recipe
 from truesigma.imaging.runs import versions
 from truesigma.imaging.sampling import Precision, dropout_draws, ensemble_draws
@@ -115,23 +116,24 @@ def sample(
     for split_name in (name for name in data.splits if name != "train"):
         split = resident(data.splits[split_name], device)
         repeats = recipe.repeats if split_name == "test" else 1
-        sets = [
-            dropout_draws(
-                net,
-                _images(split, data, batch, device),
-                draws=recipe.draws,
-                seed=1000 * experiment.seed + repeat,
-                law=law,
-                precision=precision,
-            )
-            for repeat in range(repeats)
-        ]
+        single = ensemble_draws([net], _images(split, data, batch, device), law=law)
+        try:
+            sets = [
+                dropout_draws(
+                    net,
+                    _images(split, data, batch, device),
+                    draws=recipe.draws,
+                    seed=1000 * experiment.seed + repeat,
+                    law=law,
+                    precision=precision,
+                )
+                for repeat in range(repeats)
+            ]
+        except NotRandom:  # a network without dropout, to be the member of an ensemble
+            sets = [single] * repeats
         target = split.target.cpu().numpy()
         target = np.where(np.isnan(target), 0.0, target)  # a shifted set without labels keeps its predictions
-        for name, draws in (
-            ("", sets),
-            ("member.", [ensemble_draws([net], _images(split, data, batch, device), law=law)]),
-        ):
+        for name, draws in (("", sets), ("member.", [single])):
             residual, log_variance = zip(*[_halves(d, target) for d in draws])
             yield f"{name}{split_name}.residual", np.stack(residual)
             yield f"{name}{split_name}.log_variance", np.stack(log_variance)

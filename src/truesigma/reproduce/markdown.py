@@ -70,7 +70,8 @@ layer adds to it (Li et al., CVPR 2019). ResNet-101, with dropout after its four
 it in each of its 98 layers: while its training error with dropout fell, the error of a pass without rose, and so a run
 that was validated in such passes (`oct_densenet201_one_pass`) kept an early epoch. Validation is with dropout since
 then, as the network is sampled. The paper's ensembles are of DenseNet-201, without dropout at test; their UCE in Table
-1 may owe to this. Test MSE of the kept epoch, from the draws and from one pass; and errors of the last epoch."""
+1 may owe to this, and members of ours are trained without dropout. Test MSE of the kept epoch, from the draws and from
+one pass; and errors of the last epoch."""
 
 COLUMN = """### The MSE column of Table 1
 

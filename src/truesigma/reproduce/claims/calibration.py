@@ -141,9 +141,9 @@ def ensemble_worse(paper: Paper) -> Verdict:
     """The ensemble as it is has a higher UCE than the recalibrated network of the same kind."""
     found, said = {}, {}
     for one in paper.plan.ensembles:
-        if not paper.has(one.name):
+        single = f"{one.data_set}_densenet201"
+        if not paper.has(one.name, single):
             continue
-        single = one.members[0]
         fit: Any = paper.fitted(one.name, "exact", "sigma")
         values = [_uce(paper, one.name, "exact", "none"), _uce(paper, single, "exact", "none")]
         values.append(_uce(paper, single, "exact", "sigma"))
@@ -225,17 +225,25 @@ def oct_uce(paper: Paper) -> Verdict:
 def seeds_vary(paper: Paper) -> Verdict:
     """Five repeated test runs of one network vary less than networks of other seeds do."""
     texts, found = [], {}
-    for one in paper.plan.ensembles:
-        runs = [name for name in one.members if paper.has(name)]
+    for name in paper.networks():
+        one = paper.about(name)
+        runs = [
+            other.name
+            for other in paper.plan.experiments
+            if paper.run(other.name) is not None
+            and all(
+                getattr(other, k) == getattr(one, k) for k in ("data_set", "network", "likelihood", "variant")
+            )
+        ]
         if len(runs) < 2:
             continue
         values = np.array([_score(paper, name, "exact", "none", "mse") for name in runs])
         within = paper.score(runs[0], "exact", "none", "mse")["sd"] or 0.0
         factors = np.array([paper.fitted(name, "exact", "sigma").factor for name in runs])  # type: ignore[attr-defined]
-        found[one.name] = float(values.std(ddof=1)) > within
+        found[name] = float(values.std(ddof=1)) > within
         mean_error, between = float(values.mean()), float(values.std(ddof=1))
         texts.append(
-            f"{paper.plan.data_sets[one.data_set]}, {len(runs)} seeds: MSE {number(mean_error, 'mse')}, sd over seeds "
+            f"{title(paper, name)}, {len(runs)} seeds: MSE {number(mean_error, 'mse')}, sd over seeds "
             f"{percent(between / mean_error)} of it, over repeats {percent(within / values[0], 2)}; "
             f"s from {factors.min():.2f} to {factors.max():.2f}"
         )

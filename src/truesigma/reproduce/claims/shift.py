@@ -8,19 +8,14 @@ from ..layout import number, percent
 from ..paper import Paper
 from .verdict import FAILS, HOLDS, OPEN, PART, Verdict, open_verdict
 
-JOINED = "boneage_densenet201_ensemble"
+JOINED, SINGLE = "boneage_densenet201_ensemble", "boneage_densenet201"
 COMPARABLE = 0.1  # of AUROC
 SHARES = np.arange(0, 10) / 10
 
 
-def _single(paper: Paper) -> str:
-    """The network beside the ensemble: its first member, with dropout at test."""
-    return next(one.members[0] for one in paper.plan.ensembles if one.name == JOINED)
-
-
 def _auroc(paper: Paper, split: str) -> tuple[dict[str, float], str]:
     values = {}
-    for label, name in (("σ scaling", _single(paper)), ("ensemble", JOINED)):
+    for label, name in (("σ scaling", SINGLE), ("ensemble", JOINED)):
         found = histogram(paper, name) if paper.has(name) else None
         if found is not None and SHIFTS[split] in found.auroc:
             values[label] = found.auroc[SHIFTS[split]]
@@ -31,7 +26,7 @@ def moderate(paper: Paper) -> Verdict:
     """Under CLAHE, both see the shift about equally well."""
     values, said = _auroc(paper, "test_clahe")
     if len(values) < 2:
-        more = open_verdict(paper, _single(paper), JOINED).evidence
+        more = open_verdict(paper, SINGLE, JOINED).evidence
         return Verdict(OPEN, f"AUROC so far: {said}. {more}" if said else more)
     off = abs(values["ensemble"] - values["σ scaling"])
     return Verdict(HOLDS if off < COMPARABLE else FAILS, f"AUROC: {said}.")
@@ -41,7 +36,7 @@ def severe(paper: Paper) -> Verdict:
     """Under another domain the ensemble sees the shift better."""
     values, said = _auroc(paper, "test_other")
     if len(values) < 2:
-        more = open_verdict(paper, _single(paper), JOINED).evidence
+        more = open_verdict(paper, SINGLE, JOINED).evidence
         return Verdict(OPEN, f"AUROC so far: {said}. {more}" if said else more)
     better = values["ensemble"] > values["σ scaling"]
     return Verdict(HOLDS if better else FAILS, f"AUROC: {said}.")
@@ -49,9 +44,9 @@ def severe(paper: Paper) -> Verdict:
 
 def rejection_falls(paper: Paper) -> Verdict:
     """With sigma scaling the MSE of the kept cases falls with every tenth that is rejected, within noise."""
-    if not paper.has(_single(paper)):
-        return open_verdict(paper, _single(paper))
-    predictions, targets = paper.predictions(_single(paper), "test", "exact", "sigma")
+    if not paper.has(SINGLE):
+        return open_verdict(paper, SINGLE)
+    predictions, targets = paper.predictions(SINGLE, "test", "exact", "sigma")
     error = ((predictions[0].location - targets[0]) ** 2).mean(axis=1)
     order = np.argsort(predictions[0].total.mean(axis=1))
     kept = [error[order[: round((1 - share) * error.size)]] for share in SHARES]
@@ -69,14 +64,10 @@ def rejection_falls(paper: Paper) -> Verdict:
 
 def ensemble_rejects_worse(paper: Paper) -> Verdict:
     """The ensemble sorts the cases worse (AUSE), and its MSE rises at first."""
-    if not paper.has(_single(paper), JOINED):
-        text = (
-            f"AUSE so far: σ scaling {curve(paper, _single(paper)).ause:.3f}. "
-            if paper.has(_single(paper))
-            else ""
-        )
-        return Verdict(OPEN, text + open_verdict(paper, _single(paper), JOINED).evidence)
-    one, joined = curve(paper, _single(paper)), curve(paper, JOINED)
+    if not paper.has(SINGLE, JOINED):
+        text = f"AUSE so far: σ scaling {curve(paper, SINGLE).ause:.3f}. " if paper.has(SINGLE) else ""
+        return Verdict(OPEN, text + open_verdict(paper, SINGLE, JOINED).evidence)
+    one, joined = curve(paper, SINGLE), curve(paper, JOINED)
     if one.ause is None or joined.ause is None:
         return Verdict(OPEN, "every error is 0")
     early = joined.by_variance[5] > joined.by_variance[0]
