@@ -233,3 +233,27 @@ def test_errors_of_zero():
 def test_stored_networks_are_checked(stored):
     with pytest.raises(ValueError, match="no network of two layers"):
         aux.from_dict(stored)
+
+
+def test_what_lies_far_beyond_the_calibration_cases_is_doubted():
+    """Thirty cases with a sigma between 1 and 2 that is the wronger the larger it is; then one of 50."""
+    v = np.geomspace(1.0, 4.0, 30)
+    fitted = aux.fit(Prediction(0 * v, v), v**1.5)
+    assert fitted.seen == pytest.approx((0.0, math.log(4.0)))
+    with pytest.warns(UserWarning, match=r"fitted on sigmas of 1 to 2; 1 of 3 lie so far beyond") as said:
+        fitted(Prediction(np.zeros(3), np.array([1.0, 4.0, 2500.0])))
+    assert said[0].filename == __file__
+    again = load_recalibration(json.loads(json.dumps(fitted.to_dict())))
+    assert again == fitted
+    stored = {key: value for key, value in fitted.to_dict().items() if key != "seen"}  # of an earlier version
+    assert load_recalibration(stored).seen is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_masked_is_not_doubted():
+    v = np.geomspace(100.0, 400.0, 30)
+    fitted = aux.fit(Prediction(0 * v, v), v**1.5)
+    far = Prediction(
+        np.zeros((2, 2)), np.array([[100.0, 1e9], [200.0, 300.0]]), mask=[[True, False], [True, True]]
+    )
+    fitted(far)

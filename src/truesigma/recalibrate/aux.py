@@ -6,6 +6,7 @@ fitted to the likelihood of the calibration cases. More flexible than one factor
 """
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ TITLE = "aux scaling"
 # are known one by one, and their cells lie around their mean, so that the unit does not matter.
 MANY, KEPT = 1 << 11, 1 << 16
 AT_A_TIME = 1 << 16  # elements through the network at once
+WILD = 10  # times that sigma changes by beyond the calibration cases, beside the last of them: then it is doubted
 
 
 @dataclass(frozen=True)
@@ -39,15 +41,13 @@ class Aux:
     offset: float = 0.0  # added to the network's output
     part: Part = "total"
     outputs: Outputs = "separate"
+    seen: tuple[float, float] | None = None  # lowest and highest log v of the calibration cases
 
     def __post_init__(self) -> None:
         sizes = [len(w) for w in self.weights]
         fits = sizes == [1] or (len(sizes) == 4 and sizes[:3] == [sizes[0]] * 3 and sizes[3] == 1)
-        if (
-            not fits
-            or not all(math.isfinite(w) for layer in self.weights for w in layer)
-            or self.divisor <= 0
-        ):
+        finite = all(math.isfinite(w) for layer in self.weights for w in layer)
+        if not fits or not finite or self.divisor <= 0:
             raise ValueError(
                 f"weights of sizes {sizes} and divisor {self.divisor} are no network of two layers; expected finite "
                 "weights W1, b1, W2 of one size and a single b2. Fit it again."
@@ -64,7 +64,24 @@ class Aux:
         log_v = np.log(to_host(total).astype(np.float64))
         pieces = (log_v.ravel()[i : i + AT_A_TIME] for i in range(0, log_v.size, AT_A_TIME))
         half = np.concatenate([(self.new_log_variance(piece) - piece) / 2 for piece in pieces])
+        self._doubt(log_v.ravel(), half, masked=chosen.mask is not None)
         return rescale(chosen, like(np.exp(half).reshape(log_v.shape), chosen.location))
+
+    def _doubt(self, log_v: Host, half: Host, masked: bool) -> None:
+        """Warn where the network, beyond what it was fitted on, does something else than at the edge of it."""
+        if self.seen is None:
+            return
+        beyond = (log_v < self.seen[0]) | (log_v > self.seen[1])
+        beyond &= (log_v != 0) | (not masked)  # what a mask leaves out is 1 here
+        edge = np.clip(log_v[beyond], *self.seen)
+        wild = abs(half[beyond] - (self.new_log_variance(edge) - edge) / 2) > math.log(WILD)
+        if wild.any():
+            ends = " to ".join(f"{math.exp(end / 2):.3g}" for end in self.seen)
+            warnings.warn(
+                f"aux scaling was fitted on sigmas of {ends}; {wild.sum()} of {log_v.size} lie so far beyond that it "
+                f"changes them over {WILD} times as much. Fit it on more cases, or take sigma scaling.",
+                stacklevel=3,
+            )
 
     def new_log_variance(self, log_v: Array) -> Array:
         """The network at log v, elementwise, in the kind and precision of the array."""
@@ -83,7 +100,12 @@ class Aux:
     def to_dict(self) -> dict[str, Any]:
         weights = [list(w) for w in self.weights]
         scaling = {"shift": self.shift, "divisor": self.divisor, "offset": self.offset}
-        return {"name": "aux", "weights": weights, **scaling, "part": self.part, "outputs": self.outputs}
+        known = {
+            "part": self.part,
+            "outputs": self.outputs,
+            "seen": None if self.seen is None else list(self.seen),
+        }
+        return {"name": "aux", "weights": weights, **scaling, **known}
 
     def __repr__(self) -> str:
         hidden = len(self.weights[0]) if len(self.weights) > 1 else 0
@@ -132,18 +154,10 @@ def fit(
     Reference: Laves et al., MELBA 2021, section 3 and Appendix F; after Kuleshov et al., 2018.
     """
     check_outputs(outputs)
-    sums = gather(prediction, target, weight=weight, part=part, outputs=outputs, hidden=hidden)
-    return fit_gathered(
-        sums,
-        prediction.law,
-        part=part,
-        outputs=outputs,
-        hidden=hidden,
-        steps=steps,
-        rate=rate,
-        seed=seed,
-        standardise=standardise,
-    )
+    chosen: dict[str, Any] = {"part": part, "outputs": outputs, "hidden": hidden}
+    sums = gather(prediction, target, weight=weight, **chosen)
+    options: dict[str, Any] = {"steps": steps, "rate": rate, "seed": seed, "standardise": standardise}
+    return fit_gathered(sums, prediction.law, **chosen, **options)
 
 
 def gather(
@@ -210,12 +224,15 @@ def fit_gathered(
         offset = shift + bias
     scaled = size * math.exp(-law.moment * (offset - math.log(law.unit)) / 2)
     parameters = _train((log_v - shift) / divisor, scaled, share, law.moment, hidden, steps, rate, seed)
-    return Aux(tuple(tuple(float(w) for w in p) for p in parameters), shift, divisor, offset, part, outputs)
+    seen = float(log_v.min()), float(log_v.max())
+    weights = tuple(tuple(float(w) for w in p) for p in parameters)
+    return Aux(weights, shift, divisor, offset, part, outputs, seen)
 
 
 def from_dict(stored: Mapping[str, Any]) -> Aux:
     weights = tuple(tuple(float(w) for w in p) for p in stored["weights"])
-    return Aux(**{**stored, "weights": weights})
+    seen = stored.get("seen")
+    return Aux(**{**stored, "weights": weights, "seen": None if seen is None else tuple(seen)})
 
 
 def _factor(sums: Sum, moment: int) -> float:
