@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import truesigma as ts
@@ -13,6 +14,8 @@ from truesigma.apply import apply_file
 from truesigma.card import calibrate, read_card
 from truesigma.files import BadFile
 from truesigma.store import read, read_cases, write
+from truesigma.stores import open_store
+from truesigma.tablefiles import read_csv, read_parquet, write_csv, write_parquet
 from truesigma.types import raw_spread
 
 
@@ -263,3 +266,24 @@ def test_a_card_of_another_network_is_refused(tmp_path, ending):
 def test_folds_in_one_table_are_of_no_single_network(tmp_path):
     (tmp_path / "a.csv").write_text("target,location,scale,checkpoint\n1,2,3,a\n4,5,6,b\n")
     assert "checkpoint" not in calibrate(read_cases(tmp_path / "a.csv")).data
+
+
+@pytest.mark.parametrize("own", [np.array(["a", "b"]), np.array([3, 4])], ids=["text", "numbers"])
+@pytest.mark.parametrize("start", [".csv", ".parquet", ".npz"])
+@pytest.mark.parametrize("end", [".csv", ".parquet", ".npz"])
+def test_a_checkpoint_for_each_case_is_a_column_like_others(tmp_path, card, own, start, end):
+    """As folds in one file have it: whose network it was is not known of all, so nothing is refused or lost."""
+    table = pa.table({"location": [1.0, 2.0], "scale": [0.1, 0.2], "target": [1.0, 2.5], "checkpoint": own})
+    source, out = tmp_path / f"in{start}", tmp_path / f"out{end}"
+    if start == ".npz":
+        np.savez(source, **{name: table[name].to_numpy() for name in table.column_names[:-1]}, checkpoint=own)
+    else:
+        write_csv(table, source) if start == ".csv" else write_parquet(table, source)
+    assert read_cases(source).checkpoint == open_store([source]).checkpoint == ""
+    apply_file(card, source, out)
+    kept = np.load(out)["checkpoint"] if end == ".npz" else frame(out)["checkpoint"]
+    assert [str(one) for one in kept] == [str(one) for one in own]
+
+
+def frame(path):
+    return (read_csv(path, text=True) if path.suffix == ".csv" else read_parquet(path)).to_pydict()

@@ -13,6 +13,7 @@ from .card import Card, check_network
 from .fields import KNOWN, from_fields, law_text, to_fields
 from .files import BadFile, check_folder
 from .law import Law
+from .npz import native
 from .store import check_suffix, read_fields, refusal, write_fields
 from .tablefiles import read_csv, read_parquet, write_csv, write_parquet
 from .tables import METADATA, ORDER, columns_of, field_columns
@@ -162,7 +163,9 @@ def _with_constants(table: "pa.Table", fields: Mapping[str, Any], law: Law, to_c
 
     if law_text(law) != fields.get("law", "normal") and "law" in table.column_names:
         table = table.drop_columns(["law"])
-    said = {"law": law_text(law), **{name: fields.get(name, "") for name in ("unit", "checkpoint")}}
+    said = {"law": law_text(law), "unit": fields.get("unit", "")}
+    if "checkpoint" in fields:
+        said["checkpoint"] = fields["checkpoint"]
     if to_csv:
         for name, text in {**said, "law": law.name}.items():
             if text not in ("", "normal") and name not in table.column_names:
@@ -191,9 +194,11 @@ def _write_table(table: "pa.Table", out: Path) -> None:
 def _other_columns(source: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     """What stands beside the fields, as arrays; cells that numpy has no type for as text."""
     if check_suffix(source) == ".npz":
-        return {name: array for name, array in fields.items() if name not in KNOWN}
+        with np.load(source, allow_pickle=False) as archive:
+            own = {name: native(archive[name]) for name in archive.files if name not in fields}
+        return {**{name: array for name, array in fields.items() if name not in KNOWN}, **own}
     table = _read_again(source)
-    taken = {name for stem in ORDER for name in columns_of(stem, table.column_names)}
+    taken = {name for stem in ORDER if stem in fields for name in columns_of(stem, table.column_names)}
     found = {}
     for name in table.column_names:
         if name not in taken:

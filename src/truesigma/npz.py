@@ -49,10 +49,7 @@ def read_npz(path: Path) -> dict[str, Any]:
             f"{path} holds {', '.join(sorted(found)) or 'nothing'}; expected mean and variance (draws), or location "
             "with scale or with aleatoric and epistemic, and the target."
         )
-    for key in CONSTANTS:
-        if key in found:
-            found[key] = text_of(path, key, found[key])
-    return found
+    return {**{k: v for k, v in found.items() if k not in CONSTANTS}, **texts_of(path, found)}
 
 
 def write_npz(fields: Mapping[str, Any], path: Path) -> None:
@@ -79,8 +76,15 @@ def native(array: Host) -> Host:
     return np.asarray(array, array.dtype.newbyteorder("="))
 
 
-def text_of(path: Path, name: str, array: Host) -> str:
-    """The text that an array such as `law` or `unit` holds."""
-    if array.size != 1 or array.dtype.kind != "U":
-        raise BadFile(f"{path}: {name} has shape {array.shape} and type {array.dtype}; expected one text.")
-    return str(array.reshape(-1)[0])
+def texts_of(path: Path, arrays: Mapping[str, Host]) -> dict[str, str]:
+    """The texts among arrays, such as `law` and `unit`; a `checkpoint` of another kind is passed over as one's own."""
+    found = {}
+    for name in (name for name in CONSTANTS if name in arrays):
+        array = arrays[name]
+        if array.size == 1 and array.dtype.kind == "U":
+            found[name] = str(array.reshape(-1)[0])
+        elif name != "checkpoint":
+            raise BadFile(
+                f"{path}: {name} has shape {array.shape} and type {array.dtype}; expected one text."
+            )
+    return found

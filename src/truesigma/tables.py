@@ -75,8 +75,8 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
     for stem in CONSTANTS:
         if stem in stored:
             found[stem] = str(stored[stem])
-        elif stem in names:
-            found[stem] = _constant(stem, table.column(stem))
+        elif stem in names and (text := _constant(stem, table.column(stem))) is not None:
+            found[stem] = text
     return found
 
 
@@ -99,13 +99,13 @@ def fields_table(fields: Mapping[str, Any], *, metadata: bool) -> "pa.Table":
     columns: dict[str, Any] = {}
     rows = len(fields["location"])
     for stem in (*(s for s in ORDER if s in fields), *(s for s in fields if s not in ORDER)):
-        if stem in CONSTANTS:
+        if stem in CONSTANTS and isinstance(fields[stem], str):
             if not metadata and fields[stem] != "normal":
                 columns[stem] = pa.array([fields[stem]] * rows)
             continue
         columns.update(field_columns(stem, fields[stem]))
     table = pa.table(columns)
-    constants = {stem: fields[stem] for stem in CONSTANTS if stem in fields}
+    constants = {stem: fields[stem] for stem in CONSTANTS if isinstance(fields.get(stem), str)}
     return table.replace_schema_metadata({METADATA: json.dumps(constants).encode()}) if metadata else table
 
 
@@ -171,11 +171,11 @@ def _labels(name: str, column: Any) -> Any:
     return np.asarray(cells)
 
 
-def _constant(name: str, column: Any) -> str:
+def _constant(name: str, column: Any) -> str | None:
     texts: Iterable[Any] = column.unique().to_pylist()
     found = [str(text).strip() for text in texts]
     if name == "checkpoint" and len(set(found)) > 1:  # folds in one table, each with a network of its own
-        return ""
+        return None
     if len(set(found)) != 1:
         raise BadFile(
             f"column {name!r} holds {', '.join(sorted(set(found))[:4])}; expected the same in every row."

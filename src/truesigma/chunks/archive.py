@@ -14,7 +14,7 @@ from ..arrays import Host
 from ..fields import CONSTANTS, KNOWN
 from ..files import BadFile
 from ..headers import warn_near_misses
-from ..npz import FAULTS, native, read_npz, text_of
+from ..npz import FAULTS, native, read_npz, texts_of
 from .reader import Fields, Next, Reader, Stored, cut
 
 UNPACKED = 1 << 29  # bytes of an array that can only be unpacked whole
@@ -53,7 +53,7 @@ def open_archive(path: Path) -> Reader:
                 f"{along}."
             )
     with np.load(path, allow_pickle=False) as archive:
-        texts = {name: text_of(path, name, archive[name]) for name in CONSTANTS if name in members}
+        texts = texts_of(path, {name: archive[name] for name in CONSTANTS if name in members})
     draws = members["mean"].shape[0] if "mean" in members else 1
     mapped = {m.name: m for m in members.values() if m.name in drawn or m.fortran}
     stored = {

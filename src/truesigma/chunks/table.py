@@ -28,6 +28,9 @@ def open_parquet(path: Path) -> Reader:
             head = (
                 table_fields(pa.Table.from_batches([next(file.iter_batches(batch_size=1))])) if cases else {}
             )
+            marks = file.iter_batches(columns=["checkpoint"]) if "checkpoint" in names else ()
+            if len({mark for batch in marks for mark in batch.column(0).unique().to_pylist()}) > 1:
+                head.pop("checkpoint", None)  # folds in one table, each with a network of its own
     except (pa.ArrowException, OSError) as problem:
         raise BadFile(f"{path} is damaged or cut short ({problem}); write or copy it again.") from problem
     except ValueError as problem:
