@@ -8,6 +8,7 @@ import pytest
 from truesigma.apply import apply_file
 from truesigma.card import calibrate
 from truesigma.store import read, read_cases
+from truesigma.tablefiles import read_csv
 
 PLAIN = "id,target,location,scale\na,1.5,2,0.5\nb,3,4.25,1\n"
 
@@ -54,6 +55,20 @@ def test_an_empty_row_between_others_is_not(tmp_path):
     (tmp_path / "a.csv").write_text("target,location,scale\n1,2,3\n,,\n0,0,1\n")
     with pytest.raises(ValueError, match="The first is row 2 below the header"):
         read(tmp_path / "a.csv")
+
+
+def test_a_last_row_of_nan_is_no_empty_one(tmp_path):
+    """Numbers that are missing are the user's to explain, and every reading of the file has the same rows."""
+    path = tmp_path / "a.csv"
+    path.write_text("target,location,scale\n1,2,3\n4,5,6\nnan,NaN,NA\n,,\n")
+    with (
+        pytest.warns(UserWarning, match=r"1 empty row\(s\)"),
+        pytest.raises(ValueError, match="target is missing"),
+    ):
+        read_cases(path)
+    with pytest.warns(UserWarning, match=r"1 empty row\(s\)"):
+        assert read_cases(path, mask_missing=True).prediction.mask.tolist() == [True, True, False]
+        assert len(read_csv(path)) == len(read_csv(path, text=True)) == 3
 
 
 def test_a_last_row_of_zeros_is_no_empty_one(tmp_path):

@@ -62,16 +62,27 @@ def _parsed(
         decimal_point=decimal,
     )
     table = arrow_csv.read_csv(path, reading, parsing, options)
-    rows = table.num_rows
-    while rows and all(_is_empty(column[rows - 1].as_py()) for column in table.columns):
-        rows -= 1
+    rows = _filled(table)
+    if (
+        rows < table.num_rows and types
+    ):  # "nan" is a number that is missing, not an empty cell: the text tells
+        options.column_types = dict.fromkeys(names, pa.string())
+        rows = _filled(arrow_csv.read_csv(path, reading, parsing, options))
     if 0 < rows < table.num_rows:
         warnings.warn(f"{path}: {table.num_rows - rows} empty row(s) at its end are left out.", stacklevel=1)
     return table.slice(0, rows).rename_columns([name.strip() for name in table.column_names])
 
 
-def _is_empty(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, str) and not cell.strip())
+def _filled(table: "pa.Table") -> int:
+    """How many rows there are up to the last that is not empty."""
+    rows: int = table.num_rows
+    while rows and not any(_text(column[rows - 1].as_py()) for column in table.columns):
+        rows -= 1
+    return rows
+
+
+def _text(cell: Any) -> str:
+    return "" if cell is None else str(cell).strip()
 
 
 def read_parquet(path: Path) -> "pa.Table":
