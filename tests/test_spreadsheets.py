@@ -68,6 +68,7 @@ def test_a_last_row_of_nan_is_no_empty_one(tmp_path):
         read_cases(path)
     with pytest.warns(UserWarning, match=r"1 empty row\(s\)"):
         assert read_cases(path, mask_missing=True).prediction.mask.tolist() == [True, True, False]
+    with pytest.warns(UserWarning, match=r"1 empty row\(s\)"):
         assert len(read_csv(path)) == len(read_csv(path, text=True)) == 3
 
 
