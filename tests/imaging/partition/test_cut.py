@@ -125,12 +125,17 @@ RELATED = {
     "places": lambda x: x[torch.arange(x.shape[0] - 1, -1, -1)],
     "number": lambda x: x / x.shape[0],
     "root of the number": lambda x: x * x.shape[0] ** 0.5,
+    "softmax without NaN": lambda x: x.nan_to_num().softmax(0),
+    "order without NaN": lambda x: torch.where(x > 0, x, 0.0).flip(0),
+    "largest without NaN": lambda x: x.nan_to_num() - x.nan_to_num().cummax(0)[0],
 }
 ALONE = {
     "softmax": lambda x: x.softmax(1),
     "merged axes": lambda x: x.reshape(x.shape[0] * 2, 2).softmax(1).reshape(x.shape[0], 4),
     "moved axis": lambda x: x.T.relu().T,
     "an output that knows no case": lambda x: (x, torch.zeros(1).expand(x.shape[0], 1)),
+    "no NaN": lambda x: x.nan_to_num() + 1,
+    "threshold": lambda x: torch.where(x > 0, x, 0.0),
 }
 
 
