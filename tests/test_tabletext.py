@@ -89,3 +89,9 @@ def test_two_choices_of_the_same_meaning_have_a_column_each():
     table = evaluation_table(evaluation(recalibrations=["sigma", "sigma:part=total"], metrics=["mse", "nll"]))
     assert table.head == ("metric", "sigma", "sigma:part=total")
     assert [row[1] == row[2] for row in table.rows] == [True, True]
+
+
+def test_a_score_that_is_asked_for_twice_is_shown_once():
+    table = evaluation_table(evaluation(metrics=["coverage", "coverage:level=0.9", "mse"]))
+    titles = [row[0] for row in table.rows]
+    assert titles == ["coverage 50 %", "coverage 90 %", "coverage 95 %", "coverage 99 %", "MSE"]

@@ -75,7 +75,9 @@ def evaluation_table(evaluation: Evaluation) -> TextTable:
             lines.setdefault((place, row["metric"]), {})[label] = row
     body: list[tuple[str, ...]] = []
     best: set[tuple[int, int]] = set()
-    for i, cells in enumerate(lines[key] for key in sorted(lines)):
+    asked = [lines[key] for key in sorted(lines)]
+    # What is asked for twice, as in `coverage,coverage:level=0.9`, is shown once.
+    for i, cells in enumerate(cells for k, cells in enumerate(asked) if cells not in asked[:k]):
         shown = [cells.get(label) for label in labels]
         body.append((_title(next(iter(cells.items()))), *[_number(row) for row in shown]))
         best.update((i, k + 1) for k in _best(shown))
