@@ -26,9 +26,8 @@ def write_state(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, 
     seen: set[int] = set()
     for name, tensor in tensors.items():
         alone = tensor.detach().contiguous()
-        shared = (
-            alone.untyped_storage().data_ptr() in seen
-        )  # as tied weights do, which the format does not take
+        # Tied weights share their memory, which the format does not take.
+        shared = alone.untyped_storage().data_ptr() in seen
         plain[name] = alone.clone() if shared else alone
         seen.add(plain[name].untyped_storage().data_ptr())
 
