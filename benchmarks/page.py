@@ -45,8 +45,7 @@ peer's 9 or 99, it computes less and the ratios are much smaller: {same} at 1e6.
 Which of netcal's scores count as all of them was settled after a first run, and decides that aim: with QCE at our four
 levels and no pinball loss, that run's worst row was {wall} on the wall and {cores} by cores, at a load of {load}. With
 the set of its documentation, as here, it is met. What a GPU does is measured, on the wall, by
-`python benchmarks/metrics.py --device cuda --sizes 1e4,1e5,1e6,1e7,1e8,1e9`. The compiled tally has changed since the
-run shown.
+`python benchmarks/metrics.py --device cuda --sizes 1e4,1e5,1e6,1e7,1e8,1e9`.
 """
 SAME = """
 ### Do they agree?
