@@ -15,6 +15,7 @@ from .checks import check_whole
 Spacing = Literal["width", "mass"]
 PER_OCTAVE = 64  # cells of log2(v): neighbouring cell edges differ by 2^(1/64) - 1 = 1.1 %
 FINE = 4096  # cells an octave where only edges are looked for: 0.02 %
+ROUNDING = 2.0**-24  # half a unit in the last place of float32
 KEPT = 1 << 18  # elements whose variances are kept one by one while edges are looked for
 
 
@@ -176,18 +177,27 @@ class LogCells:
                 np.linspace(self.low, self.high, bins + 1) if self.high > self.low else np.repeat(self.low, 2)
             )
         count, middle = self._filled()
+        # As `_quantiles` counts: so many copies of the smallest weight, which is 1 where nothing is weighted.
         ends = np.cumsum(count)
-        share = np.arange(1, bins) / bins * ends[-1]
-        inner = middle[np.minimum(np.searchsorted(ends, share, side="left") + 1, middle.size - 1)]
-        edges = np.unique(np.concatenate([middle[:1], inner, middle[-1:]]))
-        return edges if edges.size > 1 else np.repeat(edges, 2)
+        ends = ends / max(min(count.min(), 1.0), ends[-1] * 1e-12)
+        position = np.arange(1, bins) / bins * (ends[-1] - 1)
+        slack = 1e-6 + 1e-9 * position
+        below, above = (
+            np.searchsorted(ends, whole + slack, side="right")
+            for whole in (np.floor(position + slack), np.ceil(position - slack))
+        )
+        # The cell of a quantile is above it, as a value on its edge is; all within the last cell are its upper end.
+        cell = np.unique(above[(above > 0) & (below < middle.size - 1)])
+        return np.array([self.low, *(middle[cell - 1] + (middle[cell] - middle[cell - 1]) / 2), self.high])
 
     def bins(self, *, bins: int = 15, spacing: Spacing = "width") -> Bins:
         """The cells gathered in bins: an element is at most one cell, 1.1 % of its variance, from its exact bin."""
         _, middle = self._filled()
         edges = self.edges(bins=bins, spacing=spacing)
         columns = list(self.sums[:, self.sums[0] > 0])
-        sums = segment_sums(assign(middle, edges), len(edges) - 1, columns)
+        # The mean of equal variances may be rounded to below them; on an edge they belong above, however they were
+        # added up.
+        sums = segment_sums(assign(middle * (1 + ROUNDING), edges), len(edges) - 1, columns)
         return Bins(sums[0], sums[1], sums[2], float(columns[0].sum()))
 
     def _filled(self) -> tuple[Host, Host]:
