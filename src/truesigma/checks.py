@@ -1,15 +1,18 @@
 """Checks of what a caller gives: each error says what was given, what was expected and what to do about it."""
 
+from collections.abc import Mapping, Set
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from array_api_compat import is_array_api_obj
 
-from .arrays import Array, as_array, expand, extremes, namespace, to_host
+from .arrays import Array, as_array, expand, extremes, namespace, to_host, widen
 
 # What is wrong with a variance or a weight, and what it should be.
 NEGATIVE = ("is negative or not finite", "finite numbers of 0 or more (a variance, not its logarithm)")
+
+SMALL = 1e-12  # weights, all below which are kept in float64: float32 would round their products to 0
 
 
 class WrongValue(ValueError):
@@ -127,23 +130,31 @@ def check_weight(weight: Any, location: Array, mask: Array) -> Array:
         return None
     weight = expand("weight", as_array("weight", weight), tuple(location.shape))
     namespace(weight, location)
-    check_finite("weight", weight, mask, least=0)
-    return weight
+    _, high = check_finite("weight", weight, mask, least=0)
+    return widen(weight) if high < SMALL else weight
 
 
 def check_group(group: Any, cases: int, name: str = "group") -> Any:
     """One name for each case, as a numpy array; None stays None."""
     if group is None:
         return None
-    if isinstance(group, str) or not hasattr(group, "__len__"):
+    if isinstance(group, str | Mapping | Set) or not hasattr(group, "__len__"):
         raise ValueError(f"{name} is {group!r}; expected one name for each of the {cases} cases.")
     given = to_host(group) if is_array_api_obj(group) else list(group)
     names = np.asarray(given)
     if names.shape != (cases,):
         raise ValueError(f"{name} has shape {names.shape}; expected one name for each of the {cases} cases.")
-    empty = sum(1 for one in given if one is None or one != one)  # NaN is how a table shows an empty cell
+    empty = sum(map(_is_empty, given))
     if empty:
         raise ValueError(
             f"{name} is empty in {empty} of {cases} cases; expected a name for each. Fill them in."
         )
-    return names
+    return np.array([str(one) for one in given]) if names.dtype == object else names
+
+
+def _is_empty(one: Any) -> bool:
+    """Whether a name is none: None, or what a table has in an empty cell: NaN, or pandas' NA."""
+    try:
+        return one is None or bool(one != one)
+    except TypeError:  # NA is neither equal to itself nor different
+        return True

@@ -251,8 +251,8 @@ def block_sums(block: Block, statistics: Mapping[str, Statistic]) -> dict[str, S
             found[key] = _sum_or_reason(statistics[key], block.wide)
             if not _finite(found[key]):
                 found[key] = Undefined(
-                    "the sums overflow float64: errors and variances are too far apart for this score. Look at the "
-                    "smallest and the largest variance, and mask what is not meant."
+                    "the sums overflow float64: errors, variances or weights are too far apart for this score. Look at "
+                    "the smallest and the largest of each, and mask what is not meant."
                 )
     return found
 

@@ -81,12 +81,15 @@ class Tally:
         """
         check_outputs(outputs)
         check_error(error)
-        if not isinstance(levels, Iterable) or not (edges is None or isinstance(edges, Iterable)):
-            raise ValueError(f"levels is {levels!r} and edges {edges!r}; expected numbers, as [0.5, 0.9].")
-        levels = tuple(float(level) for level in levels)
+        try:
+            levels = tuple(float(level) for level in levels)
+            known = None if edges is None else tuple(float(e) for e in edges)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"levels is {levels!r} and edges {edges!r}; expected numbers, as [0.5, 0.9]."
+            ) from None
         for level in levels:
             check_level(level)
-        known = None if edges is None else tuple(float(e) for e in edges)
         if known is not None and not (len(known) > 1 and all(a < b for a, b in pairwise(known))):
             raise ValueError(f"edges is {known}; expected two or more numbers that rise.")
         return Tally(levels, known, outputs, error, None, {}, {}, by_output)

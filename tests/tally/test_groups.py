@@ -86,3 +86,11 @@ def test_groups_may_be_numbers_and_many():
     assert_equal(tally, tally_of(sample))
     assert len(tally.groups) == 150
     assert_equal(tally.groups["149"], tally_of(sample.take(group == 149)))
+
+
+def test_names_of_several_kinds_are_their_texts():
+    sample = draw(18, cases=4)
+    group = np.array(["a", 1, "a", 2.5], dtype=object)  # as a column of a table may hold them
+    tally = Tally.empty().add(sample.prediction(), sample.target, group=group)
+    assert sorted(tally.groups) == ["1", "2.5", "a"]
+    assert_equal(tally.groups["a"], tally_of(sample.take([0, 2])))

@@ -1,6 +1,7 @@
 """Bad cases, groups and settings are refused, and nothing is an error."""
 
 import numpy as np
+import pandas
 import pytest
 from samples import Sample, draw
 from tallies import tally_of
@@ -40,16 +41,28 @@ def test_bad_cases_are_refused(change, words, group):
         Tally.empty().add(sample.prediction(), sample.target, weight=sample.weight, group=group)
 
 
-def test_groups_are_checked():
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        (["a"], "group has shape"),
+        (set(map(str, range(40))), "one name for each of the 40 cases"),  # in any order
+        (dict.fromkeys(range(40), "a"), "one name for each of the 40 cases"),
+        (pandas.array([1] * 39 + [None], dtype="Int64"), "group is empty in 1 of 40 cases"),
+    ],
+)
+def test_groups_are_checked(group, words):
     sample = draw(17)
-    with pytest.raises(ValueError, match="group has shape"):
-        Tally.empty().add(sample.prediction(), sample.target, group=["a"])
+    with pytest.raises(ValueError, match=words):
+        Tally.empty().add(sample.prediction(), sample.target, group=group)
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"levels": [90]}, "level is 90"),
+        ({"levels": [None]}, r"levels is \[None\].*expected numbers"),
+        ({"edges": "auto"}, "edges 'auto'.*expected numbers"),
+        ({"edges": np.ones((1, 2))}, "edges array.*expected numbers"),
         ({"edges": [1.0]}, "edges is .*two or more numbers that rise"),
         ({"edges": [1.0, 1.0]}, "edges is .*two or more numbers that rise"),
         ({"edges": [1.0, np.nan]}, "edges is .*two or more numbers that rise"),

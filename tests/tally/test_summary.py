@@ -110,3 +110,20 @@ def test_no_aleatoric_part_is_no_silent_number():
     weight[3, 1] = 0.0
     counted = tally_of(Sample(**{**vars(sample), "aleatoric": aleatoric, "weight": weight}))
     assert math.isfinite(counted.summary()["factor_aleatoric"])
+
+
+@pytest.mark.parametrize("small", [1e-22, 1e-30])
+def test_small_weights_in_single_precision_are_not_rounded_to_0(small):
+    rng = np.random.default_rng(21)
+    weight = (rng.uniform(size=200) * small).astype(np.float32)
+    v = rng.gamma(2, 1e-10, size=200).astype(np.float32)
+    y = (np.sqrt(v) * rng.normal(size=200)).astype(np.float32)
+    cases = [
+        [reference.Element(float(e), 0.0, float(a), 0.0, 0.0, float(w))] for e, a, w in zip(y, v, weight)
+    ]
+    tally = Tally.empty().add(Prediction(0 * y, v), y, weight=weight)
+    assert tally.summary()["mse"] == pytest.approx(reference.score("mse", cases), rel=1e-5)
+    found = sigma.from_tally(tally)
+    factor, standard_error = reference.factor(cases)
+    assert found.factor == pytest.approx(factor, rel=1e-5)
+    assert found.standard_error == pytest.approx(standard_error, rel=1e-5)
