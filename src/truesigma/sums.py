@@ -158,7 +158,11 @@ def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tupl
         else:
             each.append((_row_sums(ratio * elements.weight), _row_sums(elements.weight)))
     first, *others = each
-    return sum((s for s, _ in others), first[0]), sum((w for _, w in others), first[1])
+    s, w = sum((s for s, _ in others), first[0]), sum((w for _, w in others), first[1])
+    if outputs == "mean":
+        # Means over many outputs hardly differ from case to case: squares in float32 would not show it.
+        return widen(s), w if isinstance(w, float) else widen(w)
+    return s, w
 
 
 def _row_sums(values: Array) -> Array:

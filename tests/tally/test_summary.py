@@ -127,3 +127,19 @@ def test_small_weights_in_single_precision_are_not_rounded_to_0(small):
     factor, standard_error = reference.factor(cases)
     assert found.factor == pytest.approx(factor, rel=1e-5)
     assert found.standard_error == pytest.approx(standard_error, rel=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_error_of_a_factor_of_means_in_single_precision(weighted):
+    """Means over many outputs differ little from case to case, and what they differ by is the standard error."""
+    rng = np.random.default_rng(22)
+    v = rng.gamma(2, 1, size=(4, 50_000)).astype(np.float32)
+    y = (np.sqrt(v) * rng.normal(size=v.shape)).astype(np.float32)
+    weight = rng.uniform(0.9999, 1.0001, size=4).astype(np.float32)
+    share = weight.astype(float) if weighted else np.ones(4)
+    ratio = [np.mean(y[i].astype(float) ** 2) / np.mean(v[i].astype(float)) for i in range(4)]
+    square = math.fsum(w * r for w, r in zip(share, ratio)) / share.sum()
+    deviations = math.fsum((w * (r - square)) ** 2 for w, r in zip(share, ratio))
+    expected = math.sqrt(4 / 3 * deviations) / share.sum() / (2 * math.sqrt(square))
+    tally = Tally.empty(outputs="mean").add(Prediction(0 * y, v), y, weight=weight if weighted else None)
+    assert sigma.from_tally(tally).standard_error == pytest.approx(expected, rel=1e-3)
