@@ -173,6 +173,15 @@ def test_edges_are_needed():
         compiled_add(Tally.empty(edges=[0.0, 1.0], by_output=True))
 
 
+def test_what_is_no_empty_tally_or_no_prediction_is_refused():
+    empty, few = Tally.empty(edges=[0.0, 1.0]), torch.ones(3)
+    for given in (None, empty.add(Prediction(few, few), few)):
+        with pytest.raises(ValueError, match="expected one of nothing"):
+            compiled_add(given)
+    with pytest.raises(ValueError, match="prediction is a tuple"):
+        compiled_add(empty)((few, few), few)
+
+
 @pytest.mark.slow
 def test_compiled_once_for_any_number_of_cases(monkeypatch):
     from torch._dynamo.utils import counters

@@ -84,6 +84,25 @@ def test_calling_it_gives_the_batch_and_keeps_the_whole():
     assert_same(metric.compute(), expected(sample).summary())
 
 
+@pytest.mark.parametrize("change", [{"weight": torch.zeros(40)}, {"target": torch.full((40, 3), math.nan)}])
+def test_a_batch_that_is_refused_leaves_the_whole_as_it_was(change):
+    sample = draw(6)
+    metric = fill(TallyMetric(), sample)
+    given = {"target": torch.tensor(sample.target), **change}
+    with pytest.raises(ValueError, match=r"no element is left|target is not finite"):
+        metric(sample.prediction(torch.tensor), **given)
+    assert_same(metric.compute(), expected(sample).summary())
+    metric(sample.prediction(torch.tensor), torch.tensor(sample.target))
+    assert metric.compute()["n"] == 2 * 120
+    assert metric._to_sync  # across ranks, as before
+
+
+@pytest.mark.parametrize("given", [torch.zeros(3), (torch.zeros(3),), (torch.zeros(3),) * 4])
+def test_what_is_no_prediction_is_refused(given):
+    with pytest.raises(ValueError, match=r"expected a Prediction, or \(location, variance\)"):
+        TallyMetric().update(given, torch.zeros(3))
+
+
 def test_plain_tensors():
     location, variance, target = torch.zeros(5), torch.full((5,), 4.0), torch.arange(5.0)
     metric = TallyMetric()

@@ -19,7 +19,7 @@ from ..arrays import Host, namespace, pack, to_host, total
 from ..elements import Block, Elements, blocks
 from ..sums import Statistic, Sum, block_sums, factor_sums, join_sums, pit_counts
 from ..tally import Tally
-from ..types import Prediction
+from ..types import Prediction, check_prediction
 from .recorded import ROW, Recorded, cases_in_row, record
 
 MANY = 128 * ROW  # elements, from which on a kernel is tuned for many
@@ -35,6 +35,7 @@ class CompiledAdd:
 
     def __call__(self, prediction: Prediction, target: Tensor, *, weight: Tensor | None = None) -> Tally:
         """The tally of these cases alone."""
+        check_prediction(prediction)
         plan, _ = self.empty._statistics()
         law = str(prediction.law.to_dict())
         each, rest = in_rows(list(blocks(prediction, target, weight, larger=LARGER)))
@@ -97,6 +98,8 @@ def compiled_add(empty: Tally) -> CompiledAdd:
         >>> add(Prediction(few, few), few + 2).summary()["mse"]
         4.0
     """
+    if not isinstance(empty, Tally) or empty.sums:
+        raise ValueError(f"the tally is {empty!r}; expected one of nothing, Tally.empty(edges=...).")
     if empty.edges is None:
         raise ValueError("a compiled tally needs its edges; give them, as Tally.empty(edges=...).")
     if empty.by_output:

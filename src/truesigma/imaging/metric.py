@@ -89,7 +89,8 @@ class TallyMetric(Metric):
 
         `group` names the part each case belongs to, one of the metric's `groups`.
         """
-        if not isinstance(prediction, Prediction | tuple | list):
+        pair = isinstance(prediction, tuple | list) and len(prediction) == 2
+        if not (isinstance(prediction, Prediction) or pair):
             raise ValueError(
                 f"prediction is a {type(prediction).__name__}; expected a Prediction, or (location, variance)."
             )
@@ -104,6 +105,17 @@ class TallyMetric(Metric):
         self._put(0, tally)
         for name, part in tally.groups.items():
             self._put(1 + self.groups.index(name), part)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Add a batch, and give its own scores; a batch that is refused leaves what is there as it was."""
+        before = dict(
+            vars(self)
+        )  # torchmetrics puts the batch in its place, and on an error would leave it there
+        try:
+            return super().forward(*args, **kwargs)
+        except ValueError:
+            vars(self).update(before)
+            raise
 
     def _put(self, row: int, tally: Tally) -> None:
         """Add a tally to the state of the whole, or of a group."""
