@@ -69,7 +69,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch, step: steps.Step, fails: bool = F
     stream = SimpleNamespace(wait_stream=lambda other: None)
     fake = SimpleNamespace(
         CUDAGraph=Recorder, Stream=lambda: stream, current_stream=lambda: stream, stream=lambda s: nullcontext(),
-        synchronize=lambda: None, graph=capture,
+        synchronize=lambda: None, graph=capture, is_available=lambda: False,  # optimisers of older torch ask
     )  # fmt: skip
     with monkeypatch.context() as patch:
         patch.setattr(steps.torch, "cuda", fake)
