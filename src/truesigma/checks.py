@@ -144,7 +144,8 @@ def check_group(group: Any, cases: int, name: str = "group") -> Any:
     names = np.asarray(given)
     if names.shape != (cases,):
         raise ValueError(f"{name} has shape {names.shape}; expected one name for each of the {cases} cases.")
-    empty = sum(map(_is_empty, given))
+    plain = isinstance(given, np.ndarray) and given.dtype != object
+    empty = int((names != names).sum()) if plain else sum(map(_is_empty, given))
     if empty:
         raise ValueError(
             f"{name} is empty in {empty} of {cases} cases; expected a name for each. Fill them in."
