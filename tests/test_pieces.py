@@ -174,6 +174,19 @@ def test_a_volume_that_is_cut_short(tmp_path, large):
         list(chunks_of(source, elements=30, large=large))
 
 
+@pytest.mark.parametrize("large", [None, 100])
+def test_the_checksum_of_a_volume_is_looked_at(tmp_path, large):
+    """A flipped bit gives other numbers, and as many."""
+    write(make(0, 1, mask=False), tmp_path, "v", ".nii.gz")
+    path = tmp_path / "v0_target.nii.gz"
+    packed = bytearray(path.read_bytes())
+    packed[-8] ^= 1  # of the checksum itself: the same as a flip before it
+    path.write_bytes(packed)
+    (source,) = find_sources([str(tmp_path / "v0_*.nii.gz")])
+    with pytest.raises(BadFile, match=r"v0_target\.nii\.gz is damaged or cut short \(CRC"):
+        list(chunks_of(source, elements=30, large=large))
+
+
 def test_a_case_whose_last_targets_are_missing_is_counted(tmp_path, in_pieces):
     cases = make(0, 2, mask=False)
     target = np.array(cases.target)

@@ -34,6 +34,10 @@ def check_exists(path: Path) -> None:
     """Raise `BadFile` unless `path` is a file with something in it."""
     if path.is_dir():
         raise BadFile(f"{path} is a folder; expected a file.")
+    if path.is_symlink() and not path.exists():
+        raise BadFile(
+            f"{path} is a link to {os.readlink(path)}, where nothing is; fetch its content, or leave the link out."
+        )
     if not path.exists():
         raise BadFile(f"there is no file {path}; check the name, and the folder it is looked for in.")
     if path.is_file() and path.stat().st_size == 0:

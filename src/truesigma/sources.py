@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .fields import NUMBERS
 from .files import BadFile, check_exists, content_kind
@@ -108,7 +109,10 @@ def check_unchanged(source: Source) -> None:
     """Raise when a file is not what it was when the source was found: its passes would not fit together."""
     for path in source.files.values():
         if not Path(path).is_file():
-            raise BadFile(f"{path} was removed while it was being read; nothing was computed. Put it back.")
+            raise BadFile(
+                f"{path} was removed while it was being read, or is not there on every node that reads it; nothing was "
+                "computed. Put it back, or where all nodes see it."
+            )
     if mark_of(source.files.values()) != source.mark:
         raise BadFile(
             f"{source.name} was changed while it was being read, so that what was read does not fit together; wait "
@@ -124,7 +128,7 @@ def _expand(item: str) -> list[Path]:
         check_exists(Path(item))
         paths = [Path(item)]
     else:
-        paths = [path for path in map(Path, sorted(glob.glob(item, recursive=True))) if path.is_file()]
+        paths = [path for path in map(Path, sorted(glob.glob(item, recursive=True))) if not path.is_dir()]
     if not paths:
         raise BadFile(f"no file matches {item}; check the pattern, and the folder it is looked for in.")
     return [one for path in paths for one in (_listed(path) if ending_of(path) == ".txt" else [path])]
@@ -141,7 +145,9 @@ def _listed(path: Path) -> list[Path]:
 
 def _maps_in(folder: Path) -> list[Path]:
     """The maps in a folder and below it; what is called otherwise, such as the scans themselves, is passed over."""
-    files = sorted(path for path in folder.rglob("*") if path.name.lower().endswith(NIFTI) and path.is_file())
+    files = sorted(
+        path for path in folder.rglob("*") if path.name.lower().endswith(NIFTI) and not path.is_dir()
+    )
     found = [path for path in files if split_name(path) is not None]
     if not files:
         raise BadFile(
@@ -184,7 +190,7 @@ def _manifest(path: Path) -> list[tuple[dict[str, str], dict[str, str]]]:
     """Files and labels of each row; none where the file is a table of cases."""
     if ending_of(path) != ".csv" or content_kind(path):
         return []
-    table = list(csv.DictReader(_text(path, size=END).splitlines()[:2], skipinitialspace=True))
+    table = _rows(_text(path, size=END), most=2)
     names = [] if not table else [str(name).strip() for name in table[0]]
     first = dict(zip(names, table[0].values())) if table else {}
     paths = [n for n, cell in first.items() if str(cell).strip().lower().endswith((*WHOLE, *SINGLE))]
@@ -196,8 +202,10 @@ def _manifest(path: Path) -> list[tuple[dict[str, str], dict[str, str]]]:
     if "file" not in names and "location" not in paths:
         return []
     found = []
-    for number, cells in enumerate(csv.DictReader(_text(path).splitlines(), skipinitialspace=True), start=1):
+    for number, cells in enumerate(_rows(_text(path)), start=1):
         row = {str(k).strip(): str(v).strip() for k, v in cells.items() if v is not None and str(v).strip()}
+        if not row:  # as spreadsheets leave them at the end
+            continue
         labels = {name: row[name] for name in LABELS if name in row}
         if "file" in names:
             files = {"": _beside(path, row.get("file", ""), WHOLE)}
@@ -209,6 +217,13 @@ def _manifest(path: Path) -> list[tuple[dict[str, str], dict[str, str]]]:
             raise BadFile(f"{path}: row {number} names no file for the location.")
         found.append((files, labels))
     return found
+
+
+def _rows(text: str, most: int | None = None) -> list[dict[str | Any, str | Any]]:
+    """The rows of a table by their columns, which commas, semicolons or tabs separate."""
+    lines = text.lstrip("\r\n").splitlines()[:most]
+    separator = next((one for one in ",;\t" if lines and one in lines[0]), ",")
+    return list(csv.DictReader(lines, skipinitialspace=True, delimiter=separator))
 
 
 def _text(path: Path, size: int = -1) -> str:

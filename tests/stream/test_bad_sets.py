@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from file_sets import QUICK, make
+from file_sets import QUICK, make, volumes
 from samples import draw
 
 import truesigma as ts
-from truesigma.chunks import chunked_cases
+from truesigma.chunks import chunked_cases, chunks_of
 from truesigma.files import BadFile
 from truesigma.sources import find_sources
 from truesigma.stream import evaluate_files
@@ -110,6 +110,42 @@ def test_damaged_files(tmp_path):
     array.write_bytes(array.read_bytes()[:-64])
     with pytest.raises(BadFile, match=r"a_location\.npy is cut short"):
         evaluate_files([str(array)], [[str(cal)]])
+
+
+def test_links_whose_content_is_not_there(tmp_path):
+    """Left out, a mask that was not fetched would not count, and nobody would know."""
+    pytest.importorskip("nibabel")
+    _, pattern = volumes(tmp_path, ".nii.gz", 0, 2)
+    link = tmp_path / "s0_p1_mask.nii.gz"
+    link.unlink()
+    link.symlink_to("gone")
+    for given in (pattern, str(tmp_path), str(link)):
+        with pytest.raises(BadFile, match=r"s0_p1_mask\.nii\.gz is a link to gone, where nothing is"):
+            find_sources([given])
+
+
+@pytest.mark.parametrize("large", [None, 10])
+def test_masks_hold_numbers(tmp_path, large):
+    _, pattern = volumes(tmp_path, ".npy", 0, 1)
+    path = tmp_path / "s0_p0_mask.npy"
+    np.save(path, np.where(np.load(path), 1.0, np.nan))
+    (source,) = find_sources([pattern])
+    with pytest.raises(BadFile, match=r"s0_p0_mask\.npy holds NaN; expected 0 outside the mask"):
+        list(chunks_of(source, large=large))
+
+
+def test_what_is_wrong_in_a_table_names_its_file(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    numbers = {name: np.ones(50) for name in ("location", "scale", "target")}
+    group = ["a"] * 40 + [None] + ["b"] * 9
+    parquet.write_table(pa.table({**numbers, "group": group}), tmp_path / "a.parquet")
+    (source,) = find_sources([str(tmp_path / "a.parquet")])
+    with pytest.raises(
+        BadFile, match=r"a\.parquet, from row 31 on: column 'group' is empty in 1 rows, .* row 11"
+    ):
+        list(chunked_cases(source, elements=30))
 
 
 def test_names(tmp_path, monkeypatch):

@@ -83,6 +83,13 @@ def test_manifests(tmp_path):
     (source,) = find_sources([str(files)])
     (cases,) = chunked_cases(source)
     assert set(cases.group) == {"here"}
+    for text in (
+        "file;group\nall.npz;here\n",
+        "\r\n\nfile\tgroup\nall.npz\there\n",
+        "file,group\nall.npz,here\n,\n\n",
+    ):
+        files.write_text(text)  # as spreadsheets write them
+        assert find_sources([str(files)]) == [source]
 
 
 @pytest.mark.parametrize("kind", [".npy", ".nii.gz"])

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..fields import CONSTANTS
+from ..fields import CONSTANTS, KNOWN
 from ..files import BadFile, content_kind
 from ..headers import warn_near_misses
 from ..store import read_fields
 from ..tablefiles import read_parquet
-from ..tables import columns_of, table_fields
+from ..tables import columns_of, stem_of, table_fields
 from .reader import Fields, Reader
 
 # Pages are read one after the other: a row group may be as large as the file.
@@ -40,16 +40,29 @@ def open_parquet(path: Path) -> Reader:
     warn_near_misses(names)
     columns = columns_of("location", names)
     outputs = () if columns == ["location"] else (len(columns),)
+    # Others, such as the images themselves, may be larger than memory.
+    read = [name for name in names if stem_of(name) in KNOWN]
 
     def chunks(rows: int) -> Iterator[Fields]:
         try:
             with parquet.ParquetFile(path, **PAGEWISE) as file:
-                for batch in file.iter_batches(batch_size=rows):
-                    yield table_fields(pa.Table.from_batches([batch]))
+                start = 0
+                for batch in file.iter_batches(batch_size=rows, columns=read):
+                    yield _fields(pa.Table.from_batches([batch]), path, start)
+                    start += batch.num_rows
         except (pa.ArrowException, OSError) as problem:
             raise BadFile(f"{path} is damaged or cut short ({problem}); write or copy it again.") from problem
 
     return Reader(cases, outputs, 1, {name: head[name] for name in CONSTANTS if name in head}, chunks)
+
+
+def _fields(table: Any, path: Path, start: int) -> Fields:
+    """The fields of some rows; what is wrong with them names the file, and the row they are counted from."""
+    try:
+        return table_fields(table)
+    except ValueError as problem:
+        where = f"{path}, from row {start + 1} on" if start else path
+        raise BadFile(f"{where}: {problem}") from problem
 
 
 def open_csv(path: Path) -> Reader:

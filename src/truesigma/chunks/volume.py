@@ -1,6 +1,7 @@
 """Cases from files of single arrays: .npy with the case first, NIfTI volumes as one case each."""
 
 import gzip
+import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -53,20 +54,28 @@ def open_volumes(files: Mapping[str, str]) -> Reader:
             read = {name: stack.enter_context(one.open()) for name, one in arrays.items()}
             for start in range(0, shape[0], rows):
                 count = min(rows, shape[0] - start)
-                yield _masked({name: one.cases(read[name], count) for name, one in arrays.items()})
+                some = {name: one.cases(read[name], count) for name, one in arrays.items()}
+                yield _masked(some, files.get("mask", ""))
 
     cut_up = cut(arrays, {})
 
     def pieces(size: int) -> Iterator[Piece]:
         for piece in cut_up(size) if cut_up else ():
-            yield Piece(piece.case, piece.start, _masked(piece.fields))
+            yield Piece(piece.case, piece.start, _masked(piece.fields, files.get("mask", "")))
 
     single = main.array.order == "F"
     return Reader(shape[0], shape[1:], 1, {}, chunks, pieces if cut_up else None, single)
 
 
-def _masked(fields: Fields) -> Fields:
-    return {name: a != 0 if name == "mask" else a for name, a in fields.items()}
+def _masked(fields: Fields, path: str) -> Fields:
+    if "mask" not in fields:
+        return fields
+    mask = fields["mask"]
+    if mask.dtype.kind == "f" and np.isnan(mask).any():
+        raise BadFile(
+            f"{path} holds NaN; expected 0 outside the mask, and another number inside. Write 0 in place of NaN."
+        )
+    return {**fields, "mask": mask != 0}
 
 
 def _npy(path: str) -> _Volume:
@@ -81,7 +90,8 @@ def _npy(path: str) -> _Volume:
     if not array.flags.c_contiguous:
         return _Volume(path, None, Stored(array.shape, partial(_scattered, array)))
     # Read, not mapped: what was mapped counts as memory until something else needs it.
-    return _Volume(path, None, Stored(array.shape, partial(_values, path, array.offset, array.dtype)))
+    values = partial(_values, path, array.offset, array.dtype, array.size)
+    return _Volume(path, None, Stored(array.shape, values))
 
 
 def _nifti(path: str) -> _Volume:
@@ -95,20 +105,25 @@ def _nifti(path: str) -> _Volume:
     data = image.dataobj
     slope, inter = (np.float64(number) for number in (data.slope, data.inter))
     scaled = partial(apply_read_scaling, slope=slope, inter=inter)
-    values = partial(_values, path, data.offset, data.dtype, scaled)
+    values = partial(_values, path, data.offset, data.dtype, math.prod(image.shape), scaled)
     return _Volume(path, image.affine, Stored((1, *image.shape), values, "F"))
 
 
 @contextmanager
 def _values(
-    path: str, offset: int, dtype: Any, scaled: Callable[[Host], Host] = np.asarray
+    path: str, offset: int, dtype: Any, numbers: int, scaled: Callable[[Host], Host] = np.asarray
 ) -> Iterator[Next]:
     """The numbers of an array from that byte of a file on, packed or not; those of NIfTI scaled as its head says."""
+    left = numbers
     with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
 
         def read(count: int) -> Host:
+            nonlocal left
+            left -= count
             try:
                 data = file.read(count * dtype.itemsize)
+                while not left and file.read(1 << 20):  # to the end, where gzip looks at the checksum
+                    pass
             except (OSError, EOFError, zlib.error) as problem:
                 raise BadFile(f"{path} is damaged or cut short ({problem}); copy it again.") from problem
             if len(data) < count * dtype.itemsize:
