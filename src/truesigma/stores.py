@@ -2,8 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,15 @@ import numpy as np
 from .arrays import expand
 from .checks import check_weight, nothing_left
 from .chunks import chunked_cases, open_source
-from .chunks.reader import Reader
+from .chunks.reader import Fields, Reader
 from .files import BadFile
 from .law import Law
 from .sources import Files, Source, check_unchanged, find_sources
-from .types import Cases, Draws, Prediction, take
+from .types import Cases, Prediction, take
 
-MOST = 1 << 23  # elements of a set that is read into memory whole
+MOST = 1 << 22  # elements of a set that is read into memory whole
+PARTS = ("location", "aleatoric", "epistemic", "spread", "mask")
+LABELS = ("weight", "group")
 
 
 class NotWhole(BadFile):
@@ -50,7 +52,8 @@ class Store:
 def open_store(given: Files, *, law: Law | str | None = None) -> Store:
     """The files that paths, globs and manifests name, as one set; an error names two that do not belong together."""
     sources = find_sources(given)
-    readers = [open_source(source) for source in sources]
+    # Only what they say of their files is kept: the way to its rows would hold a .csv in memory.
+    readers = [replace(open_source(source), chunks=_closed, pieces=None) for source in sources]
     laws = []
     for source, reader in zip(sources, readers):
         try:
@@ -66,7 +69,7 @@ def open_store(given: Files, *, law: Law | str | None = None) -> Store:
                 () if is_volume(s) else r.outputs for s, r in ((sources[0], readers[0]), (source, reader))
             ),
             "the law": (laws[0].to_dict(), laws[-1].to_dict()),
-            "the unit": (readers[0].constants.get("unit", ""), reader.constants.get("unit", "")),
+            "the unit": tuple(r.constants.get("unit", "") or "(none)" for r in (readers[0], reader)),
         }
         for words, (expected, found) in pairs.items():
             if expected != found:
@@ -82,6 +85,10 @@ def open_store(given: Files, *, law: Law | str | None = None) -> Store:
     unit, marks = readers[0].constants.get("unit", ""), {r.constants.get("checkpoint", "") for r in readers}
     mark = marks.pop() if len(marks) == 1 else ""
     return Store(tuple(sources), sizes, outputs, elements, laws[0], unit, mark)
+
+
+def _closed(rows: int) -> Iterator[Fields]:
+    raise AssertionError("open the source again to read it")
 
 
 def _check_single(sources: Sequence[Source], readers: Sequence[Reader]) -> None:
@@ -109,45 +116,34 @@ def _check_single(sources: Sequence[Source], readers: Sequence[Reader]) -> None:
         )
 
 
-def read_store(store: Store, *, mask_missing: bool = False, why: str = "this") -> Cases:
-    """All cases of a store in memory, for what cannot be computed from sums; an error where they are too many."""
+def read_store(
+    store: Store, made: Callable[[Cases], Prediction], *, mask_missing: bool = False, why: str = "this"
+) -> Cases:
+    """All cases of a store in memory, for what cannot be computed from sums; an error where they are too many.
+
+    `made` is the prediction that a recipe makes of some cases: it comes in place of their draws, which may not fit.
+    """
     if store.elements > MOST:
         raise NotWhole(
             f"{why} needs all {store.elements:,} elements in memory at once, which are more than {MOST:,}; give fewer "
             "cases, or use what adds up over files (sigma, aux, and scores that are means)."
         )
-    found: list[Cases] = []
+    columns: dict[str, list[Any]] = {name: [] for name in (*PARTS, *LABELS, "target")}
     for source in store.sources:
         check_unchanged(source)
-        read = chunked_cases(source, law=store.law, mask_missing=mask_missing)
-        found += read if store.outputs is not None else map(flat, read)
+        for some in chunked_cases(source, law=store.law, mask_missing=mask_missing):
+            cases = Cases(made(some), some.target, weight=some.weight, group=some.group)
+            cases = cases if store.outputs is not None else flat(cases)
+            for name, column in columns.items():
+                column.append(getattr(cases.prediction if name in PARTS else cases, name))
         check_unchanged(source)
-    if not found:
+    shapes = [target.shape for target in columns["target"]]
+    if not shapes:
         raise nothing_left()
-    if len(found) == 1:
-        return found[0]
-    parts: dict[str, Any] = {}
-    for name in ("location", "aleatoric", "epistemic", "spread", "mask"):
-        parts[name] = _joined(name, [getattr(cases.prediction, name) for cases in found], found)
-    labels = {
-        name: _joined(name, [getattr(cases, name) for cases in found], found)
-        for name in ("weight", "group", "id")
-    }
-    draws = None
-    if all(cases.draws is not None for cases in found):
-        drawn: list[Any] = [cases.draws for cases in found]
-        mean, variance = (
-            np.concatenate([getattr(d, n) for d in drawn], axis=1) for n in ("mean", "variance")
-        )
-        draws = Draws(mean, variance, mask=parts["mask"], law=store.law)
-    prediction = Prediction(**parts, law=store.law)
-    return Cases(
-        prediction,
-        _joined("target", [c.target for c in found], found),
-        unit=store.unit,
-        draws=draws,
-        **labels,
-    )
+    # One after the other, each in place of its pieces: twice as much need not fit.
+    parts = {name: _joined(name, columns.pop(name), shapes) for name in (*PARTS, *LABELS, "target")}
+    prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=store.law)
+    return Cases(prediction, parts.pop("target"), unit=store.unit, **parts)
 
 
 def flat(cases: Cases) -> Cases:
@@ -168,11 +164,10 @@ def is_volume(source: Source) -> bool:
     return source.name.lower().endswith((".nii", ".nii.gz"))
 
 
-def _joined(name: str, arrays: list[Any], cases: list[Cases]) -> Any:
+def _joined(name: str, arrays: list[Any], shapes: list[tuple[int, ...]]) -> Any:
     """One array of all, None where none of the files has it; without a mask everything counts, without weight as 1."""
     if name in ("mask", "weight") and any(a is not None for a in arrays):
         kind: Any = bool if name == "mask" else np.float64
-        shapes = [c.prediction.location.shape for c in cases]
         if name == "weight" and all(a is None or a.ndim == 1 for a in arrays):
             shapes = [shape[:1] for shape in shapes]
         arrays = [

@@ -76,16 +76,17 @@ def fit_files(store: Store, recalibrations: Iterable[Choice], passes: Passes) ->
             number += 1
             fitted = module.fit_gathered(own, store.law, **plugins.accepted(module.fit_gathered, settings))
         else:
-            whole = whole or read_store(store, mask_missing=passes.mask_missing, why=name)
+            reading: dict[str, Any] = {"mask_missing": passes.mask_missing, "why": name}
+            whole = whole or read_store(store, passes.recipe.prediction, **reading)
             data = {"weight": whole.weight, "group": whole.group}
-            fitted = module.fit(passes.recipe.prediction(whole), whole.target, **data, **settings)
+            fitted = module.fit(whole.prediction, whole.target, **data, **settings)
         found[label_of(name, options)] = Fit(name, plugin, options, settings, fitted)
     return found
 
 
 def evaluate_files(
-    calibration: Files,
-    test: Sequence[Files],
+    calibration: Files | Store,
+    test: Sequence[Files | Store],
     *,
     recalibrations: Iterable[Choice] = ("none", "sigma", "aux"),
     metrics: Iterable[Choice] | None = None,
@@ -101,7 +102,7 @@ def evaluate_files(
     """Fit recalibrations on some files and score them on others, without holding them in memory.
 
     Args:
-        calibration: paths, globs and manifests of the cases to fit on; or one of them.
+        calibration: paths, globs and manifests of the cases to fit on; or one of them; or what `open_store` gave.
         test: a list of such lists, one for each repeated test run; what stands in one list is one set.
         recalibrations: as in `evaluate`.
         metrics: as in `evaluate`; those that sort all cases, such as AUSE, only for sets that fit into memory.
@@ -133,7 +134,9 @@ def evaluate_files(
         raise ValueError(
             f"test is {str(test)!r}, one set; expected a list of sets, such as [[{str(test)!r}]]."
         )
-    fitted_on, tested = open_store(calibration, law=law), [open_store(given, law=law) for given in test]
+    fitted_on, *tested = (
+        one if isinstance(one, Store) else open_store(one, law=law) for one in (calibration, *test)
+    )
     _check_alike(fitted_on, tested)
     asked = [
         plugins.parse("metrics", m) for m in each(plugins.names("metrics") if metrics is None else metrics)
@@ -205,16 +208,16 @@ def _whole_scores(store: Store, fits: list[Fit], items: list[_Item], passes: Pas
     if store.outputs is None:  # read as elements, so that a case would be something else than it is elsewhere
         return {item.key: Undefined("it has no value for volumes of different shapes.") for item in asked}
     try:
-        whole = read_store(store, mask_missing=passes.mask_missing, why=asked[0].request.name)
+        reading: dict[str, Any] = {"mask_missing": passes.mask_missing, "why": asked[0].request.name}
+        whole = read_store(store, passes.recipe.prediction, **reading)
     except NotWhole as reason:
         return {item.key: Undefined(str(reason)) for item in asked}
-    each = members(whole.group) if by_group and whole.group is not None else ()
-    parts = {f"/{name}": whole[some] for name, some in each}
+    parts = members(whole.group) if by_group and whole.group is not None else ()
     found: Sums = {}
-    for end, cases in {"": whole, **parts}.items():
-        prediction = passes.recipe.prediction(cases)
+    for end, some in [("", slice(None)), *((f"/{name}", some) for name, some in parts)]:
+        cases = whole[some]
         for item in asked:
-            made = fits[item.number].fitted(prediction, group=cases.group)
+            made = fits[item.number].fitted(cases.prediction, group=cases.group)
             score = item.request.metric.score
             try:
                 value = score(made, cases.target, weight=cases.weight, **item.request.options)

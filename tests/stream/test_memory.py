@@ -65,3 +65,67 @@ from truesigma.sources import find_sources
 assert sum(len(cases) for cases in chunked_cases(source)) == 1 << 24
 """
     assert megabytes(code, tmp_path) < 300
+
+
+def test_columns_that_are_not_read(tmp_path):
+    """Images beside the predictions are larger than memory; they stay where they are."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    rng = np.random.default_rng(0)
+    numbers = {name: rng.uniform(1, 2, 4000) for name in ("location", "scale", "target")}
+    images = pa.array([rng.bytes(100_000) for _ in range(40)] * 100)
+    table = pa.table({**numbers, "image": images})
+    parquet.write_table(
+        table, tmp_path / "a.parquet", row_group_size=40, use_dictionary=False, compression="none"
+    )
+    code = """
+import sys
+from truesigma.chunks import chunked_cases
+from truesigma.sources import find_sources
+(source,) = find_sources([sys.argv[1] + "/a.parquet"])
+assert sum(len(cases) for cases in chunked_cases(source)) == 4000
+"""
+    assert megabytes(code, tmp_path) < 250
+
+
+def test_tables_of_text_are_held_one_at_a_time(tmp_path):
+    line = "1.0,2.0,3.0," + "a long name of a patient " * 4
+    text = "location,scale,target,group\n" + f"{line}\n" * 50_000
+    for k in range(20):
+        (tmp_path / f"{k}.csv").write_text(text)
+    code = """
+import sys
+from truesigma.stores import open_store
+assert open_store([sys.argv[1] + "/*.csv"]).cases == 1_000_000
+"""
+    assert megabytes(code, tmp_path) < 250
+
+
+def test_draws_of_a_set_are_not_held_together(tmp_path):
+    """Scores that sort all cases need a number of each, not its draws."""
+    rng = np.random.default_rng(0)
+    for k in range(8):
+        mean = rng.standard_normal((25, 160_000), dtype=np.float32)
+        np.savez(tmp_path / f"{k}.npz", mean=mean, variance=np.ones_like(mean), target=mean[0])
+    code = """
+import sys
+from truesigma.stream import evaluate_files
+found = evaluate_files([sys.argv[1] + "/0.npz"], [[sys.argv[1] + "/*.npz"]], recalibrations=["none"], metrics=["ause"])
+assert found.evaluation.value("none", "ause") > 0
+"""
+    assert megabytes(code, tmp_path) < 250
+
+
+def test_packed_files_are_as_large_as_what_they_hold(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    from truesigma.cli import many
+
+    values = np.ones(1 << 24, dtype=np.float32)
+    np.savez_compressed(tmp_path / "a.npz", location=values, target=values)
+    parquet.write_table(pa.table({"location": values, "target": values}), tmp_path / "a.parquet")
+    for name in ("a.npz", "a.parquet"):
+        assert (tmp_path / name).stat().st_size < many.LARGE // 100
+        assert many.are_many([str(tmp_path / name)])

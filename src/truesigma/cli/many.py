@@ -2,6 +2,7 @@
 
 import glob
 import warnings
+import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ..stream import Streamed
     from ..tabletext import TextTable
 
-LARGE = 1 << 28  # bytes from which on a file is read in pieces
+LARGE = 1 << 26  # bytes, when unpacked, from which on a file is read in pieces
 LISTS = ("--calibration", "--test")
 COMMANDS = ("evaluate", "calibrate")  # whose options these are
 SHOWN = (  # of each group: metric, level, what its value is multiplied with, title
@@ -73,7 +74,29 @@ def are_many(files: Sequence[str]) -> bool:
     path = Path(files[0])
     if not path.is_file():
         return path.is_dir() or glob.has_magic(files[0])
-    return path.name.lower().endswith(SINGLE) or path.stat().st_size > LARGE or is_manifest(path)
+    return path.name.lower().endswith(SINGLE) or _unpacked(path) > LARGE or is_manifest(path)
+
+
+def _unpacked(path: Path) -> int:
+    """About how many bytes a file holds when it is unpacked; of one that is damaged, those that are there."""
+    size = path.stat().st_size
+    if path.suffix.lower() == ".npz" and zipfile.is_zipfile(path):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return sum(info.file_size for info in archive.infolist())
+        except zipfile.BadZipFile:
+            return size
+    if path.suffix.lower() == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+
+        try:
+            about = parquet.read_metadata(path)
+        except (pa.ArrowException, OSError):
+            return size
+        groups = (about.row_group(k).total_byte_size for k in range(about.num_row_groups))
+        return max(8 * about.num_rows * about.num_columns, sum(groups))
+    return size
 
 
 def refuse_maps(*paths: Path) -> None:
@@ -114,7 +137,7 @@ def evaluate_many(
     warn_unlike(_first(fitted_on), fitted_on, [_first(store) for store in tested], tested)
     _warn_leak(fitted_on, tested)
     with progress(session.quiet) as report:
-        found = evaluate_files(calibration, test, report=report, **options)
+        found = evaluate_files(fitted_on, tested, report=report, **options)
     result = found.evaluation.to_dict()
     result["data"] = {"calibration": describe(fitted_on), "test": [describe(store) for store in tested]}
     if found.groups:

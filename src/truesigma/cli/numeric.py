@@ -82,7 +82,9 @@ def evaluate(
     asked = None if metrics is None else split_choices(metrics)
     if by_group or one_pass or engine or address or keep or any(map(are_many, sets)):
         if html is not None:
-            raise ValueError("--html needs all cases in memory; leave it out, or give single files.")
+            raise ValueError(
+                "--html needs all cases in memory; leave it out, or give single files that are not large."
+            )
         shown, result = evaluate_many(
             context.obj,
             sets[0],
