@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import reference
 import torch
 from samples import KINDS, Sample, arrays_of, draw
 
@@ -234,3 +235,24 @@ def test_masked_outputs_of_a_case():
     y = np.array([[2.0, 2.0], [3.0, np.nan]])
     e, v = np.array([4.0, 9.0]), np.array([2.0, 2.0])
     assert metrics.nll.score(p, y, outputs="mean", units="table") == pytest.approx(np.mean(e / v + np.log(v)))
+
+
+@pytest.mark.parametrize("given", ["mask", "weight"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_variance_for_all_is_one_bin_whatever_outputs_count(given, dtype):
+    """The means over some of a case's outputs, all with the same variance, are that variance and no other."""
+    rng = np.random.default_rng(8)
+    v = np.full((300, 7), 0.37, dtype=dtype)
+    y = rng.normal(size=v.shape).astype(dtype)
+    share = rng.integers(0, 2, size=v.shape) if given == "mask" else rng.uniform(size=v.shape).astype(dtype)
+    rows = [[(float(t) ** 2, float(w)) for t, w in zip(*row) if w > 0] for row in zip(y, share)]
+    cases = [(reference.mean(row), sum(w for _, w in row) / len(row)) for row in rows if row]
+    expected = abs(reference.mean(cases) - float(v[0, 0]))
+    p = Prediction(0 * y, v, mask=share > 0 if given == "mask" else None)
+    weight = share if given == "weight" else None
+    for found in (
+        metrics.uce.score(p, y, weight=weight, outputs="mean"),
+        metrics.uce.score(p, y, weight=weight, outputs="mean", spacing="mass"),
+        Tally.empty(outputs="mean").add(p, y, weight=weight).summary()["uce"],
+    ):
+        assert found == pytest.approx(expected, rel=1e-9 if dtype == "float64" else 1e-5)

@@ -85,7 +85,7 @@ class Elements:
     @cached_property
     def count(self) -> Any:
         """The sum of the weights: a number, or an array without axes where the elements are."""
-        return float(_size(self.residual)) if self.weight is None else total(self.weight)
+        return float(math.prod(self.residual.shape)) if self.weight is None else total(self.weight)
 
     def error(self, kind: Error) -> Array:
         """Squared error of the mean prediction, or the mean squared error of the draws: (mu - y)^2 + spread."""
@@ -138,10 +138,6 @@ class Elements:
     def sums(self) -> dict[int, Array]:
         """Sums of the arrays above that are known already, by the identity of the array: several scores share them."""
         return {}
-
-
-def _size(array: Array) -> int:
-    return math.prod(array.shape)  # torch's `size` is a method
 
 
 def check_outputs(outputs: str) -> None:
@@ -228,6 +224,9 @@ class Block:
         means = [None if a is None else xp.where(some, a / safe, xp.ones_like(a)) for a in sums[2:]]
         squared, size, total, aleatoric, spread = means
         weighted = self.parts["weight"] is not None or self.parts["mask"] is not None
+        if weighted:  # The mean of equal variances is that variance, or rounding would spread them over bins.
+            left = ((p.elements.total - total) * p.elements.weight for p in self.pieces())
+            total = total + sum(xp.sum(part, axis=1, keepdims=True) for part in left) / safe
         return Elements(
             law=self.law,
             residual=xp.sqrt(squared) if self.law.moment == 2 else size,
@@ -290,7 +289,7 @@ def blocks(prediction: Prediction, target: Any, weight: Any = None, *, larger: i
         "mask": prediction.mask,
     }
     whole = {name: on_host(a) for name, a in whole.items()}
-    step = max(1, larger * chunk_size(target) * cases // _size(target))
+    step = max(1, larger * chunk_size(target) * cases // math.prod(target.shape))
     for start in range(0, cases, step):
         rows = slice(start, min(start + step, cases))
         # Reshaped a block at a time: an array that is only broadcast would be copied whole.
