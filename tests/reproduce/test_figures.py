@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from made_up_paper import PAPER, TRUE_FACTOR
 
-from truesigma.diagrams import ablation
+from truesigma.diagrams import _bins, ablation
 from truesigma.reproduce import open_paper, produce
 from truesigma.reproduce.figure import NotRun, find_figure, read_figures
 from truesigma.reproduce.figures import example
@@ -71,6 +71,18 @@ def test_numbers_of_a_figure_are_told_apart(paper, root, tmp_path, id):
     table = {line for line in made.text.splitlines() if line.startswith("|")}
     assert len(table) > 10
     assert len({line.rsplit("|", 2)[0] for line in table}) == len(table)  # but for the value
+
+
+def test_crowded_bins_get_a_row_of_equal_count(paper, root, tmp_path, monkeypatch):
+    figure = dataclasses.replace(find_figure(root, "21"), runs=("oct_resnet101",))
+    plain = draw_one(paper, figure, tmp_path).rows
+    assert {row["spacing"] for row in plain} == {"width"}
+    assert "one bin of equal width" not in seen(paper, figure, ["oct_resnet101"])
+    monkeypatch.setattr(_bins, "CROWDED", 0.0)
+    rows = draw_one(paper, figure, tmp_path).rows
+    assert list(rows[: len(plain)]) == list(plain)
+    assert [(row["recipe"], row["spacing"]) for row in rows[len(plain) :]] == [("exact", "mass")] * 3
+    assert "nearly all cases are in one bin of equal width" in seen(paper, figure, ["oct_resnet101"])
 
 
 def test_what_ours_show_stands_below_what_the_paper_says(paper, root):

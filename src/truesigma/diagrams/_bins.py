@@ -17,6 +17,8 @@ from ..measure import exact_edges
 from ..sums import accumulate, bin_sums, flat
 from ._repeats import Run
 
+CROWDED = 0.9  # of the elements in a single bin
+
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
@@ -35,6 +37,11 @@ class Calibration:
     repeats: int
     uce: float
     uce_deviation: float | None  # over the repeats
+
+    @property
+    def crowded(self) -> bool:
+        """Whether one bin of several holds nearly everything: a few huge variances leave the others no room."""
+        return self.size.size > 1 and bool(self.size.max() > CROWDED * self.size.sum())
 
     @property
     def columns(self) -> dict[str, list[Any]]:

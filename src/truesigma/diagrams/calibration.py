@@ -3,6 +3,7 @@ r"""Calibration diagram: observed squared error over predicted variance, bin by 
 $$\mathrm{mean}_{B_k} e \quad\text{over}\quad \mathrm{mean}_{B_k} v, \qquad k = 1 \dots K$$
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -66,9 +67,17 @@ def table(
 
     Reference: Laves et al., MELBA 2021, Figures 1 and 3 and appendix D.
     """
-    return bin_runs(
+    found = bin_runs(
         runs(prediction, target, weight), error=error, outputs=outputs, bins=bins, spacing=spacing
     )
+    if found.crowded and spacing == "width":
+        warnings.warn(
+            f"{found.size.max() / found.size.sum():.1%} of the elements are in one of {found.size.size} bins of equal "
+            'width, because a few variances are far larger; take bins of equal count (spacing="mass") and logarithmic '
+            "axes (log=True); on the command line --spacing mass --log.",
+            stacklevel=2,
+        )
+    return found
 
 
 def draw(

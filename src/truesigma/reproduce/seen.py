@@ -6,6 +6,7 @@ from typing import Any
 
 from .claims.intervals import held
 from .figure import Figure, title
+from .figures.calibration import crowded
 from .figures.example import share_inside
 from .figures.rejection import called, curve
 from .figures.shift import histogram
@@ -28,9 +29,10 @@ def _calibration(paper: Paper, name: str) -> str:
     low, high = (fit.factor + sign * 2 * fit.standard_error for sign in (-1, 1))
     word = "too small" if low > 1 else "too large" if high < 1 else "neither too small nor too large"
     scores = [number(paper.score(name, "exact", r, "uce")["value"], "uce") for r in ("none", "aux", "sigma")]
+    far = "; a few variances are so large that nearly all cases are in one bin of equal width"
     return (
         f"without recalibration the variance is {word} by s = {fit.factor:.2f} ± {fit.standard_error:.2f}; "
-        f"UCE x 100 (exact) {scores[0]}, aux {scores[1]}, σ {scores[2]}"
+        f"UCE x 100 (exact) {scores[0]}, aux {scores[1]}, σ {scores[2]}{far if crowded(paper, name) else ''}"
     )
 
 

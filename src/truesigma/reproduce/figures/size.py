@@ -39,7 +39,9 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
             room = max(high - low, 0.02)
             panel.set(xscale="log", xlabel="calibration cases", title=title(paper, name))
             panel.set_ylim(low - 0.2 * room, high + 2 * room)
-            panel.set_xticks(cases, [str(count) for count in cases])
+            # All of them need not be a step from the last size: the names of both would overlap.
+            named = [*(count for count in cases[:-1] if count < 0.8 * cases[-1]), cases[-1]]
+            panel.set_xticks(named, [str(count) for count in named])
             panel.minorticks_off()
             panel.tick_params(axis="x", labelrotation=45)
     with style():
