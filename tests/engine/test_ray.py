@@ -3,9 +3,11 @@
 import functools
 import json
 import os
+import socket
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -113,6 +115,74 @@ def test_the_command_on_a_cluster(tmp_path, cluster, on_ray, monkeypatch):
         results.append(json.loads(out.read_text()))
         assert len(list(out.with_suffix("").iterdir())) == 15
     assert results[0] == results[1]
+
+
+@pytest.mark.slow
+def test_relative_paths_are_those_of_the_command(tmp_path, cluster, on_ray, monkeypatch):
+    """The nodes were started in another folder."""
+    files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    options = {"recalibrations": ["none", "sigma"], "metrics": ["rmse"]}
+    found, expected = (
+        evaluate_files(["cal*.npz"], [["test*.npz"]], run=run, **options) for run in (on_ray, local.run)
+    )
+    assert found.evaluation.rows == expected.evaluation.rows
+
+
+@pytest.mark.slow
+def test_a_cluster_that_fails_is_no_fault_of_ours(cluster, on_ray, monkeypatch):
+    monkeypatch.setattr("truesigma.engine.ray.RETRIES", 1)
+    with pytest.raises(ConnectionError, match=r"lost a task more than 1 times .* nothing was computed"):
+        on_ray(lambda task, tick: os.kill(os.getpid(), 9), [{"cases": 1}], merge=lambda some: some[0])
+
+
+def test_what_no_node_has_is_waited_for():
+    from truesigma.engine.ray import _warn_missing
+
+    with pytest.warns(UserWarning, match="no node of the Ray cluster has a GPU for tasks; this waits"):
+        _warn_missing({"CPU": 1, "GPU": 0.5}, {"CPU": 4.0})
+
+
+@contextmanager
+def answering(words):
+    """The address of a server that says these words, and its settings or not."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            line, _ = server.accept()
+            with line:
+                line.sendall(words)
+                line.recv(100)
+                time.sleep(0 if words else 1)
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_who_answers_at_an_address(monkeypatch):
+    """A dashboard, or somebody who says nothing: Ray would wait for minutes. Ray itself speaks HTTP/2."""
+    from truesigma.engine import ray
+
+    monkeypatch.setattr(ray, "PATIENCE", 0.2)
+    for words in (b"HTTP/1.0 400 Bad request\r\n", b""):
+        with (
+            answering(words) as address,
+            pytest.raises(ValueError, match=f"no Ray cluster answers at {address}"),
+        ):
+            ray.check_address(address)
+    with answering(bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))) as address:
+        ray.check_address(address)
+
+
+@pytest.mark.parametrize("named", ["option", "environment"])
+def test_nobody_at_the_address(named, monkeypatch):
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    if named == "environment":
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(ValueError, match=f"no Ray cluster answers at {address}"):
+        load_engine("ray")(work, [{}], merge=len, address=address if named == "option" else None)
 
 
 @pytest.mark.slow

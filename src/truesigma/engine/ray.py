@@ -1,8 +1,11 @@
 """Tasks on the nodes of a Ray cluster: a task of a node that is lost runs again elsewhere."""
 
 import logging
+import os
 import socket
+import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ from ._tasks import Function, Merge, Sums, Task, Tick, groups, kept, no_tick, pr
 
 RETRIES = 8  # of a task whose node was lost; what is wrong with its input is not tried again
 AHEAD = 64  # tasks handed out before their turn
+PATIENCE = 10  # seconds until somebody has to answer at an address
+HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)  # of gRPC, with no settings
 
 
 def run(
@@ -42,8 +47,8 @@ def run(
 
     found, folder = prepare(tasks, keep)
     if not ray.is_initialized():
-        check_address(address)
-        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+        _connect(address)
+    _warn_missing({"CPU": cpus, "GPU": gpus}, ray.cluster_resources())
     shared: dict[str, Any] = {"max_retries": RETRIES, "num_cpus": cpus}
     leaf: Any = ray.remote(num_gpus=gpus, num_returns=2, **shared)(_leaf)
     node: Any = ray.remote(**shared)(_node)
@@ -58,7 +63,7 @@ def run(
             leaves = []
             for task in some:
                 waiting = _wait(waiting, tick, at_most=ahead)
-                sums, done = leaf.remote(function, task, folder)
+                sums, done = leaf.remote(function, task, folder, os.getcwd())
                 leaves.append(sums)
                 waiting.append(done)
             level.append(node.remote(merge, *leaves) if len(found) > 1 else leaves[0])
@@ -66,13 +71,50 @@ def run(
             level = [node.remote(merge, *some) for some in groups(level)]
         _wait(waiting, tick, at_most=0)
         result: Sums = ray.get(level[0])
-    except ray.exceptions.RayTaskError as problem:
-        raise (problem.cause if isinstance(problem.cause, Exception) else problem) from None
+    except ray.exceptions.RayError as problem:
+        cause = getattr(problem, "cause", problem)  # what a task raised
+        if isinstance(cause, Exception) and not isinstance(cause, ray.exceptions.RayError):
+            raise cause from None
+        words = str(cause).strip().split("\n")[0].rstrip(".")
+        raise ConnectionError(
+            f"the cluster failed, or lost a task more than {RETRIES} times ({words}); nothing was computed. Are its "
+            "nodes up, with memory and disk enough? What --keep has is not computed again."
+        ) from problem
     return result
 
 
+def _connect(address: str | None) -> None:
+    """Join the cluster, or start one here; an error says which addresses there are."""
+    import ray
+
+    given = os.environ.get("RAY_ADDRESS") if address is None else address
+    check_address(given)
+    os.environ.setdefault(
+        "RAY_IGNORE_UNHANDLED_ERRORS", "1"
+    )  # the first is raised; those beside it say no more
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+    except (OSError, ValueError, RuntimeError) as problem:
+        if given is None:
+            raise
+        raise ValueError(
+            f"no Ray cluster answers at {given} ({problem}); expected auto on one of its nodes, HOST:6379 as "
+            "'ray start --head' prints it, or ray://HOST:10001."
+        ) from problem
+
+
+def _warn_missing(asked: dict[str, float], there: dict[str, float]) -> None:
+    """Say so where a task waits for a node that may never come: an autoscaler brings it, nothing else does."""
+    for kind, share in asked.items():
+        if share > 0 and not there.get(kind):
+            warnings.warn(
+                f"no node of the Ray cluster has a {kind} for tasks; this waits until one joins.",
+                stacklevel=3,
+            )
+
+
 def check_address(address: str | None) -> None:
-    """Say at once that nobody answers at HOST:PORT; Ray itself waits for minutes.
+    """Say at once that nobody answers at HOST:PORT, or somebody else; Ray itself waits for minutes.
 
     >>> check_address("auto")
     """
@@ -80,7 +122,11 @@ def check_address(address: str | None) -> None:
     if not (host and port.isdigit()):
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE) as line:
+            if os.environ.get("RAY_USE_TLS", "0") in ("", "0"):
+                line.sendall(HELLO)
+                if line.recv(9)[3:4] != b"\x04":  # its settings come first
+                    raise OSError("somebody else does; is it the port of a dashboard?")
     except (OSError, OverflowError) as problem:
         raise ValueError(
             f"no Ray cluster answers at {address} ({problem}); expected the address that 'ray start --head' prints."
@@ -98,8 +144,13 @@ def _wait(waiting: list[Any], tick: Tick, *, at_most: int) -> list[Any]:
     return waiting
 
 
-def _leaf(function: Function, task: Task, keep: str | None) -> tuple[Sums, int]:
-    """The sums, which stay where they are until they are merged, and the number of cases for the one who waits."""
+def _leaf(function: Function, task: Task, keep: str | None, folder: str) -> tuple[Sums, int]:
+    """The sums, which stay where they are until they are merged, and the number of cases for the one who waits.
+
+    `folder` is where the command was given: paths that are relative are so to it, wherever Ray started its nodes.
+    """
+    with suppress(OSError):  # a node without it can still read what is named in full
+        os.chdir(folder)
     return kept(function, task, keep, no_tick), int(task["cases"])
 
 
