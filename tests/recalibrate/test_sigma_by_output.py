@@ -132,8 +132,10 @@ def test_refusals():
     with pytest.raises(ValueError, match="65 outputs"):
         sigma_by_output.fit(many, np.ones((3, 65)))
     assert Tally.empty(by_output=True).add(many, np.ones((3, 65))).summary()["factor_by_output"] is None
-    with pytest.raises(ValueError, match="output 1: every calibration error is exactly 0"):
-        sigma_by_output.fit(Prediction(np.zeros((3, 2)), np.ones((3, 2))), np.array([[1.0, 0.0]] * 3))
+    one_known = Prediction(np.zeros((3, 2)), np.ones((3, 2))), np.array([[1.0, 0.0]] * 3)
+    for given in (one_known, [Tally.empty(by_output=True).add(*one_known)]):
+        with pytest.raises(ValueError, match="output 1: every calibration error is exactly 0"):
+            sigma_by_output.fit(*given)
     with pytest.raises(ValueError, match="Fit them again"):
         load_recalibration({**fitted.to_dict(), "factors": [1.0, -1.0, 2.0]})
 

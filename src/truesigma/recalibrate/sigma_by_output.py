@@ -7,7 +7,7 @@ One factor can only be right on the average of the outputs: one of them too wide
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,8 @@ def fit(
     """
     if isinstance(prediction, Tally):
         check_alone(target, weight, group, error=error)
-        return _together([factor_of_tally(one, part=part) for one in prediction.outputs_apart()], part)
+        each = dict(enumerate(prediction.outputs_apart()))
+        return _together(each, lambda one: factor_of_tally(one, part=part), part)
     sums = gather(prediction, target, weight=weight, group=group, part=part, error=error)
     return fit_gathered(sums, prediction.law, part=part)
 
@@ -133,18 +134,19 @@ def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part = "total") -> 
     for key, value in sums.items():
         output, _, name = key.partition("/")
         own.setdefault(int(output), {})[name] = value
-    found = []
-    for number, some in own.items():
+    return _together(own, lambda some: factor_from(some, law), part)
+
+
+def _together(each: Mapping[int, Any], fit_one: Callable[[Any], Factor], part: Part) -> SigmaByOutput:
+    """The factors of all outputs, from what each is fitted on; what is wrong with one is said with its number."""
+    fits = []
+    for output, given in each.items():
         try:
-            found.append(factor_from(some, law))
+            fits.append(fit_one(given))
         except Undefined:
             raise
         except ValueError as problem:
-            raise ValueError(f"output {number}: {problem}") from None
-    return _together(found, part)
-
-
-def _together(fits: list[Factor], part: Part) -> SigmaByOutput:
+            raise ValueError(f"output {output}: {problem}") from None
     return SigmaByOutput(tuple(f.value for f in fits), tuple(f.standard_error for f in fits), part)
 
 
