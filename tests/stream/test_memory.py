@@ -117,6 +117,20 @@ assert found.evaluation.value("none", "ause") > 0
     assert megabytes(code, tmp_path) < 250
 
 
+def test_draws_that_were_read_are_let_go(tmp_path):
+    """They lie in the file on the draw's axis first, so that they are mapped."""
+    mean = np.tile(np.random.default_rng(0).standard_normal((25, 100_000), dtype=np.float32), (1, 20))
+    np.savez(tmp_path / "a.npz", mean=mean, variance=np.ones_like(mean), target=mean[0])
+    code = """
+import sys
+from truesigma.chunks import chunked_cases
+from truesigma.sources import find_sources
+(source,) = find_sources([sys.argv[1] + "/a.npz"])
+assert sum(len(cases) for cases in chunked_cases(source)) == 2_000_000
+"""
+    assert megabytes(code, tmp_path) < 300
+
+
 def test_packed_files_are_as_large_as_what_they_hold(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as parquet

@@ -1,7 +1,7 @@
 """Cases from .npz files, a few at a time: rows are read one after the other, packed or not, and their checksum kept."""
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -69,7 +69,8 @@ def open_archive(path: Path) -> Reader:
             for start in range(0, cases, rows):
                 some = slice(start, min(start + rows, cases))
                 fields: Fields = dict(texts)
-                for name, array in whole.items():
+                for name, mapped_anew in whole.items():
+                    array = mapped_anew()
                     fields[name] = native(array[:, some] if name in drawn else array[some])
                 for name, one in stored.items():
                     fields[name] = one.cases(read[name], some.stop - some.start)
@@ -130,8 +131,11 @@ def _values(path: Path, member: _Member) -> Iterator[Next]:
         yield read
 
 
-def _mapped(path: Path, archive: zipfile.ZipFile, member: _Member) -> Host:
-    """The array where it lies in the file, or unpacked if it is packed and small."""
+def _mapped(path: Path, archive: zipfile.ZipFile, member: _Member) -> Callable[[], Host]:
+    """The array where it lies in the file, or unpacked if it is packed and small.
+
+    It is mapped anew each time: what was read of a map counts as memory as long as it is there.
+    """
     with archive.open(member.info) as file:
         _head(file)
         begin = file.tell()
@@ -144,11 +148,13 @@ def _mapped(path: Path, archive: zipfile.ZipFile, member: _Member) -> Host:
             name, extra = (int.from_bytes(whole.read(2), "little") for _ in range(2))
         offset = info.header_offset + 30 + name + extra + begin
         order: Any = "F" if member.fortran else "C"
-        return np.memmap(path, member.dtype, "r", offset, member.shape, order)
+        return partial(np.memmap, path, member.dtype, "r", offset, member.shape, order)
     if info.file_size > UNPACKED:
         raise BadFile(
-            f"{path}: {member.name} is packed, and {info.file_size >> 20} MB when unpacked; draws are read in part "
-            "only from archives that are not packed. Write it with numpy.savez or truesigma.write."
+            f"{path}: {member.name} is packed, and {info.file_size >> 20} MB when unpacked; draws, and arrays in "
+            "Fortran's order, are read in part only from archives that are not packed. Write it with numpy.savez or "
+            "truesigma.write."
         )
     with np.load(path, allow_pickle=False) as found:
-        return np.asarray(found[member.name])
+        array = np.asarray(found[member.name])
+    return lambda: array

@@ -88,7 +88,7 @@ def _npy(path: str) -> _Volume:
     if not array.shape:
         raise BadFile(f"{path} holds a single number; expected an array with the case first.")
     if not array.flags.c_contiguous:
-        return _Volume(path, None, Stored(array.shape, partial(_scattered, array)))
+        return _Volume(path, None, Stored(array.shape, partial(_scattered, path)))
     # Read, not mapped: what was mapped counts as memory until something else needs it.
     values = partial(_values, path, array.offset, array.dtype, array.size)
     return _Volume(path, None, Stored(array.shape, values))
@@ -135,13 +135,14 @@ def _values(
 
 
 @contextmanager
-def _scattered(array: Host) -> Iterator[Next]:
+def _scattered(path: str) -> Iterator[Next]:
     """The numbers of an array in Fortran's order, case by case."""
     place = 0
 
     def read(count: int) -> Host:
         nonlocal place
         place += count
+        array = np.load(path, mmap_mode="r", allow_pickle=False)  # anew: what is mapped counts as memory
         return native(array.flat[place - count : place])
 
     yield read
