@@ -208,7 +208,8 @@ def test_a_manifest_names_files_in_any_way(run, tmp_path):
 def test_bad_maps_say_what_to_do(run, tmp_path):
     make_case(tmp_path / "in", "p", (3, 3, 3), 0)
     write(factor_card(2.0), tmp_path / "card.json")
-    assert run("apply", "card.json", "in", "-o", "out")[0] == 0
+    for given in ("in", "in/*"):
+        assert run("apply", "card.json", given, "-o", "out")[0] == 0
     # what came out does not go in again
     code, _, err = run("apply", "card.json", "out", "-o", "again")
     assert (code, "out holds no maps among its 3 NIfTI files" in err) == (2, True)
@@ -229,8 +230,9 @@ def test_bad_maps_say_what_to_do(run, tmp_path):
     (tmp_path / "empty").mkdir()
     code, _, err = run("apply", "card.json", "empty", "-o", "out")
     assert (code, "is a folder without NIfTI maps" in err) == (2, True)
-    code, _, err = run("apply", "card.json", "a.csv", "b.csv", "-o", "out")
-    assert (code, "expected one table of predictions, or NIfTI maps" in err) == (2, True)
+    for given in (("a.csv", "b.csv"), ("*.npz",)):
+        code, _, err = run("apply", "card.json", *given, "-o", "out")
+        assert (code, "expected one table of predictions, or NIfTI maps" in err) == (2, True)
     code, _, err = run("apply", "card.json", "in", "-o", "card.json")
     assert (code, "expected a folder for the maps" in err) == (2, True)
     np.save(tmp_path / "p_location.npy", np.zeros((1, 3)))

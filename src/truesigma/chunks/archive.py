@@ -87,7 +87,8 @@ def _damage(path: Path) -> Iterator[None]:
     except FAULTS as problem:
         if isinstance(problem, BadFile):
             raise
-        raise BadFile(f"{path} is damaged, or no .npz file ({problem}); write or copy it again.") from problem
+        words = str(problem) or "it ends too early"
+        raise BadFile(f"{path} is damaged, or no .npz file ({words}); write or copy it again.") from problem
 
 
 def _members(path: Path) -> Iterator[_Member]:

@@ -1,6 +1,7 @@
 """apply: a card on predictions, as a table or as maps of voxels."""
 
 import warnings
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -62,6 +63,10 @@ def apply(
         )
     else:
         source = Path(predictions[0])
+        if has_magic(str(source)) and not source.exists():
+            raise ValueError(
+                f"{source} is a pattern; expected one table of predictions, or NIfTI maps. Apply the card to each."
+            )
         check_target(out, card, source)
         loaded = read_card(card, plugin=recalibrate)
         text, result = _table(loaded, source, out, settings)
@@ -80,11 +85,16 @@ def are_maps(given: list[str]) -> bool:
     """Whether files of single arrays are meant: NIfTI, a folder, a glob, or a manifest of them."""
     from ..sources import is_manifest
 
+    matched = [
+        file
+        for name in given
+        for file in (glob(name, recursive=True) if has_magic(name) and not Path(name).exists() else [name])
+    ]
     return any(
         name.lower().endswith((".nii", ".nii.gz"))
         or Path(name).is_dir()
         or (Path(name).is_file() and is_manifest(Path(name)))
-        for name in given
+        for name in matched or given
     )
 
 
