@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
-from file_sets import QUICK, command, make, write_parts
+from file_sets import QUICK, command, make, volumes, write_parts
 
 import truesigma as ts
 
@@ -87,3 +88,26 @@ def test_a_group_has_a_line_of_its_own_for_each_choice_of_one_name(tmp_path, mon
     assert total != aleatoric
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("x ")]
     assert [line[-1] for line in lines] == [total, aleatoric]
+
+
+def test_a_repeat_that_is_none_is_doubted(tmp_path, capsys):
+    """One file, and several; patients whose targets are the same in every repeat are as they should be."""
+    one, many = tmp_path / "a.npz", write_parts(make(1, 40), tmp_path, "b", 2)
+    ts.write(make(0, 40), one)
+    for files in ([tmp_path / "b0.npz"], [many]):
+        code = command(
+            "evaluate", "--calibration", one, "--test", *files, "--test", *files, "--metrics", "rmse"
+        )
+        assert (code, "of test set 2 stand in an earlier one, too" in capsys.readouterr().err) == (0, True)
+    volumes(tmp_path, ".npy", 0, 3)
+    for k, name in ((k, name) for k in range(3) for name in ("location", "aleatoric", "epistemic")):
+        np.save(tmp_path / f"again_p{k}_{name}.npy", np.load(tmp_path / f"s0_p{k}_{name}.npy"))
+    for start in ("s0", "again"):
+        parts = ("location", "aleatoric", "epistemic")
+        rows = [
+            ",".join([f"{start}_p{k}_{n}.npy" for n in parts] + [f"s0_p{k}_target.npy"]) for k in range(3)
+        ]
+        (tmp_path / f"{start}.csv").write_text("\n".join([",".join((*parts, "target")), *rows]))
+    sets = ("--test", tmp_path / "s0.csv", "--test", tmp_path / "again.csv")
+    assert command("evaluate", "--calibration", tmp_path / "s0.csv", *sets, "--metrics", "rmse") == 0
+    assert "stand in an earlier one" not in capsys.readouterr().err

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .progress import progress
 from .session import Session, check_json, check_target
-from .sets import warn_unlike
+from .sets import warn_repeated, warn_unlike
 
 if TYPE_CHECKING:
     from ..card import Card
@@ -136,6 +136,7 @@ def evaluate_many(
     check_json(json, *_paths(fitted_on, *tested))
     warn_unlike(_first(fitted_on), fitted_on, [_first(store) for store in tested], tested)
     _warn_leak(fitted_on, tested)
+    warn_repeated([_predicted(store) for store in tested])
     with progress(session.quiet) as report:
         found = evaluate_files(fitted_on, tested, report=report, **options)
     result = found.evaluation.to_dict()
@@ -215,6 +216,11 @@ def group_table(found: "Streamed") -> "TextTable":
 def _paths(*stores: "Store") -> list[Path]:
     """Every file of some sets."""
     return [Path(path) for store in stores for source in store.sources for path in source.files.values()]
+
+
+def _predicted(store: "Store") -> list[Path]:
+    """The files that hold predictions; targets and masks may be those of many."""
+    return [Path(s.files[""] if "" in s.files else s.files["location"]) for s in store.sources]
 
 
 def _first(store: "Store") -> Path:

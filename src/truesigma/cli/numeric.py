@@ -11,7 +11,7 @@ from .complete import named_option
 from .many import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
 from .options import Json, LawName, Masking, Part, RecipeName
 from .session import check_card, check_json, check_page
-from .sets import describe_file, read_set, warn_leak, warn_unlike
+from .sets import describe_file, read_set, warn_leak, warn_repeated, warn_unlike
 
 CalibrationFiles = Annotated[
     list[str],
@@ -109,6 +109,7 @@ def evaluate(
     }
     warn_unlike(inputs[0], fitted_on, inputs[1:], repeats)
     warn_leak(inputs[0], fitted_on, inputs[1:], repeats, data)
+    warn_repeated([[path] for path in inputs[1:]])
     evaluation = run(fitted_on, repeats, recalibrations=choices, metrics=asked, recipe=recipe)
     if html is not None:
         from ..report import report

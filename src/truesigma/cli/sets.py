@@ -56,6 +56,20 @@ def warn_unlike(
             )
 
 
+def warn_repeated(repeats: Sequence[Sequence[Path]]) -> None:
+    """Say so where predictions stand in two test sets, whose deviation is then too small."""
+    seen: set[Path] = set()
+    for number, paths in enumerate(repeats, start=1):
+        both = [path for path in paths if path.resolve() in seen]
+        if both:
+            warnings.warn(
+                f"{len(both)} file(s) of test set {number} stand in an earlier one, too, such as {both[0]}: the "
+                "deviation between the sets is too small.",
+                stacklevel=1,
+            )
+        seen |= {path.resolve() for path in paths}
+
+
 def warn_leak(
     calibration: Path, fitted_on: "Cases", test: list[Path], repeats: list["Cases"], data: dict[str, Any]
 ) -> None:
