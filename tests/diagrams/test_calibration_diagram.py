@@ -10,11 +10,11 @@ from truesigma.diagrams import _style, calibration
 from truesigma.metrics import uce
 
 
-def slow_bins(v, e, w, edges):
-    """Count, mean variance, mean error and standard error of each bin, one element at a time."""
+def slow_bins(v, e, w, edges, case=None):
+    """Count, mean variance, mean error and its standard error by case of each bin, one element at a time."""
     last = len(edges) - 2
     held = [[] for _ in range(last + 1)]
-    for one in zip(v, e, w):
+    for one in zip(v, e, w, range(len(v)) if case is None else case):
         k = last
         for j in range(last):
             if one[0] < edges[j + 1]:
@@ -23,14 +23,16 @@ def slow_bins(v, e, w, edges):
         held[k].append(one)
     rows = []
     for bin in held:
-        total = sum(w for _, _, w in bin)
+        total = sum(w for _, _, w, _ in bin)
         if total == 0:
             rows.append((0.0, np.nan, np.nan, np.nan))
             continue
         mean_v, mean_e = (sum(x[k] * x[2] for x in bin) / total for k in (0, 1))
-        size = total**2 / sum(w * w for _, _, w in bin)
-        off = sum(w * (e - mean_e) ** 2 for _, e, w in bin) / total
-        rows.append((total, mean_v, mean_e, np.sqrt(off / (size - 1)) if size > 1.0000001 else np.nan))
+        cases = {x[3] for x in bin}
+        off = sum(sum(w * (e - mean_e) for _, e, w, c in bin if c == one) ** 2 for one in cases)
+        several = len(cases) > 1
+        error = np.sqrt(len(cases) / (len(cases) - 1) * off) / total if several else np.nan
+        rows.append((total, mean_v, mean_e, error))
     return np.array(rows).T
 
 
@@ -58,7 +60,8 @@ def test_bins_equal_a_slow_loop(seed, cases, bins, spacing, error, outputs, weig
         wide = wide[:, 0]
     # An edge may be one of the values, which belongs above it, whatever its last digit in another order of adding up.
     below = found.edges * (1 - 1e-14)
-    count, variance, observed, deviation = slow_bins(v.ravel(), err.ravel(), wide.ravel(), below)
+    case = np.repeat(np.arange(cases), v.size // cases)
+    count, variance, observed, deviation = slow_bins(v.ravel(), err.ravel(), wide.ravel(), below, case)
     np.testing.assert_allclose(found.count, count, rtol=1e-12)
     np.testing.assert_allclose(found.variance, variance, rtol=1e-12)
     np.testing.assert_allclose(found.error, observed, rtol=1e-12)
@@ -100,6 +103,17 @@ def test_masked_values_are_not_used(simulated):
     alone = calibration.table(flat, y[mask])
     np.testing.assert_allclose(found.error, alone.error, rtol=1e-12)
     np.testing.assert_array_equal(found.count, alone.count)
+
+
+def test_the_band_of_outputs_that_err_together_covers_the_diagonal():
+    rng = np.random.default_rng(0)
+    covered = []
+    for _ in range(40):
+        v = np.broadcast_to(rng.gamma(6, 0.25, (500, 1)), (500, 6))
+        y = np.sqrt(v) * (np.sqrt(0.7) * rng.normal(size=(500, 1)) + np.sqrt(0.3) * rng.normal(size=(500, 6)))
+        found = calibration.table(Prediction(0 * y, v), y, bins=5, spacing="mass")
+        covered.append(abs(found.error - found.variance) < 1.96 * found.deviation)
+    assert 0.88 < np.mean(covered) < 0.98  # 0.7 where each output counts as a case
 
 
 def test_torch_and_jax_give_the_same_bins(simulated):

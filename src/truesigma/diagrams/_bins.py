@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import plugins
-from ..arrays import Host, namespace
+from ..arrays import Host, like, namespace
 from ..binning import Spacing, assign
 from ..cells import segment_sums
 from ..elements import Block, Error, Outputs, check_error, check_outputs
@@ -18,14 +18,15 @@ from ..sums import accumulate, bin_sums, flat
 from ._repeats import Run
 
 CROWDED = 0.9  # of the elements in a single bin
+CELLS = 1 << 20  # bins of cases that are summed at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """The numbers of a calibration diagram, one of each per bin; NaN where a bin is empty.
 
-    `deviation` is the standard deviation over the repeats, or for one run the standard error of the bin's mean error
-    (elements taken as independent).
+    `deviation` is the standard deviation over the repeats, or for one run the standard error of the bin's mean error:
+    outputs of a case err together, so cases are its clusters, as in the standard error of the factor.
     """
 
     edges: Host
@@ -66,7 +67,7 @@ def bin_runs(runs: list[Run], *, error: Error, outputs: Outputs, bins: int, spac
     for one, truth, share in runs:
         plan = {
             "sums": partial(bin_sums, edges=edges, closed=True, **chosen),
-            "squares": partial(_square_sums, edges=edges, **chosen),
+            "squares": partial(_case_squares, edges=edges, **chosen),
         }
         sums = accumulate(one, truth, plan, weight=share)
         for part in sums.values():
@@ -77,21 +78,27 @@ def bin_runs(runs: list[Run], *, error: Error, outputs: Outputs, bins: int, spac
     return _gather(edges, np.stack(layers), scores)
 
 
-def _square_sums(block: Block, *, edges: Host, outputs: Outputs, error: Error) -> Host:
-    """(w e^2, w^2) in each bin, for the standard error of its mean error, and the elements that count; (3, bin)."""
-    elements = block.view(outputs)
-    variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
-    index = assign(variance, edges)
-    columns = [errors * errors, None, None]
-    if weight is not None:
-        counts = namespace(weight).astype(weight > 0, weight.dtype)
-        columns = [errors * errors * weight, weight * weight, counts]
-    return segment_sums(index, len(edges) - 1, columns)
+def _case_squares(block: Block, *, edges: Host, outputs: Outputs, error: Error) -> Host:
+    """S^2, S W, W^2 and cases in each bin, with S the sum of w e and W that of w of a case there; and elements."""
+    elements, bins = block.view(outputs), len(edges) - 1
+    index, errors, weight = assign(elements.variance, edges), elements.error(error), elements.weight
+    found, step = np.zeros((5, bins)), max(1, CELLS // bins)
+    for start in range(0, len(errors), step):
+        some = slice(start, start + step)
+        rows = len(errors[some])
+        cell = index[some] + like(bins * np.arange(rows)[:, None], index)
+        columns = [errors[some], None, None]
+        if weight is not None:
+            w = weight[some]
+            columns = [errors[some] * w, w, namespace(w).astype(w > 0, w.dtype)]
+        s, w, count = segment_sums(flat(cell)[0], rows * bins, flat(*columns)).reshape(3, rows, bins)
+        found += np.stack([s * s, s * w, w * w, w > 0, count]).sum(axis=1)
+    return found
 
 
 def _gather(edges: Host, layers: Host, scores: list[float]) -> Calibration:
-    """Means over the repeats of (repeat, 6, bin) sums; a repeat that leaves a bin empty does not count there."""
-    count, error, variance, square, weights, elements = np.moveaxis(layers, 1, 0)
+    """Means over the repeats of (repeat, 8, bin) sums; a repeat that leaves a bin empty does not count there."""
+    count, error, variance, square, cross, weights, cases, elements = np.moveaxis(layers, 1, 0)
     filled = count > 0
     safe = np.where(filled, count, 1.0)
     runs = filled.sum(axis=0)
@@ -104,10 +111,11 @@ def _gather(edges: Host, layers: Host, scores: list[float]) -> Calibration:
         off = np.nansum((error - means[0]) ** 2, axis=0)
         deviation = np.where(runs > 1, np.sqrt(off / np.maximum(runs - 1, 1)), np.nan)
     else:
-        size = count[0] ** 2 / np.where(filled[0], weights[0], 1.0)  # effective number of elements
-        inner = np.maximum(square[0] / safe[0] - error[0] ** 2, 0.0)
-        deviation = np.where(size > 1, np.sqrt(inner / np.maximum(size - 1, 1e-300)), np.nan)
+        mean = np.nan_to_num(error[0])
+        off = np.maximum(square[0] - 2 * mean * cross[0] + mean * mean * weights[0], 0.0)
+        free = cases[0] / np.maximum(cases[0] - 1, 1)
+        deviation = np.where(cases[0] > 1, np.sqrt(free * off) / safe[0], np.nan)
     spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
-    mean = float(np.mean(scores))
     held = (count.mean(axis=0), elements.mean(axis=0))
-    return Calibration(edges, *held, means[1], means[0], deviation, len(scores), mean, spread)
+    score = float(np.mean(scores))
+    return Calibration(edges, *held, means[1], means[0], deviation, len(scores), score, spread)
