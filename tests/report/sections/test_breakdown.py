@@ -5,7 +5,7 @@ import pytest
 from report_samples import make, subject_of
 
 import truesigma as ts
-from truesigma.replicates import Resampling
+from truesigma.replicates import Resampling, replicate
 from truesigma.report.sections import breakdown
 from truesigma.report.subject import make_subject
 
@@ -39,6 +39,33 @@ def test_groups_that_are_right_are_seldom_called_off():
         subject = make_subject(cases, cases, recalibrations=(), replicates=100)
         alarms += any(part.verdict != "as promised" for part in breakdown.groups(subject))
     assert alarms <= 5  # 5 % of 50, with room for chance
+
+
+@pytest.mark.parametrize("misses", [0, 1, 6, 20])
+def test_the_chance_is_that_of_the_binomial_law(misses):
+    from scipy.stats import binom
+
+    y = np.where(np.arange(60) < misses, 9.0, 0.0)
+    cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y)
+    plan = Resampling.of(cases, replicates=20000)
+    found = replicate(cases, ["coverage:level=0.9"], plan)[0]
+    # The number of cases comes from the bootstrap, 60 but for the noise of its replicates.
+    tails = binom.cdf(60 - misses, 60, 0.9), binom.sf(59 - misses, 60, 0.9)
+    expected = min(1.0, 2 * min(tails))
+    assert np.log(breakdown._chance(found, 0.9, 60)) == pytest.approx(np.log(expected), rel=0.05, abs=0.02)
+
+
+def test_small_groups_that_are_right_are_called_off_in_one_of_twenty_sets_at_most():
+    rng = np.random.default_rng(0)
+    plan = Resampling.of(ts.Cases(ts.Prediction(np.zeros(20), np.ones(20)), np.zeros(20)), replicates=1000)
+    chance = {}
+    for held in range(21):  # every result that 20 cases can have
+        y = np.where(np.arange(20) < held, 0.0, 9.0)
+        cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y)
+        chance[held] = breakdown._chance(replicate(cases, ["coverage:level=0.9"], plan)[0], 0.9, 20)
+    sets = rng.binomial(20, 0.9, size=(20000, 10))  # ten groups each
+    smallest = np.vectorize(chance.get)(sets).min(axis=1)
+    assert (10 * smallest < breakdown.RISK).mean() < 0.05
 
 
 def test_small_groups_are_not_judged():

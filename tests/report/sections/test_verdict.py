@@ -98,12 +98,13 @@ def interval_of(cases, clusters):
     assert found.value == fitted.factor
     from scipy.stats import t
 
-    return found, t.interval(0.95, clusters - 1, loc=fitted.factor, scale=fitted.standard_error)
+    error = fitted.standard_error / fitted.factor  # of log s
+    return found, np.exp(t.interval(0.95, clusters - 1, loc=math.log(fitted.factor), scale=error))
 
 
 def test_the_factor_has_the_interval_of_its_standard_error():
     found, expected = interval_of(make(seed=1), 300)
-    assert (found.low, found.high) == pytest.approx(expected)
+    assert (found.low, found.high) == pytest.approx(tuple(expected))
     page = report(make(seed=1), make(), replicates=20).page
     shown = f"[{found.low:.2f},\N{NO-BREAK SPACE}{found.high:.2f}]; sigma was"
     assert f"95\N{NO-BREAK SPACE}% confidence {shown}" in page
@@ -113,8 +114,25 @@ def test_the_factor_has_the_interval_of_its_standard_error():
 def test_few_groups_give_a_wide_interval_and_a_note():
     cases = make(seed=1, groups=("a", "b", "c"))
     found, expected = interval_of(cases, 3)
-    assert (found.low, found.high) == pytest.approx(expected)
+    assert (found.low, found.high) == pytest.approx(tuple(expected))
+    assert found.low > 0
     assert "counts the 3 groups of the calibration cases" in report(cases, make(), replicates=20).page
+
+
+@pytest.mark.parametrize(
+    ("groups", "by", "said"),
+    [(5, "auto", True), (5, "group", False), (40, "auto", False), (40, "case", True)],
+)
+def test_groups_that_intervals_do_not_count_are_said(groups, by, said):
+    test = make(groups=tuple(f"p{k}" for k in range(groups)))
+    page = report(make(seed=1), test, replicates=20, by=by).page
+    assert (f"count the test cases, not their {groups} groups" in page) == said
+
+
+def test_one_case_a_group_needs_no_word():
+    plain = make()
+    alone = ts.Cases(plain.prediction, plain.target, group=[f"p{k}" for k in range(len(plain))])
+    assert verdict.few_test_groups(subject_of(alone)) == verdict.few_test_groups(subject_of(plain)) == ""
 
 
 def test_groups_that_do_not_count_are_no_clusters():

@@ -107,18 +107,21 @@ def _counts(cases: Cases) -> Any:
 
 
 def _chance(found: Replicates | Undefined, level: float, units: int) -> float:
-    """Two-sided p-value of the coverage: a score test with the bootstrap's standard error, binomial where that is 0."""
-    from scipy.special import ndtr
+    """Two-sided p-value of the coverage: twice the smaller binomial tail.
+
+    The number of cases is the one that the bootstrap's standard error is worth: fewer where cases or outputs err
+    together or count differently. Where no replicate differs from another, it is that of the units.
+    """
+    from scipy.special import betainc
 
     if isinstance(found, Undefined):
         return 1.0
-    error = float(np.nanstd(found.drawn))
-    if error > 0:
-        # As it would be at the level itself: near 0 or 1 the observed share has too small an error to test with.
-        expected = error * (level * (1 - level) / (found.value * (1 - found.value))) ** 0.5
-        return float(2 * ndtr(-abs(found.value - level) / expected))
-    # All or none: the chance of that many hits or misses in a row, on either side.
-    return min(1.0, 2 * (level if found.value > 0.5 else 1 - level) ** units)
+    share, error = found.value, float(np.nanstd(found.drawn))
+    worth = share * (1 - share) / error**2 if error > 1e-9 else float(units)
+    held = share * worth
+    below = betainc(worth - held, held + 1, 1 - level) if held < worth else 1.0
+    above = betainc(held, worth - held + 1, level) if held > 0 else 1.0
+    return min(1.0, 2 * float(min(below, above)))
 
 
 def _judge(parts: list[Part], level: float) -> list[Part]:

@@ -1,5 +1,7 @@
 """Is sigma true? In words that claim no more than the intervals bear out, and with what speaks against them."""
 
+import math
+
 import numpy as np
 
 from ...resample import Estimate
@@ -57,7 +59,11 @@ def excludes_one(factor: Estimate) -> int:
 
 
 def factor_of(subject: Subject, clusters: int) -> Estimate | None:
-    """The fitted factor with its interval: Student's t, as the standard error itself comes from so many clusters."""
+    """The fitted factor with its interval: Student's t, as the standard error itself comes from so many clusters.
+
+    It is of log s: a factor is above 0, and the standard error falls with it, so that an interval of s itself, which
+    would reach as far up as down, misses the truth more often, nearly always from below.
+    """
     from scipy.special import stdtrit
 
     fitted = subject.cards[subject.label].recalibration
@@ -66,8 +72,8 @@ def factor_of(subject: Subject, clusters: int) -> Estimate | None:
         return None
     if not isinstance(error, float) or clusters < 2:
         return Estimate(factor)
-    reach = float(stdtrit(clusters - 1, (1 + CONFIDENCE) / 2)) * error
-    return Estimate(factor, factor - reach, factor + reach)
+    reach = math.exp(float(stdtrit(clusters - 1, (1 + CONFIDENCE) / 2)) * error / factor)
+    return Estimate(factor, factor / reach, factor * reach)
 
 
 def factor_before(subject: Subject, factor: Estimate | None) -> Estimate | None:
@@ -95,6 +101,18 @@ def few_groups(subject: Subject, calibration: Cases, clusters: int) -> str:
     return (
         f"The factor's interval counts the {clusters} groups of the calibration cases, not the cases; so few groups "
         "show only roughly how groups differ."
+    )
+
+
+def few_test_groups(subject: Subject) -> str:
+    """What to say where test cases have groups and the bootstrap drew cases: true for sites, not for patients."""
+    names = subject.before.group
+    count = 0 if names is None else len(np.unique(names))
+    if subject.plan.by != "case" or not 2 <= count < len(subject.before):
+        return ""
+    return (
+        f"Intervals on this page count the test cases, not their {count:,} groups: they speak of these groups. Where "
+        "groups are patients, whose images err together, they are too narrow: write the report by group."
     )
 
 
