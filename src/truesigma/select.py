@@ -28,8 +28,8 @@ class Comparison:
     """Cross-fitted scores of recalibrations, the choice among them, and each of them fitted on all cases.
 
     A row is a dict: `recalibration`; `numbers`, how many its stored form holds; `score`; `change` from `none`, with its
-    paired interval `low` to `high`; `behind` the best, with the `standard_error` of that difference; `width` of the
-    90 % interval; `reason` where there is no score.
+    paired interval `low` to `high`, too narrow where the change is small, since the fits vary as well; `behind` the
+    best, with the `standard_error` of that difference; `width` of the 90 % interval; `reason` where there is no score.
     """
 
     metric: str
@@ -275,14 +275,17 @@ def _row(
 
 
 def _warnings(rows: list[dict[str, Any]], sign: int, metric: str) -> Iterable[str]:
-    """Recalibrations that do harm: a worse score for certain, or wide intervals for nothing."""
+    """Recalibrations that seem to do harm: a worse score, interval and all, or wide intervals for nothing."""
     before = rows[0]["width"]
     for row in rows[1:]:
         if row["low"] is None:
             continue
         worst, least = (row["low"], row["high"]) if sign > 0 else (-row["high"], -row["low"])
         if worst > 0:
-            yield f"{row['recalibration']} worsens {metric} by {abs(row['change']):.3g}: do not use it on such cases."
+            yield (
+                f"{row['recalibration']} worsens {metric} by {abs(row['change']):.3g} on cases it was not fitted on: "
+                "nothing here speaks for it."
+            )
         elif least >= 0 and before and row["width"] and row["width"] > WIDER * before:
             yield (
                 f"{row['recalibration']} widens the {LEVEL:.0%} intervals by {row['width'] / before - 1:.0%}, and "
