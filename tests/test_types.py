@@ -10,6 +10,7 @@ from samples import KINDS, arrays_of, draw
 
 from truesigma import Cases, Draws, Laplace, Prediction, decompose, metrics, recalibrate
 from truesigma.arrays import to_host
+from truesigma.card import calibrate
 
 GOOD = {"location": [1.0, 2.0], "aleatoric": [0.1, 0.2], "epistemic": [0.0, 0.1]}
 
@@ -189,12 +190,28 @@ def test_one_case_is_cut_by_a_slice():
             {"draws": Draws([[1.0]], [[1.0]])},
             r"draws has cases and outputs \(1,\); expected the prediction's \(2,\)",
         ),
+        (
+            {"draws": Draws([[1.0, 2.0]], [[1.0, 1.0]], mask=[True, False])},
+            "draws and prediction have different masks; expected the same in both",
+        ),
     ],
 )
 def test_cases_refuse(change, words):
     given = {"prediction": Prediction(**GOOD), "target": [1.0, 2.0], **change}
     with pytest.raises(ValueError, match=words):
         Cases(given.pop("prediction"), given.pop("target"), **given)
+
+
+def test_the_mask_of_the_prediction_holds_for_its_draws():
+    mean, mask = np.array([[1.0, 2.0, 5.0], [3.0, 2.0, 7.0]]), np.array([True, True, False])
+    draws = Draws(mean, np.ones((2, 3)))
+    whole = decompose(draws)
+    masked = Prediction(whole.location, whole.aleatoric, whole.epistemic, mask=mask)
+    cases = Cases(masked, [2.5, 1.0, np.nan], draws=draws)
+    assert cases.draws.mask.tolist() == mask.tolist()
+    assert draws.mask is None
+    expected = np.sqrt(np.mean(((2.0 - 2.5) ** 2 / 2.0, (2.0 - 1.0) ** 2 / 1.0)))
+    assert calibrate(cases).recalibration.factor == pytest.approx(expected)
 
 
 def test_frames_are_taken():

@@ -44,6 +44,27 @@ def check_mask(mask: Any, example: Array, shape: tuple[int, ...]) -> Array:
     return expand("mask", mask, shape)
 
 
+def same_mask(one: Array, other: Array) -> bool:
+    """Whether two masks let the same elements count; None is a mask that lets all."""
+    if one is other:
+        return True
+    masks = [np.array(True) if mask is None else to_host(mask) for mask in (one, other)]
+    return np.array_equal(masks[0], masks[1])
+
+
+def check_draws(draws: Any, prediction: Any) -> None:
+    """Refuse draws that are not those a prediction was made of; without a mask of their own they take its mask."""
+    shapes = [tuple(shape) for shape in (draws.mean.shape[1:], prediction.location.shape)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"draws has cases and outputs {shapes[0]}; expected the prediction's {shapes[1]}, which is made of them."
+        )
+    if draws.mask is not None and not same_mask(draws.mask, prediction.mask):
+        raise ValueError(
+            "draws and prediction have different masks; expected the same in both: give it to Draws, and decompose."
+        )
+
+
 def check_values(
     name: str, good: Array, mask: Array, problem: str, expected: str, *, case_axis: int = 0
 ) -> None:

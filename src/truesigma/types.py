@@ -17,6 +17,7 @@ from .arrays import Array, as_array, expand, namespace, to_host
 from .checks import (
     NEGATIVE,
     check_axes,
+    check_draws,
     check_finite,
     check_group,
     check_law,
@@ -24,6 +25,7 @@ from .checks import (
     check_target,
     check_values,
     check_weight,
+    same_mask,
 )
 from .law import Law, Normal, central_bounds
 
@@ -114,8 +116,7 @@ class Draws:
                 raise ValueError(
                     f"cannot join {first!r} with {other!r}; expected the same cases, outputs and law in each."
                 )
-            masks = [np.array(True) if d.mask is None else to_host(d.mask) for d in (first, other)]
-            if not np.array_equal(masks[0], masks[1]):
+            if not same_mask(first.mask, other.mask):
                 raise ValueError("cannot join draws with different masks; expected the same mask in each.")
         width = [max(sizes) for sizes in zip(*[d.variance.shape[1:] for d in draws])]
         variance = [xp.broadcast_to(d.variance, (d.mean.shape[0], *width)) for d in draws]
@@ -254,7 +255,8 @@ class Cases:
     """Predictions with their targets: what a file holds and what `evaluate` takes.
 
     `group` (a patient, a site) and `id` name the cases, `unit` the target's unit, `checkpoint` the network where it is
-    known. `draws` keeps what the prediction was made of, for the recipes that decompose it in another way.
+    known. `draws` keeps what the prediction was made of, for the recipes that decompose it in another way; the
+    prediction's mask holds for them, too.
 
     >>> Cases(Prediction([1.0, 2.0], [0.1, 0.1], [0.0, 0.1]), [1.1, 1.7], unit="mm")
     Cases(2 cases, normal, in mm)
@@ -278,11 +280,9 @@ class Cases:
         weight = None if self.weight is None else as_array("weight", self.weight)
         labels = {name: check_group(getattr(self, name), len(prediction), name) for name in ("group", "id")}
         _set(self, target=target, weight=weight, **labels)
-        if draws is not None and tuple(draws.mean.shape[1:]) != tuple(prediction.location.shape):
-            raise ValueError(
-                f"draws has cases and outputs {tuple(draws.mean.shape[1:])}; expected the prediction's "
-                f"{tuple(prediction.location.shape)}, which is made of them."
-            )
+        if draws is not None:
+            check_draws(draws, prediction)
+            _set(self, draws=trusted(Draws, **{**vars(draws), "mask": prediction.mask}))
 
     def __len__(self) -> int:
         return len(self.prediction)
