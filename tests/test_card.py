@@ -38,6 +38,31 @@ def test_a_card_does_after_reading_what_it_did_before(tmp_path, name, law):
     assert set(again.versions) >= {"python", "truesigma", "numpy", "scipy"}
 
 
+@pytest.mark.parametrize("law", [ts.Normal(), ts.Laplace()])
+def test_a_card_from_a_tally_is_that_of_the_cases(law):
+    cases = simulated(outputs=(3,), law=law)
+    tally = ts.Tally.empty(by_output=True)
+    for part in (cases[:150], cases[150:]):
+        tally = tally.add(part.prediction, part.target)
+    for name in ("sigma", "sigma:part=aleatoric", "sigma_by_output"):
+        card, expected = calibrate(tally, name, unit="mm", data={"draws": 25}), calibrate(cases, name)
+        assert np.allclose(card(cases).variance, expected(cases).variance, rtol=1e-12)
+        assert (card.law, card.unit, card.recipe.name) == (expected.law, "mm", "exact")
+        assert card.data == {"draws": 25, "cases": 200}
+
+
+def test_what_a_card_cannot_be_fitted_from_is_said():
+    cases = simulated()
+    tally = ts.Tally.empty().add(cases.prediction, cases.target)
+    for name in ("none", "aux", "isotonic", "conformal"):
+        with pytest.raises(ValueError, match=f"{name} cannot be fitted from the sums of a tally"):
+            calibrate(tally, name)
+    with pytest.raises(ValueError, match="no element is left"):
+        calibrate(ts.Tally.empty())
+    with pytest.raises(ValueError, match=r"cases is a Prediction; expected Cases, as Cases\(prediction"):
+        calibrate(cases.prediction)
+
+
 def test_a_card_gives_what_evaluate_gives():
     cases, fresh = simulated(outputs=(3,)), simulated(outputs=(3,), seed=1)
     for recipe in ("exact", "paper", "code"):

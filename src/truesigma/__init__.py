@@ -1,6 +1,7 @@
 """Predictive sigmas that are true: recalibrate, measure and show the uncertainty of regression networks."""
 
 from . import diagrams, metrics, recalibrate
+from .card import Card, calibrate, read_card
 from .decompose import decompose
 from .evaluate import Evaluation, evaluate
 from .law import Empirical, Laplace, Law, Normal, Undefined
@@ -14,6 +15,7 @@ from .types import Cases, Draws, Interval, Prediction
 
 __version__ = "0.1.0"
 __all__ = [
+    "Card",
     "Cases",
     "Comparison",
     "Draws",
@@ -28,6 +30,7 @@ __all__ = [
     "Tally",
     "Undefined",
     "bootstrap",
+    "calibrate",
     "compare",
     "decompose",
     "diagrams",
@@ -37,6 +40,7 @@ __all__ = [
     "load_recalibration",
     "metrics",
     "read",
+    "read_card",
     "recalibrate",
     "write",
 ]

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ from . import plugins
 from .decompose import decompose
 from .evaluate import Choice, versions
 from .files import BadFile, now, read_json
-from .law import Law, Undefined, law_from_dict
+from .law import Laplace, Law, Normal, Undefined, law_from_dict
 from .recalibration import Recalibration, load_recalibration
 from .recipe import Recipe, load_recipe
+from .tally import Tally
 from .types import Cases, Draws, Prediction
 
 FORMAT = "truesigma recalibration"
@@ -84,34 +86,47 @@ def as_cases(value: Prediction | Draws | Cases) -> Cases:
 
 
 def calibrate(
-    cases: Cases,
+    cases: Cases | Tally,
     recalibration: Choice = "sigma",
     *,
     recipe: str | Recipe = "exact",
     data: Mapping[str, Any] | None = None,
+    unit: str = "",
 ) -> Card:
     """Fit one recalibration and make its card.
 
     Args:
-        cases: the calibration cases.
+        cases: the calibration cases; or a tally of them, for recalibrations that can be fitted from sums.
         recalibration: a name, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`.
         recipe: "exact", "paper", "code", the path of a TOML file, or a Recipe.
         data: what to say about the data beside its size, such as its file and hash.
+        unit: of the targets, where it is not that of the cases.
 
     Returns:
-        The card: call it with a prediction, or write it as JSON.
+        The card: call it with a prediction, or write it as JSON: `write(card, "card.json")`, `read_card("card.json")`.
 
     Example:
         >>> card = calibrate(Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]))
         >>> card(Prediction([0.0], [9.0])).scale
         array([6.])
     """
+    if not isinstance(cases, Cases | Tally):
+        raise ValueError(
+            f"cases is a {type(cases).__name__}; expected Cases, as Cases(prediction, target), or a Tally."
+        )
     chosen = load_recipe(recipe)
     name, module, options = plugins.parse("recalibrate", recalibration)
     settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
+    if isinstance(cases, Tally):
+        if signature(module.fit).parameters["target"].default is not None:  # a tally holds the targets
+            raise ValueError(f"{name} cannot be fitted from the sums of a tally; give the cases.")
+        fitted = module.fit(cases, **settings)
+        law, seen = (Laplace() if cases.moment == 1 else Normal()), int(cases.sums["factor total"][0])
+        return Card(fitted, law, chosen, {**(data or {}), "cases": seen}, unit, now(), versions())
     prediction = chosen.prediction(cases)
     fitted = module.fit(prediction, cases.target, weight=cases.weight, group=cases.group, **settings)
-    return describe(fitted, cases, recipe=chosen, data=data)
+    card = describe(fitted, cases, recipe=chosen, data=data)
+    return replace(card, unit=unit or card.unit)
 
 
 def describe(
