@@ -114,7 +114,7 @@ def to_onnx(
         probe = dropout_draws(members[0], [prepared], draws=2, seed=0, law=law)
     else:
         probe, inner = ensemble_draws(members, [prepared], law=law), Members(members)
-    units = units or Units(("",), np.zeros(1), np.ones(1))
+    units = units or Units((card.unit if card else "",), np.zeros(1), np.ones(1))
     passes = draws if dropout else len(members)
     if card is not None:
         _check_card(card, probe, passes, dropout)

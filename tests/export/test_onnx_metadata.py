@@ -53,3 +53,11 @@ def test_draws_of_a_card_are_recorded(tmp_path):
     assert card.data["draws"] == 5
     write(card, tmp_path / "card.json")
     assert read_card(tmp_path / "card.json").data["draws"] == 5
+
+
+def test_a_network_whose_outputs_are_in_the_unit_of_its_card_needs_no_units(tmp_path):
+    net = network()
+    draws = dropout_draws(net, [IMAGES], draws=4, seed=0)
+    card = card_for(draws, unit="months")
+    made = to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card, draws=4)
+    assert json.loads(made.metadata["outputs"])["location"].endswith("in months")

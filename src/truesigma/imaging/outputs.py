@@ -28,7 +28,8 @@ def pair(outputs: Any) -> tuple[Tensor, Tensor]:
     found = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
     if len(found) != 2 or not all(isinstance(t, Tensor) for t in found):
         raise ValueError(
-            f"the network returned {_describe(outputs)}; expected two tensors, (mean, log-variance)."
+            f"the network returned {_describe(outputs)}; expected two tensors, (mean, log-variance). "
+            "Wrap it in a module whose forward returns those."
         )
     return found
 
