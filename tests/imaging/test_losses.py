@@ -46,6 +46,37 @@ def test_equal_slow_loops(each: bool) -> None:
 
 @pytest.mark.parametrize("loss", [gaussian, laplace])
 @pytest.mark.parametrize("each", [False, True])
+def test_a_mask_leaves_out_what_does_not_count(loss, each: bool) -> None:
+    mean, spread, target = arrays(4, 3, 7, each)
+    mask = torch.tensor(
+        [[True, True, True], [True, False, True], [False, True, False], [False, False, False]]
+    )
+    expected, gradients = [], []
+    for case in range(4):
+        some = mask[case]
+        one = [a[case : case + 1].clone().requires_grad_() for a in (mean, spread)]
+        inputs = one[0][:, some], one[1][:, some] if each else one[1], target[case : case + 1, some]
+        value = loss(*inputs) if some.any() else 0 * (one[0].sum() + one[1].sum())[None]
+        value.sum().backward()
+        expected.append(value.detach())
+        gradients.append([a.grad for a in one])
+    mean.requires_grad_()
+    spread.requires_grad_()
+    found = loss(mean, spread, torch.where(mask, target, torch.nan), mask)
+    found.sum().backward()
+    torch.testing.assert_close(found.detach(), torch.cat(expected))
+    torch.testing.assert_close(mean.grad, torch.cat([g[0] for g in gradients]))
+    torch.testing.assert_close(spread.grad, torch.cat([g[1] for g in gradients]))
+
+
+@pytest.mark.parametrize("mask", [torch.ones(4, 3), torch.ones(4, 1, dtype=torch.bool)])
+def test_masks_of_another_kind_are_refused(mask) -> None:
+    with pytest.raises(ValueError, match=r"mask has shape .* expected booleans of the mean's shape"):
+        gaussian(*arrays(4, 3, 7, True), mask)
+
+
+@pytest.mark.parametrize("loss", [gaussian, laplace])
+@pytest.mark.parametrize("each", [False, True])
 def test_gradients_by_finite_differences(loss, each: bool) -> None:
     mean, spread, target = arrays(3, 2, 11, each)
     mean.requires_grad_()

@@ -12,7 +12,7 @@ __all__ = ["LIKELIHOODS", "gaussian", "laplace"]
 SMALLEST, LARGEST = -20.0, 20.0
 
 
-def gaussian(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
+def gaussian(mean: Tensor, log_variance: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
     """Gaussian negative log-likelihood in nats, averaged over the outputs of each case.
 
     loss_i = mean_j [ (y_ij - mu_ij)^2 / (2 v_ij) + log(v_ij) / 2 + log(2 pi) / 2 ]
@@ -21,20 +21,21 @@ def gaussian(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
     back. Computed in float32 at least, also where the inputs are half precision.
 
     mean: (case, output...). log_variance: the same, or length 1 on the output axes. target: like mean.
-    Returns one value per case.
+    mask: booleans like mean, True where the target counts; elsewhere it may be NaN. None: everywhere.
+    Returns one value per case, 0 for a case of which nothing counts.
 
     >>> gaussian(torch.zeros(2, 1), torch.zeros(2, 1), torch.tensor([[0.0], [2.0]]))
     tensor([0.9189, 2.9189])
 
     Reference: Laves et al. (2021), Eq. 6, which drops the factor 1/2 and the constant.
     """
-    mean, log_variance, target = _checked(mean, log_variance, target)
+    mean, log_variance, target = _checked(mean, log_variance, target, mask)
     squared = (target - mean).square()
     terms = 0.5 * (squared * torch.exp(-log_variance) + log_variance + math.log(2 * math.pi))
-    return terms.flatten(1).mean(1)
+    return _means(terms, mask)
 
 
-def laplace(mean: Tensor, log_b: Tensor, target: Tensor) -> Tensor:
+def laplace(mean: Tensor, log_b: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
     """Laplace negative log-likelihood in nats, averaged over the outputs of each case.
 
     loss_i = mean_j [ |y_ij - mu_ij| / b_ij + log(2 b_ij) ];    the variance is 2 b^2
@@ -42,25 +43,34 @@ def laplace(mean: Tensor, log_b: Tensor, target: Tensor) -> Tensor:
     log b is clamped to [-20, 20]; its gradient passes the clamp. Computed in float32 at least.
 
     mean: (case, output...). log_b: the same, or length 1 on the output axes. target: like mean.
-    Returns one value per case.
+    mask: as for `gaussian`. Returns one value per case.
 
     >>> laplace(torch.zeros(2, 1), torch.zeros(2, 1), torch.tensor([[0.0], [2.0]]))
     tensor([0.6931, 2.6931])
 
     Reference: Laves et al. (2021), section 3 (Laplace likelihood).
     """
-    mean, log_b, target = _checked(mean, log_b, target)
+    mean, log_b, target = _checked(mean, log_b, target, mask)
     terms = (target - mean).abs() * torch.exp(-log_b) + log_b + math.log(2.0)
-    return terms.flatten(1).mean(1)
+    return _means(terms, mask)
 
 
-LIKELIHOODS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+LIKELIHOODS: dict[str, Callable[..., Tensor]] = {
     "gaussian": gaussian,
     "laplace": laplace,
 }
 
 
-def _checked(mean: Tensor, spread: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _means(terms: Tensor, mask: Tensor | None) -> Tensor:
+    """The mean of each case over the outputs that count."""
+    if mask is None:
+        return terms.flatten(1).mean(1)
+    return (terms * mask).flatten(1).sum(1) / mask.flatten(1).sum(1).clamp(min=1)
+
+
+def _checked(
+    mean: Tensor, spread: Tensor, target: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Refuse shapes that would broadcast into a silently wrong number; widen half precision; clamp the spread."""
     if mean.ndim < 2 or mean.shape != target.shape:
         raise ValueError(
@@ -72,6 +82,14 @@ def _checked(mean: Tensor, spread: Tensor, target: Tensor) -> tuple[Tensor, Tens
             f"the second head has shape {tuple(spread.shape)} for a mean of shape {tuple(mean.shape)}; "
             "expected one value per case (case, 1) or one per output (case, output)"
         )
+    if mask is not None:
+        if mask.dtype != torch.bool or mask.shape != mean.shape:
+            raise ValueError(
+                f"mask has shape {tuple(mask.shape)} and dtype {mask.dtype}; expected booleans of the mean's shape "
+                f"{tuple(mean.shape)}, True where the target counts"
+            )
+        # replaced before anything is computed: the gradient of NaN is NaN, also where it is multiplied by 0
+        target = torch.where(mask, target, mean.detach().to(target.dtype))
     kind = torch.promote_types(torch.promote_types(mean.dtype, spread.dtype), torch.float32)
     spread = spread.to(kind)
     # the value is clamped, the gradient is not: a plain clamp would have no gradient that leads back
