@@ -95,3 +95,11 @@ def test_a_score_that_is_asked_for_twice_is_shown_once():
     table = evaluation_table(evaluation(metrics=["coverage", "coverage:level=0.9", "mse"]))
     titles = [row[0] for row in table.rows]
     assert titles == ["coverage 50 %", "coverage 90 %", "coverage 95 %", "coverage 99 %", "MSE"]
+
+
+def test_an_evaluation_prints_as_its_table():
+    found = evaluation(recalibrations=["none", "sigma"], metrics=["nll", "coverage"])
+    assert str(found) == plain_text(evaluation_table(found))
+    shown = []
+    found._repr_pretty_(type("Printer", (), {"text": staticmethod(shown.append)}), False)
+    assert shown == [str(found)]

@@ -66,6 +66,16 @@ class Evaluation:
     def __repr__(self) -> str:
         return f"Evaluation({len(self.rows)} rows, recipe {self.recipe.name!r})"
 
+    def __str__(self) -> str:
+        """The table that the command line prints."""
+        from .tabletext import evaluation_table, plain_text
+
+        return plain_text(evaluation_table(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook shows of it."""
+        printer.text(str(self))
+
 
 def versions() -> dict[str, str]:
     """Versions of what computed a result."""
@@ -99,7 +109,7 @@ def evaluate(
         recipe: "exact", "paper", "code", or the path of a TOML file.
 
     Returns:
-        The evaluation: `.rows`, `.value("sigma", "uce")`, `.to_dict()`.
+        The evaluation: `print` it, `.rows` (for a data frame), `.value("sigma", "uce")`, `.to_dict()`.
 
     Example:
         >>> rng = np.random.default_rng(0)

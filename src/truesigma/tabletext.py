@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from . import plugins
-from .evaluate import Evaluation
-from .select import Comparison
+
+if TYPE_CHECKING:  # results print themselves as these tables
+    from .evaluate import Evaluation
+    from .select import Comparison
 
 DASH = "-"  # where a number is not defined
 USUAL = (0.3, 5.0)  # factors of networks; beyond, a mistake in the table is more likely
@@ -65,7 +67,7 @@ def print_table(table: TextTable, stream: TextIO) -> None:
         console.print(escape(note), highlight=False)
 
 
-def evaluation_table(evaluation: Evaluation) -> TextTable:
+def evaluation_table(evaluation: "Evaluation") -> TextTable:
     """Metrics down, recalibrations across; UCE times 100, as the paper prints it."""
     labels = list(evaluation.recalibrations)
     # Two names for one place (`uce_mean`, `uce_draws`) stand in two lines.
@@ -85,7 +87,7 @@ def evaluation_table(evaluation: Evaluation) -> TextTable:
     return TextTable(_caption(evaluation), head, tuple(body), _notes(evaluation), frozenset(best))
 
 
-def comparison_table(comparison: Comparison) -> TextTable:
+def comparison_table(comparison: "Comparison") -> TextTable:
     """Recalibrations down, their cross-fitted scores across; the choice stands out, notes say why it is one."""
     plan = comparison.plan
     body = []
@@ -183,7 +185,7 @@ def _best(shown: Sequence[Mapping[str, Any] | None]) -> list[int]:
     return [k for k, value in size.items() if value == least] if max(size.values()) > least else []
 
 
-def _caption(evaluation: Evaluation) -> str:
+def _caption(evaluation: "Evaluation") -> str:
     sizes = evaluation.cases
     runs = f" x {sizes['repeats']} runs (mean +- sd)" if sizes.get("repeats", 1) > 1 else ""
     unit = f", targets in {evaluation.unit}" if evaluation.unit else ""
@@ -211,7 +213,7 @@ def factor_doubt(fitted: Mapping[str, Any]) -> str:
     )
 
 
-def _notes(evaluation: Evaluation) -> tuple[str, ...]:
+def _notes(evaluation: "Evaluation") -> tuple[str, ...]:
     notes = []
     for label, fitted in evaluation.recalibrations.items():
         described = fitted.to_dict()

@@ -90,7 +90,7 @@ class Draws:
         if not fits or any(a not in (1, b) for a, b in zip(variance.shape, mean.shape)):
             raise ValueError(
                 f"variance has shape {tuple(variance.shape)} beside mean {tuple(mean.shape)}; expected the same, or "
-                "length 1 on the draw and output axes. Its second axis is the case."
+                "length 1 on the draw and output axes. Its second axis is the case; zeros((1, cases)) is no variance."
             )
         mask = check_mask(self.mask, mean, tuple(mean.shape[1:]))
         check_values("mean", xp.all(xp.isfinite(mean), axis=0), mask, "is not finite", "finite numbers")
