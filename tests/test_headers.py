@@ -22,6 +22,17 @@ def test_headers_in_capitals_are_one_sentence(tmp_path):
     )
 
 
+def test_headers_of_a_german_spreadsheet(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("Patient;Zielwert;Vorhersage;Standardabweichung\nA;1,5;2;0,5\n")
+    with pytest.raises(BadFile) as problem:
+        read(path)
+    assert str(problem.value).endswith(
+        "Rename Zielwert to target, Vorhersage to location, Standardabweichung to scale, Patient to group, if that is "
+        "what they are."
+    )
+
+
 @pytest.mark.parametrize(
     ("table", "words"),
     [

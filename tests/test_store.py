@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import truesigma as ts
-from truesigma.store import from_frame, read, read_cases, write
+from truesigma.store import from_frame, read, read_cases, read_new, write
 from truesigma.types import raw_spread
 
 KINDS = (".npz", ".parquet", ".csv")
@@ -234,6 +234,19 @@ def test_frames_without_target_and_with_a_named_index():
     assert isinstance(read(frame), ts.Prediction)  # the index is not a column
     with pytest.raises(ValueError, match="no column 'target'"):
         from_frame(frame)
+
+
+@pytest.mark.parametrize("mask_missing", [False, True])
+def test_of_new_cases_a_target_that_is_nowhere_filled_in_is_none(tmp_path, mask_missing):
+    path = tmp_path / "t.csv"
+    path.write_text("id,target,location,scale\na,,1,2\nb,,3,1\n")
+    found = read_new(path, mask_missing=mask_missing)
+    assert isinstance(found, ts.Prediction)
+    assert found.mask is None
+    with pytest.raises(ValueError, match="target is missing"):
+        read(path, mask_missing=mask_missing)
+    path.write_text("id,target,location,scale\na,1,1,2\nb,3,3,1\n")
+    assert isinstance(read_new(path, mask_missing=mask_missing), ts.Cases)
 
 
 def test_missing_targets_are_masked_by_output(tmp_path):

@@ -9,14 +9,19 @@ from .fields import KNOWN, LABELS, NUMBERS
 
 PATIENTS = (  # how others call who the cases are of, as `plain` has it
     "patient", "patientid", "pid", "subject", "subjectid", "participant", "participantid", "mrn",
+    "patientennummer", "patientenid", "proband",
 )  # fmt: skip
-ELSEWHERE = {
-    "target": ("truth", "true", "y", "ytrue", "label", "groundtruth", "observed", "gt"),
-    "location": ("prediction", "predicted", "pred", "ypred", "yhat", "mean", "mu", "output"),
-    "scale": ("sd", "std", "sigma", "stddev", "ystd", "uncertainty", "unc"),
-    "variance": ("var", "yvar"),
-    "group": (*PATIENTS, "site", "scanner"),
-}
+ELSEWHERE = {  # in English, and as German spreadsheets have it
+    "target": ("truth", "true", "y", "ytrue", "label", "groundtruth", "observed", "gt", "zielwert", "istwert"),
+    "location": (
+        "prediction", "predicted", "pred", "ypred", "yhat", "mean", "mu", "output", "vorhersage", "prognose",
+    ),
+    "scale": (
+        "sd", "std", "sigma", "stddev", "ystd", "uncertainty", "unc", "standardabweichung", "stabw", "unsicherheit",
+    ),
+    "variance": ("var", "yvar", "varianz"),
+    "group": (*PATIENTS, "site", "scanner", "klinik", "standort"),
+}  # fmt: skip
 STARTS = {"target": ("true_", "gt_")}
 QUANTILE = re.compile(r"(q|p|quantile|percentile)_?0?[.]?\d+$", re.IGNORECASE)
 LOGS = ("logvar", "logvariance", "logsigma2")  # of the variance

@@ -56,10 +56,16 @@ def read(
     """
     name = source if isinstance(source, str | PathLike) else type(source).__name__
     fields = read_fields(source)
+    return _value(str(name), fields, law, mask_missing)
+
+
+def _value(
+    name: str, fields: Mapping[str, Any], law: Law | str | None, mask_missing: bool
+) -> Cases | Draws | Prediction:
     try:
         return from_fields(fields, law=law, mask_missing=mask_missing)
     except ValueError as problem:
-        raise refusal(str(name), fields, problem) from problem
+        raise refusal(name, fields, problem) from problem
 
 
 def from_frame(frame: Any, *, law: Law | str | None = None, mask_missing: bool = False) -> Cases:
@@ -92,6 +98,17 @@ def read_cases(path: str | Path, *, law: Law | str | None = None, mask_missing: 
             f"{path} has no target, without which nothing can be fitted or scored; add it to the file{hint}."
         )
     return found
+
+
+def read_new(
+    path: str | Path, *, law: Law | str | None = None, mask_missing: bool = False
+) -> Cases | Draws | Prediction:
+    """`read` for new cases: a target that is nowhere filled in yet is none."""
+    fields = read_fields(path)
+    target = fields.get("target")
+    if target is not None and target.dtype.kind == "f" and np.isnan(target).all():
+        del fields["target"]
+    return _value(str(path), fields, law, mask_missing)
 
 
 def read_fields(source: Any) -> dict[str, Any]:

@@ -143,13 +143,13 @@ def shift(
 ) -> None:
     """Histograms of the variance of test and shifted cases, with the AUROC."""
     from ..diagrams import shift as diagram
-    from ..store import read
+    from ..store import read_new
     from ..types import Cases
 
     _check(out, json, fitting, test, *shifted)
     if len({path.stem for path in [test, *shifted]}) < 1 + len(shifted):
         raise ValueError("two of the files have the same name, which the legend shows; rename one.")
-    given = {path.stem: read(path, law=law, mask_missing=mask_missing) for path in [test, *shifted]}
+    given = {path.stem: read_new(path, law=law, mask_missing=mask_missing) for path in [test, *shifted]}
     apply = _card(fitting, recalibrate, recipe, law, mask_missing)
     named = {name: apply(value) for name, value in given.items()}
     first = given[test.stem]

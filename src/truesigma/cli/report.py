@@ -55,7 +55,7 @@ def report(
     """Show in one HTML page whether sigma is true, and for whom not."""
     from ..files import fingerprint
     from ..report import report as make
-    from ..store import read
+    from ..store import read_new
 
     given = [path for path in (calibration, test, shifted) if path is not None]
     check_json(json, *given, out)
@@ -67,7 +67,7 @@ def report(
     files = {"calibration": describe_file(calibration, fitted_on), "test": describe_file(test, cases)}
     moved = None
     if shifted is not None:
-        moved = read(shifted, **reading)
+        moved = read_new(shifted, **reading)
         files["shifted"] = {"file": shifted.name, "sha256": fingerprint(shifted), "cases": len(moved)}
     warn_unlike(calibration, fitted_on, [test], [cases])
     warn_leak(calibration, fitted_on, [test], [cases], {**files, "test": [files["test"]]})
