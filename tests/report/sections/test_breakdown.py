@@ -127,6 +127,21 @@ def test_patients_are_drawn_together():
     assert subject_of(make(groups=("a", "b"))).plan.by == "case"
 
 
+def test_patients_are_not_judged_one_by_one():
+    rng = np.random.default_rng(0)
+    patient = np.repeat([f"p{k}" for k in range(25)], 30)
+    y = np.repeat(rng.normal(size=25), 30)  # sigma is true, and all images of a patient have the same error
+    cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, group=patient)
+    subject = make_subject(cases, cases, recalibrations=(), replicates=50)
+    parts = breakdown.groups(subject)
+    assert {part.verdict for part in parts} == {""}
+    found = breakdown.section(subject, parts, [])
+    assert "none of the 25 groups is judged on its own" in found.body
+    assert set(found.table["p"]) == {None}
+    as_sites = make_subject(cases, cases, recalibrations=(), replicates=50, by="case")
+    assert {part.verdict for part in breakdown.groups(as_sites)} > {"too sure"}
+
+
 def test_one_weight_for_all_outputs_of_a_case():
     y = np.random.default_rng(0).normal(size=(60, 2))
     weight = np.linspace(1, 2, 60)

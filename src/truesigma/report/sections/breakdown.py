@@ -53,7 +53,11 @@ class Part:
 
 
 def groups(subject: Subject) -> list[Part]:
-    """The groups with enough cases to be judged, most off first; none where there is one group, or none that is."""
+    """The groups with enough cases to be judged, most off first; none where there is one group, or none that is.
+
+    Where groups are drawn together, as patients are, each has an error of its own that its cases share: all of them
+    miss, or none. No test by case can tell that from a sigma that is off, so they are shown without a verdict.
+    """
     names = subject.before.group
     if names is None:
         return []
@@ -66,7 +70,8 @@ def groups(subject: Subject) -> list[Part]:
         rows = np.flatnonzero(code == k)
         pair = [cases[rows] for cases in subject.pair.values()]
         parts.append(_part(subject, "group", str(found[k]), pair, _inner(subject, pair[0])))
-    return sorted(_judge(parts, subject.level), key=lambda part: part.chance)
+    judged = parts if subject.plan.by == "group" else _judge(parts, subject.level)
+    return sorted(judged, key=lambda part: part.chance)
 
 
 def outputs(subject: Subject) -> list[Part]:
@@ -188,10 +193,16 @@ def _unjudged(subject: Subject, judged: int) -> str:
             "are patients, and sites or scanners are in question, write a second report whose groups are those."
         )
     largest = f", the {MOST} largest" if judged == MOST else ""
-    return f"{judged} of {count:,} groups are judged: those of at least {LEAST} test cases{largest}."
+    done = "shown" if subject.plan.by == "group" else "judged"
+    return f"{judged} of {count:,} groups are {done}: those of at least {LEAST} test cases{largest}."
 
 
 def _summary(kind: str, parts: list[Part], subject: Subject) -> str:
+    if not any(part.verdict for part in parts):
+        return (
+            f"Cases of a {kind} are taken to err together, as those of a patient do, so none of the {len(parts)} "
+            f"{kind}s is judged on its own. Where they are sites or scanners, write the report by case."
+        )
     off = [part for part in parts if part.verdict != "as promised"]
     if not off:
         return f"None of the {len(parts)} {kind}s is off by more than chance explains."
@@ -218,7 +229,7 @@ def _table(subject: Subject, kind: str, parts: Sequence[Part]) -> Html:
     ]
     rows = []
     for part in parts:
-        off = part.verdict != "as promised"
+        off = part.verdict not in ("", "as promised")
         verdict = element("span", {"class": "verdict off" if off else "verdict"}, part.verdict)
         name = join([element("span", {"class": "name"}, part.name), verdict])
         rows.append(
@@ -244,5 +255,5 @@ def _row(part: Part) -> dict[str, Any]:
         label = f"coverage_{name}" if name in ("after", "before") else name
         numbers |= estimate_columns(label, getattr(part, name))
     head = {"part": part.kind, "name": part.name, "cases": part.cases}
-    head |= {"verdict": part.verdict, "p": part.chance}
+    head |= {"verdict": part.verdict, "p": part.chance if part.verdict else None}
     return {**head, **numbers, "sigma": part.sigma}

@@ -56,6 +56,8 @@ def _variances(prediction: Prediction) -> Host:
 def auroc_interval(unshifted: Host, shifted: Host, *, level: float) -> tuple[float, float]:
     """Confidence interval of the AUROC by its placement values, cases taken as independent.
 
+    Where the two sets do not overlap nothing varies; the bound is then the binomial one of the smaller set.
+
     Reference: DeLong, DeLong and Clarke-Pearson, Biometrics 1988.
     """
     from scipy.special import ndtri
@@ -69,6 +71,9 @@ def auroc_interval(unshifted: Host, shifted: Host, *, level: float) -> tuple[flo
     above = placements(shifted, unshifted)
     below = 1 - placements(unshifted, shifted)
     variance = sum(float(p.var(ddof=1)) / p.size for p in (above, below) if p.size > 1)
+    if variance == 0 and above.mean() in (0.0, 1.0):
+        near = ((1 - level) / 2) ** (1 / min(unshifted.size, shifted.size))
+        return (near, 1.0) if above.mean() else (0.0, 1 - near)
     half = float(ndtri((1 + level) / 2)) * variance**0.5
     return max(float(above.mean()) - half, 0.0), min(float(above.mean()) + half, 1.0)
 
