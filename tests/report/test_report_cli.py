@@ -47,6 +47,21 @@ def test_report_writes_what_python_makes(folder, run):
     assert stored["data"]["test"]["sha256"] in page
 
 
+@pytest.mark.parametrize("command", [["report", "-o", "a.html"], ["evaluate", "--html", "a.html"]])
+def test_cases_without_an_id_go_by_their_row_in_the_file(folder, run, command):
+    """Also behind rows that are left out: a reader looks the worst case up in the table."""
+    lines = ["target,location,scale", *(f"{k % 7},{k % 7 + 0.1},1" for k in range(60))]
+    lines[3] = ",2,1"  # without a target
+    lines[41] = "1250.7,1244.2,1"
+    Path("plain.csv").write_text("\n".join(lines))
+    code, _, _ = run(*command, "--calibration", "cal.csv", "--test", "plain.csv", "--mask-missing")
+    assert code == 0
+    page = Path("a.html").read_text(encoding="utf-8")
+    first = page.split('id="worst"')[1].split("</tr>")[1]
+    assert "row 41" in first
+    assert "1250.7" in first  # 1250 and 1240 would not tell by how much
+
+
 def test_the_page_is_report_html_unless_told(folder, run):
     assert run("--quiet", "report", *SETS, "--recalibrate", "none", "--replicates", 20) == (0, "", "")
     assert (

@@ -102,7 +102,8 @@ def evaluate(
         )
         return context.obj.deliver(shown, result, json)
     reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
-    fitted_on, *repeats = (read_set(context.obj, path, **reading) for path in inputs)
+    fitted_on = read_set(context.obj, inputs[0], **reading)
+    repeats = [read_set(context.obj, path, name_rows=html is not None, **reading) for path in inputs[1:]]
     data: dict[str, Any] = {
         "calibration": describe_file(inputs[0], fitted_on),
         "test": [describe_file(path, cases) for path, cases in zip(inputs[1:], repeats)],

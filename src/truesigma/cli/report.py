@@ -63,7 +63,8 @@ def report(
     refuse_maps(*given)
     choices = recalibrations(context.obj, recalibrate, part)
     reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
-    fitted_on, cases = (read_set(context.obj, path, **reading) for path in (calibration, test))
+    fitted_on = read_set(context.obj, calibration, **reading)
+    cases = read_set(context.obj, test, name_rows=True, **reading)
     files = {"calibration": describe_file(calibration, fitted_on), "test": describe_file(test, cases)}
     moved = None
     if shifted is not None:

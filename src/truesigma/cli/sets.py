@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,25 @@ if TYPE_CHECKING:
     from ..types import Cases
 
 
-def read_set(session: Session, path: Path, *, law: str | None = None, mask_missing: bool = False) -> "Cases":
-    """The cases of a file that count: those of which a mask, or a missing target, leaves nothing are left out."""
+def read_set(
+    session: Session,
+    path: Path,
+    *,
+    law: str | None = None,
+    mask_missing: bool = False,
+    name_rows: bool = False,
+) -> "Cases":
+    """The cases of a file that count: those of which a mask, or a missing target, leaves nothing are left out.
+
+    `name_rows` names those without an id by where they stand in the file: in a table the rows below the header, from 1.
+    """
     from ..arrays import to_host
     from ..store import read_cases
 
     cases = read_cases(path, law=law, mask_missing=mask_missing)
+    if name_rows and cases.id is None:
+        word, first = ("case", 0) if path.suffix.lower() == ".npz" else ("row", 1)
+        cases = replace(cases, id=[f"{word} {number}" for number in range(first, first + len(cases))])
     if cases.prediction.mask is None:
         return cases
     some = to_host(cases.prediction.mask).reshape(len(cases), -1).any(axis=1)

@@ -90,8 +90,10 @@ def _table(
         cells = [cell(join(name), head=True)]
         cells += [cell(row["group"])] if grouped else []
         cells += [cell(str(row["output"]), number=True)] if many else []
-        cells += [cell(number(row[key]), number=True, sort=row[key]) for key in ("target", "location")]
-        cells.append(cell(f"{number(row['low'])} to {number(row['high'])}", number=True, sort=row["low"]))
+        # Digits that tell the truth from the prediction, however far both are from 0.
+        shown = {key: number(row[key], row["sigma"] / 10) for key in ("target", "location", "low", "high")}
+        cells += [cell(shown[key], number=True, sort=row[key]) for key in ("target", "location")]
+        cells.append(cell(f"{shown['low']} to {shown['high']}", number=True, sort=row["low"]))
         cells += [
             cell(with_unit(number(row[k]), subject.unit), number=True, sort=row[k])
             for k in ("error", "sigma")
