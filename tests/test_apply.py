@@ -13,8 +13,8 @@ import truesigma as ts
 from truesigma.apply import apply_file
 from truesigma.card import calibrate, read_card
 from truesigma.files import BadFile
+from truesigma.fileset import open_fileset
 from truesigma.store import read, read_cases, write
-from truesigma.stores import open_store
 from truesigma.tablefiles import read_csv, read_parquet, write_csv, write_parquet
 from truesigma.types import raw_spread
 
@@ -279,7 +279,7 @@ def test_a_checkpoint_for_each_case_is_a_column_like_others(tmp_path, card, own,
         np.savez(source, **{name: table[name].to_numpy() for name in table.column_names[:-1]}, checkpoint=own)
     else:
         write_csv(table, source) if start == ".csv" else write_parquet(table, source)
-    assert read_cases(source).checkpoint == open_store([source]).checkpoint == ""
+    assert read_cases(source).checkpoint == open_fileset([source]).checkpoint == ""
     apply_file(card, source, out)
     kept = np.load(out)["checkpoint"] if end == ".npz" else frame(out)["checkpoint"]
     assert [str(one) for one in kept] == [str(one) for one in own]

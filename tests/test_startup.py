@@ -90,7 +90,7 @@ LAYERS = (
     "sums casesums measure tally ranking detection",
     "metrics recalibrate diagrams",
     "recipe evaluate resample replicates select tabletext",
-    "fields tables tablefiles npz store card apply catalogue sources chunks stores sumfile maps",
+    "fields tables tablefiles npz store card apply catalogue sources chunks fileset sumfile maps",
     "imaging engine passes stream report export",
     "project",
     "reproduce demo",

@@ -119,7 +119,9 @@ def _stack(
             row = np.concatenate([np.broadcast_to(row, part[0].shape).ravel() for part in found])
             whole = whole + coo_array((value, (row, column)), shape=whole.shape).tocsr()
     if not np.isfinite(whole.data).all():
-        raise Undefined("the sums overflow float64: errors, variances or weights are too far apart for this score.")
+        raise Undefined(
+            "the sums overflow float64: errors, variances or weights are too far apart for this score."
+        )
     return whole
 
 

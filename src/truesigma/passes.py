@@ -12,11 +12,11 @@ from .cells import members
 from .chunks import LARGE, Chunk, chunks_of
 from .engine.local import run as run_here
 from .files import BadFile, fingerprint
+from .fileset import FileSet
 from .law import law_from_dict
 from .measure import defaults, statistic_of
 from .recipe import Recipe
 from .sources import Source, check_unchanged
-from .stores import Store
 from .sums import Statistic, Sum, accumulate, add_sums, cell_sums, join_sums, variance_sums
 from .types import Prediction, take
 
@@ -37,20 +37,20 @@ class Passes:
     keep: Any = None
     report: Report | None = None
 
-    def over(self, store: Store, kind: str, words: str, settings: Mapping[str, Any]) -> Sums:
-        """The sums of a pass of that kind ("fit", "range" or "sums") over a store."""
+    def over(self, files: FileSet, kind: str, words: str, settings: Mapping[str, Any]) -> Sums:
+        """The sums of a pass of that kind ("fit", "range" or "sums") over a set of files."""
         tables = {name: dict(choices) for name, choices in self.recipe.tables.items()}
         shared = {
             "pass": kind,
-            "law": store.law.to_dict(),
+            "law": files.law.to_dict(),
             "mask_missing": self.mask_missing,
             "recipe": {"name": self.recipe.name, "tables": tables},
             "code": _own_code(settings),
             **settings,
         }
-        files = zip(store.sources, store.sizes)
-        tasks = [{**shared, "source": asdict(source), "cases": cases} for source, cases in files]
-        tick = None if self.report is None else self.report(words, store.cases)
+        parts = zip(files.sources, files.sizes)
+        tasks = [{**shared, "source": asdict(source), "cases": cases} for source, cases in parts]
+        tick = None if self.report is None else self.report(words, files.cases)
         return self.run(work, tasks, merge=join_sums, keep=self.keep, report=tick)
 
 

@@ -14,13 +14,13 @@ from .cells import members
 from .checks import nothing_left
 from .engine.local import run as run_here
 from .evaluate import Choice, Evaluation, Request, by_label, each, label_of, requests_of, row_of
+from .fileset import FileSet, NotWhole, is_volume, open_fileset, read_whole
 from .law import Law, Undefined
 from .measure import defaults, value_of
 from .passes import CASES, Passes, Report, Sums
 from .recalibration import Recalibration
 from .recipe import Recipe, load_recipe
 from .sources import Files
-from .stores import NotWhole, Store, is_volume, open_store, read_store
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,24 +60,24 @@ class _Item:
         return str(getattr(self.request.metric, "OVER", ""))
 
 
-def fit_files(store: Store, recalibrations: Iterable[Choice], passes: Passes) -> dict[str, Fit]:
-    """Fit recalibrations on a store, by their labels, in one pass; those that need all cases at once read them."""
+def fit_files(files: FileSet, recalibrations: Iterable[Choice], passes: Passes) -> dict[str, Fit]:
+    """Fit recalibrations on a set of files, in one pass, by their labels; those that need all cases at once read them."""
     chosen = []
     for name, module, options in by_label(recalibrations).values():
         settings = {**plugins.accepted(module.fit, passes.recipe.fit_options(name)), **options}
         chosen.append((name, plugins.address(module), module, options, settings))
     summed = [(plugin, settings) for _, plugin, module, _, settings in chosen if hasattr(module, "gather")]
-    sums = passes.over(store, "fit", "calibration", {"fits": summed}) if summed else {}
+    sums = passes.over(files, "fit", "calibration", {"fits": summed}) if summed else {}
     found: dict[str, Fit] = {}
     number, whole = 0, None
     for name, plugin, module, options, settings in chosen:
         if hasattr(module, "gather"):
             own = {k.partition("/")[2]: v for k, v in sums.items() if k.startswith(f"{number}/")}
             number += 1
-            fitted = module.fit_gathered(own, store.law, **plugins.accepted(module.fit_gathered, settings))
+            fitted = module.fit_gathered(own, files.law, **plugins.accepted(module.fit_gathered, settings))
         else:
             reading: dict[str, Any] = {"mask_missing": passes.mask_missing, "why": name}
-            whole = whole or read_store(store, passes.recipe.prediction, **reading)
+            whole = whole or read_whole(files, passes.recipe.prediction, **reading)
             data = {"weight": whole.weight, "group": whole.group}
             fitted = module.fit(whole.prediction, whole.target, **data, **settings)
         found[label_of(name, options)] = Fit(name, plugin, options, settings, fitted)
@@ -85,8 +85,8 @@ def fit_files(store: Store, recalibrations: Iterable[Choice], passes: Passes) ->
 
 
 def evaluate_files(
-    calibration: Files | Store,
-    test: Sequence[Files | Store],
+    calibration: Files | FileSet,
+    test: Sequence[Files | FileSet],
     *,
     recalibrations: Iterable[Choice] = ("none", "sigma", "aux"),
     metrics: Iterable[Choice] | None = None,
@@ -102,7 +102,7 @@ def evaluate_files(
     """Fit recalibrations on some files and score them on others, without holding them in memory.
 
     Args:
-        calibration: paths, globs and manifests of the cases to fit on; or one of them; or what `open_store` gave.
+        calibration: paths, globs and manifests of the cases to fit on; or one of them; or what `open_fileset` gave.
         test: a list of such lists, one for each repeated test run; what stands in one list is one set.
         recalibrations: as in `evaluate`.
         metrics: as in `evaluate`; those that sort all cases, such as AUSE, only for sets that fit into memory.
@@ -135,7 +135,7 @@ def evaluate_files(
             f"test is {str(test)!r}, one set; expected a list of sets, such as [[{str(test)!r}]]."
         )
     fitted_on, *tested = (
-        one if isinstance(one, Store) else open_store(one, law=law) for one in (calibration, *test)
+        one if isinstance(one, FileSet) else open_fileset(one, law=law) for one in (calibration, *test)
     )
     _check_alike(fitted_on, tested)
     asked = [
@@ -151,10 +151,10 @@ def evaluate_files(
     choice = {"one_pass": one_pass, "by_group": by_group}
     sums = [
         {
-            **_score_sums(store, list(fits.values()), items, passes, f"test {number}", **choice),
-            **_whole_scores(store, list(fits.values()), items, passes, by_group),
+            **_score_sums(files, list(fits.values()), items, passes, f"test {number}", **choice),
+            **_whole_scores(files, list(fits.values()), items, passes, by_group),
         }
-        for number, store in enumerate(tested, start=1)
+        for number, files in enumerate(tested, start=1)
     ]
 
     def table(group: str | None, cases: int) -> Evaluation:
@@ -172,7 +172,7 @@ def evaluate_files(
 
 
 def _score_sums(
-    store: Store,
+    files: FileSet,
     fits: list[Fit],
     items: list[_Item],
     passes: Passes,
@@ -183,7 +183,7 @@ def _score_sums(
 ) -> Sums:
     """The sums of every item over a test set, by its key; the reason where there can be none."""
     fitted = [[fit.plugin, fit.fitted.to_dict()] for fit in fits]
-    edges = {} if one_pass else _edges(store, fitted, items, passes, words)
+    edges = {} if one_pass else _edges(files, fitted, items, passes, words)
     reasons: Sums = {key: found for key, found in edges.items() if isinstance(found, Undefined)}
     asked = [
         (
@@ -197,19 +197,21 @@ def _score_sums(
         if item.over and item.key not in reasons
     ]
     settings = {"fitted": fitted, "requests": asked, "by_group": by_group}
-    return {**passes.over(store, "sums", words, settings), **reasons}
+    return {**passes.over(files, "sums", words, settings), **reasons}
 
 
-def _whole_scores(store: Store, fits: list[Fit], items: list[_Item], passes: Passes, by_group: bool) -> Sums:
+def _whole_scores(
+    files: FileSet, fits: list[Fit], items: list[_Item], passes: Passes, by_group: bool
+) -> Sums:
     """The scores themselves of metrics that are no sums, where all cases fit into memory; else why there are none."""
     asked = [item for item in items if not item.over]
     if not asked:
         return {}
-    if store.outputs is None:  # read as elements, so that a case would be something else than it is elsewhere
+    if files.outputs is None:  # read as elements, so that a case would be something else than it is elsewhere
         return {item.key: Undefined("it has no value for volumes of different shapes.") for item in asked}
     try:
         reading: dict[str, Any] = {"mask_missing": passes.mask_missing, "why": asked[0].request.name}
-        whole = read_store(store, passes.recipe.prediction, **reading)
+        whole = read_whole(files, passes.recipe.prediction, **reading)
     except NotWhole as reason:
         return {item.key: Undefined(str(reason)) for item in asked}
     parts = members(whole.group) if by_group and whole.group is not None else ()
@@ -229,12 +231,14 @@ def _whole_scores(store: Store, fits: list[Fit], items: list[_Item], passes: Pas
     return found
 
 
-def _edges(store: Store, fitted: list[Any], items: list[_Item], passes: Passes, words: str) -> dict[str, Any]:
+def _edges(
+    files: FileSet, fitted: list[Any], items: list[_Item], passes: Passes, words: str
+) -> dict[str, Any]:
     """The edges of every item with bins, from a pass that finds the range of the variances."""
     binned = [item for item in items if item.over == "variance"]
     kinds = sorted({(item.number, item.given["outputs"]) for item in binned})
     asked = {"fitted": fitted, "kinds": kinds}
-    cells = passes.over(store, "range", f"{words}, range", asked) if kinds else {}
+    cells = passes.over(files, "range", f"{words}, range", asked) if kinds else {}
     found: dict[str, Any] = {}
     for item in binned:
         seen = cells.get(f"{item.number}/{item.given['outputs']}")
@@ -277,20 +281,20 @@ def _of_group(problem: ValueError, group: str | None) -> ValueError:
     return problem if group is None else ValueError(f"group {group!r}: {problem}")
 
 
-def _check_alike(calibration: Store, tested: list[Store]) -> None:
+def _check_alike(calibration: FileSet, tested: list[FileSet]) -> None:
     if not tested:
         raise ValueError("test is empty; expected at least one set of files.")
-    for number, store in enumerate(tested, start=1):
+    for number, files in enumerate(tested, start=1):
         # Volumes differ in shape from patient to patient, within a set and between two.
-        volumes = all(is_volume(one.sources[0]) for one in (store, calibration))
+        volumes = all(is_volume(one.sources[0]) for one in (files, calibration))
         pairs = {
-            "outputs": (None, None) if volumes else (store.outputs, calibration.outputs),
-            "law": (store.law.name, calibration.law.name),
-            "unit": (store.unit or calibration.unit, calibration.unit or store.unit),
+            "outputs": (None, None) if volumes else (files.outputs, calibration.outputs),
+            "law": (files.law.name, calibration.law.name),
+            "unit": (files.unit or calibration.unit, calibration.unit or files.unit),
         }
         for words, (found, expected) in pairs.items():
             if found != expected:
                 raise ValueError(
-                    f"test set {number} ({store.sources[0].name}) has {words} {found}, the calibration set "
+                    f"test set {number} ({files.sources[0].name}) has {words} {found}, the calibration set "
                     f"({calibration.sources[0].name}) {expected}; expected the same."
                 )

@@ -8,7 +8,7 @@ import pytest
 from file_sets import QUICK, assert_rows, make, write_parts
 
 import truesigma as ts
-from truesigma import stores
+from truesigma import fileset
 from truesigma.stream import evaluate_files
 
 
@@ -70,7 +70,7 @@ def test_recalibrations_that_need_all_cases_read_them(tmp_path, monkeypatch):
     names = ["isotonic", "sigma", "conformal"]
     found = evaluate_files([paths[0]], [[paths[1]]], recalibrations=names).evaluation
     assert_rows(found, ts.evaluate(calibration, test, recalibrations=names))
-    monkeypatch.setattr(stores, "MOST", 100)
+    monkeypatch.setattr(fileset, "MOST", 100)
     with pytest.raises(ValueError, match=r"isotonic needs all 360 elements in memory at once"):
         evaluate_files([paths[0]], [[paths[1]]], recalibrations=names)
 
@@ -79,7 +79,7 @@ def test_sets_too_large_for_memory(tmp_path, monkeypatch):
     """What sorts all cases has no value and says why; bins of equal mass have edges within 0.02 % of the quantiles."""
     calibration, test = make(0, 200), make(1, 3000)
     paths = [write_parts(c, tmp_path, n, 3) for c, n in ((calibration, "cal"), (test, "test"))]
-    monkeypatch.setattr(stores, "MOST", 1000)
+    monkeypatch.setattr(fileset, "MOST", 1000)
     monkeypatch.setattr("truesigma.binning.KEPT", 1000)
     found = evaluate_files([paths[0]], [[paths[1]]], recalibrations=QUICK).evaluation
     for ours, theirs in zip(

@@ -10,8 +10,8 @@ from samples import draw
 import truesigma as ts
 from truesigma.chunks import chunked_cases
 from truesigma.files import BadFile
+from truesigma.fileset import open_fileset
 from truesigma.sources import find_sources
-from truesigma.stores import open_store
 from truesigma.stream import evaluate_files
 
 
@@ -184,15 +184,15 @@ def test_a_volume_without_its_case_axis_is_doubted(tmp_path):
             np.save(path, rng.gamma(4, 1, (5, 4, 6)) if name == "scale" else rng.normal(size=(5, 4, 6)))
         rows.append(",".join([f"p{k}", *(path.name for path in paths.values())]))
     with pytest.warns(UserWarning, match=r"p0_location.npy and 2 other.* 5 cases each.*array\[None\]"):
-        assert open_store(str(tmp_path / "*.npy")).cases == 15
+        assert open_fileset(str(tmp_path / "*.npy")).cases == 15
     (tmp_path / "set.csv").write_text("\n".join(["id,location,scale,target", *rows]))
     with pytest.raises(BadFile, match=r"p0_location.npy holds 5 cases.*one id, 'p0'"):
-        open_store(tmp_path / "set.csv")
+        open_fileset(tmp_path / "set.csv")
     for path in tmp_path.glob("*.npy"):
         np.save(path, np.load(path)[None])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert open_store(tmp_path / "set.csv").cases == 3
+        assert open_fileset(tmp_path / "set.csv").cases == 3
 
 
 @pytest.mark.parametrize("kind", [".npy", ".nii.gz"])
@@ -200,7 +200,7 @@ def test_a_forgotten_mask_is_named(tmp_path, kind):
     _, paths = volumes(tmp_path, kind, 0, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert open_store(paths).cases == 3
+        assert open_fileset(paths).cases == 3
     (tmp_path / f"s0_p1_mask{kind}").unlink()
     with pytest.warns(UserWarning, match=r"1 of 3 volumes have no mask, the first is .*s0_p1_location"):
-        assert open_store(paths).cases == 3
+        assert open_fileset(paths).cases == 3

@@ -96,8 +96,8 @@ def test_tables_of_text_are_held_one_at_a_time(tmp_path):
         (tmp_path / f"{k}.csv").write_text(text)
     code = """
 import sys
-from truesigma.stores import open_store
-assert open_store([sys.argv[1] + "/*.csv"]).cases == 1_000_000
+from truesigma.fileset import open_fileset
+assert open_fileset([sys.argv[1] + "/*.csv"]).cases == 1_000_000
 """
     assert megabytes(code, tmp_path) < 250
 

@@ -14,7 +14,7 @@ from .sets import warn_repeated, warn_unlike
 
 if TYPE_CHECKING:
     from ..card import Card
-    from ..stores import Store
+    from ..fileset import FileSet
     from ..stream import Streamed
     from ..tabletext import TextTable
 
@@ -127,20 +127,20 @@ def evaluate_many(
     session: Session, calibration: list[str], test: list[list[str]], *, json: str | None, **options: Any
 ) -> tuple[str, dict[str, Any]]:
     """What is printed, and what is written, about an evaluation of many files."""
-    from ..stores import open_store
+    from ..fileset import open_fileset
     from ..stream import evaluate_files
     from ..tabletext import evaluation_table, plain_text
 
     law = options.get("law")
-    fitted_on, tested = open_store(calibration, law=law), [open_store(files, law=law) for files in test]
+    fitted_on, tested = open_fileset(calibration, law=law), [open_fileset(files, law=law) for files in test]
     check_json(json, *_paths(fitted_on, *tested))
-    warn_unlike(_first(fitted_on), fitted_on, [_first(store) for store in tested], tested)
+    warn_unlike(_first(fitted_on), fitted_on, [_first(files) for files in tested], tested)
     _warn_leak(fitted_on, tested)
-    warn_repeated([_predicted(store) for store in tested])
+    warn_repeated([_predicted(files) for files in tested])
     with progress(session.quiet) as report:
         found = evaluate_files(fitted_on, tested, report=report, **options)
     result = found.evaluation.to_dict()
-    result["data"] = {"calibration": describe(fitted_on), "test": [describe(store) for store in tested]}
+    result["data"] = {"calibration": describe(fitted_on), "test": [describe(files) for files in tested]}
     if found.groups:
         result["groups"] = {name: [dict(row) for row in one.rows] for name, one in found.groups.items()}
         result["cases"]["groups"] = {name: one.cases["test"] for name, one in found.groups.items()}
@@ -163,31 +163,31 @@ def calibrate_many(
     from ..card import Card
     from ..evaluate import versions
     from ..files import now
+    from ..fileset import open_fileset
     from ..passes import Passes
     from ..recipe import load_recipe
-    from ..stores import open_store
     from ..stream import fit_files
 
-    chosen, store = load_recipe(recipe), open_store(files, law=law)
-    check_target(out, *_paths(store))
-    check_json(json, *_paths(store))
+    chosen, opened = load_recipe(recipe), open_fileset(files, law=law)
+    check_target(out, *_paths(opened))
+    check_json(json, *_paths(opened))
     with progress(session.quiet) as report:
         passes = Passes(chosen, mask_missing, report=report)
-        fit = next(iter(fit_files(store, [choice], passes).values()))
-    return Card(fit.fitted, store.law, chosen, describe(store), store.unit, now(), versions())
+        fit = next(iter(fit_files(opened, [choice], passes).values()))
+    return Card(fit.fitted, opened.law, chosen, describe(opened), opened.unit, now(), versions())
 
 
-def describe(store: "Store") -> dict[str, Any]:
+def describe(files: "FileSet") -> dict[str, Any]:
     """What a result says about a set of files it was computed from."""
     import hashlib
     import math
 
-    marks = hashlib.sha256("".join(source.mark for source in store.sources).encode()).hexdigest()
-    names = [Path(source.name).name for source in (store.sources[0], store.sources[-1])]
-    outputs = None if store.outputs is None else math.prod(store.outputs)  # None: volumes of different shapes
-    size = {"cases": store.cases, "outputs": outputs}
-    made_by = {"checkpoint": store.checkpoint} if store.checkpoint else {}
-    about = {"files": len(store.sources), "first": names[0], "last": names[1], "mark": marks}
+    marks = hashlib.sha256("".join(source.mark for source in files.sources).encode()).hexdigest()
+    names = [Path(source.name).name for source in (files.sources[0], files.sources[-1])]
+    outputs = None if files.outputs is None else math.prod(files.outputs)  # None: volumes of different shapes
+    size = {"cases": files.cases, "outputs": outputs}
+    made_by = {"checkpoint": files.checkpoint} if files.checkpoint else {}
+    about = {"files": len(files.sources), "first": names[0], "last": names[1], "mark": marks}
     return {**about, **size, **made_by}
 
 
@@ -213,26 +213,26 @@ def group_table(found: "Streamed") -> "TextTable":
     return TextTable("by group", head, tuple(rows), (note,) if note else (), left=2)
 
 
-def _paths(*stores: "Store") -> list[Path]:
+def _paths(*sets: "FileSet") -> list[Path]:
     """Every file of some sets."""
-    return [Path(path) for store in stores for source in store.sources for path in source.files.values()]
+    return [Path(path) for files in sets for source in files.sources for path in source.files.values()]
 
 
-def _predicted(store: "Store") -> list[Path]:
+def _predicted(files: "FileSet") -> list[Path]:
     """The files that hold predictions; targets and masks may be those of many."""
-    return [Path(s.files[""] if "" in s.files else s.files["location"]) for s in store.sources]
+    return [Path(s.files[""] if "" in s.files else s.files["location"]) for s in files.sources]
 
 
-def _first(store: "Store") -> Path:
+def _first(files: "FileSet") -> Path:
     """The file that names a set."""
-    return Path(store.sources[0].name)
+    return Path(files.sources[0].name)
 
 
-def _warn_leak(calibration: "Store", tested: list["Store"]) -> None:
+def _warn_leak(calibration: "FileSet", tested: list["FileSet"]) -> None:
     """Say so when a file that is fitted on is scored, which flatters every recalibration."""
     paths = {path.resolve() for path in _paths(calibration)}
-    for store in tested:
-        both = [s.name for s in store.sources if {Path(p).resolve() for p in s.files.values()} & paths]
+    for files in tested:
+        both = [s.name for s in files.sources if {Path(p).resolve() for p in s.files.values()} & paths]
         if both:
             warnings.warn(
                 f"{len(both)} files are fitted on and scored, such as {both[0]}: these scores are too good.",

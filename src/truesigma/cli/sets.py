@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .session import Session
 
 if TYPE_CHECKING:
-    from ..stores import Store
+    from ..fileset import FileSet
     from ..types import Cases
 
 
@@ -51,7 +51,10 @@ def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:
 
 
 def warn_unlike(
-    calibration: Path, fitted_on: "Cases | Store", test: Sequence[Path], repeats: Sequence["Cases | Store"]
+    calibration: Path,
+    fitted_on: "Cases | FileSet",
+    test: Sequence[Path],
+    repeats: Sequence["Cases | FileSet"],
 ) -> None:
     """Say so where one of two sets has a unit and the other none, or where two networks made them."""
     for path, tested in zip(test, repeats):

@@ -1,4 +1,4 @@
-"""A set of files as one store: what its files have in common, and all of its cases where they fit into memory."""
+"""A set of files as one: what they have in common, and all of its cases where they fit into memory."""
 
 import math
 import warnings
@@ -27,7 +27,7 @@ class NotWhole(BadFile):
 
 
 @dataclass(frozen=True, eq=False)
-class Store:
+class FileSet:
     """A set of files that hold the same outputs under the same law; `sizes` are the cases of each.
 
     Volumes of one case each may differ in their shape: `outputs` is None then.
@@ -46,10 +46,10 @@ class Store:
         return sum(self.sizes)
 
     def __repr__(self) -> str:
-        return f"Store({len(self.sources)} files, {self.cases} cases, {self.law.name})"
+        return f"FileSet({len(self.sources)} files, {self.cases} cases, {self.law.name})"
 
 
-def open_store(given: Files, *, law: Law | str | None = None) -> Store:
+def open_fileset(given: Files, *, law: Law | str | None = None) -> FileSet:
     """The files that paths, globs and manifests name, as one set; an error names two that do not belong together."""
     sources = find_sources(given)
     # Only what they say of their files is kept: the way to its rows would hold a .csv in memory.
@@ -84,7 +84,7 @@ def open_store(given: Files, *, law: Law | str | None = None) -> Store:
     elements = sum(cases * math.prod(shape) for cases, shape in zip(sizes, shapes))
     unit, marks = readers[0].constants.get("unit", ""), {r.constants.get("checkpoint", "") for r in readers}
     mark = marks.pop() if len(marks) == 1 else ""
-    return Store(tuple(sources), sizes, outputs, elements, laws[0], unit, mark)
+    return FileSet(tuple(sources), sizes, outputs, elements, laws[0], unit, mark)
 
 
 def _closed(rows: int) -> Iterator[Fields]:
@@ -116,24 +116,24 @@ def _check_single(sources: Sequence[Source], readers: Sequence[Reader]) -> None:
         )
 
 
-def read_store(
-    store: Store, made: Callable[[Cases], Prediction], *, mask_missing: bool = False, why: str = "this"
+def read_whole(
+    files: FileSet, made: Callable[[Cases], Prediction], *, mask_missing: bool = False, why: str = "this"
 ) -> Cases:
-    """All cases of a store in memory, for what cannot be computed from sums; an error where they are too many.
+    """All cases of a set in memory, for what cannot be computed from sums; an error where they are too many.
 
     `made` is the prediction that a recipe makes of some cases: it comes in place of their draws, which may not fit.
     """
-    if store.elements > MOST:
+    if files.elements > MOST:
         raise NotWhole(
-            f"{why} needs all {store.elements:,} elements in memory at once, which are more than {MOST:,}; give fewer "
+            f"{why} needs all {files.elements:,} elements in memory at once, which are more than {MOST:,}; give fewer "
             "cases, or use what adds up over files (sigma, aux, and scores that are means)."
         )
     columns: dict[str, list[Any]] = {name: [] for name in (*PARTS, *LABELS, "target")}
-    for source in store.sources:
+    for source in files.sources:
         check_unchanged(source)
-        for some in chunked_cases(source, law=store.law, mask_missing=mask_missing):
+        for some in chunked_cases(source, law=files.law, mask_missing=mask_missing):
             cases = Cases(made(some), some.target, weight=some.weight, group=some.group)
-            cases = cases if store.outputs is not None else flat(cases)
+            cases = cases if files.outputs is not None else flat(cases)
             for name, column in columns.items():
                 column.append(getattr(cases.prediction if name in PARTS else cases, name))
         check_unchanged(source)
@@ -142,8 +142,8 @@ def read_store(
         raise nothing_left()
     # One after the other, each in place of its pieces: twice as much need not fit.
     parts = {name: _joined(name, columns.pop(name), shapes) for name in (*PARTS, *LABELS, "target")}
-    prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=store.law)
-    return Cases(prediction, parts.pop("target"), unit=store.unit, **parts)
+    prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=files.law)
+    return Cases(prediction, parts.pop("target"), unit=files.unit, **parts)
 
 
 def flat(cases: Cases) -> Cases:
