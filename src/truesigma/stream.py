@@ -61,7 +61,7 @@ class _Item:
 
 
 def fit_files(files: FileSet, recalibrations: Iterable[Choice], passes: Passes) -> dict[str, Fit]:
-    """Fit recalibrations on a set of files, in one pass, by their labels; those that need all cases at once read them."""
+    """Fit recalibrations on a set of files, in one pass, by their labels; what needs all cases at once reads them."""
     chosen = []
     for name, module, options in by_label(recalibrations).values():
         settings = {**plugins.accepted(module.fit, passes.recipe.fit_options(name)), **options}
