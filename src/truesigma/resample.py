@@ -39,6 +39,9 @@ def bootstrap(
     alone lifts them: their interval does not hold 0, not even for a perfect model. Where a share is 0 or 1 in every
     replicate, its interval is the exact binomial one in the number of clusters.
 
+    Few clusters, or few that err much, make all bootstrap intervals too narrow: those of the RMSE held the truth in
+    82 % of simulated sets of 20 cases, in 76 % of 10 patients; by case far too narrow where cases err together.
+
     Args:
         cases: predictions with targets; a recalibration that was applied to them is held fixed.
         scores: metrics as `"coverage:level=0.9"` or `("uce", {"bins": 10})`, or functions from Cases to a number.

@@ -111,7 +111,7 @@ def draw(
         ax = axes_or_new(ax, ratio=0.92)
         solid = _solid(table)
         x, y = table.variance[solid], table.error[solid]
-        # One run: the 95 % interval of the bin's mean. Repeats: one standard deviation, as in the paper.
+        # One run: the 95 % interval of the bin's mean, by case. Repeats: one standard deviation, as in the paper.
         band = np.nan_to_num(table.deviation[solid]) * (1.0 if table.repeats > 1 else 1.96)
         name = f"mean ± sd of {table.repeats} runs" if table.repeats > 1 else "mean and its 95 % interval"
         ends, bottom, top = _limits(table, solid, band, log)

@@ -61,7 +61,8 @@ def fit(
     Args:
         prediction: of the calibration cases.
         target: of the calibration cases, with the location's shape.
-        weight: (case,) or the location's shape; an element of weight 2 equals the same one given twice.
+        weight: (case,) or the location's shape; an element of weight 2 equals the same one given twice. So weights
+            count cases in units of the smallest: where they are uneven and few, intervals come out too narrow.
         group: not used.
         part: "total", or "aleatoric" to leave the epistemic part out.
 
