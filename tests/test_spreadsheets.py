@@ -79,7 +79,7 @@ def test_a_last_row_of_zeros_is_no_empty_one(tmp_path):
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz"])
 def test_a_card_is_applied_to_them(tmp_path, plain, ending):
-    """What is written has commas and points, whatever was read."""
+    """What they are written to is read as they are."""
     path, out = tmp_path / "a.csv", tmp_path / f"out{ending}"
     path.write_text(PLAIN.replace(",", ";").replace(".", ",") + ";;;\n")
     card = calibrate(plain)
@@ -88,7 +88,26 @@ def test_a_card_is_applied_to_them(tmp_path, plain, ending):
         made = apply_file(card, path, out)
     assert len(seen) == 2  # the commas and the empty row, once each
     np.testing.assert_array_equal(made.scale, card(plain).scale)
-    found = read_cases(out)
+    with warnings.catch_warnings(action="ignore"):
+        found = read_cases(out)
     np.testing.assert_allclose(found.prediction.scale, made.scale)
     np.testing.assert_array_equal(found.prediction.location, plain.prediction.location)
     np.testing.assert_array_equal(found.target, plain.target)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize(("separator", "decimal"), [(";", ","), ("\t", ","), (";", "."), (",", ".")])
+def test_a_csv_goes_back_to_the_spreadsheet_it_came_from(tmp_path, plain, separator, decimal, mark):
+    path, out = tmp_path / "a.csv", tmp_path / "out.csv"
+    text = "id,ort,target,location,scale\na,Köln,1.50,2,0.5\nb,Bern,3,4.25,1\n"
+    path.write_text(mark + text.replace(",", separator).replace(".", decimal), encoding="utf-8")
+    with warnings.catch_warnings(action="ignore"):
+        made = apply_file(calibrate(plain), path, out)
+    head, first, _, end = out.read_text(encoding="utf-8").split("\n")
+    assert (head, end) == (
+        mark + separator.join(["id", "ort", "target", "location", "scale", "lower_90", "upper_90"]), ""
+    )  # fmt: skip
+    cells = first.split(separator)
+    assert cells[:4] == ["a", "Köln", f"1{decimal}50", "2"]  # as they were written
+    numbers = [made.scale[0], *(bound[0] for bound in made.interval(0.9))]
+    assert cells[4:] == [str(float(one)).replace(".", decimal) for one in numbers]

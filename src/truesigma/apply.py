@@ -35,8 +35,8 @@ def apply_file(
 
     The columns `scale`, `variance`, `aleatoric` and `epistemic` that are there hold the recalibrated values, `lower_90`
     and `upper_90` (and so on for each level; `lower_90_0` for output 0 of several) are added, and every other column
-    stays as it is. No target is needed. A file of draws becomes one of predictions. Where `epistemic` changes, its raw
-    value is kept as `spread`.
+    stays as it is; from .csv to .csv so do separator and decimal commas. No target is needed. A file of draws becomes
+    one of predictions. Where `epistemic` changes, its raw value is kept as `spread`.
 
     Args:
         card: from `calibrate` or `read_card`.
@@ -62,7 +62,11 @@ def apply_file(
         raise refusal(str(source), fields, problem) from problem
     bounds = interval_fields(made, levels)
     if ".npz" not in suffixes:
-        _write_table(_edited(source, fields, made, bounds, check_suffix(target) == ".csv"), target)
+        table = _edited(source, fields, made, bounds, check_suffix(target) == ".csv")
+        if check_suffix(target) == ".csv":
+            write_csv(table, target, like=source if check_suffix(source) == ".csv" else None)
+        else:
+            write_parquet(table, target)
         return made
     kept = {k: v for k, v in fields.items() if k in ("target", "weight", "group", "id", "unit", "checkpoint")}
     others = _other_columns(source, fields)
@@ -185,10 +189,6 @@ def _append(table: "pa.Table", columns: Mapping[str, Any]) -> "pa.Table":
     for name, column in columns.items():
         table = table.append_column(name, column)
     return table
-
-
-def _write_table(table: "pa.Table", out: Path) -> None:
-    write_csv(table, out) if check_suffix(out) == ".csv" else write_parquet(table, out)
 
 
 def _other_columns(source: Path, fields: Mapping[str, Any]) -> dict[str, Any]:

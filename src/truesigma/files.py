@@ -113,12 +113,14 @@ def write_text(path: str | Path, text: str) -> None:
     write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
 
 
-def write_rows(path: str | Path, rows: Iterable[Iterable[Any]]) -> None:
+def write_rows(
+    path: str | Path, rows: Iterable[Iterable[Any]], *, separator: str = ",", encoding: str = "utf-8"
+) -> None:
     """Write rows, the header first, as a .csv file, atomically."""
 
     def fill(part: Path) -> None:
-        with part.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
+        with part.open("w", newline="", encoding=encoding) as file:
+            csv.writer(file, delimiter=separator, lineterminator="\n").writerows(rows)
 
     write_atomically(path, fill)
 

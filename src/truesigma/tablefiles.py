@@ -19,8 +19,7 @@ def read_csv(path: Path, *, text: bool = False) -> "pa.Table":
     """A .csv file as a table: fields as numbers, labels and all other columns as the text they are.
 
     Columns are separated by commas; or by semicolons or tabs, and then numbers may have decimal commas. Empty rows at
-    the end, as spreadsheets leave them, are left out. `text=True` leaves every column as it is written, where that can
-    be written again with commas.
+    the end, as spreadsheets leave them, are left out. `text=True` leaves every column as it is written.
     """
     import pyarrow as pa
 
@@ -28,15 +27,13 @@ def read_csv(path: Path, *, text: bool = False) -> "pa.Table":
     if kind:
         raise BadFile(f"{path} is {kind}, not the .csv file its name says; give it its right ending.")
     names, separator = _header(path)
-    types = {name: _csv_type(name.strip()) for name in names}
+    types = _csv_types(names)
     try:
-        if separator == ",":
-            return _parsed(path, {} if text else types, names)
-        try:
-            return _parsed(path, types, names, separator)
-        except pa.ArrowInvalid:
-            table = _parsed(path, types, names, separator, decimal=",")
-        warnings.warn(f"{path} has decimal commas: 1,5 in it is read as 1.5.", stacklevel=1)
+        if text:
+            return _parsed(path, {}, names, separator)
+        table, decimal = _with_numbers(path, types, names, separator)
+        if decimal == ",":
+            warnings.warn(f"{path} has decimal commas: 1,5 in it is read as 1.5.", stacklevel=1)
         return table
     except pa.ArrowInvalid as problem:
         if "conversion error" in str(problem):
@@ -45,6 +42,20 @@ def read_csv(path: Path, *, text: bool = False) -> "pa.Table":
         raise BadFile(
             f"{path} cannot be read: {cause}. Is every row complete, and the file not cut short?"
         ) from problem
+
+
+def _with_numbers(
+    path: Path, types: Mapping[str, Any], names: Sequence[str], separator: str
+) -> "tuple[pa.Table, str]":
+    """The rows with fields as numbers, and the decimal point: a comma only where points do not read."""
+    import pyarrow as pa
+
+    try:
+        return _parsed(path, types, names, separator), "."
+    except pa.ArrowInvalid:
+        if separator == ",":
+            raise
+        return _parsed(path, types, names, separator, decimal=","), ","
 
 
 def _parsed(
@@ -132,10 +143,32 @@ def _pandas_table(frame: Any) -> "pa.Table":
         return _pandas_table(frame.loc[:, known])
 
 
-def write_csv(table: "pa.Table", path: Path) -> None:
-    """Write a table as .csv, atomically; floats as the shortest text that gives them back exactly."""
-    rows = zip(*[_cells(column) for column in table.columns])
-    write_rows(path, itertools.chain([table.column_names], rows))
+def write_csv(table: "pa.Table", path: Path, *, like: Path | None = None) -> None:
+    """Write a table as .csv, atomically; floats as the shortest text that gives them back exactly.
+
+    `like` is a .csv file whose separator, decimal commas and byte order mark are kept, so that the spreadsheet it came
+    from opens this one, too.
+    """
+    separator, decimal, encoding = (",", ".", "utf-8") if like is None else _style(like)
+    columns = [_cells(column) for column in table.columns]
+    if decimal != ".":
+        columns = [
+            [str(c).replace(".", decimal) if isinstance(c, float) else c for c in cells] for cells in columns
+        ]
+    rows = itertools.chain([table.column_names], zip(*columns))
+    write_rows(path, rows, separator=separator, encoding=encoding)
+
+
+def _style(path: Path) -> tuple[str, str, str]:
+    """How a .csv file that can be read is written: its separator, its decimal point, and its encoding."""
+    with path.open("rb") as file:
+        encoding = "utf-8-sig" if file.read(3) == b"\xef\xbb\xbf" else "utf-8"
+    names, separator = _header(path)
+    if separator == ",":
+        return separator, ".", encoding
+    with warnings.catch_warnings(action="ignore"):  # said when it was read
+        decimal = _with_numbers(path, _csv_types(names), names, separator)[1]
+    return separator, decimal, encoding
 
 
 def write_parquet(table: "pa.Table", path: Path) -> None:
@@ -158,11 +191,14 @@ def _header(path: Path) -> tuple[list[str], str]:
     return names, ","
 
 
-def _csv_type(name: str) -> Any:
+def _csv_types(names: Sequence[str]) -> dict[str, Any]:
+    """The type of each column: fields are numbers, all else is text."""
     import pyarrow as pa
 
-    stem = stem_of(name)
-    return pa.float64() if stem in NUMBERS else pa.bool_() if stem == "mask" else pa.string()
+    def type_of(stem: str) -> Any:
+        return pa.float64() if stem in NUMBERS else pa.bool_() if stem == "mask" else pa.string()
+
+    return {name: type_of(stem_of(name.strip())) for name in names}
 
 
 def _explain(table: "pa.Table", path: Path) -> None:
