@@ -112,7 +112,7 @@ CSV = {
     "no rows": ("target,location,scale\n", "there are columns and no rows"),
     "decimal commas and points": (
         "target;location;scale\n1,5;2.5;3\n",
-        "row 1 below the header holds '1,5' in column 'target'; expected a number, with a point in every row",
+        "row 1 below the header holds '1,5' in column 'target'; expected a number with a decimal point",
     ),
     "two laws": (
         "target,location,scale,law\n1,2,3,normal\n1,2,3,laplace\n",

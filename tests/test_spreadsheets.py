@@ -7,6 +7,7 @@ import pytest
 
 from truesigma.apply import apply_file
 from truesigma.card import calibrate
+from truesigma.files import BadFile
 from truesigma.store import read, read_cases
 from truesigma.tablefiles import read_csv
 
@@ -111,3 +112,28 @@ def test_a_csv_goes_back_to_the_spreadsheet_it_came_from(tmp_path, plain, separa
     assert cells[:4] == ["a", "Köln", f"1{decimal}50", "2"]  # as they were written
     numbers = [made.scale[0], *(bound[0] for bound in made.interval(0.9))]
     assert cells[4:] == [str(float(one)).replace(".", decimal) for one in numbers]
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ("1305,42;1300,1;1,5 mm\n3;4;1", "row 1 .* '1,5 mm' in column 'scale'; .* decimal comma"),
+        ("1305,42;1300,1;1,5\nk.A.;4;1", r"row 2 .* 'k\.A\.' in column 'target'; .* decimal comma"),
+        ("3,5;4;1\n1.305,42;1300,1;1,5", r"row 2 .* '1\.305,42' in column 'target'; .* decimal comma"),
+        ("3.5;4;1\n#NV;1300.1;1.5", "row 2 .* '#NV' in column 'target'; .* decimal point"),
+    ],
+)
+def test_of_many_numbers_the_one_that_is_none_is_named(tmp_path, cells, words):
+    path = tmp_path / "a.csv"
+    path.write_text(f"target;location;scale\n{cells}\n")
+    with pytest.raises(BadFile, match=words):
+        read(path)
+
+
+def test_what_only_a_spreadsheet_reads_is_said(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("sep=;\ntarget;location;scale\n1;2;3\n")
+    with pytest.raises(BadFile, match=r"begins with the line 'sep=;', which only Excel reads; remove it\."):
+        read(path)
+    with pytest.raises(BadFile, match=r"ends in '\.xlsx'; expected .* Save the sheet as CSV UTF-8\."):
+        read(tmp_path / "a.xlsx")

@@ -202,8 +202,9 @@ def check_suffix(path: Path) -> str:
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
+        sheet = " Save the sheet as CSV UTF-8." if suffix in (".xlsx", ".xls", ".ods") else ""
         raise BadFile(
-            f"{path} ends in {suffix or 'nothing'!r}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
+            f"{path} ends in {suffix or 'nothing'!r}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.{sheet}"
         )
     return suffix
 

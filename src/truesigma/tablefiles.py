@@ -37,7 +37,7 @@ def read_csv(path: Path, *, text: bool = False) -> "pa.Table":
         return table
     except pa.ArrowInvalid as problem:
         if "conversion error" in str(problem):
-            _explain(_parsed(path, {}, names, separator), path)
+            _explain(_parsed(path, {}, names, separator), path, separator)
         cause = str(problem).split("\n")[0]
         raise BadFile(
             f"{path} cannot be read: {cause}. Is every row complete, and the file not cut short?"
@@ -185,6 +185,8 @@ def _header(path: Path) -> tuple[list[str], str]:
             names = next(filter(None, csv.reader(file)), [])
     except (UnicodeDecodeError, csv.Error) as problem:
         raise BadFile(f"{path} is not text in UTF-8 ({problem}); save it as CSV UTF-8.") from problem
+    if names and names[0].startswith("sep="):
+        raise BadFile(f"{path} begins with the line {names[0]!r}, which only Excel reads; remove it.")
     for separator in (";", "\t"):
         if len(names) == 1 and separator in names[0]:
             return next(csv.reader(names, delimiter=separator)), separator
@@ -201,26 +203,41 @@ def _csv_types(names: Sequence[str]) -> dict[str, Any]:
     return {name: type_of(stem_of(name.strip())) for name in names}
 
 
-def _explain(table: "pa.Table", path: Path) -> None:
+def _explain(table: "pa.Table", path: Path, separator: str) -> None:
     """Raise for the first cell that is not what its column should hold."""
-    for name in table.column_names:
-        stem = stem_of(name)
-        parse = float if stem in NUMBERS else _truth if stem == "mask" else str
-        for row, cell in enumerate(table.column(name).to_pylist(), start=1):
-            try:
-                parse(cell.strip() or "nan") if parse is float else parse(cell)
-            except ValueError:
-                expected = "a number, with a point in every row" if parse is float else "true or false"
-                raise BadFile(
-                    f"{path}: row {row} below the header holds {cell!r} in column {name!r}; expected {expected}, or "
-                    "an empty cell."
-                ) from None
+    numbers = [name for name in table.column_names if stem_of(name) in NUMBERS]
+    cells = [
+        (row, name, cell) for name in numbers for row, cell in enumerate(table.column(name).to_pylist(), 1)
+    ]
+    points = [one for one in cells if not _is_number(one[2], ".")]
+    commas = points if separator == "," else [one for one in cells if not _is_number(one[2], ",")]
+    mark, wrong = ("point", points) if len(points) <= len(commas) else ("comma", commas)
+    expected = f"a number with a decimal {mark}, as in other rows, and no other sign"
+    if not wrong:
+        expected = "true or false"
+        wrong = [
+            (row, name, cell)
+            for name in table.column_names
+            if stem_of(name) == "mask"
+            for row, cell in enumerate(table.column(name).to_pylist(), 1)
+            if cell.strip().lower() not in ("true", "false", "0", "1")
+        ]
+    for row, name, cell in wrong:
+        raise BadFile(
+            f"{path}: row {row} below the header holds {cell!r} in column {name!r}; expected {expected}, or an empty "
+            "cell."
+        )
 
 
-def _truth(cell: str) -> bool:
-    if cell.strip().lower() not in ("true", "false", "0", "1"):
-        raise ValueError(cell)
-    return cell.strip().lower() in ("true", "1")
+def _is_number(cell: str, decimal: str) -> bool:
+    """Whether a cell is a number with that decimal point, or empty."""
+    if decimal == "," and "." in cell:  # thousands, or another row's point
+        return False
+    try:
+        float(cell.replace(decimal, ".").strip() or "nan")
+    except ValueError:
+        return False
+    return True
 
 
 def _cells(column: Any) -> list[Any]:
