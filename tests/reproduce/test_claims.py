@@ -6,7 +6,7 @@ from made_up_paper import fake_paper
 
 from truesigma.reproduce import open_paper
 from truesigma.reproduce.calibration_size import learning_curve
-from truesigma.reproduce.claims import calibration, judge, read_claims
+from truesigma.reproduce.claims import calibration, intervals, judge, read_claims, rule
 from truesigma.reproduce.deviations import effect, read_deviations
 from truesigma.reproduce.layout import number
 from truesigma.reproduce.markdown import results_text
@@ -90,3 +90,18 @@ def test_far_draws_are_those_far_above_the_median_of_their_case():
     variance[3, 1], variance[7, 2] = 30.0, 19.0
     found = far_draws([Draws(np.zeros((25, 4, 6)), variance)])
     assert np.argwhere(found).tolist() == [[0, 3, 1, 0]]
+
+
+def test_every_verdict_says_its_rule(paper):
+    for claim in read_claims(paper):
+        assert len(rule(claim)) > 20, claim.check
+        assert rule(claim).endswith("."), claim.check
+    assert rule(read_claims(paper)[0]) == " ".join(calibration.underestimated.__doc__.split())
+
+
+@pytest.mark.parametrize(
+    ("held", "word"), [(0.975, "does not hold"), (0.985, "holds"), (1.0, "does not hold")]
+)
+def test_99_is_no_more_than_twice_the_misses(paper, monkeypatch, held, word):
+    monkeypatch.setattr(intervals, "held", lambda *_: held)
+    assert intervals.holds_99(paper).word == word

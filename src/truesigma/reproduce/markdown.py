@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from . import learned
-from .claims import judge, read_claims
+from .claims import judge, read_claims, rule
 from .figure import lacking, read_figures
 from .figure import title as run_title
 from .layout import grid, number, table_text
@@ -86,7 +86,9 @@ CLAIMS = """## The claims of the text
 
 Verdicts are over the networks that have been run, {run} of the {all} of Table 1 so far. A claim about all networks
 holds where each of them agrees, holds in part where some do, and does not hold where none does. The numbers are below
-the table."""
+the table, each with the rule of its verdict. The bounds in the rules are ours. A network is one run of one seed, and
+only where a rule says so does it allow for the noise of the test cases. Runs of fewer epochs than the paper's 500 (see
+The runs) overfit less: that a claim which rests on overfitting does not hold for them does not refute it."""
 
 LAPLACE = """### The Laplace likelihood
 
@@ -171,7 +173,10 @@ def claims_text(paper: Paper) -> str:
     """Every claim with its verdict; the evidence below the table."""
     judged = [(claim, judge(paper, claim)) for claim in read_claims(paper)]
     body = [[str(k), claim.says, claim.where, verdict.word] for k, (claim, verdict) in enumerate(judged, 1)]
-    evidence = [f"{k}. **{verdict.word}.** {verdict.evidence}" for k, (_, verdict) in enumerate(judged, 1)]
+    evidence = [
+        f"{k}. **{verdict.word}.** {verdict.evidence} *Rule: {rule(claim)}*"
+        for k, (claim, verdict) in enumerate(judged, 1)
+    ]
     return grid(["", "claim", "where", "verdict"], body) + "\n\n" + "\n".join(evidence)
 
 

@@ -4,6 +4,7 @@
 """
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..described import make, read_toml
@@ -30,10 +31,19 @@ def read_claims(paper: Paper) -> list[Claim]:
 
 def judge(paper: Paper, claim: Claim) -> Verdict:
     """The verdict on a claim."""
+    verdict: Verdict = _check(claim)(paper)
+    return verdict
+
+
+def rule(claim: Claim) -> str:
+    """What the verdict asks for, in words: those of the function that decides."""
+    return " ".join((_check(claim).__doc__ or "").split())
+
+
+def _check(claim: Claim) -> Callable[[Paper], Verdict]:
     file, _, name = claim.check.partition(".")
     try:
-        check = getattr(importlib.import_module(f"{__name__}.{file}"), name)
+        found: Callable[[Paper], Verdict] = getattr(importlib.import_module(f"{__name__}.{file}"), name)
     except (ModuleNotFoundError, AttributeError):
         raise ValueError(f"{FILE}: there is no check {claim.check!r}; expected FILE.FUNCTION.") from None
-    verdict: Verdict = check(paper)
-    return verdict
+    return found

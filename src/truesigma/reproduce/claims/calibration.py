@@ -17,7 +17,7 @@ NEAR = 1.15  # a factor this close to 1 is called calibrated already
 
 
 def underestimated(paper: Paper) -> Verdict:
-    """s > 1 by more than two standard errors, for the total variance."""
+    """s > 1 by more than two standard errors, for the total variance under recipe paper."""
     fits: dict[str, Any] = {name: paper.fitted(name, "paper", "sigma") for name in paper.networks()}
     said = {name: f"s = {fit.factor:.2f} ± {fit.standard_error:.2f}" for name, fit in fits.items()}
     found = {name: fit.factor - 2 * fit.standard_error > 1 for name, fit in fits.items()}
@@ -40,7 +40,7 @@ def recalibration_helps(paper: Paper) -> Verdict:
 
 
 def calibrated_stays(paper: Paper) -> Verdict:
-    """Where s is near 1, sigma scaling leaves the UCE about as it is; a perfect model gives s = 1."""
+    """Where s is within 15 % of 1, sigma scaling raises the UCE by a tenth at most; a perfect model gives s = 1."""
     rng = np.random.default_rng(0)
     y = rng.normal(size=4000)
     known = load("recalibrate", "sigma").fit(Prediction(0 * y, 0 * y + 1, 0 * y), y)
@@ -64,7 +64,10 @@ def calibrated_stays(paper: Paper) -> Verdict:
 
 
 def epistemic_helps_small(paper: Paper) -> Verdict:
-    """The gain of the epistemic part, after sigma scaling, is largest on the smallest data set."""
+    """The epistemic part lowers the NLL after sigma scaling on BreastPathQ, and more than on the larger sets.
+
+    In part where it does so, but not more; means over networks, without an allowance for noise.
+    """
     gains: dict[str, float] = {}
     texts = []
     for data_set in paper.plan.of_paper:
@@ -97,7 +100,10 @@ def epistemic_helps_small(paper: Paper) -> Verdict:
 
 
 def aux_overfits(paper: Paper) -> Verdict:
-    """Aux scaling is worse than sigma scaling where few cases are there to fit it, and not where there are many."""
+    """With 30 cases aux scaling loses over 0.005 nats in each network, and with all cases less than half on average.
+
+    In part where it loses as much on average over the networks.
+    """
     names = paper.networks()
     if not names:
         return Verdict(OPEN, "no network of the tables has been run")
@@ -122,7 +128,7 @@ def aux_overfits(paper: Paper) -> Verdict:
 
 
 def sigma_beats_aux_small(paper: Paper) -> Verdict:
-    """On BreastPathQ sigma scaling has the lower UCE; elsewhere the two are similar."""
+    """On BreastPathQ sigma scaling has the lower UCE; the other sets are shown beside it."""
     names = paper.networks("breastpathq")
     rest = [name for name in paper.networks() if name not in names]
     said = {
@@ -167,7 +173,7 @@ def location_unchanged(paper: Paper) -> Verdict:
 
 
 def solvers_agree(paper: Paper) -> Verdict:
-    """Closed form and gradient descent give the same factor."""
+    """Closed form and gradient descent give the same factor, to 1e-6 of it."""
     sigma = load("recalibrate", "sigma")
     away = {}
     for name in paper.networks():

@@ -23,7 +23,7 @@ def _auroc(paper: Paper, split: str) -> tuple[dict[str, float], str]:
 
 
 def moderate(paper: Paper) -> Verdict:
-    """Under CLAHE, both see the shift about equally well."""
+    """Under CLAHE the AUROCs of both differ by less than 0.1."""
     values, said = _auroc(paper, "test_clahe")
     if len(values) < 2:
         more = open_verdict(paper, SINGLE, JOINED).evidence
@@ -33,7 +33,7 @@ def moderate(paper: Paper) -> Verdict:
 
 
 def severe(paper: Paper) -> Verdict:
-    """Under another domain the ensemble sees the shift better."""
+    """Under another domain the ensemble has the higher AUROC."""
     values, said = _auroc(paper, "test_other")
     if len(values) < 2:
         more = open_verdict(paper, SINGLE, JOINED).evidence
@@ -43,7 +43,7 @@ def severe(paper: Paper) -> Verdict:
 
 
 def rejection_falls(paper: Paper) -> Verdict:
-    """With sigma scaling the MSE of the kept cases falls with every tenth that is rejected, within noise."""
+    """The MSE of the kept cases falls, and rises with no tenth that is rejected by more than two standard errors."""
     if not paper.has(SINGLE):
         return open_verdict(paper, SINGLE)
     predictions, targets = paper.predictions(SINGLE, "test", "exact", "sigma")
@@ -63,7 +63,7 @@ def rejection_falls(paper: Paper) -> Verdict:
 
 
 def ensemble_rejects_worse(paper: Paper) -> Verdict:
-    """The ensemble sorts the cases worse (AUSE), and its MSE rises at first."""
+    """The ensemble has the higher AUSE, and a higher MSE with 5 % rejected than with none; in part: one of both."""
     if not paper.has(SINGLE, JOINED):
         text = f"AUSE so far: σ scaling {curve(paper, SINGLE).ause:.3f}. " if paper.has(SINGLE) else ""
         return Verdict(OPEN, text + open_verdict(paper, SINGLE, JOINED).evidence)
