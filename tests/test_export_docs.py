@@ -1,4 +1,4 @@
-"""What the page about exported models shows is what it prints."""
+"""What the pages about exported models and one's own training loop show is what they print."""
 
 import pytest
 from pages import DOCS, run_page
@@ -8,3 +8,10 @@ from pages import DOCS, run_page
 def test_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run_page(DOCS / "export.md") == 6
+
+
+@pytest.mark.slow
+def test_the_page_about_a_training_loop_runs(tmp_path, monkeypatch):
+    pytest.importorskip("lightning")
+    monkeypatch.chdir(tmp_path)
+    assert run_page(DOCS / "own-loop.md") == 5
