@@ -88,5 +88,6 @@ def report(
         docs=docs,
     )
     made.write(out)
-    result = {"headline": made.headline, "output": out.name, "data": files, "tables": made.tables}
-    context.obj.deliver(f"{made.headline}\nwritten to {out} ({len(made.page) // 1000} kB)", result, json)
+    result = {"headline": made.headline, "shift": made.shift, "output": out.name, "data": files}
+    words = [made.headline, *filter(None, [made.shift]), f"written to {out} ({len(made.page) // 1000} kB)"]
+    context.obj.deliver("\n".join(words), {**result, "tables": made.tables}, json)

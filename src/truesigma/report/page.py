@@ -38,11 +38,12 @@ FIGURES = 6  # significant figures of the numbers in the page
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """The page, its first sentence, and the tables behind its figures by section and column."""
+    """The page, its first sentence, the tables behind its figures by section and column, and what it says of shift."""
 
     page: str
     headline: str
     tables: Mapping[str, Mapping[str, list[Any]]]
+    shift: str = ""
 
     def write(self, path: str | Path) -> None:
         """Write the page to a file, atomically."""
@@ -85,8 +86,8 @@ def report(
         docs: address of the documentation, for links to it; none without it.
 
     Returns:
-        The report: `.page`, `.headline`, `.tables`, `.write(path)`. The same arguments give the same page, byte for
-        byte.
+        The report: `.page`, `.headline`, `.shift`, `.tables`, `.write(path)`. The same arguments give the same page,
+        byte for byte.
 
     Example:
         >>> import numpy as np
@@ -127,7 +128,8 @@ def report(
     shown = [one for one in sections if one is not None]
     said = headline.sentence(subject, scored)
     page = assemble(shown, title=name, unit=subject.unit)
-    return Report(page, said, {one.key: plain(one.table) for one in shown if one.table})
+    tables = {one.key: plain(one.table) for one in shown if one.table}
+    return Report(page, said, tables, " ".join(shift.sentences(subject, moved)))
 
 
 def assemble(sections: list[Section], *, title: str, unit: str) -> str:

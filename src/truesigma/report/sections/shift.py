@@ -78,9 +78,10 @@ def auroc_interval(unshifted: Host, shifted: Host, *, level: float) -> tuple[flo
     return max(float(above.mean()) - half, 0.0), min(float(above.mean()) + half, 1.0)
 
 
-def section(subject: Subject, found: Found | None) -> Section | None:
+def sentences(subject: Subject, found: Found | None) -> list[str]:
+    """What is to be said about the shifted cases; nothing where there are none."""
     if found is None:
-        return None
+        return []
     name = NAMES[1]
     sure = [100 * (found.shift.median[n] ** 0.5) / (found.shift.median[NAMES[0]] ** 0.5) for n in NAMES]
     words = [
@@ -95,8 +96,14 @@ def section(subject: Subject, found: Found | None) -> Section | None:
             f"{estimate_text(found.coverage, share=True)}, with an RMSE of "
             f"{estimate_text(found.rmse, unit=subject.unit)}."
         )
+    return words
+
+
+def section(subject: Subject, found: Found | None) -> Section | None:
+    if found is None:
+        return None
     body = split(
-        [*map(paragraph, words), csv_button("shift")],
+        [*map(paragraph, sentences(subject, found)), csv_button("shift")],
         figure("shift", "Histograms of the predicted sigma of test and shifted cases"),
     )
     root = np.sqrt(found.shift.edges)
