@@ -48,13 +48,15 @@ def factor_holds(count: int, errors: Errors, sets: int = 4000) -> float:
     return found / sets
 
 
-def scores_hold(count: int, *, images: int = 1, by: str = "case", sets: int = 500) -> dict[str, float]:
+def scores_hold(count: int, *, images: int = 1, by: str = "case", sets: int = 1000) -> dict[str, float]:
     """Share of sets whose bootstrap interval of each score holds that of endless cases."""
     large = cases(np.random.default_rng(10**6), 2_000_000)
     truth = [e.value for e in bootstrap(large, SCORES, replicates=2)]
     found = np.zeros(len(SCORES))
     for seed in range(sets):
-        drawn = bootstrap(cases(np.random.default_rng(seed), count, images=images), SCORES, by=by, seed=seed)
+        drawn = bootstrap(
+            cases(np.random.default_rng(seed), count, images=images), SCORES, by=by, seed=sets + seed
+        )
         found += [e.low <= value <= e.high for e, value in zip(drawn, truth)]
     return dict(zip(SCORES, found / sets))
 
@@ -64,7 +66,7 @@ def chosen(count: int, off: float, sets: int = 300) -> tuple[float, float]:
     sigma = held = 0
     for seed in range(sets):
         one = cases(np.random.default_rng(seed), count, off=off)
-        found = ts.compare(one, recalibrations=["none", "sigma"], seed=seed)
+        found = ts.compare(one, recalibrations=["none", "sigma"], seed=sets + seed)
         s, row = found.recalibrations["sigma"].factor, found.rows[1]
         sigma += found.choice == "sigma"
         held += row["low"] <= np.log(s) + off**2 / 2 * (s**-2 - 1) <= row["high"]

@@ -40,7 +40,7 @@ def bootstrap(
     replicate, its interval is the exact binomial one in the number of clusters.
 
     Few clusters, or few that err much, make all bootstrap intervals too narrow: those of the RMSE held the truth in
-    82 % of simulated sets of 20 cases, in 76 % of 10 patients; by case far too narrow where cases err together.
+    80 % of simulated sets of 20 cases, in 76 % of 10 patients; by case far too narrow where cases err together.
 
     Args:
         cases: predictions with targets; a recalibration that was applied to them is held fixed.
