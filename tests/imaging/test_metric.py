@@ -112,6 +112,14 @@ def test_plain_tensors():
     assert "factor_aleatoric" not in metric.compute()
 
 
+def test_predictions_on_the_host_go_with_targets_of_a_loader():
+    metric, plain = TallyMetric(), TallyMetric()
+    target, weight = torch.tensor([0.0, 3.0, 4.0]), torch.tensor([1.0, 2.0, 1.0])
+    metric.update(Prediction(np.zeros(3), np.ones(3), np.ones(3)), target, weight=weight)
+    plain.update(Prediction(torch.zeros(3), torch.ones(3), torch.ones(3)), target, weight=weight)
+    assert metric.compute()["nll"] == pytest.approx(float(plain.compute()["nll"]))
+
+
 def test_checkpoints_hold_the_state():
     sample = draw(2, weight=True)
     first, second = sample.take(slice(0, 21)), sample.take(slice(21, 40))

@@ -85,7 +85,7 @@ class TallyMetric(Metric):
         weight: Tensor | None = None,
         group: Any = None,
     ) -> None:
-        """Add a batch of whole cases: a Prediction, or (location, variance), and its targets.
+        """Add a batch of whole cases: a Prediction, also one on the host, or (location, variance), and its targets.
 
         `group` names the part each case belongs to, one of the metric's `groups`.
         """
@@ -95,7 +95,11 @@ class TallyMetric(Metric):
                 f"prediction is a {type(prediction).__name__}; expected a Prediction, or (location, variance)."
             )
         given = prediction if isinstance(prediction, Prediction) else Prediction(*prediction)
-        tally = self._empty.add(given, target, weight=weight, group=group)
+        if isinstance(given.location, Tensor):
+            tally = self._empty.add(given, target, weight=weight, group=group)
+        else:  # drawn ones are on the host, while targets come from a loader
+            there = [a.cpu().numpy() if isinstance(a, Tensor) else a for a in (target, weight)]
+            tally = self._empty.add(given, there[0], weight=there[1], group=group)
         unknown = sorted(set(tally.groups) - set(self.groups))
         if unknown:
             raise ValueError(

@@ -81,6 +81,8 @@ def _fingerprint(net: nn.Module) -> list[Any]:
     """What a trace depends on. Modules stand as weak references, since a later one may get the same id."""
     found: list[Any] = []
     for module in net.modules():
+        if _only_counts(module):
+            continue
         own = {name: value for name, value in vars(module).items() if name not in _TORCHS_OWN}
         settings = [(name, _frozen(value)) for name, value in own.items() if _is_plain(value)]
         hooks = tuple(module._forward_hooks), tuple(module._forward_pre_hooks)
@@ -89,6 +91,11 @@ def _fingerprint(net: nn.Module) -> list[Any]:
         tensors += [value for value in own.values() if isinstance(value, Tensor)]
         found += [(id(t), t.dtype, t.device, t.shape, t.stride()) for t in tensors if t is not None]
     return found
+
+
+def _only_counts(module: nn.Module) -> bool:
+    """Whether this is a metric of torchmetrics: what it has counted changes at every batch, and no output."""
+    return any(kind.__module__.partition(".")[0] == "torchmetrics" for kind in type(module).__mro__)
 
 
 _TORCHS_OWN = frozenset(vars(nn.Module()))  # modes, hooks, and what is looked at by name

@@ -9,6 +9,7 @@ from partition_checks import ControlFlow
 from torch import nn
 
 from truesigma.imaging.folding import Sampler
+from truesigma.imaging.metric import TallyMetric
 from truesigma.imaging.partition import Untraceable, partition, split
 
 
@@ -74,6 +75,19 @@ def test_traces_are_kept_until_something_changes():
     fourth = split(net, x)
     assert fourth is not third
     assert split(net.double(), x.double()) is not fourth
+
+
+def test_what_a_metric_has_counted_asks_for_no_new_trace():
+    """A LightningModule holds its metrics; each batch of a validation epoch would be traced anew."""
+    net, x = nn.ModuleDict({"net": small(), "metric": TallyMetric()}), torch.randn(3, 4)
+    net.forward = lambda x: net["net"](x)
+    first = split(net, x)
+    net["metric"].update((torch.zeros(3), torch.ones(3)), torch.zeros(3))
+    assert split(net, x) is first
+    net["metric"].reset()
+    assert split(net, x) is first
+    net["net"][2].p = 0.25
+    assert split(net, x) is not first
 
 
 def test_a_network_is_not_kept_alive():
