@@ -94,7 +94,8 @@ def warn_leak(
     for path, cases, described in zip(test, repeats, data["test"]):
         if described["sha256"] == data["calibration"]["sha256"]:
             warnings.warn(
-                f"{path} is {calibration} again: these scores are of the cases that were fitted on.",
+                f"{path} is {calibration} again: these scores are of the cases that were fitted on. From one file "
+                "alone, `truesigma compare` scores each case by a fit on the others.",
                 stacklevel=1,
             )
             continue
