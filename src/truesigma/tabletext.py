@@ -127,6 +127,7 @@ def comparison_table(comparison: "Comparison") -> TextTable:
             *reasons,
             *(f"warning: {text}" for text in comparison.warnings),
             f"choice: {comparison.choice}, the simplest within one standard error of the best ({comparison.best})",
+            *_factors({f"{comparison.choice}, fitted on all cases": comparison.recalibration}),
         ),
         frozenset((chosen, k) for k in range(len(head))),
     )
@@ -213,9 +214,10 @@ def factor_doubt(fitted: Mapping[str, Any]) -> str:
     )
 
 
-def _notes(evaluation: "Evaluation") -> tuple[str, ...]:
+def _factors(recalibrations: Mapping[str, Any]) -> list[str]:
+    """The factors of fitted recalibrations, by their labels, and doubts about them."""
     notes = []
-    for label, fitted in evaluation.recalibrations.items():
+    for label, fitted in recalibrations.items():
         described = fitted.to_dict()
         if isinstance(described.get("factor"), float):
             error = described.get("standard_error")
@@ -228,8 +230,12 @@ def _notes(evaluation: "Evaluation") -> tuple[str, ...]:
             notes.append(f"{label}: factors {', '.join(each)}")
         if doubt := factor_doubt(described):
             notes.append(f"{label}: {doubt}")
+    return notes
+
+
+def _notes(evaluation: "Evaluation") -> tuple[str, ...]:
     reasons: dict[str, str] = {}
     for row in evaluation.rows:
         if row["value"] is None:
             reasons.setdefault(row["metric"], f"{row['metric']} is not defined: {row['reason']}")
-    return (*notes, *reasons.values())
+    return (*_factors(evaluation.recalibrations), *reasons.values())

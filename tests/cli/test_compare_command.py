@@ -18,11 +18,14 @@ def test_table_json_and_card(folder, run):
         out.splitlines()[0]
         == "recipe exact: 300 cases, each scored by a fit on the others, 10 folds of 300 cases"
     )
-    assert out.splitlines()[-1] == "choice: sigma, the simplest within one standard error of the best (sigma)"
+    assert out.splitlines()[-2] == "choice: sigma, the simplest within one standard error of the best (sigma)"
     found = json.loads(Path("found.json").read_text())
     assert found["choice"] == "sigma"
     assert found["data"]["file"] == "cal.csv"
     card, cases = read_card("card.json"), ts.read("cal.csv")
+    fitted = card.recalibration
+    last = f"sigma, fitted on all cases: factor {fitted.factor:.6g} +- {fitted.standard_error:.2g}"
+    assert out.splitlines()[-1] == last
     assert card.recalibration == ts.recalibrate.sigma.fit(cases.prediction, cases.target)
     assert card.data["sha256"] == found["data"]["sha256"]
     assert card.data["chosen"] == {"among": ["none", "sigma"], "metric": "nll", "folds": 10, "seed": 0}
