@@ -214,6 +214,18 @@ def test_the_mask_of_the_prediction_holds_for_its_draws():
     assert calibrate(cases).recalibration.factor == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("part", ["total", "aleatoric"])
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_a_recalibrated_prediction_leaves_its_draws_behind(part, ddof):
+    rng = np.random.default_rng(0)
+    draws = Draws(rng.normal(size=(5, 40)), np.ones((5, 40)))
+    made = decompose(draws, ddof=ddof)
+    Cases(made, np.zeros(40), draws=draws)
+    fitted = recalibrate.sigma.fit(made, rng.normal(size=40), part=part)
+    with pytest.raises(ValueError, match=r"recalibrated, the draws were not.*leave them out"):
+        Cases(fitted(made), np.zeros(40), draws=draws)
+
+
 def test_frames_are_taken():
     frame = pd.DataFrame({"y": [1.0, 2.0], "mu": [1.1, 2.2], "v": [0.1, 0.2], "who": ["a", "b"]})
     cases = Cases(Prediction(frame["mu"], frame["v"]), frame["y"], group=frame["who"])

@@ -63,6 +63,20 @@ def check_draws(draws: Any, prediction: Any) -> None:
         raise ValueError(
             "draws and prediction have different masks; expected the same in both: give it to Draws, and decompose."
         )
+    if _recalibrated(prediction, draws.mean.shape[0]):
+        raise ValueError(
+            "the prediction was recalibrated, the draws were not, and scores are made of the draws; leave them out: "
+            "Cases(prediction, target)."
+        )
+
+
+def _recalibrated(prediction: Any, draws: int) -> bool:
+    """Whether the epistemic part is no longer the spread of its draws, which no recalibration changes."""
+    if prediction.spread is None or prediction.epistemic is None:
+        return False
+    spread, epistemic = (to_host(part[:1]) for part in (prediction.spread, prediction.epistemic))
+    made = [spread * times for times in (1.0, draws / max(draws - 1, 1))]  # ddof 0 and 1
+    return not any(np.allclose(epistemic, one, rtol=1e-3, atol=0, equal_nan=True) for one in made)
 
 
 def check_values(
