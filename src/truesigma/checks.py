@@ -126,9 +126,13 @@ def check_level(level: float) -> None:
         )
 
 
-def nothing_left() -> ValueError:
+class NothingLeft(ValueError):
+    """Data of which the mask or the weights leave nothing."""
+
+
+def nothing_left() -> NothingLeft:
     """The error for data of which the mask or the weights leave nothing."""
-    return ValueError(
+    return NothingLeft(
         "no element is left to score: the mask or the weights remove everything. Give at least one case."
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 from . import plugins
 from .binning import LogCells
 from .cells import members
-from .checks import nothing_left
+from .checks import NothingLeft, nothing_left
 from .engine.local import run as run_here
 from .evaluate import Choice, Evaluation, Request, by_label, each, label_of, requests_of, row_of
 from .fileset import FileSet, NotWhole, is_volume, open_fileset, read_whole
@@ -185,17 +185,11 @@ def _score_sums(
     fitted = [[fit.plugin, fit.fitted.to_dict()] for fit in fits]
     edges = {} if one_pass else _edges(files, fitted, items, passes, words)
     reasons: Sums = {key: found for key, found in edges.items() if isinstance(found, Undefined)}
-    asked = [
-        (
-            item.number,
-            item.key,
-            plugins.address(item.request.metric),
-            dict(item.request.options),
-            edges.get(item.key),
-        )
-        for item in items
-        if item.over and item.key not in reasons
-    ]
+    asked = []
+    for item in items:
+        if item.over and item.key not in reasons:
+            metric, options = plugins.address(item.request.metric), dict(item.request.options)
+            asked.append((item.number, item.key, metric, options, edges.get(item.key)))
     settings = {"fitted": fitted, "requests": asked, "by_group": by_group}
     return {**passes.over(files, "sums", words, settings), **reasons}
 
@@ -220,13 +214,13 @@ def _whole_scores(
         cases = whole[some]
         for item in asked:
             made = fits[item.number].fitted(cases.prediction, group=cases.group)
-            score = item.request.metric.score
             try:
-                value = score(made, cases.target, weight=cases.weight, **item.request.options)
+                options = {"weight": cases.weight, **item.request.options}
+                value = item.request.metric.score(made, cases.target, **options)
             except Undefined as reason:
                 value = reason
             except ValueError as problem:
-                raise _of_group(problem, end.removeprefix("/") or None) from None
+                value = _of_group(problem, end.removeprefix("/") or None)
             found[item.key + end] = value
     return found
 
@@ -273,12 +267,16 @@ def _value(item: _Item, sums: Sums, group: str | None) -> float | Undefined:
     except Undefined as reason:
         return reason
     except ValueError as problem:
-        raise _of_group(problem, group) from None
+        return _of_group(problem, group)
 
 
-def _of_group(problem: ValueError, group: str | None) -> ValueError:
-    """The problem, with the name of the group it is one of."""
-    return problem if group is None else ValueError(f"group {group!r}: {problem}")
+def _of_group(problem: ValueError, group: str | None) -> Undefined:
+    """Why a group without a single element has no score, which must not cost the others theirs; else its error."""
+    if group is None:
+        raise problem
+    if isinstance(problem, NothingLeft):
+        return Undefined("no element of the group is left: the mask or the weights remove all of them.")
+    raise ValueError(f"group {group!r}: {problem}") from None
 
 
 def _check_alike(calibration: FileSet, tested: list[FileSet]) -> None:

@@ -85,15 +85,22 @@ def test_a_file_without_cases(tmp_path):
         evaluate_files([str(tmp_path / "cal.npz")], [[str(tmp_path / "*.npz")]])
 
 
-def test_a_group_that_a_mask_removes_is_named(tmp_path):
+def test_a_group_that_a_mask_removes_does_not_cost_the_others_their_scores(tmp_path):
     sample = draw(1, cases=20)
     inside = np.repeat([True, False], 10)
     hidden = ts.Prediction(sample.location, sample.aleatoric, sample.epistemic, mask=inside)
     ts.write(ts.Cases(hidden, sample.target, group=np.where(inside, "Basel", "Oslo")), tmp_path / "a.npz")
-    path = str(tmp_path / "a.npz")
-    for metrics in (["ause"], ["mse"]):
-        with pytest.raises(ValueError, match="group 'Oslo': no element is left"):
-            evaluate_files([path], [[path]], recalibrations=["none"], metrics=metrics, by_group=True)
+    path, names = str(tmp_path / "a.npz"), ["ause", "mse", "uce"]
+    for one_pass in (False, True):
+        found = evaluate_files(
+            [path], [[path]], recalibrations=["none"], metrics=names, by_group=True, one_pass=one_pass
+        )
+        basel = {row["metric"]: row["value"] for row in found.groups["Basel"].rows}
+        assert basel == {row["metric"]: row["value"] for row in found.evaluation.rows}
+        assert basel["mse"] == pytest.approx(np.mean((sample.location - sample.target)[:10] ** 2))
+        for row in found.groups["Oslo"].rows:
+            assert row["value"] is None
+            assert "no element of the group is left" in row["reason"]
 
 
 def test_damaged_files(tmp_path):
