@@ -231,7 +231,7 @@ def _text(path: Path, size: int = -1) -> str:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return file.read(size)
     except UnicodeDecodeError as problem:
-        raise BadFile(f"{path} is not text in UTF-8 ({problem}); save it so.") from problem
+        raise BadFile(f"{path} is not text in UTF-8 ({problem}); save it as CSV UTF-8.") from problem
 
 
 def _beside(manifest: Path, name: str, endings: tuple[str, ...]) -> str:
