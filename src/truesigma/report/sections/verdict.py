@@ -112,7 +112,7 @@ def few_test_groups(subject: Subject) -> str:
         return ""
     return (
         f"Intervals on this page count the test cases, not their {count:,} groups: they speak of these groups. Where "
-        "groups are patients, whose images err together, they are too narrow: write the report by group."
+        "groups are patients, whose images err together, they are too narrow: write the report by group (--by group)."
     )
 
 
