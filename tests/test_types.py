@@ -214,16 +214,16 @@ def test_the_mask_of_the_prediction_holds_for_its_draws():
     assert calibrate(cases).recalibration.factor == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("part", ["total", "aleatoric"])
+@pytest.mark.parametrize("choice", ["sigma", "sigma:part=aleatoric", "isotonic", "conformal"])
 @pytest.mark.parametrize("ddof", [0, 1])
-def test_a_recalibrated_prediction_leaves_its_draws_behind(part, ddof):
+def test_a_recalibrated_prediction_leaves_its_draws_behind(choice, ddof):
     rng = np.random.default_rng(0)
     draws = Draws(rng.normal(size=(5, 40)), np.ones((5, 40)))
     made = decompose(draws, ddof=ddof)
     Cases(made, np.zeros(40), draws=draws)
-    fitted = recalibrate.sigma.fit(made, rng.normal(size=40), part=part)
+    card = calibrate(Cases(made, rng.normal(size=40)), choice)
     with pytest.raises(ValueError, match=r"recalibrated, the draws were not.*leave them out"):
-        Cases(fitted(made), np.zeros(40), draws=draws)
+        Cases(card(made), np.zeros(40), draws=draws)
 
 
 def test_frames_are_taken():

@@ -63,10 +63,10 @@ def check_draws(draws: Any, prediction: Any) -> None:
         raise ValueError(
             "draws and prediction have different masks; expected the same in both: give it to Draws, and decompose."
         )
-    if _recalibrated(prediction, draws.mean.shape[0]):
+    if draws.law.to_dict() != prediction.law.to_dict() or _recalibrated(prediction, draws.mean.shape[0]):
         raise ValueError(
-            "the prediction was recalibrated, the draws were not, and scores are made of the draws; leave them out: "
-            "Cases(prediction, target)."
+            "the prediction was recalibrated, the draws were not, or have another law, and scores are made of the "
+            "draws; leave them out: Cases(prediction, target)."
         )
 
 
