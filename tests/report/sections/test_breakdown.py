@@ -127,6 +127,16 @@ def test_patients_are_drawn_together():
     assert subject_of(make(groups=("a", "b"))).plan.by == "case"
 
 
+def test_a_group_of_which_nothing_counts_is_none():
+    whole = make(groups=("a", "b", "c"))
+    p, inside = whole.prediction, whole.group != "c"
+    masked = ts.Prediction(p.location, p.aleatoric, p.epistemic, mask=inside)
+    subject = subject_of(ts.Cases(masked, whole.target, group=whole.group))
+    assert {part.name: part.cases for part in breakdown.groups(subject)} == {
+        name: int((whole.group == name).sum()) for name in ("a", "b")
+    }
+
+
 def test_patients_are_not_judged_one_by_one():
     rng = np.random.default_rng(0)
     patient = np.repeat([f"p{k}" for k in range(25)], 30)

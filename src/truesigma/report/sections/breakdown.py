@@ -26,7 +26,7 @@ from ..blocks import (
     value_cell,
 )
 from ..markup import Html, element, join
-from ..subject import BEFORE, Subject, sigma_of
+from ..subject import BEFORE, Subject, counted, sigma_of
 from ..words import number, percent, with_unit
 
 LEAST = 20  # cases of a part that is judged
@@ -61,13 +61,14 @@ def groups(subject: Subject) -> list[Part]:
     names = subject.before.group
     if names is None:
         return []
-    found, code, count = np.unique(names, return_inverse=True, return_counts=True)
+    counting = np.flatnonzero(counted(subject.before).reshape(len(names), -1).any(axis=1))
+    found, code, count = np.unique(names[counting], return_inverse=True, return_counts=True)
     large = [k for k in np.argsort(-count, kind="stable") if count[k] >= LEAST][:MOST]
     if found.size < 2 or not large:
         return []
     parts = []
     for k in large:
-        rows = np.flatnonzero(code == k)
+        rows = counting[code == k]
         pair = [cases[rows] for cases in subject.pair.values()]
         parts.append(_part(subject, "group", str(found[k]), pair, _inner(subject, pair[0])))
     judged = parts if subject.plan.by == "group" else _judge(parts, subject.level)
@@ -201,7 +202,7 @@ def _summary(kind: str, parts: list[Part], subject: Subject) -> str:
     if not any(part.verdict for part in parts):
         return (
             f"Cases of a {kind} are taken to err together, as those of a patient do, so none of the {len(parts)} "
-            f"{kind}s is judged on its own. Where they are sites or scanners, write the report by case."
+            f"{kind}s is judged on its own. Where they are sites or scanners, write the report by case (--by case)."
         )
     off = [part for part in parts if part.verdict != "as promised"]
     if not off:
