@@ -6,7 +6,7 @@ import numpy as np
 
 import truesigma as ts
 from truesigma.catalogue import catalogue
-from truesigma.tabletext import TextTable, evaluation_table, plain_text, print_table
+from truesigma.tabletext import TextTable, comparison_table, evaluation_table, plain_text, print_table
 
 
 class Terminal(io.StringIO):
@@ -97,9 +97,12 @@ def test_a_score_that_is_asked_for_twice_is_shown_once():
     assert titles == ["coverage 50 %", "coverage 90 %", "coverage 95 %", "coverage 99 %", "MSE"]
 
 
-def test_an_evaluation_prints_as_its_table():
-    found = evaluation(recalibrations=["none", "sigma"], metrics=["nll", "coverage"])
-    assert str(found) == plain_text(evaluation_table(found))
-    shown = []
-    found._repr_pretty_(type("Printer", (), {"text": staticmethod(shown.append)}), False)
-    assert shown == [str(found)]
+def test_results_print_as_their_tables():
+    y = np.random.default_rng(0).normal(size=40)
+    compared = ts.compare(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y), recalibrations=["none", "sigma"])
+    evaluated = evaluation(recalibrations=["none", "sigma"], metrics=["nll", "coverage"])
+    for found, table in ((evaluated, evaluation_table), (compared, comparison_table)):
+        assert str(found) == plain_text(table(found))
+        shown = []
+        found._repr_pretty_(type("Printer", (), {"text": staticmethod(shown.append)}), False)
+        assert shown == [str(found)]

@@ -12,6 +12,7 @@ from .law import Undefined
 from .measure import measure
 from .recalibration import Recalibration
 from .recipe import Recipe, load_recipe
+from .tabletext import evaluation_table, plain_text
 from .types import Cases, Prediction
 
 LEVELS = (0.5, 0.9, 0.95, 0.99)
@@ -68,8 +69,6 @@ class Evaluation:
 
     def __str__(self) -> str:
         """The table that the command line prints."""
-        from .tabletext import evaluation_table, plain_text
-
         return plain_text(evaluation_table(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

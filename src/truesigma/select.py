@@ -17,6 +17,7 @@ from .recalibration import Recalibration
 from .recipe import Recipe, load_recipe
 from .replicates import Replicates, Resampling, from_rows
 from .resample import estimate
+from .tabletext import comparison_table, plain_text
 from .types import Cases
 
 LEVEL = 0.9  # of the intervals whose width tells sharpness
@@ -63,6 +64,14 @@ class Comparison:
     def __repr__(self) -> str:
         return f"Comparison({self.choice!r} of {len(self.rows)} by {self.metric})"
 
+    def __str__(self) -> str:
+        """The table that the command line prints."""
+        return plain_text(comparison_table(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook shows of it."""
+        printer.text(str(self))
+
 
 def compare(
     cases: Cases,
@@ -94,7 +103,7 @@ def compare(
         recipe: "exact", "paper", "code", or the path of a TOML file.
 
     Returns:
-        The comparison: `.choice`, `.recalibration` (fitted on all cases), `.rows`, `.warnings`, `.to_dict()`.
+        The comparison: `print` it, `.choice`, `.recalibration` (fitted on all), `.rows`, `.warnings`, `.to_dict()`.
 
     Example:
         >>> from truesigma import Prediction
@@ -107,9 +116,7 @@ def compare(
     Statistical Learning", 2009, section 7.10 (the one-standard-error rule).
     """
     if not isinstance(cases, Cases):
-        raise ValueError(
-            f"cases is a {type(cases).__name__}; expected Cases, predictions with their targets."
-        )
+        raise ValueError(f"cases is a {type(cases).__name__}; expected Cases, predictions with targets.")
     chosen = load_recipe(recipe)
     asked = _proper(metric)
     fold = fold_of(cases, folds=folds, seed=seed)
@@ -163,9 +170,7 @@ def fold_of(cases: Cases, *, folds: int = 10, seed: int = 0) -> Host:
         code, what = np.unique(cases.group, return_inverse=True)[1], "groups"
     units = int(code.max()) + 1
     if units < folds:
-        todo = (
-            f"use folds={units} (--folds {units} on the command line)" if units >= 2 else "give more of them"
-        )
+        todo = f"use folds={units} (--folds {units})" if units >= 2 else "give more of them"
         raise ValueError(
             f"{folds} folds need {folds} {what} or more, {units} given: a part without any cannot be scored; {todo}."
         )
