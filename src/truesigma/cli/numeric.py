@@ -83,7 +83,7 @@ def evaluate(
     if by_group or one_pass or engine or address or keep or any(map(are_many, sets)):
         if html is not None:
             raise ValueError(
-                "--html needs all cases in memory; leave it out, or give single files that are not large."
+                "--html needs all cases in memory; leave it out. Of single files `truesigma report` writes the page."
             )
         shown, result = evaluate_many(
             context.obj,
