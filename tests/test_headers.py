@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from truesigma.files import BadFile
-from truesigma.store import read
+from truesigma.store import read, read_cases
 
 
 def test_headers_in_capitals_are_one_sentence(tmp_path):
@@ -55,3 +55,27 @@ def test_in_an_archive_by_case_and_id(tmp_path):
     np.savez(path, mean=np.zeros((2, 3)), variance=variance, id=np.array(["a", "b", "c"]))
     with pytest.raises(BadFile, match=r"variance is negative .* The first is case 2, id b\.$"):
         read(path)
+
+
+def test_a_patient_that_is_no_group_is_said(tmp_path):
+    """Without groups every case counts for itself, which flatters standard errors where patients have several."""
+    path = tmp_path / "a.csv"
+    path.write_text("target,location,scale,Patient_ID,site\n1,2,3,p0,A\n2,3,4,p0,B\n")
+    with pytest.warns(UserWarning, match="'Patient_ID' is not read; rename it to 'group'"):
+        assert read(path).group is None
+    for header in (
+        "target,location,scale,patient,group",
+        "target,location,scale,stage",
+        "location,scale,patient",
+    ):
+        path.write_text(f"{header}\n{','.join('123456'[: header.count(',') + 1])}\n")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            read(path)
+
+
+def test_a_target_of_another_name_is_said(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("gt,location,scale\n1,2,3\n")
+    with pytest.raises(ValueError, match=r"has no target.* Rename gt to target, if"):
+        read_cases(path)

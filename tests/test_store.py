@@ -1,6 +1,5 @@
 """Files give back what was put in: bit for bit, whatever the kind of file, array or frame."""
 
-import warnings
 import zipfile
 
 import numpy as np
@@ -281,27 +280,3 @@ def test_frames_may_hold_other_columns_of_mixed_objects():
     assert found.target.tolist() == [1.0, 2.0]
     with pytest.raises(ValueError, match="cannot be read as a table"):
         from_frame(pandas.DataFrame({**columns, "target": [{}, 3]}))
-
-
-def test_a_patient_that_is_no_group_is_said(tmp_path):
-    """Without groups every case counts for itself, which flatters standard errors where patients have several."""
-    path = tmp_path / "a.csv"
-    path.write_text("target,location,scale,Patient_ID,site\n1,2,3,p0,A\n2,3,4,p0,B\n")
-    with pytest.warns(UserWarning, match="'Patient_ID' is not read; rename it to 'group'"):
-        assert read(path).group is None
-    for header in (
-        "target,location,scale,patient,group",
-        "target,location,scale,stage",
-        "location,scale,patient",
-    ):
-        path.write_text(f"{header}\n{','.join('123456'[: header.count(',') + 1])}\n")
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            read(path)
-
-
-def test_a_target_of_another_name_is_said(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("gt,location,scale\n1,2,3\n")
-    with pytest.raises(ValueError, match=r"has no target.* Rename gt to target, if"):
-        read_cases(path)
