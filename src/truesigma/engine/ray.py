@@ -89,9 +89,8 @@ def _connect(address: str | None) -> None:
 
     given = os.environ.get("RAY_ADDRESS") if address is None else address
     check_address(given)
-    os.environ.setdefault(
-        "RAY_IGNORE_UNHANDLED_ERRORS", "1"
-    )  # the first is raised; those beside it say no more
+    # the first error is raised; those beside it say no more
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
     except (OSError, ValueError, RuntimeError) as problem:

@@ -112,9 +112,8 @@ class TallyMetric(Metric):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch, and give its own scores; a batch that is refused leaves what is there as it was."""
-        before = dict(
-            vars(self)
-        )  # torchmetrics puts the batch in its place, and on an error would leave it there
+        # torchmetrics puts the batch in place of the whole, and on an error would leave it there
+        before = dict(vars(self))
         try:
             return super().forward(*args, **kwargs)
         except ValueError:
