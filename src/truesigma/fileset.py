@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from .chunks import chunked_cases, open_source
 from .chunks.reader import Fields, Reader
 from .files import BadFile
 from .law import Law
+from .recipe import Recipe
 from .sources import Files, Source, check_unchanged, find_sources
 from .types import Cases, Prediction, take
 
@@ -116,12 +117,10 @@ def _check_single(sources: Sequence[Source], readers: Sequence[Reader]) -> None:
         )
 
 
-def read_whole(
-    files: FileSet, made: Callable[[Cases], Prediction], *, mask_missing: bool = False, why: str = "this"
-) -> Cases:
+def read_whole(files: FileSet, recipe: Recipe, *, mask_missing: bool = False, why: str = "this") -> Cases:
     """All cases of a set in memory, for what cannot be computed from sums; an error where they are too many.
 
-    `made` is the prediction that a recipe makes of some cases: it comes in place of their draws, which may not fit.
+    The prediction is that of the recipe: it comes in place of the draws, which may not fit.
     """
     if files.elements > MOST:
         raise NotWhole(
@@ -132,7 +131,7 @@ def read_whole(
     for source in files.sources:
         check_unchanged(source)
         for some in chunked_cases(source, law=files.law, mask_missing=mask_missing):
-            cases = Cases(made(some), some.target, weight=some.weight, group=some.group)
+            cases = Cases(recipe.prediction(some), some.target, weight=some.weight, group=some.group)
             cases = cases if files.outputs is not None else flat(cases)
             for name, column in columns.items():
                 column.append(getattr(cases.prediction if name in PARTS else cases, name))

@@ -76,8 +76,7 @@ def fit_files(files: FileSet, recalibrations: Iterable[Choice], passes: Passes) 
             number += 1
             fitted = module.fit_gathered(own, files.law, **plugins.accepted(module.fit_gathered, settings))
         else:
-            reading: dict[str, Any] = {"mask_missing": passes.mask_missing, "why": name}
-            whole = whole or read_whole(files, passes.recipe.prediction, **reading)
+            whole = whole or read_whole(files, passes.recipe, mask_missing=passes.mask_missing, why=name)
             data = {"weight": whole.weight, "group": whole.group}
             fitted = module.fit(whole.prediction, whole.target, **data, **settings)
         found[label_of(name, options)] = Fit(name, plugin, options, settings, fitted)
@@ -203,9 +202,9 @@ def _whole_scores(
         return {}
     if files.outputs is None:  # read as elements, so that a case would be something else than it is elsewhere
         return {item.key: Undefined("it has no value for volumes of different shapes.") for item in asked}
+    name = asked[0].request.name
     try:
-        reading: dict[str, Any] = {"mask_missing": passes.mask_missing, "why": asked[0].request.name}
-        whole = read_whole(files, passes.recipe.prediction, **reading)
+        whole = read_whole(files, passes.recipe, mask_missing=passes.mask_missing, why=name)
     except NotWhole as reason:
         return {item.key: Undefined(str(reason)) for item in asked}
     parts = members(whole.group) if by_group and whole.group is not None else ()
