@@ -218,7 +218,8 @@ def test_the_mask_of_the_prediction_holds_for_its_draws():
 @pytest.mark.parametrize("ddof", [0, 1])
 def test_a_recalibrated_prediction_leaves_its_draws_behind(choice, ddof):
     rng = np.random.default_rng(0)
-    draws = Draws(rng.normal(size=(5, 40)), np.ones((5, 40)))
+    mean = np.where(np.arange(40) > 0, rng.normal(size=(5, 40)), np.nan)
+    draws = Draws(mean, np.ones((5, 40)), mask=np.arange(40) > 0)
     made = decompose(draws, ddof=ddof)
     Cases(made, np.zeros(40), draws=draws)
     card = calibrate(Cases(made, rng.normal(size=40)), choice)

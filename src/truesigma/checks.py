@@ -74,7 +74,10 @@ def _recalibrated(prediction: Any, draws: int) -> bool:
     """Whether the epistemic part is no longer the spread of its draws, which no recalibration changes."""
     if prediction.spread is None or prediction.epistemic is None:
         return False
-    spread, epistemic = (to_host(part[:1]) for part in (prediction.spread, prediction.epistemic))
+    # One case that counts is enough.
+    inside = np.ones(1) if prediction.mask is None else to_host(prediction.mask)
+    case = int(inside.reshape(len(inside), -1).any(axis=1).argmax())
+    spread, epistemic = (to_host(part[case : case + 1]) for part in (prediction.spread, prediction.epistemic))
     made = [spread * times for times in (1.0, draws / max(draws - 1, 1))]  # ddof 0 and 1
     return not any(np.allclose(epistemic, one, rtol=1e-3, atol=0, equal_nan=True) for one in made)
 
