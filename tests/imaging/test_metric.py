@@ -112,9 +112,10 @@ def test_plain_tensors():
     assert "factor_aleatoric" not in metric.compute()
 
 
-def test_predictions_on_the_host_go_with_targets_of_a_loader():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_predictions_on_the_host_go_with_targets_of_a_loader(dtype):
     metric, plain = TallyMetric(), TallyMetric()
-    target, weight = torch.tensor([0.0, 3.0, 4.0]), torch.tensor([1.0, 2.0, 1.0])
+    target, weight = (torch.tensor(a, dtype=dtype) for a in ([0.0, 3.0, 4.0], [1.0, 2.0, 1.0]))
     metric.update(Prediction(np.zeros(3), np.ones(3), np.ones(3)), target, weight=weight)
     plain.update(Prediction(torch.zeros(3), torch.ones(3), torch.ones(3)), target, weight=weight)
     assert metric.compute()["nll"] == pytest.approx(float(plain.compute()["nll"]))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from ..arrays import as_array, to_host
 from ..binning import PER_OCTAVE, LogCells
 from ..elements import Error, Outputs
 from ..law import Undefined
@@ -80,9 +81,9 @@ class TallyMetric(Metric):
     def update(
         self,
         prediction: Prediction | tuple[Tensor, Tensor],
-        target: Tensor,
+        target: Any,
         *,
-        weight: Tensor | None = None,
+        weight: Any = None,
         group: Any = None,
     ) -> None:
         """Add a batch of whole cases: a Prediction, also one on the host, or (location, variance), and its targets.
@@ -95,11 +96,11 @@ class TallyMetric(Metric):
                 f"prediction is a {type(prediction).__name__}; expected a Prediction, or (location, variance)."
             )
         given = prediction if isinstance(prediction, Prediction) else Prediction(*prediction)
-        if isinstance(given.location, Tensor):
-            tally = self._empty.add(given, target, weight=weight, group=group)
-        else:  # drawn ones are on the host, while targets come from a loader
-            there = [a.cpu().numpy() if isinstance(a, Tensor) else a for a in (target, weight)]
-            tally = self._empty.add(given, there[0], weight=there[1], group=group)
+        # Drawn predictions are on the host, while targets come from a loader.
+        if not isinstance(given.location, Tensor):
+            target = to_host(as_array("target", target))
+            weight = None if weight is None else to_host(as_array("weight", weight))
+        tally = self._empty.add(given, target, weight=weight, group=group)
         unknown = sorted(set(tally.groups) - set(self.groups))
         if unknown:
             raise ValueError(
