@@ -24,7 +24,7 @@ from .verdict import (
     factor_before,
     factor_of,
     few_groups,
-    few_test_groups,
+    groups_not_counted,
     size_words,
     verdict,
 )
@@ -65,7 +65,7 @@ def section(
             element("div", {"class": "cards"}, *_cards(subject, scores, referral, shares, shift, factor)),
             *_notes(subject, scores, parts, referral),
             *_rough(few_groups(subject, calibration, clusters)),
-            *_rough(few_test_groups(subject)),
+            *_rough(groups_not_counted(subject)),
         ]
     )
     return Section("summary", "Summary", body)

@@ -104,7 +104,7 @@ def few_groups(subject: Subject, calibration: Cases, clusters: int) -> str:
     )
 
 
-def few_test_groups(subject: Subject) -> str:
+def groups_not_counted(subject: Subject) -> str:
     """What to say where test cases have groups and the bootstrap drew cases: true for sites, not for patients."""
     names = subject.before.group
     count = 0 if names is None else len(np.unique(names))
