@@ -63,7 +63,7 @@ def binned(
     chosen = paper.scores(name, recipe).recipe.score_options("uce", "total")
     options = {key: chosen[key] for key in ("error", "outputs", "bins")}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about crowded bins, which have a row of their own
+        warnings.filterwarnings("ignore", ".* bins of equal width")  # crowded ones have a row of their own
         if len(predictions) == 1:  # an ensemble has one test run
             return calibration.table(predictions[0], targets[0], spacing=spacing, **options)
         return calibration.table(list(predictions), list(targets), spacing=spacing, **options)
