@@ -132,7 +132,9 @@ def test_groups_that_intervals_do_not_count_are_said(groups, by, said):
 def test_one_case_a_group_needs_no_word():
     plain = make()
     alone = ts.Cases(plain.prediction, plain.target, group=[f"p{k}" for k in range(len(plain))])
-    assert verdict.groups_not_counted(subject_of(alone)) == verdict.groups_not_counted(subject_of(plain)) == ""
+    assert (
+        verdict.groups_not_counted(subject_of(alone)) == verdict.groups_not_counted(subject_of(plain)) == ""
+    )
 
 
 def test_groups_that_do_not_count_are_no_clusters():
