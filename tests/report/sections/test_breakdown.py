@@ -52,7 +52,9 @@ def test_the_chance_is_that_of_the_binomial_law(misses):
     # The number of cases comes from the bootstrap, 60 but for the noise of its replicates.
     tails = binom.cdf(60 - misses, 60, 0.9), binom.sf(59 - misses, 60, 0.9)
     expected = min(1.0, 2 * min(tails))
-    assert np.log(breakdown._chance(found, 0.9, 60)) == pytest.approx(np.log(expected), rel=0.05, abs=0.02)
+    assert np.log(breakdown._chance(found, 0.9, 60, 60.0)) == pytest.approx(
+        np.log(expected), rel=0.05, abs=0.02
+    )
 
 
 def test_small_groups_that_are_right_are_called_off_in_one_of_twenty_sets_at_most():
@@ -62,10 +64,32 @@ def test_small_groups_that_are_right_are_called_off_in_one_of_twenty_sets_at_mos
     for held in range(21):  # every result that 20 cases can have
         y = np.where(np.arange(20) < held, 0.0, 9.0)
         cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y)
-        chance[held] = breakdown._chance(replicate(cases, ["coverage:level=0.9"], plan)[0], 0.9, 20)
+        chance[held] = breakdown._chance(replicate(cases, ["coverage:level=0.9"], plan)[0], 0.9, 20, 20.0)
     sets = rng.binomial(20, 0.9, size=(20000, 10))  # ten groups each
     smallest = np.vectorize(chance.get)(sets).min(axis=1)
     assert (10 * smallest < breakdown.RISK).mean() < 0.05
+
+
+def test_a_single_miss_of_small_weight_proves_nothing():
+    y = np.where(np.arange(60) % 30 == 0, 9.0, 0.0)
+    weight = np.where(y > 0, 1e-3, 1.0)
+    weight[1::2] *= 0.5
+    cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, weight=weight, group=np.repeat(["a", "b"], 30))
+    parts = breakdown.groups(make_subject(cases, cases, recalibrations=(), replicates=200))
+    one = weight[:30]
+    for part in parts:
+        assert part.verdict == "as promised"
+        assert part.chance == pytest.approx(2 * 0.9 ** (one.sum() ** 2 / (one**2).sum()), rel=0.1)
+
+
+def test_masked_cases_do_not_speak_for_an_output():
+    y = np.zeros((50, 2))
+    mask = np.ones((50, 2), bool)
+    mask[10:, 1] = False
+    cases = ts.Cases(ts.Prediction(y, y + 1, mask=mask), y)
+    found = breakdown.outputs(make_subject(cases, cases, recalibrations=(), replicates=50))
+    assert [part.chance for part in found] == pytest.approx([2 * 0.9**50, 2 * 0.9**10])
+    assert [part.verdict for part in found] == ["not sure enough", "as promised"]
 
 
 def test_small_groups_are_not_judged():

@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import plugins
 from ...casesums import factor_rows, metric_rows
+from ...checks import check_weight
 from ...law import Undefined
 from ...outputs import output_of
 from ...replicates import Replicates, Resampling, from_rows
@@ -104,7 +105,7 @@ def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: R
         found.append(reason)
     held, reached, error, factor = (estimate(one, plan, share=k < 2) for k, one in enumerate(found))
     sigma = float(np.sqrt(np.mean(sigma_of(after.prediction)[_counts(after)] ** 2)))
-    chance = _chance(found[1], subject.level, plan.units)
+    chance = _chance(found[1], subject.level, plan.units, _worth(after))
     return Part(kind, name, len(after), error, sigma, held, reached, factor, chance)
 
 
@@ -112,18 +113,29 @@ def _counts(cases: Cases) -> Any:
     return slice(None) if cases.prediction.mask is None else cases.prediction.mask
 
 
-def _chance(found: Replicates | Undefined, level: float, units: int) -> float:
+def _worth(cases: Cases) -> float:
+    """How many elements of equal weight those that count are worth: (sum w)^2 / sum w^2, after Kish."""
+    some, p = counted(cases), cases.prediction
+    weight = check_weight(cases.weight, p.location, p.mask)
+    if weight is None or not some.any():
+        return float(some.sum())
+    w = weight[some] / weight[some].max()  # squares of small weights would be 0
+    return float(w.sum() ** 2 / (w * w).sum())
+
+
+def _chance(found: Replicates | Undefined, level: float, units: int, most: float) -> float:
     """Two-sided p-value of the coverage: twice the smaller binomial tail.
 
     The number of cases is the one that the bootstrap's standard error is worth: fewer where cases or outputs err
-    together or count differently. Where no replicate differs from another, it is that of the units.
+    together or count differently. Where no replicate differs from another, it is that of the units. It is at most
+    `most`: where all that miss have small weights, so has the standard error, and would be worth any number.
     """
     from scipy.special import betainc
 
     if isinstance(found, Undefined):
         return 1.0
     share, error = found.value, float(np.nanstd(found.drawn))
-    worth = share * (1 - share) / error**2 if error > 1e-9 else float(units)
+    worth = min(share * (1 - share) / error**2 if error > 1e-9 else float(units), most)
     held = share * worth
     below = betainc(worth - held, held + 1, 1 - level) if held < worth else 1.0
     above = betainc(held, worth - held + 1, level) if held > 0 else 1.0
