@@ -256,3 +256,22 @@ def test_one_variance_for_all_is_one_bin_whatever_outputs_count(given, dtype):
         Tally.empty(outputs="mean").add(p, y, weight=weight).summary()["uce"],
     ):
         assert found == pytest.approx(expected, rel=1e-9 if dtype == "float64" else 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_weights_of_one_and_a_mask_of_all_change_nothing(kind):
+    """Also where cases of other variances have the same mean, which rounding must not tell apart."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        v = np.round(rng.lognormal(size=(60, 3)) * 4) / 4 + 0.25
+        y = rng.normal(size=v.shape) * np.sqrt(v)
+        v, y, one, every = (torch.as_tensor(a) if kind == "torch" else a for a in (v, y, np.ones(60), v > 0))
+        plain, masked = Prediction(0 * v, v), Prediction(0 * v, v, mask=every)
+        for metric, options in (
+            (metrics.ause, {}),
+            (metrics.uce, {"outputs": "mean"}),
+            (metrics.ence, {"outputs": "mean"}),
+        ):
+            expected = metric.score(plain, y, **options)
+            assert metric.score(plain, y, weight=one, **options) == pytest.approx(expected, rel=1e-12)
+            assert metric.score(masked, y, **options) == pytest.approx(expected, rel=1e-12)

@@ -225,8 +225,9 @@ class Block:
         squared, size, total, aleatoric, spread = means
         weighted = self.parts["weight"] is not None or self.parts["mask"] is not None
         if weighted:  # The mean of equal variances is that variance, or rounding would spread them over bins.
-            left = ((p.elements.total - total) * p.elements.weight for p in self.pieces())
-            total = total + sum(xp.sum(part, axis=1, keepdims=True) for part in left) / safe
+            ends = zip((xp.min, xp.max), zip(*[piece._output_ends() for piece in self.pieces()]))
+            low, high = (of(xp.concat(parts, axis=1), axis=1, keepdims=True) for of, parts in ends)
+            total = xp.where(low == high, low, total)
         return Elements(
             law=self.law,
             residual=xp.sqrt(squared) if self.law.moment == 2 else size,
@@ -252,23 +253,15 @@ class Block:
             sums = [every, every, *sums]
         return sums
 
+    def _output_ends(self) -> list[Array]:
+        """The smallest and the largest variance of each case among its outputs that count."""
+        total, some = self.elements.total, self.elements.weight > 0
+        xp = namespace(total)
+        ends = [(xp.min, math.inf), (xp.max, -math.inf)]
+        return [of(xp.where(some, total, xp.full_like(total, e)), axis=1, keepdims=True) for of, e in ends]
+
     def view(self, outputs: Outputs) -> Elements:
         return self.elements if outputs == "separate" else self.pooled
-
-
-def case_means(values: Array, mask: Array = None) -> Array:
-    """Means over the outputs of each case that count, (case, 1, ...); 1 for a case with none.
-
-    >>> case_means(np.array([[1.0, 2.0], [4.0, 6.0]]))
-    array([[1.5],
-           [5. ]])
-    """
-    xp, axes = namespace(values), tuple(range(1, values.ndim))
-    if mask is None:
-        return xp.mean(values, axis=axes, keepdims=True)
-    count = xp.sum(xp.astype(mask, values.dtype), axis=axes, keepdims=True)
-    sums = xp.sum(xp.where(mask, values, xp.zeros_like(values)), axis=axes, keepdims=True)
-    return xp.where(count > 0, sums / xp.clip(count, 1, None), xp.ones_like(sums))
 
 
 def blocks(prediction: Prediction, target: Any, weight: Any = None, *, larger: int = 1) -> Iterator[Block]:

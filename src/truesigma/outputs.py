@@ -1,4 +1,4 @@
-"""One output of many: of an array (case, output...), of a prediction, of cases."""
+"""The outputs of cases: one of many, of an array (case, output...), a prediction or cases; or their means."""
 
 from typing import Any, TypeVar
 
@@ -33,3 +33,19 @@ def output_of(values: T, output: int) -> T:
         parts = {name: output_of(getattr(values, name), output) for name in names}
         return trusted(Prediction, law=values.law, **parts)
     return namespace(values).reshape(values, (values.shape[0], -1))[:, output]
+
+
+def case_means(values: Array, mask: Array = None) -> Array:
+    """Means over the outputs of each case that count, (case, 1, ...); 1 for a case with none.
+
+    >>> import numpy as np
+    >>> case_means(np.array([[1.0, 2.0], [4.0, 6.0]]))
+    array([[1.5],
+           [5. ]])
+    """
+    xp, axes = namespace(values), tuple(range(1, values.ndim))
+    if mask is None:
+        return xp.mean(values, axis=axes, keepdims=True)
+    count = xp.sum(xp.astype(mask, values.dtype), axis=axes, keepdims=True)
+    sums = xp.sum(xp.where(mask, values, xp.zeros_like(values)), axis=axes, keepdims=True)
+    return xp.where(count > 0, sums / xp.clip(count, 1, None), xp.ones_like(sums))

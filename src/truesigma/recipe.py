@@ -12,9 +12,10 @@ from typing import Any
 
 from .arrays import namespace
 from .decompose import decompose
-from .elements import Part, case_means
+from .elements import Part
 from .files import read_toml
 from .law import Undefined
+from .outputs import case_means
 from .types import Cases, Draws, Prediction
 
 FOLDER = Path(__file__).parent / "recipes"

@@ -16,8 +16,9 @@ import numpy as np
 from ..arrays import Array, Host, like, namespace, to_host
 from ..binning import LogMeans, in_cells
 from ..checks import check_whole, nothing_left, too_few
-from ..elements import Block, Elements, Outputs, Part, blocks, case_means, check_outputs
+from ..elements import Block, Elements, Outputs, Part, blocks, check_outputs
 from ..law import Law, Undefined
+from ..outputs import case_means
 from ..recalibration import rescale, select_part
 from ..sums import Sum, accumulate, factor_of, factor_sums
 from ..types import Prediction
@@ -56,8 +57,7 @@ class Aux:
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         chosen = select_part(prediction, self.part)
         xp, total = namespace(chosen.location), chosen.total
-        if chosen.mask is not None:
-            total = xp.where(chosen.mask, total, xp.ones_like(total))
+        total = total if chosen.mask is None else xp.where(chosen.mask, total, xp.ones_like(total))
         if self.outputs == "mean" and total.ndim > 1:
             total = case_means(total, chosen.mask)
         # Through the host: the network is a handful of numbers, and float64 there gives every library the same ratio.
