@@ -176,6 +176,14 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
     """The card in a JSON file; an error says what about it is not known.
 
     A card never names code to run: one that was fitted with a file of one's own is read with that file as `plugin`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import truesigma as ts
+    >>> card = calibrate(Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]))
+    >>> with TemporaryDirectory() as folder:
+    ...     ts.write(card, Path(folder, "card.json"))
+    ...     read_card(Path(folder, "card.json"))
+    Card(sigma, 2 cases, normal)
     """
     stored = read_json(path)
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:

@@ -51,7 +51,16 @@ class FileSet:
 
 
 def open_fileset(given: Files, *, law: Law | str | None = None) -> FileSet:
-    """The files that paths, globs and manifests name, as one set; an error names two that do not belong together."""
+    """The files that paths, globs and manifests name, as one set; an error names two that do not belong together.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("a", "b"):
+    ...         size = Path(folder, f"{name}.csv").write_text("target,location,scale\\n1,2,3\\n4,5,6\\n")
+    ...     open_fileset(f"{folder}/*.csv")
+    FileSet(2 files, 4 cases, normal)
+    """
     sources = find_sources(given)
     # Only what they say of their files is kept: the way to its rows would hold a .csv in memory.
     readers = [replace(open_source(source), chunks=_closed, pieces=None) for source in sources]

@@ -74,9 +74,8 @@ def _parsed(
     )
     table = arrow_csv.read_csv(path, reading, parsing, options)
     rows = _filled(table)
-    if (
-        rows < table.num_rows and types
-    ):  # "nan" is a number that is missing, not an empty cell: the text tells
+    if rows < table.num_rows and types:
+        # "nan" is a number that is missing, not an empty cell: the text tells.
         options.column_types = dict.fromkeys(names, pa.string())
         rows = _filled(arrow_csv.read_csv(path, reading, parsing, options))
     if 0 < rows < table.num_rows:

@@ -182,6 +182,16 @@ def test_what_is_no_empty_tally_or_no_prediction_is_refused():
         compiled_add(empty)((few, few), few)
 
 
+def test_kernels_of_a_gpu_are_kept_small(monkeypatch):
+    """One kernel of all sums is slower on a GPU: the compiler is told to cut it, by an option that it has."""
+    asked = []
+    monkeypatch.setattr(torch, "compile", lambda module, options: asked.append(options) or module)
+    few = torch.ones(recorded.ROW)
+    compiled_add(Tally.empty(edges=EDGES))(Prediction(few, few), few)
+    assert asked == [recorded.OPTIONS]
+    assert 0 < recorded.OPTIONS["max_fusion_size"] < torch._inductor.config.max_fusion_size
+
+
 @pytest.mark.slow
 def test_compiled_once_for_any_number_of_cases(monkeypatch):
     from torch._dynamo.utils import counters
