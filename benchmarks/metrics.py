@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from truesigma import Prediction, Tally
-from truesigma.evaluate import LEVELS
+from truesigma.evaluation.evaluate import LEVELS
 
 PEERS_UP_TO = {"uncertainty-toolbox": 1e6, "netcal": 1e7}
 COMPILED_FROM = 1e9  # elements on a GPU: below, compiling takes longer than it saves

@@ -23,11 +23,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from truesigma.imaging.network import build
-from truesigma.imaging.partition import autocast
-from truesigma.imaging.randomness import modes, recording, stochastic_modules
+from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import load_recipe
-from truesigma.imaging.sampling import dropout_draws
+from truesigma.imaging.sampling.draws import dropout_draws
+from truesigma.imaging.sampling.randomness import modes, recording, stochastic_modules
+from truesigma.imaging.sampling.trace import autocast
 
 OUTPUTS = 6
 LOOPED = 2  # batches

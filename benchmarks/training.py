@@ -21,13 +21,13 @@ import torch
 from torch import Tensor
 from torch.optim import Adam
 
-from truesigma.imaging.augment import jitter
-from truesigma.imaging.data import DataSet, Split
-from truesigma.imaging.epoch import train_epoch
-from truesigma.imaging.network import build
-from truesigma.imaging.prepare import Normalise
+from truesigma.imaging.data.augment import jitter
+from truesigma.imaging.data.dataset import DataSet, Split
+from truesigma.imaging.data.prepare import Normalise
+from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import load_recipe
-from truesigma.imaging.step import Meter, captured, channels_last, make_optimizer, plain
+from truesigma.imaging.training.epoch import train_epoch
+from truesigma.imaging.training.step import Meter, captured, channels_last, make_optimizer, plain
 
 OUTPUTS = 6
 

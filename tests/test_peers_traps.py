@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from samples import Sample, draw
 
-from truesigma import Cases, Draws, Laplace, Prediction, decompose, evaluate, metrics, plugins
-from truesigma.binning import assign, bin_edges
+from truesigma import Cases, Draws, Laplace, Prediction, decompose, evaluate, metrics
+from truesigma.core import plugins
+from truesigma.core.bins import assign, bin_edges
 from truesigma.recalibrate import isotonic, sigma
 
 

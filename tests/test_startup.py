@@ -113,7 +113,7 @@ def modules():
 
 
 def _imports(tree, package):
-    """Imports with absolute names: `truesigma.types` as "truesigma.types", whatever way it is written."""
+    """Imports with absolute names: `truesigma.types` as "truesigma.core.values", whatever way it is written."""
     late = set()
     for node in ast.walk(tree):
         typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from truesigma.imaging.augment import chain, flip
-from truesigma.imaging.data import DataSet, Split
-from truesigma.imaging.prepare import Normalise
+from truesigma.imaging.data.augment import chain, flip
+from truesigma.imaging.data.dataset import DataSet, Split
+from truesigma.imaging.data.prepare import Normalise
 
 TITLE = "Rings"
 SOURCE = "https://example.org/rings"

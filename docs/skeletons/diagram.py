@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from truesigma import Prediction
-from truesigma.arrays import Host, namespace
-from truesigma.cells import segment_sums
+from truesigma.core.arrays import Host, namespace
+from truesigma.core.cells import segment_sums
+from truesigma.core.elements import Block
+from truesigma.core.sums import accumulate, flat
 from truesigma.diagrams._style import BLUE, GREY, Axes, axes_or_new, style
-from truesigma.elements import Block
-from truesigma.files import plain
-from truesigma.sums import accumulate, flat
+from truesigma.files.disk import plain
 
 TITLE = "PIT histogram"
 

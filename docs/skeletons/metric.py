@@ -6,9 +6,9 @@ $$\mathrm{ZMS} = \tfrac{1}{m} \sum_i e_i / v_i$$
 from typing import Any
 
 from truesigma import Prediction
-from truesigma.arrays import Array
-from truesigma.elements import Elements, Outputs
-from truesigma.measure import score as measure_one
+from truesigma.core.arrays import Array
+from truesigma.core.elements import Elements, Outputs
+from truesigma.core.scores import score as measure_one
 
 TITLE = "ZMS"
 BETTER = "nominal"  # or "lower", "higher"

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from truesigma import Prediction
-from truesigma.elements import Part
-from truesigma.recalibration import observed_z, rescale, select_part
+from truesigma.core.elements import Part
+from truesigma.core.recalibration import observed_z, rescale, select_part
 
 TITLE = "median scaling"
 

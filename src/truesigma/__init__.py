@@ -1,17 +1,17 @@
 """Predictive sigmas that are true: recalibrate, measure and show the uncertainty of regression networks."""
 
 from . import diagrams, metrics, recalibrate
-from .card import Card, calibrate, read_card
-from .decompose import decompose
-from .evaluate import Evaluation, evaluate
-from .law import Empirical, Laplace, Law, Normal, Undefined
-from .recalibration import Recalibration, load_recalibration
-from .resample import bootstrap
-from .select import Comparison, compare
-from .store import from_frame, read, write
-from .stream import evaluate_files
-from .tally import Tally
-from .types import Cases, Draws, Interval, Prediction
+from .core.decompose import decompose
+from .core.law import Empirical, Laplace, Law, Normal, Undefined
+from .core.recalibration import Recalibration, load_recalibration
+from .core.tally import Tally
+from .core.values import Cases, Draws, Interval, Prediction
+from .engine.evaluate_files import evaluate_files
+from .evaluation.bootstrap import bootstrap
+from .evaluation.card import Card, calibrate, read_card
+from .evaluation.compare import Comparison, compare
+from .evaluation.evaluate import Evaluation, evaluate
+from .files.store import from_frame, read, write
 
 __version__ = "0.1.0"
 __all__ = [

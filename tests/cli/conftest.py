@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.store import write
+from truesigma.files.store import write
 
 
 def simulated(cases, seed, prefix):

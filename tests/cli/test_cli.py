@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.cli.choices import split_choices, with_part
-from truesigma.store import write
+from truesigma.cli._choices import split_choices, with_part
+from truesigma.files.store import write
 
 TYPICAL = ["evaluate", "--calibration", "cal.csv", "--test", "test.csv"]
 QUICK = ["--recalibrate", "none,sigma"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import truesigma as ts
-from truesigma.card import read_card
+from truesigma.evaluation.card import read_card
 
 QUICK = ["compare", "--calibration", "cal.csv", "--recalibrate", "none,sigma"]
 

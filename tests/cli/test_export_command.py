@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from truesigma.cli import main
-from truesigma.files import fingerprint
+from truesigma.files.disk import fingerprint
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from samples import KINDS, Sample, arrays_of, draw
 
-from truesigma import Undefined, plugins
+from truesigma import Undefined
+from truesigma.core import plugins
 
 NAMES = plugins.names("metrics")
 

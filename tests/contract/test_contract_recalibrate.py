@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from samples import KINDS, Sample, arrays_of, draw
 
-from truesigma import Prediction, Undefined, load_recalibration, plugins
-from truesigma.arrays import namespace, to_host
+from truesigma import Prediction, Undefined, load_recalibration
+from truesigma.core import plugins
+from truesigma.core.arrays import namespace, to_host
 
 NAMES = plugins.names("recalibrate")
 QUICK = {"aux": {"steps": 150}}  # enough steps to leave the start, few enough for a test

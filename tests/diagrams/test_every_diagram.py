@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import truesigma
-from truesigma import plugins
+from truesigma.core import plugins
 
 NAMES = plugins.names("diagrams")
 

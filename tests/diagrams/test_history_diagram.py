@@ -39,7 +39,7 @@ def test_without_a_test_split_the_validation_split_is_shown():
 
 
 def test_the_columns_are_those_that_training_writes():
-    written = pytest.importorskip("truesigma.imaging.history").COLUMNS
+    written = pytest.importorskip("truesigma.imaging.training.history").COLUMNS
     assert {"epoch", "train_mse", "train_variance", "valid_mse", "valid_variance"} < set(written)
     assert {"valid_factor", "test_mse", "test_variance"} < set(written)
 

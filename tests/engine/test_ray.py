@@ -14,10 +14,10 @@ import pytest
 from engine_files import files
 
 from truesigma.engine import load_engine, local
-from truesigma.files import BadFile
-from truesigma.passes import work
-from truesigma.stream import evaluate_files
-from truesigma.sumfile import read_sums
+from truesigma.engine.evaluate_files import evaluate_files
+from truesigma.engine.sumfile import read_sums
+from truesigma.evaluation.passes import work
+from truesigma.files.disk import BadFile
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.binning import LogCells, LogMeans, Variances
-from truesigma.files import BadFile
-from truesigma.sumfile import read_sums, write_sums
+from truesigma.core.bins import LogCells, LogMeans, Variances
+from truesigma.engine.sumfile import read_sums, write_sums
+from truesigma.files.disk import BadFile
 
 
 def test_sums_come_back_bit_for_bit(tmp_path):

@@ -10,11 +10,11 @@ from samples import draw
 
 import truesigma as ts
 from truesigma.engine import load_engine, local
-from truesigma.engine._tasks import FAN, groups, kept_name, merge_tree
+from truesigma.engine.evaluate_files import evaluate_files
 from truesigma.engine.ray import check_address
-from truesigma.files import BadFile
-from truesigma.passes import work
-from truesigma.stream import evaluate_files
+from truesigma.engine.tasks import FAN, groups, kept_name, merge_tree
+from truesigma.evaluation.passes import work
+from truesigma.files.disk import BadFile
 
 
 def level_by_level(items, merge):

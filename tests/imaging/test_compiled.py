@@ -9,7 +9,8 @@ from tallies import plain
 
 torch = pytest.importorskip("torch")
 
-from truesigma import Empirical, Prediction, Tally, arrays  # noqa: E402
+from truesigma import Empirical, Prediction, Tally  # noqa: E402
+from truesigma.core import arrays  # noqa: E402
 from truesigma.imaging import compiled, recorded  # noqa: E402
 from truesigma.imaging.compiled import compiled_add  # noqa: E402
 

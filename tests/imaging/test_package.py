@@ -37,7 +37,7 @@ except AttributeError as missing:
 def test_names_of_the_package_are_the_functions_also_after_their_files_are_loaded():
     code = """
 from truesigma import imaging
-import truesigma.imaging.train, truesigma.imaging.partition, truesigma.imaging.predict
+import truesigma.imaging.training.loop, truesigma.imaging.sampling.partition, truesigma.imaging.prediction.predict
 for name in imaging.__all__:
     assert callable(getattr(imaging, name)), name
 from truesigma.imaging import train, partition

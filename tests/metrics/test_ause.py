@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from truesigma import Prediction, Undefined
+from truesigma.core.ranking import keep_lowest, rank
 from truesigma.metrics import ause
-from truesigma.ranking import keep_lowest, rank
 
 
 def slow_ause(v, e, w, steps=20_000):

@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 from project_files import make_images, write_table
 
-from truesigma.cli import asking
+from truesigma.cli import _ask as asking
+from truesigma.project.project import read_project
 from truesigma.project.propose import Wishes, propose
-from truesigma.project.recipe import read_project
 from truesigma.project.survey import survey
 from truesigma.project.template import recipe_text
 

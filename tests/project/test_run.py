@@ -19,7 +19,7 @@ import truesigma as ts
 from truesigma.project import run as running
 from truesigma.project import stages
 from truesigma.project.ledger import locked, read_ledger
-from truesigma.project.recipe import Calibration
+from truesigma.project.project import Calibration
 
 FILES = {
     "README.md", "card.json", "cases.csv", "predictions.csv", "progress.json", "recipe.toml", "report.html", "runs",
@@ -87,8 +87,8 @@ def test_a_second_run_does_nothing_again(finished, run, monkeypatch):
 def test_stopped_in_every_stage_it_goes_on(begun, made, run, monkeypatch):
     """Stopped again and again, each time a stage later: in the end not a byte differs from one run to the end."""
     stops = {
-        "truesigma.imaging.launch.train_run": 0,
-        "truesigma.imaging.predict.predict_split": 1,
+        "truesigma.imaging.training.start.train_run": 0,
+        "truesigma.imaging.prediction.predict.predict_split": 1,
         "truesigma.project.stages.calibrate": 3,
         "truesigma.project.stages.write_rows": 4,
         "truesigma.report.report": 5,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from samples import draw
 
 from truesigma import Laplace, Prediction, evaluate, metrics
+from truesigma.core.values import Cases
 from truesigma.recalibrate import conformal
-from truesigma.types import Cases
 
 
 @given(st.integers(2, 60), st.floats(0.01, 0.99), st.integers(0, 99))

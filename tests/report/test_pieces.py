@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import HOSTILE, make
 
-from truesigma import plugins
-from truesigma.files import BadFile
+from truesigma.core import plugins
+from truesigma.evaluation.bootstrap import Estimate
+from truesigma.files.disk import BadFile
 from truesigma.report import report
 from truesigma.report.blocks import cell, table
 from truesigma.report.formula import formulas
 from truesigma.report.markup import Html, element, join, json_text
+from truesigma.report.numbers import estimate_parts, number, percent
 from truesigma.report.thumbnails import SIZE, find_images, thumbnail
-from truesigma.report.words import estimate_parts, number, percent
-from truesigma.resample import Estimate
 
 
 @given(st.text(), st.text())

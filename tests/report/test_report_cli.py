@@ -8,8 +8,8 @@ import pytest
 from report_samples import make
 
 import truesigma as ts
+from truesigma.files.store import write
 from truesigma.report import report
-from truesigma.store import write
 
 SETS = ["--calibration", "cal.csv", "--test", "test.csv"]
 

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from made_up_paper import fake_paper
 
+from truesigma.core.values import Draws
 from truesigma.reproduce import open_paper
-from truesigma.reproduce.calibration_size import learning_curve
 from truesigma.reproduce.claims import calibration, intervals, judge, read_claims, rule
-from truesigma.reproduce.deviations import effect, read_deviations
-from truesigma.reproduce.layout import number
-from truesigma.reproduce.markdown import results_text
-from truesigma.reproduce.proposition import simulate
-from truesigma.reproduce.rare import far_draws
-from truesigma.types import Draws
+from truesigma.reproduce.pages.deviations import effect, read_deviations
+from truesigma.reproduce.pages.markdown import results_text
+from truesigma.reproduce.studies.calibration_size import learning_curve
+from truesigma.reproduce.studies.proposition import simulate
+from truesigma.reproduce.studies.rare import far_draws
+from truesigma.reproduce.text import number
 
 
 def test_claims_on_data_whose_answer_is_known(paper):

@@ -11,13 +11,13 @@ import pytest
 from made_up_paper import PAPER, TRUE_FACTOR
 
 from truesigma.diagrams import _bins, ablation
-from truesigma.reproduce import open_paper, produce
-from truesigma.reproduce.figure import NotRun, find_figure, read_figures
-from truesigma.reproduce.figures import example
-from truesigma.reproduce.produce import draw_one
-from truesigma.reproduce.seen import seen
-from truesigma.reproduce.simulation import tip_voxel
+from truesigma.reproduce import open_paper
+from truesigma.reproduce import write as produce
+from truesigma.reproduce.figures import NotRun, example, find_figure, read_figures
+from truesigma.reproduce.pages.seen import seen
+from truesigma.reproduce.studies.simulation import tip_voxel
 from truesigma.reproduce.tables import FIELDS
+from truesigma.reproduce.write import draw_one
 
 
 @pytest.mark.parametrize("id", ["2", "4", "6", "7", "8", "11", "16", "C"])
@@ -126,7 +126,7 @@ def test_every_figure_names_planned_runs_and_a_known_kind():
 
 
 def test_tip_of_the_simulated_needle():
-    needle = pytest.importorskip("truesigma.imaging.needle")
+    needle = pytest.importorskip("truesigma.imaging.data.needle")
     pose = np.random.default_rng(0).random((4, 6))
     largest = np.array(needle.LARGEST[:3])
     np.testing.assert_allclose(tip_voxel(pose), needle._tip(pose[:, :3] * largest))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from made_up_paper import fake_paper
 
+from truesigma.core.values import Draws
 from truesigma.recalibrate import sigma
 from truesigma.reproduce import open_paper
 from truesigma.reproduce.results import as_cases, find_run
-from truesigma.types import Draws
 
 
 def test_a_result_counts_also_where_none_was_expected(tmp_path):

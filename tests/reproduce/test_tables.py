@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from made_up_paper import PAPER, TRUE_FACTOR
 
-from truesigma.reproduce.layout import table_text, with_deviation
 from truesigma.reproduce.tables import FIELDS, Row, agrees, read_table, rows
+from truesigma.reproduce.text import table_text, with_deviation
 
 
 def _slow_uce(residual, log_variance, factor, *, draws, mean_outputs):

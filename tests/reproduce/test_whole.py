@@ -8,8 +8,8 @@ import pytest
 from made_up_paper import fake_paper, main_until_exit
 
 from truesigma.reproduce import open_paper
-from truesigma.reproduce.layout import table_text
 from truesigma.reproduce.tables import read_table, rows
+from truesigma.reproduce.text import table_text
 
 NAME = "oct_resnet101"
 MEMBERS = [f"boneage_densenet201_member{n}" for n in range(1, 6)]

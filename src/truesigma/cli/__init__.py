@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .many import join_files
-from .session import Session
+from ._filesets import join_files
+from ._session import Session
 
 ANYWHERE = ("--quiet", "--debug")  # options of the whole program, taken wherever they stand on the line
 EXTRAS = {

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from .choices import recalibrations
-from .complete import named_option
-from .many import refuse_maps
-from .options import Calibration, Json, LawName, Masking, Part, RecipeName
-from .session import check_card, check_json
-from .sets import describe_file, read_set
+from ._choices import recalibrations
+from ._complete import named_option
+from ._filesets import refuse_maps
+from ._inputs import describe_file, read_set
+from ._options import Calibration, Json, LawName, Masking, Part, RecipeName
+from ._session import check_card, check_json
 
 
 def register(app: typer.Typer) -> None:
@@ -41,10 +41,10 @@ def compare(
     json: Json = None,
 ) -> None:
     """Compare recalibrations by cross-fitting, and choose one."""
-    from ..card import describe
-    from ..select import compare as run
-    from ..store import write
-    from ..tabletext import comparison_table
+    from ..evaluation.card import describe
+    from ..evaluation.compare import compare as run
+    from ..evaluation.text import comparison_table
+    from ..files.store import write
 
     check_json(json, calibration, *([] if out is None else [out]))
     refuse_maps(calibration)

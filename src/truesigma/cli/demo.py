@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from .options import Json
-from .session import check_json
+from ._options import Json
+from ._session import check_json
 
 
 def register(app: typer.Typer) -> None:
@@ -27,7 +27,7 @@ def demo(
     json: Json = None,
 ) -> None:
     """The whole chain on simulated images, in a minute."""
-    from ..demo import Settings, run_demo
+    from ..project.demo import Settings, run_demo
 
     check_json(json)
     settings = Settings(seed=seed, train=train, valid=valid, test=test, epochs=epochs, draws=draws)

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from .choices import split_levels
-from .options import Json
-from .predicting import CardFile, Levels
-from .session import check_json, check_target
+from ._choices import split_levels
+from ._options import Json
+from ._session import check_json, check_target
+from .predict import CardFile, Levels
 
 
 def register(app: typer.Typer) -> None:
@@ -32,9 +32,9 @@ def export(
     json: Json = None,
 ) -> None:
     """Write a calibrated model as one ONNX file."""
-    from ..card import read_card
-    from ..export import export_runs
-    from ..files import fingerprint
+    from ..evaluation.card import read_card
+    from ..files.disk import fingerprint
+    from ..imaging.export.onnx import export_runs
 
     inputs = [] if card is None else [card]
     check_json(json, *inputs, out)

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .choices import split_choices
-from .complete import named_option
-from .many import refuse_maps
-from .options import Json, LawName, Masking, RecipeName
-from .session import check_json, check_target
+from ._choices import split_choices
+from ._complete import named_option
+from ._filesets import refuse_maps
+from ._options import Json, LawName, Masking, RecipeName
+from ._session import check_json, check_target
 
 if TYPE_CHECKING:
-    from ..types import Cases, Prediction
+    from ..core.values import Cases, Prediction
 
 KINDS = (".pdf", ".png", ".svg")
 Fitting = Annotated[
@@ -59,7 +59,7 @@ def calibration(
 ) -> None:
     """Observed error over predicted variance, a panel for each recalibration."""
     from ..diagrams import calibration as diagram
-    from ..recipe import load_recipe
+    from ..evaluation.recipe import load_recipe
 
     _check(out, json, fitting, *test)
     runs, found = _predictions(test, fitting, recalibrate, recipe, law, mask_missing)
@@ -142,9 +142,9 @@ def shift(
     json: Json = None,
 ) -> None:
     """Histograms of the variance of test and shifted cases, with the AUROC."""
+    from ..core.values import Cases
     from ..diagrams import shift as diagram
-    from ..store import read_new
-    from ..types import Cases
+    from ..files.store import read_new
 
     _check(out, json, fitting, test, *shifted)
     if len({path.stem for path in [test, *shifted]}) < 1 + len(shifted):
@@ -191,9 +191,9 @@ def _check(out: Path, json: str | None, *inputs: Path | None) -> None:
 def _card(
     fitting: Path | None, choice: str, recipe: str, law: str | None, mask_missing: bool
 ) -> Any:  # a function from Prediction, Draws or Cases to the recalibrated Prediction
-    from ..card import as_cases, calibrate
-    from ..recipe import load_recipe
-    from ..store import read_cases
+    from ..evaluation.card import as_cases, calibrate
+    from ..evaluation.recipe import load_recipe
+    from ..files.store import read_cases
 
     if fitting is not None:
         return calibrate(read_cases(fitting, law=law, mask_missing=mask_missing), choice, recipe=recipe)
@@ -205,7 +205,7 @@ def _predictions(
     test: list[Path], fitting: Path | None, recalibrate: str, recipe: str, law: str | None, mask_missing: bool
 ) -> tuple[list["Cases"], dict[str, list["Prediction"]]]:
     """The repeated test runs, and their predictions by recalibration."""
-    from ..store import read_cases
+    from ..files.store import read_cases
 
     runs = [read_cases(path, law=law, mask_missing=mask_missing) for path in test]
     choices = split_choices(recalibrate) if fitting is not None else ["none"]

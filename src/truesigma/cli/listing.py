@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from .complete import named_argument
-from .options import Json
-from .session import check_json
+from ._complete import named_argument
+from ._options import Json
+from ._session import check_json
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +21,7 @@ def list_plugins(
     json: Json = None,
 ) -> None:
     """List recalibrations, metrics and so on; of one kind with their options."""
-    from ..catalogue import KINDS, catalogue
+    from ..evaluation.catalogue import KINDS, catalogue
 
     check_json(json)
     found = {name: catalogue(name) for name in ((kind,) if kind else KINDS)}

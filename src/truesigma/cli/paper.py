@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Json
-from .session import check_json
+from ._options import Json
+from ._session import check_json
 
 if TYPE_CHECKING:
     from ..reproduce import Paper
@@ -50,8 +50,8 @@ def table_command(name: str, words: str) -> Callable[..., None]:
         hours: Hours = None,
         json: Json = None,
     ) -> None:
-        from ..reproduce.layout import table_text
         from ..reproduce.tables import planned_names, read_table, rows
+        from ..reproduce.text import table_text
 
         paper = _open(root, json)
         table = read_table(paper.root, name)
@@ -80,8 +80,8 @@ def figure(
     json: Json = None,
 ) -> None:
     """Draw a figure as PDF and PNG, and give its numbers."""
-    from ..reproduce.figure import find_figure
-    from ..reproduce.produce import draw_one
+    from ..reproduce.figures import find_figure
+    from ..reproduce.write import draw_one
 
     paper = _open(root, json)
     spec = find_figure(paper.root, number)
@@ -92,8 +92,8 @@ def figure(
 
 def status(context: typer.Context, root: Root = HERE, json: Json = None) -> None:
     """What has been run, for how long, and what is missing."""
-    from ..reproduce.markdown import missing_lines, run_lines
-    from ..reproduce.produce import status_rows
+    from ..reproduce.pages.markdown import missing_lines, run_lines
+    from ..reproduce.write import status_rows
 
     paper = _open(root, json)
     text = f"{run_lines(paper)}\n\nNot yet run:\n{missing_lines(paper)}"
@@ -114,7 +114,7 @@ def everything(
     json: Json = None,
 ) -> None:
     """Write every figure, RESULTS.md and DEVIATIONS.md."""
-    from ..reproduce.produce import write_all
+    from ..reproduce.write import write_all
 
     where: dict[str, Any] = {"engine": engine, "address": address, "gpus": gpus}
     paper = _completed(context, _open(root, json), data, runs, hours, **where)
@@ -141,8 +141,8 @@ def run(
 ) -> None:
     """Train an experiment, or go on with it, and write its results."""
     from ..reproduce import open_paper
-    from ..reproduce.produce import status_rows
     from ..reproduce.run import run_planned
+    from ..reproduce.write import status_rows
 
     paper = _open(root, json)
     options: dict[str, Any] = {

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from .choices import recalibrations
-from .complete import named_option
-from .many import refuse_maps
-from .options import Calibration, Json, LawName, Masking, Part, RecipeName
-from .session import check_json, check_page
-from .sets import describe_file, read_set, warn_leak, warn_unlike
+from ._choices import recalibrations
+from ._complete import named_option
+from ._filesets import refuse_maps
+from ._inputs import describe_file, read_set, warn_leak, warn_unlike
+from ._options import Calibration, Json, LawName, Masking, Part, RecipeName
+from ._session import check_json, check_page
 
 
 def register(app: typer.Typer) -> None:
@@ -53,9 +53,9 @@ def report(
     json: Json = None,
 ) -> None:
     """Show in one HTML page whether sigma is true, and for whom not."""
-    from ..files import fingerprint
+    from ..files.disk import fingerprint
+    from ..files.store import read_new
     from ..report import report as make
-    from ..store import read_new
 
     given = [path for path in (calibration, test, shifted) if path is not None]
     check_json(json, *given, out)

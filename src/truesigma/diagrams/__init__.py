@@ -1,8 +1,12 @@
-"""Diagrams: one file each, found by name. `table(...)` computes, `draw(table, ax)` draws."""
+"""Diagrams: one file each, found by name. `table(...)` computes, `draw(table, ax)` draws.
+
+Predictions and targets come in; a table of what is shown goes out, and from it matplotlib's axes. Only `draw` imports
+matplotlib; a new picture is one new file.
+"""
 
 from types import ModuleType
 
-from ..plugins import load, names
+from ..core.plugins import load, names
 
 
 def __getattr__(name: str) -> ModuleType:

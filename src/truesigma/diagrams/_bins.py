@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import plugins
-from ..arrays import Host, like, namespace
-from ..binning import Spacing, assign
-from ..cells import segment_sums
-from ..elements import Block, Error, Outputs, check_error, check_outputs
-from ..files import plain
-from ..law import Undefined
-from ..measure import exact_edges
-from ..sums import accumulate, bin_sums, flat
+from ..core import plugins
+from ..core.arrays import Host, like, namespace
+from ..core.bins import Spacing, assign
+from ..core.cells import segment_sums
+from ..core.elements import Block, Error, Outputs, check_error, check_outputs
+from ..core.law import Undefined
+from ..core.scores import exact_edges
+from ..core.sums import accumulate, bin_sums, flat
+from ..files.disk import plain
 from ._repeats import Run
 
 CROWDED = 0.9  # of the elements in a single bin

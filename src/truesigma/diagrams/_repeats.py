@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..types import Prediction
+from ..core.values import Prediction
 
 Run = tuple[Prediction, Any, Any]
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..arrays import Host
-from ..files import write_atomically
+from ..core.arrays import Host
+from ..files.disk import write_atomically
 
 Axes = Any  # matplotlib.axes.Axes; the package does not import matplotlib until something is drawn
 Figure = Any

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import plugins
-from ..arrays import Host
-from ..binning import Spacing
-from ..elements import Error, Outputs
-from ..types import Cases
+from ..core import plugins
+from ..core.arrays import Host
+from ..core.bins import Spacing
+from ..core.elements import Error, Outputs
+from ..core.values import Cases
 from ._bins import Calibration, bin_runs
 from ._style import PAGE, figure, power_only
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Host
-from ..binning import Spacing
-from ..elements import Error, Outputs
-from ..types import Prediction
+from ..core.arrays import Host
+from ..core.bins import Spacing
+from ..core.elements import Error, Outputs
+from ..core.values import Prediction
 from ._bins import Calibration, bin_runs
 from ._repeats import runs
 from ._style import (

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import plugins
-from ..arrays import Host
-from ..checks import check_level
-from ..files import plain
-from ..law import Undefined
-from ..measure import measure
-from ..ranking import rank
-from ..types import Prediction
+from ..core import plugins
+from ..core.arrays import Host
+from ..core.checks import check_level
+from ..core.law import Undefined
+from ..core.ranking import rank
+from ..core.scores import measure
+from ..core.values import Prediction
+from ..files.disk import plain
 from ._repeats import runs
 from ._style import GREY, Axes, axes_or_new, labelled, look, style
 

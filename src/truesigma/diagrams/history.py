@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Host
-from ..files import plain
+from ..core.arrays import Host
+from ..files.disk import plain
 from ._style import BLUE, GREY, RED, Axes, axes_or_new, note_power, style
 
 TITLE = "training history"

@@ -9,23 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..arrays import Host
-from ..files import plain
-from ..ranking import By, keep_lowest, rank
-from ..types import Prediction
-from ._style import (
-    GREY,
-    INK,
-    PALE,
-    Axes,
-    axes_or_new,
-    labelled,
-    look,
-    note_power,
-    scientific,
-    strip,
-    style,
-)
+from ..core.arrays import Host
+from ..core.ranking import By, keep_lowest, rank
+from ..core.values import Prediction
+from ..files.disk import plain
+from ._style import GREY, INK, PALE, Axes, axes_or_new, labelled, look, note_power, scientific, strip, style
 
 TITLE = "rejection"
 STEPS = 100

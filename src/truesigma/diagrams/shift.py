@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Host
-from ..binning import assign, bin_edges
-from ..detection import aupr, auroc, fpr95
-from ..files import plain
-from ..ranking import rank
-from ..types import Prediction
+from ..core.arrays import Host
+from ..core.bins import assign, bin_edges
+from ..core.ranking import rank
+from ..core.values import Prediction
+from ..evaluation.detection import aupr, auroc, fpr95
+from ..files.disk import plain
 from ._style import Axes, axes_or_new, look, note_power, style
 
 TITLE = "shift histograms"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from ._tasks import Function, Merge, Sums, Task, Tick, kept, merge_tree, no_tick, prepare
+from .tasks import Function, Merge, Sums, Task, Tick, kept, merge_tree, no_tick, prepare
 
 
 def run(

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ._tasks import Function, Merge, Sums, Task, Tick, groups, kept, no_tick, prepare
+from .tasks import Function, Merge, Sums, Task, Tick, groups, kept, no_tick, prepare
 
 RETRIES = 8  # of a task whose node was lost; what is wrong with its input is not tried again
 AHEAD = 64  # tasks handed out before their turn

@@ -9,45 +9,43 @@ missing.
 """
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .data import DataSet, Reader, Split
+    from .data.dataset import DataSet, Reader, Split
+    from .data.source import Source
     from .metric import TallyMetric
-    from .network import TwoHead, build
-    from .partition import partition
-    from .predict import predict_images, predict_split
+    from .network.two_head import TwoHead, build
+    from .network.weights import load_weights
+    from .prediction.predict import predict_images, predict_split
     from .recipe import Recipe, load_recipe
-    from .runs import load_run
-    from .sampling import dropout_draws, dropout_moments, ensemble_draws
-    from .source import Source
-    from .train import NonFinite, Trained, train
-    from .weights import load_weights
+    from .sampling.draws import dropout_draws, dropout_moments, ensemble_draws
+    from .sampling.trace import partition
+    from .training.folder import load_run
+    from .training.loop import NonFinite, Trained, train
 
 # The file of each public name.
 HOME = {
-    "DataSet": "data",
-    "NonFinite": "train",
-    "Reader": "data",
+    "DataSet": "data.dataset",
+    "NonFinite": "training.loop",
+    "Reader": "data.dataset",
     "Recipe": "recipe",
-    "Source": "source",
-    "Split": "data",
+    "Source": "data.source",
+    "Split": "data.dataset",
     "TallyMetric": "metric",
-    "Trained": "train",
-    "TwoHead": "network",
-    "build": "network",
-    "dropout_draws": "sampling",
-    "dropout_moments": "sampling",
-    "ensemble_draws": "sampling",
+    "Trained": "training.loop",
+    "TwoHead": "network.two_head",
+    "build": "network.two_head",
+    "dropout_draws": "sampling.draws",
+    "dropout_moments": "sampling.draws",
+    "ensemble_draws": "sampling.draws",
     "load_recipe": "recipe",
-    "load_run": "runs",
-    "load_weights": "weights",
-    "partition": "partition",
-    "predict_images": "predict",
-    "predict_split": "predict",
-    "train": "train",
+    "load_run": "training.folder",
+    "load_weights": "network.weights",
+    "partition": "sampling.trace",
+    "predict_images": "prediction.predict",
+    "predict_split": "prediction.predict",
+    "train": "training.loop",
 }
 
 __all__ = [
@@ -92,14 +90,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """Python binds a file to its name in the package once it is loaded; `train` and `partition` stay the functions."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        own = isinstance(value, ModuleType) and HOME.get(name) == name
-        super().__setattr__(name, getattr(value, name) if own else value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -15,11 +15,11 @@ import torch
 from array_api_compat import device as device_of
 from torch import Tensor
 
-from ..arrays import Host, namespace, pack, to_host, total
-from ..elements import Block, Elements, blocks
-from ..sums import Statistic, Sum, block_sums, factor_sums, join_sums, pit_counts
-from ..tally import Tally
-from ..types import Prediction, check_prediction
+from ..core.arrays import Host, namespace, pack, to_host, total
+from ..core.elements import Block, Elements, blocks
+from ..core.sums import Statistic, Sum, block_sums, factor_sums, join_sums, pit_counts
+from ..core.tally import Tally
+from ..core.values import Prediction, check_prediction
 from .recorded import ROW, Recorded, cases_in_row, record
 
 MANY = 128 * ROW  # elements, from which on a kernel is tuned for many

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from ..arrays import as_array, to_host
-from ..binning import PER_OCTAVE, LogCells
-from ..elements import Error, Outputs
-from ..law import Undefined
-from ..sums import Sum
-from ..tally import Tally
-from ..types import Prediction
+from ..core.arrays import as_array, to_host
+from ..core.bins import PER_OCTAVE, LogCells
+from ..core.elements import Error, Outputs
+from ..core.law import Undefined
+from ..core.sums import Sum
+from ..core.tally import Tally
+from ..core.values import Prediction
 
 LOWEST = -1075 * PER_OCTAVE  # the cell of the smallest float64
 CELLS = 2100 * PER_OCTAVE  # to that of the largest

@@ -119,7 +119,7 @@ def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
             raise ValueError(f"no recipe file {path}; give an existing .toml file or one of {_names()}")
         text, name = path.read_text(encoding="utf-8"), path.stem
     else:
-        found = files("truesigma").joinpath("recipes", f"{name_or_path}.toml")
+        found = files("truesigma.evaluation").joinpath("recipes", f"{name_or_path}.toml")
         if str(name_or_path) not in _names():
             raise ValueError(f"no recipe {str(name_or_path)!r}; expected one of {_names()}, or a .toml file")
         text, name = found.read_text(encoding="utf-8"), str(name_or_path)
@@ -156,7 +156,7 @@ def from_dict(stored: Mapping[str, Any]) -> Recipe:
 
 
 def _names() -> list[str]:
-    folder = files("truesigma").joinpath("recipes")
+    folder = files("truesigma.evaluation").joinpath("recipes")
     return sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 

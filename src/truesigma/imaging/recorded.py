@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from ..arrays import Host, to_host
-from ..elements import Block
-from ..law import Undefined
-from ..sums import Statistic, Sum, flat
+from ..core.arrays import Host, to_host
+from ..core.elements import Block
+from ..core.law import Undefined
+from ..core.sums import Statistic, Sum, flat
 
 ROW = 1 << 15  # elements, or a few less, whose sum is one of float32; the sum of all rows is one of float64
 LONGEST = 2 * ROW  # row within a case, where a single case is longer

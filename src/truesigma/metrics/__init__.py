@@ -1,8 +1,12 @@
-"""Scores: one file each, found by name. `truesigma.metrics.uce.score(prediction, target)`."""
+"""Scores: one file each, found by name. `truesigma.metrics.uce.score(prediction, target)`.
+
+A prediction and its targets come in, one plain number goes out. A file says its title, which direction is better, its
+unit, and what it sums over elements or bins; a new score is one new file.
+"""
 
 from types import ModuleType
 
-from ..plugins import load, names
+from ..core.plugins import load, names
 
 
 def __getattr__(name: str) -> ModuleType:

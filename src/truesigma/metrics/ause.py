@@ -8,9 +8,9 @@ MSE_e(r) the same when the largest errors are removed, which nothing can beat.
 
 from typing import Any
 
-from ..law import Undefined
-from ..ranking import By, keep_lowest, rank
-from ..types import Prediction
+from ..core.law import Undefined
+from ..core.ranking import By, keep_lowest, rank
+from ..core.values import Prediction
 
 TITLE = "AUSE"
 BETTER = "lower"

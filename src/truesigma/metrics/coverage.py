@@ -5,11 +5,11 @@ $$\mathrm{coverage}(\gamma) = \tfrac{1}{m} \sum_i 1[l_i \le y_i \le u_i]$$
 
 from typing import Any
 
-from ..arrays import Array
-from ..elements import Elements
-from ..law import central_bounds
-from ..measure import score as measure_one
-from ..types import Prediction
+from ..core.arrays import Array
+from ..core.elements import Elements
+from ..core.law import central_bounds
+from ..core.scores import score as measure_one
+from ..core.values import Prediction
 
 TITLE = "coverage"
 BETTER = "nominal"

@@ -7,10 +7,10 @@ Normal: $\sigma\,(z(2\Phi(z) - 1) + 2\varphi(z) - 1/\sqrt\pi)$; Laplace: $b\,(|z
 
 from typing import Any
 
-from ..elements import Elements, Terms
-from ..law import has_terms
-from ..measure import score as measure_one
-from ..types import Prediction
+from ..core.elements import Elements, Terms
+from ..core.law import has_terms
+from ..core.scores import score as measure_one
+from ..core.values import Prediction
 
 TITLE = "CRPS"
 BETTER = "lower"

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..binning import Bins, Spacing
-from ..elements import Error, Outputs
-from ..measure import score as measure_one
-from ..types import Prediction
+from ..core.bins import Bins, Spacing
+from ..core.elements import Error, Outputs
+from ..core.scores import score as measure_one
+from ..core.values import Prediction
 
 TITLE = "ENCE"
 BETTER = "lower"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Host
-from ..measure import score as measure_one
-from ..types import Prediction
+from ..core.arrays import Host
+from ..core.scores import score as measure_one
+from ..core.values import Prediction
 
 TITLE = "miscalibration area"
 BETTER = "lower"

@@ -7,11 +7,11 @@ $$\mathrm{NLL} = \tfrac{1}{m} \sum_i \bigl[\log \mathrm{scale}_i - \log p(z_i)\b
 import math
 from typing import Any, Literal
 
-from ..arrays import namespace
-from ..elements import Elements, Outputs, Terms
-from ..law import Undefined, has_terms
-from ..measure import score as measure_one
-from ..types import Prediction
+from ..core.arrays import namespace
+from ..core.elements import Elements, Outputs, Terms
+from ..core.law import Undefined, has_terms
+from ..core.scores import score as measure_one
+from ..core.values import Prediction
 
 TITLE = "NLL"
 BETTER = "lower"

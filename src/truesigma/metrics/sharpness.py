@@ -6,10 +6,10 @@ $$\mathrm{sharpness} = \sqrt{\tfrac{1}{m} \sum_i v_i}$$
 import math
 from typing import Any
 
-from ..arrays import Array
-from ..elements import Elements
-from ..measure import score as measure_one
-from ..types import Prediction
+from ..core.arrays import Array
+from ..core.elements import Elements
+from ..core.scores import score as measure_one
+from ..core.values import Prediction
 
 TITLE = "sharpness"
 BETTER = "lower"

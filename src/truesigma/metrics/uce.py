@@ -5,11 +5,11 @@ $$\mathrm{UCE} = \sum_{k=1}^{K} \frac{|B_k|}{m} \Bigl|\,\mathrm{mean}_{B_k} e - 
 
 from typing import Any
 
-from ..binning import Bins, Spacing
-from ..elements import Error, Outputs
-from ..law import Undefined
-from ..measure import score as measure_one
-from ..types import Prediction
+from ..core.bins import Bins, Spacing
+from ..core.elements import Error, Outputs
+from ..core.law import Undefined
+from ..core.scores import score as measure_one
+from ..core.values import Prediction
 
 TITLE = "UCE"
 BETTER = "lower"

@@ -5,10 +5,10 @@ $$\mathrm{width}(\gamma) = \tfrac{1}{m} \sum_i (u_i - l_i)$$
 
 from typing import Any
 
-from ..elements import Elements, Terms
-from ..law import Undefined, central_bounds
-from ..measure import score as measure_one
-from ..types import Prediction
+from ..core.elements import Elements, Terms
+from ..core.law import Undefined, central_bounds
+from ..core.scores import score as measure_one
+from ..core.values import Prediction
 
 TITLE = "width"
 BETTER = "lower"

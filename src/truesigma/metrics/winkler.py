@@ -6,11 +6,11 @@ $$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i)
 
 from typing import Any
 
-from ..arrays import above_zero, less, namespace
-from ..elements import Elements, Terms
-from ..law import Undefined, central_bounds
-from ..measure import score as measure_one
-from ..types import Prediction
+from ..core.arrays import above_zero, less, namespace
+from ..core.elements import Elements, Terms
+from ..core.law import Undefined, central_bounds
+from ..core.scores import score as measure_one
+from ..core.values import Prediction
 
 TITLE = "Winkler"
 BETTER = "lower"

@@ -1,7 +1,11 @@
-"""Own images from start to end: look at a folder, write a recipe, and run it to a report."""
+"""Own images from start to end: look at a folder, write a recipe, and run it to a report; and the demo.
+
+A folder of images with a table comes in; a recipe, trained runs, predictions, a card and a report go out. Every
+finished stage is remembered by what it read and wrote, so that a second run resumes.
+"""
 
 from .plan import Plan, plan_project
-from .recipe import Project, read_project
+from .project import Project, read_project
 from .run import Finished, run_project
 from .survey import Survey, survey
 

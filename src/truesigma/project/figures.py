@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..law import Undefined
-from ..types import Cases, Prediction
+from ..core.law import Undefined
+from ..core.values import Cases, Prediction
 
 ROW = 3  # calibration diagrams side by side
 

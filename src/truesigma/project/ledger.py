@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..files import BadFile, fingerprint, now, read_json, write_json
+from ..files.disk import BadFile, fingerprint, now, read_json, write_json
 
 FILE, RUNS = "progress.json", "runs"
 FORMAT, VERSION = "truesigma project", 1

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .ledger import RUNS, STAGES, changes, read_ledger
-from .recipe import read_project
+from .project import read_project
 from .run import parts_of
 from .stages import backbone_of, training_recipe
 from .work import Work, open_work
@@ -79,8 +79,8 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
         out: the folder of the results; None: the recipe's.
         device: as for `run_project`.
     """
-    from ..imaging.data import DataSet
-    from ..imaging.fingerprint import fingerprints
+    from ..imaging.data.dataset import DataSet
+    from ..imaging.data.fingerprint import fingerprints
 
     project = read_project(recipe)
     folder = project.results(out)
@@ -120,9 +120,9 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
 
 
 def _try(work: Work) -> Any:
-    from ..imaging.members import LAWS
-    from ..imaging.network import build
-    from ..imaging.trial import try_out
+    from ..imaging.network.two_head import build
+    from ..imaging.prediction.runs import LAWS
+    from ..imaging.training.timing import try_out
 
     project = work.project
     recipe = training_recipe(project)
@@ -149,7 +149,7 @@ def _try(work: Work) -> Any:
 
 def _left(work: Work, member: int) -> float:
     """The share of a network's epochs that is still to be trained."""
-    from ..imaging.runs import HISTORY
+    from ..imaging.training.folder import HISTORY
 
     file, epochs = work.folder / RUNS / str(member) / HISTORY, work.project.train.epochs
     done = len(file.read_text(encoding="utf-8").splitlines()) - 1 if file.is_file() else 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .recipe import Calibration, Network, Project, Reporting, Sampling, Training
+from .project import Calibration, Network, Project, Reporting, Sampling, Training
 from .survey import Survey
 
 SIDES = {
@@ -62,7 +62,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     Returns:
         The project, with reasons; a ValueError where targets or groups do not allow one.
     """
-    from ..imaging.tablefile import check_filled, need_columns, targets
+    from ..imaging.data.rows import check_filled, need_columns, targets
 
     if not wishes.target:
         raise ValueError(
@@ -143,7 +143,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
 
 def split_cases(seen: Survey, group: str, split: str, seed: int) -> dict[str, int]:
     """How many cases each split will have; an error where one would have none."""
-    from ..imaging.splits import by_column, by_group, check_groups
+    from ..imaging.data.splits import by_column, by_group, check_groups
 
     groups = [row[group] for row in seen.rows] if group else [str(k) for k in range(len(seen.rows))]
     if split:

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..files import write_text
+from ..files.disk import write_text
 from .ledger import STAGES, Ledger, locked, open_ledger
-from .papers import predict_command, write_cases
-from .recipe import read_project
+from .project import read_project
+from .readme import predict_command, write_cases
 from .stages import Made, Say, Ticker, fit_card, sample_split, score, show, train_member
 from .work import Work, open_work
 
@@ -83,7 +83,7 @@ def run_project(
     Returns:
         Where the results are, and their headline.
     """
-    from ..imaging.fingerprint import fingerprints
+    from ..imaging.data.fingerprint import fingerprints
 
     began, told = time.monotonic(), say or unheard
     project = read_project(recipe)

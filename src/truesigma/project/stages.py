@@ -5,18 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..card import calibrate, factor_text, read_card
-from ..evaluate import evaluate, label_of
-from ..files import fingerprint, write_rows, write_text
-from ..plugins import parse
-from ..store import read_cases, write
-from ..tabletext import evaluation_table, plain_text
-from ..types import Cases
+from ..core.plugins import parse
+from ..core.values import Cases
+from ..evaluation.card import calibrate, factor_text, read_card
+from ..evaluation.evaluate import evaluate, label_of
+from ..evaluation.text import evaluation_table, plain_text
+from ..files.disk import fingerprint, write_rows, write_text
+from ..files.store import read_cases, write
+from .dropout_check import one_pass
 from .figures import draw_figures
 from .ledger import RUNS
-from .onepass import one_pass
-from .papers import readme
-from .recipe import Project
+from .project import Project
+from .readme import readme
 from .work import Work
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def backbone_of(project: Project) -> str:
 
 def train_member(work: Work, member: int, *, time_limit: float | None, say: Say | None) -> Made | None:
     """Train a network, or go on with it; None where the time limit came first."""
-    from ..imaging.launch import train_run
-    from ..imaging.runs import BEST, HISTORY, RECIPE
+    from ..imaging.training.folder import BEST, HISTORY, RECIPE
+    from ..imaging.training.start import train_run
 
     project, run = work.project, work.folder / RUNS / str(member)
     network, weights, recipe = project.network, project.network.weights, training_recipe(project)
@@ -93,9 +93,9 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
 
     Where the recalibration is fitted, the draws of dropout are compared with one pass without it.
     """
-    from ..imaging.members import checkpoint_of
-    from ..imaging.predict import predict_split
-    from ..imaging.results import write_split
+    from ..imaging.prediction.predict import predict_split
+    from ..imaging.prediction.runs import checkpoint_of
+    from ..imaging.prediction.write import write_split
 
     sample, runs = work.project.sample, work.runs
     on_gpu = next(runs[0].net.parameters()).device.type == "cuda"
@@ -154,7 +154,7 @@ def score(work: Work) -> Made:
 
 def predict_test(work: Work, test: Cases) -> None:
     """The recalibrated predictions of the test cases with their intervals, in the target's unit."""
-    from ..imaging.results import write_predictions
+    from ..imaging.prediction.write import write_predictions
 
     units = work.units
     chosen = work.project.calibrate.recalibrate
@@ -197,7 +197,7 @@ def show(work: Work, say: Say) -> Made:
 
 def draw(work: Work, valid: Cases, test: Cases) -> list[str]:
     """The figures."""
-    from ..imaging.runs import HISTORY
+    from ..imaging.training.folder import HISTORY
 
     project, folder = work.project, work.folder
     predictions = {

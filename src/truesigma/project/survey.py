@@ -54,7 +54,7 @@ class Survey:
     @property
     def candidates(self) -> list[str]:
         """Columns that could be targets."""
-        from ..imaging.tablefile import pattern_columns
+        from ..imaging.data.rows import pattern_columns
 
         taken = {*pattern_columns(self.image), self.group, self.split}
         return [name for name in self.numeric if name not in taken]
@@ -98,8 +98,8 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
     Returns:
         What there is; a ValueError where it is too little to work with.
     """
-    from ..imaging.matching import find_paths, list_images, nearest
-    from ..imaging.tablefile import check_names, image_name, need_columns, pattern_columns, read_rows
+    from ..imaging.data.rows import check_names, image_name, need_columns, pattern_columns, read_rows
+    from .matching import find_paths, list_images, nearest
 
     folder = Path(images)
     if not folder.is_dir():
@@ -158,7 +158,7 @@ def _only_table(folder: Path) -> Path:
 
 
 def _numeric(header: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[float, float]]:
-    from ..imaging.tablefile import number
+    from ..imaging.data.rows import number
 
     found = {}
     for column in header:
@@ -183,7 +183,7 @@ def _group(header: Sequence[str], rows: Sequence[Row], taken: Sequence[str]) -> 
 
 
 def _split(header: Sequence[str], rows: Sequence[Row]) -> str:
-    from ..imaging.splits import SPELLINGS, by_column
+    from ..imaging.data.splits import SPELLINGS, by_column
 
     for column in header:
         said = [row[column] for row in rows if row[column].strip()]  # gaps are refused later
@@ -195,8 +195,8 @@ def _split(header: Sequence[str], rows: Sequence[Row]) -> str:
 
 def _open_some(root: Path, names: Sequence[str]) -> tuple[tuple[tuple[int, ...], ...], str, dict[str, str]]:
     """Shapes by how often they came, the first dtype, and what could not be read."""
-    from ..imaging.archive import UNREADABLE, reason
-    from ..imaging.files import read_image
+    from ..files.images import read_image
+    from ..imaging.data.archive import UNREADABLE, reason
 
     shapes: Counter[tuple[int, ...]] = Counter()
     unreadable: dict[str, str] = {}

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from .project import Project
 from .propose import Proposal
-from .recipe import Project
 
 HELP = {
     "data.root": "folder of the images, from where this file is",

@@ -5,16 +5,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..plugins import parse
-from ..recipe import load_recipe
+from ..core.plugins import parse
+from ..evaluation.recipe import load_recipe
 from .ledger import RUNS
-from .recipe import Project
+from .project import Project
 
 if TYPE_CHECKING:
-    from ..imaging.data import DataSet
-    from ..imaging.members import Run
-    from ..imaging.source import Source
-    from ..imaging.units import Units
+    from ..imaging.data.dataset import DataSet
+    from ..imaging.data.source import Source
+    from ..imaging.data.units import Units
+    from ..imaging.prediction.runs import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +29,14 @@ class Work:
 
     @property
     def units(self) -> "Units":
-        from ..imaging.units import units_of
+        from ..imaging.data.units import units_of
 
         return units_of(self.data)
 
     @cached_property
     def runs(self) -> "list[Run]":
         """The trained networks, opened once: looking one through for its dropout takes seconds."""
-        from ..imaging.members import open_runs
+        from ..imaging.prediction.runs import open_runs
 
         folders = [self.folder / RUNS / str(k) for k in range(self.project.sample.networks)]
         return open_runs(folders, device=self.device)
@@ -55,7 +55,7 @@ class Work:
 
 def open_work(project: Project, out: Path, device: str) -> Work:
     """Read the project's data, and see that it has the splits that are needed."""
-    from ..imaging.source import Source
+    from ..imaging.data.source import Source
 
     source = Source(project.dataset, str(project.folder), project.options)
     data = source.load()

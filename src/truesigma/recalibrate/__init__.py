@@ -1,8 +1,12 @@
-"""Recalibrations: one file each, found by name. `truesigma.recalibrate.sigma.fit(prediction, target)`."""
+"""Recalibrations: one file each, found by name. `truesigma.recalibrate.sigma.fit(prediction, target)`.
+
+Predictions of the calibration split with their targets come in; a frozen `Recalibration` goes out, already fitted:
+called with a prediction it returns another, and `to_dict` is what a card holds. A new method is one new file.
+"""
 
 from types import ModuleType
 
-from ..plugins import load, names
+from ..core.plugins import load, names
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Host, like, namespace, to_host
-from ..binning import LogMeans, in_cells
-from ..checks import check_whole, nothing_left, too_few
-from ..elements import Block, Elements, Outputs, Part, blocks, check_outputs
-from ..law import Law, Undefined
-from ..outputs import case_means
-from ..recalibration import rescale, select_part
-from ..sums import Sum, accumulate, factor_of, factor_sums
-from ..types import Prediction
+from ..core.arrays import Array, Host, like, namespace, to_host
+from ..core.bins import LogMeans, in_cells
+from ..core.checks import check_whole, nothing_left, too_few
+from ..core.elements import Block, Elements, Outputs, Part, blocks, check_outputs
+from ..core.law import Law, Undefined
+from ..core.outputs import case_means
+from ..core.recalibration import rescale, select_part
+from ..core.sums import Sum, accumulate, factor_of, factor_sums
+from ..core.values import Prediction
 
 TITLE = "aux scaling"
 # More elements than these are gathered in cells of log2(v), and the network sees the mean of each. Up to KEPT of them

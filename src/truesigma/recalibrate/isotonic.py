@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..elements import Part
-from ..law import Empirical
-from ..recalibration import observed_z, select_part, with_law
-from ..types import Prediction
+from ..core.elements import Part
+from ..core.law import Empirical
+from ..core.recalibration import observed_z, select_part, with_law
+from ..core.values import Prediction
 
 TITLE = "isotonic"
 KEPT = 4096  # more observed z than this are thinned to as many quantiles

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..elements import Part
-from ..recalibration import select_part
-from ..types import Prediction
+from ..core.elements import Part
+from ..core.recalibration import select_part
+from ..core.values import Prediction
 
 TITLE = "none"
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..elements import Error, Outputs, Part
-from ..factor import Solver, check_alone, factor_from, factor_of_tally, gather
-from ..law import Law
-from ..recalibration import rescale, select_part
-from ..sums import Sum
-from ..tally import Tally
-from ..types import Prediction
+from ..core.elements import Error, Outputs, Part
+from ..core.law import Law
+from ..core.recalibration import rescale, select_part
+from ..core.sums import Sum
+from ..core.tally import Tally
+from ..core.values import Prediction
+from ._factor import Solver, check_alone, factor_from, factor_of_tally, gather
 
 TITLE = "sigma scaling"
 

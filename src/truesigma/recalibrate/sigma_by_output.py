@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, like
-from ..checks import check_target, check_weight, nothing_left
-from ..elements import Error, Part
-from ..factor import Factor, check_alone, factor_from, factor_of_tally
-from ..factor import gather as gather_one
-from ..law import Law, Undefined
-from ..outputs import output_of
-from ..recalibration import rescale, select_part
-from ..sums import MOST_OUTPUTS, Sum
-from ..tally import Tally
-from ..types import Prediction, check_prediction
+from ..core.arrays import Array, like
+from ..core.checks import check_target, check_weight, nothing_left
+from ..core.elements import Error, Part
+from ..core.law import Law, Undefined
+from ..core.outputs import output_of
+from ..core.recalibration import rescale, select_part
+from ..core.sums import MOST_OUTPUTS, Sum
+from ..core.tally import Tally
+from ..core.values import Prediction, check_prediction
+from ._factor import Factor, check_alone, factor_from, factor_of_tally
+from ._factor import gather as gather_one
 
 TITLE = "sigma scaling by output"
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..resample import Estimate
+from ..evaluation.bootstrap import Estimate
 from .markup import Attributes, Html, element, join
-from .words import estimate_parts, with_unit
+from .numbers import estimate_parts, with_unit
 
 
 @dataclass(frozen=True, eq=False)

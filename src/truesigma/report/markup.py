@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..files import plain
+from ..files.disk import plain
 
 VOID = ("img", "input", "br", "meta")
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..evaluate import Choice, each
-from ..files import plain, write_text
-from ..recipe import Recipe
-from ..replicates import By
-from ..types import Cases, Draws, Prediction
+from ..core.values import Cases, Draws, Prediction
+from ..evaluation.evaluate import Choice, each
+from ..evaluation.recipe import Recipe
+from ..evaluation.replicates import By
+from ..files.disk import plain, write_text
 from .blocks import Section
 from .markup import Html, element, join, json_text
 from .sections import (

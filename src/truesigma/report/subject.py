@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import plugins
-from ..arrays import Host, to_host
-from ..card import Card, calibrate
-from ..checks import check_level, check_weight
-from ..evaluate import Choice, by_label
-from ..law import Law, Undefined
-from ..recipe import Recipe, load_recipe
-from ..replicates import By, Resampling
-from ..types import Cases, Draws, Prediction, trusted
+from ..core import plugins
+from ..core.arrays import Host, to_host
+from ..core.checks import check_level, check_weight
+from ..core.law import Law, Undefined
+from ..core.values import Cases, Draws, Prediction, trusted
+from ..evaluation.card import Card, calibrate
+from ..evaluation.evaluate import Choice, by_label
+from ..evaluation.recipe import Recipe, load_recipe
+from ..evaluation.replicates import By, Resampling
 
 BEFORE = "none"
 

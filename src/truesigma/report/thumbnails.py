@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..files import BadFile
+from ..files.disk import BadFile
 
 SIZE = 176  # pixels of the longer side
 ENDINGS = (".nii.gz", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".npy", ".nii", ".dcm")
@@ -33,7 +33,7 @@ def find_images(folder: Path, names: Iterable[str]) -> dict[str, Path]:
 
 
 def _is_dicom(path: Path) -> bool:
-    from ..imaging.files import is_dicom, is_series
+    from ..files.images import is_dicom, is_series
 
     return is_series(path) if path.is_dir() else is_dicom(path)
 
@@ -42,7 +42,7 @@ def thumbnail(path: Path) -> str | None:
     """The picture as a data: address; of a volume its middle slice. None where it cannot be read."""
     from PIL import Image
 
-    from ..imaging.files import read_image
+    from ..files.images import read_image
 
     try:
         pixels = read_image(path)

@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..evaluate import Evaluation, evaluate
-from ..recalibration import Recalibration
-from ..types import Cases, Prediction
+from ..core.recalibration import Recalibration
+from ..core.values import Cases, Prediction
+from ..evaluation.evaluate import Evaluation, evaluate
 from .expected import Expected, read_expected
 from .plan import FILE, Ensemble, Plan, Planned, read_plan
 from .results import Run, find_run, join

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from .described import make, read_toml
+from ..files.toml import make, read_toml
 
 FILE = "experiments.toml"
 

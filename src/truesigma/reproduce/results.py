@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Host
-from ..decompose import decompose
-from ..files import BadFile, read_json
-from ..npz import FAULTS
-from ..types import Cases, Draws
+from ..core.arrays import Host
+from ..core.decompose import decompose
+from ..core.values import Cases, Draws
+from ..files.disk import BadFile, read_json
+from ..files.npz import FAULTS
 from .plan import Planned
 from .whole import LAWS, Damaged, check_about, check_draws, check_history, check_planned
 

@@ -61,7 +61,7 @@ def run_planned(
         )
     import torch
 
-    from ..imaging.experiment import Experiment, run_experiment
+    from ..imaging.training.experiment import Experiment, run_experiment
 
     if precision == "auto":
         precision = "bf16" if torch.cuda.is_available() and device != "cpu" else "fp32"

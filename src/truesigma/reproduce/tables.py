@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .described import make, read_toml
+from ..files.toml import make, read_toml
 from .paper import Paper
 from .plan import FILE, Ensemble, Planned
 

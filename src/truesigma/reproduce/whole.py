@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Host
-from ..law import Laplace, Law, Normal
+from ..core.arrays import Host
+from ..core.law import Laplace, Law, Normal
 from .plan import Planned
 
 LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 import truesigma as ts
-from truesigma.files import fingerprint
-from truesigma.imaging import predict
+from truesigma.files.disk import fingerprint
+from truesigma.imaging.prediction import predict
 
 
 def test_from_images_to_intervals_of_new_images(place, run, tmp_path):

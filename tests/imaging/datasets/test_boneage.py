@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from truesigma.imaging.archive import BrokenFiles
+from truesigma.imaging.data.archive import BrokenFiles
 from truesigma.imaging.datasets import boneage
 
 pytestmark = pytest.mark.filterwarnings("ignore:boneage.*seeded split", "ignore:breastpathq")

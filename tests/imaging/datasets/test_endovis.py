@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from truesigma.imaging.archive import BrokenFiles
+from truesigma.imaging.data.archive import BrokenFiles
 from truesigma.imaging.datasets import endovis
 
 

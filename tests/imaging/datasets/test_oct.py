@@ -8,9 +8,9 @@ import torch
 from PIL import Image
 from scipy.ndimage import zoom
 
-from truesigma.imaging.archive import BrokenFiles
+from truesigma.imaging.data.archive import BrokenFiles
+from truesigma.imaging.data.oct_projections import LARGEST, project
 from truesigma.imaging.datasets import oct
-from truesigma.imaging.projections import LARGEST, project
 
 
 def published_projection(volume):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from truesigma.imaging.data.needle import Voxels, draw_voxels, projections, volume
+from truesigma.imaging.data.oct_projections import LARGEST, project
 from truesigma.imaging.datasets import oct, simulated
-from truesigma.imaging.needle import Voxels, draw_voxels, projections, volume
-from truesigma.imaging.projections import LARGEST, project
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from truesigma.imaging.archive import BrokenFiles
-from truesigma.imaging.data import batches
+from truesigma.imaging.data.archive import BrokenFiles
+from truesigma.imaging.data.dataset import batches
 from truesigma.imaging.datasets import table
 
 

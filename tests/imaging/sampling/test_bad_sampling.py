@@ -6,8 +6,8 @@ import torch
 from dropout_networks import Gives, Heads
 from torch import nn
 
-from truesigma.imaging.sampling import dropout_draws, ensemble_draws
-from truesigma.law import Empirical
+from truesigma.core.law import Empirical
+from truesigma.imaging.sampling.draws import dropout_draws, ensemble_draws
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import torch
 from dropout_networks import Heads, plain_loop
 from torch import nn
 
-from truesigma.decompose import decompose
-from truesigma.imaging.sampling import dropout_draws, dropout_moments
+from truesigma.core.decompose import decompose
+from truesigma.imaging.sampling.draws import dropout_draws, dropout_moments
 
 
 @pytest.mark.parametrize("sizes", [[1], [4, 1], [2, 3, 1]])

@@ -9,10 +9,10 @@ import torch
 from dropout_networks import Heads
 from torch import nn
 
-from truesigma.decompose import decompose
-from truesigma.imaging import sampling
-from truesigma.imaging.sampling import dropout_draws, dropout_moments
-from truesigma.law import Laplace
+from truesigma.core.decompose import decompose
+from truesigma.core.law import Laplace
+from truesigma.imaging.sampling import draws as sampling
+from truesigma.imaging.sampling.draws import dropout_draws, dropout_moments
 
 
 def test_moments_of_a_linear_network_are_the_analytic_ones():

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from dropout_networks import Gives, convolutional
 from torch import nn
 
-from truesigma.imaging.sampling import dropout_draws, ensemble_draws
+from truesigma.imaging.sampling.draws import dropout_draws, ensemble_draws
 
 
 def test_an_ensemble_of_one_equals_its_member(net, images):

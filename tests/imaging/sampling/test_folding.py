@@ -5,8 +5,8 @@ import pytest
 import torch
 from dropout_networks import convolutional, plain_loop
 
-from truesigma.imaging import folding
-from truesigma.imaging.sampling import dropout_draws
+from truesigma.imaging.sampling import fold as folding
+from truesigma.imaging.sampling.draws import dropout_draws
 
 
 def test_chunks_follow_the_memory(net, images, monkeypatch):

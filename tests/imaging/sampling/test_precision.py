@@ -6,9 +6,9 @@ import torch
 from dropout_networks import Gives
 from torch import nn
 
-from truesigma.imaging.network import TwoHead
-from truesigma.imaging.sampling import dropout_draws
-from truesigma.law import Laplace
+from truesigma.core.law import Laplace
+from truesigma.imaging.network.two_head import TwoHead
+from truesigma.imaging.sampling.draws import dropout_draws
 
 
 def test_bf16_rounds_but_draws_the_same_kind(net, images):

@@ -3,7 +3,7 @@
 import pytest
 from blob_images import blobs, dataset
 
-from truesigma.imaging.data import DataSet
+from truesigma.imaging.data.dataset import DataSet
 
 
 @pytest.fixture(scope="session")

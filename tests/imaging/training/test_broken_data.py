@@ -7,10 +7,10 @@ import torch
 from blob_images import SIDE, Halves, blobs, dataset, equal, fit, same
 from torch import Tensor, nn
 
-from truesigma.imaging.checkpoint import read_state
-from truesigma.imaging.data import Split
+from truesigma.imaging.data.dataset import Split
 from truesigma.imaging.recipe import Recipe
-from truesigma.imaging.train import NonFinite, train
+from truesigma.imaging.training.checkpoint import read_state
+from truesigma.imaging.training.loop import NonFinite, train
 
 
 class TestBrokenData:

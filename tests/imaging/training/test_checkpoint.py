@@ -10,9 +10,9 @@ from blob_images import fit
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
-from truesigma.imaging import checkpoint
-from truesigma.imaging.checkpoint import pack_optimizer, read_state, unpack_optimizer, write_state
-from truesigma.imaging.data import DataSet
+from truesigma.imaging.data.dataset import DataSet
+from truesigma.imaging.training import checkpoint
+from truesigma.imaging.training.checkpoint import pack_optimizer, read_state, unpack_optimizer, write_state
 
 
 def test_files_of_a_run_are_plain(data: DataSet, tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import torch
 from blob_images import QUICK, SIDE, Halves, blobs, dataset, equal, fit, same, weights
 from torch import Tensor, nn
 
-from truesigma.imaging.data import DataSet, Split
-from truesigma.imaging.network import build
+from truesigma.imaging.data.dataset import DataSet, Split
+from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import Recipe
-from truesigma.imaging.runs import load_run
-from truesigma.imaging.train import train
+from truesigma.imaging.training.folder import load_run
+from truesigma.imaging.training.loop import train
 
 
 def test_it_learns_the_place_and_the_noise() -> None:

@@ -13,12 +13,12 @@ import torch
 from blob_images import blobs, dataset, equal, fit, numbers, shaken, weights
 from torch import Tensor
 
-from truesigma.imaging.checkpoint import read_state, write_state
-from truesigma.imaging.data import DataSet
-from truesigma.imaging.network import build
+from truesigma.imaging.data.dataset import DataSet
+from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import Recipe
-from truesigma.imaging.runs import load_run
-from truesigma.imaging.train import train
+from truesigma.imaging.training.checkpoint import read_state, write_state
+from truesigma.imaging.training.folder import load_run
+from truesigma.imaging.training.loop import train
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from truesigma.imaging.data import DataSet
-from truesigma.imaging.plateau import Plateau
+from truesigma.imaging.data.dataset import DataSet
 from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.training.plateau import Plateau
 
 
 @settings(max_examples=40, deadline=None)

@@ -9,10 +9,10 @@ import torch
 from blob_images import QUICK, equal
 from torch import Tensor
 
-from truesigma.imaging import epoch as epochs
-from truesigma.imaging import step as steps
-from truesigma.imaging.network import build
+from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.training import epoch as epochs
+from truesigma.imaging.training import step as steps
 
 
 def test_batches_are_made_one_ahead_on_a_second_stream(monkeypatch: pytest.MonkeyPatch) -> None:

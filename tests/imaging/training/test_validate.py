@@ -6,12 +6,12 @@ import pytest
 import torch
 from blob_images import QUICK, dataset, equal, fit, weights
 
-from truesigma.imaging.data import DataSet, Split
-from truesigma.imaging.losses import gaussian
-from truesigma.imaging.network import build
+from truesigma.imaging.data.dataset import DataSet, Split
+from truesigma.imaging.network.losses import gaussian
+from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import Recipe
-from truesigma.imaging.runs import load_run
-from truesigma.imaging.validate import validate
+from truesigma.imaging.training.folder import load_run
+from truesigma.imaging.training.validate import validate
 
 STILL = Recipe(epochs=2, batch=8, stage_dropout=0.0, head_dropout={"other": 0.0})
 

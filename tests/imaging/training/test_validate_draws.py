@@ -7,13 +7,13 @@ import torch
 from blob_images import QUICK, SIDE, fit
 from torch import Tensor, nn
 
-from truesigma.imaging.data import DataSet
-from truesigma.imaging.losses import LIKELIHOODS
-from truesigma.imaging.network import TwoHead, build
+from truesigma.imaging.data.dataset import DataSet
+from truesigma.imaging.network.losses import LIKELIHOODS
+from truesigma.imaging.network.two_head import TwoHead, build
 from truesigma.imaging.recipe import Recipe
-from truesigma.imaging.sampling import dropout_moments
-from truesigma.imaging.train import NonFinite, train
-from truesigma.imaging.validate import random_parts, validate, warn_of_shift
+from truesigma.imaging.sampling.draws import dropout_moments
+from truesigma.imaging.training.loop import NonFinite, train
+from truesigma.imaging.training.validate import random_parts, validate, warn_of_shift
 
 WHERE: dict[str, Any] = {"precision": "fp32", "device": torch.device("cpu")}
 HOW: dict[str, Any] = {**WHERE, "likelihood": "gaussian", "size": 8}

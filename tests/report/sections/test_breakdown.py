@@ -5,7 +5,7 @@ import pytest
 from report_samples import make, subject_of
 
 import truesigma as ts
-from truesigma.replicates import Resampling, replicate
+from truesigma.evaluation.replicates import Resampling, replicate
 from truesigma.report.sections import breakdown
 from truesigma.report.subject import make_subject
 

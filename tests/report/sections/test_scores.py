@@ -5,9 +5,9 @@ import pytest
 from report_samples import make, subject_of
 
 import truesigma as ts
-from truesigma.report.expected import calibrated_range
+from truesigma.evaluation.bootstrap import Estimate
+from truesigma.evaluation.chance import calibrated_range
 from truesigma.report.sections import scores
-from truesigma.resample import Estimate
 
 
 def test_scores_are_those_of_the_evaluation():

@@ -8,9 +8,9 @@ import pytest
 from report_samples import make, subject_of
 
 import truesigma as ts
+from truesigma.evaluation.bootstrap import Estimate
 from truesigma.report import report
 from truesigma.report.sections import scores, verdict
-from truesigma.resample import Estimate
 
 
 def page_words(*sets, **more):

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from truesigma.imaging.pretrained import timm_features
+from ..network.timm_features import timm_features
 
 
 def build(channels: int, *, pretrained: bool = False, model: str = "resnet18") -> tuple[nn.Module, int]:

@@ -28,11 +28,11 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from truesigma.imaging.archive import Archive, decoded, open_archive, recall, remember
-from truesigma.imaging.augment import chain, crop, flip
-from truesigma.imaging.data import DataSet, Split
-from truesigma.imaging.prepare import Normalise
-from truesigma.imaging.splits import published, seeded
+from ..data.archive import Archive, decoded, open_archive, recall, remember
+from ..data.augment import chain, crop, flip
+from ..data.dataset import DataSet, Split
+from ..data.prepare import Normalise
+from ..data.splits import published, seeded
 
 TITLE = "RSNA paediatric bone age"
 SOURCE = "https://www.rsna.org/rsnai/ai-image-challenge/rsna-pediatric-bone-age-challenge-2017"

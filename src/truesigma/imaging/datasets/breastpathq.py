@@ -24,11 +24,11 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from truesigma.imaging.archive import decoded, open_archive
-from truesigma.imaging.augment import chain, flip, transpose
-from truesigma.imaging.data import DataSet, Split
-from truesigma.imaging.prepare import Normalise
-from truesigma.imaging.splits import published
+from ..data.archive import decoded, open_archive
+from ..data.augment import chain, flip, transpose
+from ..data.dataset import DataSet, Split
+from ..data.prepare import Normalise
+from ..data.splits import published
 
 TITLE = "BreastPathQ"
 SOURCE = "https://breastpathq.grand-challenge.org"

@@ -27,11 +27,11 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from truesigma.imaging.archive import IMAGES, Archive, complain, fill, open_archive
-from truesigma.imaging.augment import chain, flip, jitter
-from truesigma.imaging.data import DataSet, Split
-from truesigma.imaging.prepare import Normalise
-from truesigma.imaging.splits import SPLITS, by_group
+from ..data.archive import IMAGES, Archive, complain, fill, open_archive
+from ..data.augment import chain, flip, jitter
+from ..data.dataset import DataSet, Split
+from ..data.prepare import Normalise
+from ..data.splits import SPLITS, by_group
 
 TITLE = "EndoVis 2015 instrument tracking"
 SOURCE = "https://endovissub-instrument.grand-challenge.org"

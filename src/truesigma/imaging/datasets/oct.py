@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from truesigma.imaging.archive import remember
-from truesigma.imaging.data import DataSet
-from truesigma.imaging.projections import (
+from ..data.archive import remember
+from ..data.dataset import DataSet
+from ..data.oct_projections import (
     Projections,
     arrays,
     data_set,
@@ -32,7 +32,7 @@ from truesigma.imaging.projections import (
     read_projections,
     read_volumes,
 )
-from truesigma.imaging.splits import published, seeded
+from ..data.splits import published, seeded
 
 TITLE = "3-D OCT needle pose"
 SOURCE = "https://github.com/mlaves/3doct-pose-dataset"

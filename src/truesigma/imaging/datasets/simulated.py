@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from truesigma.imaging.archive import save_arrays
-from truesigma.imaging.data import DataSet
-from truesigma.imaging.needle import draw_voxels, projections, volume
-from truesigma.imaging.projections import (
+from ..data.archive import save_arrays
+from ..data.dataset import DataSet
+from ..data.needle import draw_voxels, projections, volume
+from ..data.oct_projections import (
     LARGEST,
     Projections,
     arrays,

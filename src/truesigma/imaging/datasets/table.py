@@ -28,15 +28,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from truesigma.imaging.archive import UNREADABLE, BrokenFiles, complain, fill, reason
-from truesigma.imaging.augment import Step, chain, crop
-from truesigma.imaging.augment import flip as mirror
-from truesigma.imaging.data import DataSet, Split
-from truesigma.imaging.files import read_image
-from truesigma.imaging.prepare import Normalise
-from truesigma.imaging.resize import as_stored
-from truesigma.imaging.splits import by_column, by_group, check_groups
-from truesigma.imaging.tablefile import (
+from ...files.images import read_image
+from ..data.archive import UNREADABLE, BrokenFiles, complain, fill, reason
+from ..data.augment import Step, chain, crop
+from ..data.augment import flip as mirror
+from ..data.dataset import DataSet, Split
+from ..data.prepare import Normalise
+from ..data.resize import as_stored
+from ..data.rows import (
     Row,
     check_filled,
     check_names,
@@ -46,7 +45,8 @@ from truesigma.imaging.tablefile import (
     read_rows,
     targets,
 )
-from truesigma.imaging.units import far_from_zero
+from ..data.splits import by_column, by_group, check_groups
+from ..data.units import far_from_zero
 
 TITLE = "Your own images with a csv table"
 SOURCE = "your own folder"

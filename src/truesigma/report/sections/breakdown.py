@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import plugins
-from ...casesums import factor_rows, metric_rows
-from ...checks import check_weight
-from ...law import Undefined
-from ...outputs import output_of
-from ...replicates import Replicates, Resampling, from_rows
-from ...resample import Estimate, estimate
-from ...types import Cases
+from ...core import plugins
+from ...core.casesums import factor_rows, metric_rows
+from ...core.checks import check_weight
+from ...core.law import Undefined
+from ...core.outputs import output_of
+from ...core.values import Cases
+from ...evaluation.bootstrap import Estimate, estimate
+from ...evaluation.replicates import Replicates, Resampling, from_rows
 from ..blocks import (
     Section,
     cell,
@@ -27,8 +27,8 @@ from ..blocks import (
     value_cell,
 )
 from ..markup import Html, element, join
+from ..numbers import number, percent, with_unit
 from ..subject import BEFORE, Subject, counted, sigma_of
-from ..words import number, percent, with_unit
 
 LEAST = 20  # cases of a part that is judged
 MOST = 200  # groups that are judged

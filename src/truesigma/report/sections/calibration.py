@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from ... import plugins
-from ...binning import Spacing
-from ...casesums import metric_rows, variance_edges
+from ...core import plugins
+from ...core.bins import Spacing
+from ...core.casesums import metric_rows, variance_edges
+from ...core.law import Undefined
+from ...core.values import Cases
 from ...diagrams.calibration import TRUST
-from ...law import Undefined
-from ...types import Cases
 from ..blocks import Section, choice, columns, controls, csv_button, details, figure, paragraph
 from ..markup import join
 from ..subject import Subject, counted

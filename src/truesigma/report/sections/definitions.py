@@ -3,12 +3,12 @@
 import inspect
 import re
 
-from ... import plugins
-from ...catalogue import catalogue
+from ...core import plugins
+from ...evaluation.catalogue import catalogue
 from ..blocks import Section, paragraph
 from ..formula import formulas
 from ..markup import Html, element, join
-from ..words import capital
+from ..numbers import capital
 
 # Where the documentation defines a metric, if not under its own name.
 ANCHORS = {

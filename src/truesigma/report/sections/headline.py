@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...casesums import mean_of, mean_rows
-from ...replicates import from_rows
-from ...resample import Estimate, estimate
-from ...types import Cases
+from ...core.casesums import mean_of, mean_rows
+from ...core.values import Cases
+from ...evaluation.bootstrap import Estimate, estimate
+from ...evaluation.replicates import from_rows
 from ..blocks import Section, paragraph, whiskers
 from ..markup import Attributes, Html, element, join
+from ..numbers import estimate_parts, number, percent, with_unit
 from ..subject import BEFORE, Subject, counted
-from ..words import estimate_parts, number, percent, with_unit
 from .breakdown import Part, title_of
 from .rejection import START, Referral, unsure_ratio
 from .scores import Score

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import hstack
 
-from ... import plugins
-from ...casesums import metric_rows
+from ...core import plugins
+from ...core.casesums import metric_rows
 from ...diagrams.coverage import LEVELS
 from ..blocks import Section, columns, csv_button, details, figure, paragraph, split
+from ..numbers import percent
 from ..subject import Subject
-from ..words import percent
 
 
 def table(subject: Subject) -> list[dict[str, Any]]:

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ...evaluate import versions
+from ...evaluation.evaluate import versions
 from ..blocks import Section, details, paragraph
 from ..markup import Html, element, join
+from ..numbers import percent
 from ..subject import BEFORE, Subject
-from ..words import percent
 
 
 def section(subject: Subject, files: Mapping[str, Mapping[str, Any]], calibration_cases: int) -> Section:

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Host
-from ...casesums import mean_rows
-from ...ranking import keep_lowest
-from ...resample import Estimate
+from ...core.arrays import Host
+from ...core.casesums import mean_rows
+from ...core.ranking import keep_lowest
+from ...evaluation.bootstrap import Estimate
 from ..blocks import Section, columns, controls, csv_button, details, figure, paragraph
 from ..markup import element, join
+from ..numbers import number, percent, with_unit
 from ..subject import Subject, variance_ratio
-from ..words import number, percent, with_unit
 
 STEPS = 100
 START = 10  # where the slider stands first

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from ...law import central_bounds
+from ...core.law import central_bounds
 from ..blocks import Section, choice, controls, csv_button, figure, paragraph
 from ..markup import join
+from ..numbers import percent
 from ..subject import BEFORE, Subject, counted, sigma_of, variance_ratio
-from ..words import percent
 
 SHOWN = 1500  # points; more would hide each other, and slow the page
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ... import plugins
-from ...catalogue import catalogue
-from ...evaluate import LEVELS
-from ...replicates import Replicates, replicate
-from ...resample import Estimate, estimate
+from ...core import plugins
+from ...evaluation.bootstrap import Estimate, estimate
+from ...evaluation.catalogue import catalogue
+from ...evaluation.chance import calibrated_range
+from ...evaluation.evaluate import LEVELS
+from ...evaluation.replicates import Replicates, replicate
 from ..blocks import (
     Section,
     cell,
@@ -21,10 +22,9 @@ from ..blocks import (
     table,
     value_cell,
 )
-from ..expected import calibrated_range
 from ..markup import Html, element, join
+from ..numbers import DASH, capital, number, percent
 from ..subject import BEFORE, Subject
-from ..words import DASH, capital, number, percent
 
 FIRST = (
     "coverage",

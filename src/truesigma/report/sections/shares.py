@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from ...binning import assign, bin_edges
-from ...casesums import mean_of, mean_rows
-from ...replicates import from_rows
-from ...resample import Estimate, estimate
+from ...core.bins import assign, bin_edges
+from ...core.casesums import mean_of, mean_rows
+from ...evaluation.bootstrap import Estimate, estimate
+from ...evaluation.replicates import from_rows
 from ..blocks import Section, columns, csv_button, figure, paragraph, split
+from ..numbers import estimate_text, percent
 from ..subject import Subject
-from ..words import estimate_text, percent
 
 BINS = 10
 

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...arrays import Host
+from ...core.arrays import Host
+from ...core.ranking import rank
+from ...core.values import Cases, Prediction
 from ...diagrams.shift import Shift
 from ...diagrams.shift import table as shift_table
-from ...ranking import rank
-from ...replicates import Resampling, replicate
-from ...resample import Estimate, estimate
-from ...types import Cases, Prediction
+from ...evaluation.bootstrap import Estimate, estimate
+from ...evaluation.replicates import Resampling, replicate
 from ..blocks import Section, csv_button, figure, paragraph, split
+from ..numbers import estimate_text, percent
 from ..subject import Subject
-from ..words import estimate_text, percent
 
 NAMES = ("test", "shifted")
 

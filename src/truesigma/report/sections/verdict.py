@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from ...resample import Estimate
-from ...types import Cases
+from ...core.values import Cases
+from ...evaluation.bootstrap import Estimate
+from ..numbers import decimals, number, percent
 from ..subject import Subject, counted, on_host
-from ..words import decimals, number, percent
 from .scores import Score, range_text
 
 WIDE = 0.25  # an interval wider than this bears out nothing

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..blocks import Section, cell, columns, csv_button, paragraph, table
 from ..markup import Html, element, join
+from ..numbers import number, percent, with_unit
 from ..subject import Subject, counted, sigma_of
 from ..thumbnails import find_images, thumbnail
-from ..words import number, percent, with_unit
 from .scatter import name_of
 
 SHOWN = 10

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from ...plugins import load
-from ...types import Prediction
-from ..calibration_size import SEEDS, SIZES, learning_curve
-from ..figure import title
-from ..layout import number, percent
+from ...core.plugins import load
+from ...core.values import Prediction
+from ..figures import title
 from ..paper import Paper
-from ..rare import has_far_draws
+from ..studies.calibration_size import SEEDS, SIZES, learning_curve
+from ..studies.rare import has_far_draws
+from ..text import number, percent
 from .verdict import FAILS, HOLDS, OPEN, PART, Verdict, each, mean, over_all
 
 NEAR = 1.15  # a factor this close to 1 is called calibrated already

@@ -1,7 +1,7 @@
 """Claims on prediction intervals: how many targets they hold, before and after recalibration."""
 
-from ..layout import percent
 from ..paper import Paper
+from ..text import percent
 from .verdict import HOLDS, OPEN, PART, Verdict, each, open_verdict, over_all
 
 BAND_99 = (0.98, 0.999)  # "approximately 99 %": no more than twice the misses that it promises

@@ -1,7 +1,7 @@
 """The proposition of appendix C, by simulation."""
 
 from ..paper import Paper
-from ..proposition import simulate
+from ..studies.proposition import simulate
 from .verdict import FAILS, HOLDS, PART, Verdict
 
 CLOSE = 0.03

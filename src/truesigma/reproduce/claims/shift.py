@@ -4,8 +4,8 @@ import numpy as np
 
 from ..figures.rejection import curve
 from ..figures.shift import SHIFTS, histogram
-from ..layout import number, percent
 from ..paper import Paper
+from ..text import number, percent
 from .verdict import FAILS, HOLDS, OPEN, PART, Verdict, open_verdict
 
 JOINED, SINGLE = "boneage_densenet201_ensemble", "boneage_densenet201"

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ..layout import number, percent
 from ..paper import Paper
 from ..results import Run
+from ..text import number, percent
 from .verdict import OPEN, UNSEEN, Verdict, each, over_all
 
 UNBIASED = 1.05  # a factor up to this is called unbiased

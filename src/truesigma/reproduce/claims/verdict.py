@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..figure import title
+from ..figures import title
 from ..paper import Paper
 
 HOLDS, PART, FAILS, OPEN = "holds", "holds in part", "does not hold", "not yet run"

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from ...core.values import Cases
 from ...diagrams import ablation
 from ...diagrams._style import PAGE, style
 from ...diagrams._style import figure as new_figure
-from ...types import Cases
-from ..figure import Figure, number, title
 from ..paper import Paper
+from . import Figure, number, title
 
 WIDE = 3
 RECIPES = ("paper", "exact")

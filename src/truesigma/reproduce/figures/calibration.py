@@ -7,13 +7,13 @@ width show little, because a few variances are far larger than all others, there
 import warnings
 from typing import Any
 
-from ...binning import Spacing
+from ...core.bins import Spacing
 from ...diagrams import calibration
 from ...diagrams._bins import Calibration
 from ...diagrams._style import PAGE, look, power_only
 from ...diagrams._style import figure as new_figure
-from ..figure import Figure, number, title
 from ..paper import Paper
+from . import Figure, number, title
 
 NAMES = {"none": "none", "aux": "aux scaling", "sigma": "σ scaling"}
 BINS: dict[Spacing, str] = {"width": "", "mass": ", bins of equal count"}

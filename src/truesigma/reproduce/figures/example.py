@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Host
+from ...core.arrays import Host
+from ...core.values import Prediction
 from ...diagrams._style import BLUE, INK, ORANGE, PAGE, RED, style
 from ...diagrams._style import figure as new_figure
-from ...types import Prediction
-from ..figure import Figure, number
 from ..paper import Paper
-from ..simulation import REACH, simulated_test, tip_voxel
+from ..studies.simulation import REACH, simulated_test, tip_voxel
+from . import Figure, number
 
 AXES = (0, 2)  # of the cube that the projection along the depth, axis 1, shows: rows and columns
 SHOWN = (-16, 8)  # voxels beside the tip that are shown: most of them on the needle's side

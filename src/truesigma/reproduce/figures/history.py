@@ -7,8 +7,8 @@ import numpy as np
 from ...diagrams import history
 from ...diagrams._style import COLUMN, GREY, PAGE, style
 from ...diagrams._style import figure as new_figure
-from ..figure import Figure, number, title
 from ..paper import Paper
+from . import Figure, number, title
 
 TOP = 3  # times the largest error
 

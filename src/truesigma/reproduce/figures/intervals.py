@@ -5,8 +5,8 @@ from typing import Any
 from ...diagrams import coverage
 from ...diagrams._style import PAGE
 from ...diagrams._style import figure as new_figure
-from ..figure import Figure, empty, number, title
 from ..paper import Paper
+from . import Figure, empty, number, title
 
 RECALIBRATIONS = ("none", "aux", "sigma")
 

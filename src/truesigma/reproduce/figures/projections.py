@@ -4,9 +4,9 @@ from typing import Any
 
 from ...diagrams._style import PAGE, style
 from ...diagrams._style import figure as new_figure
-from ..figure import Figure
 from ..paper import Paper
-from ..simulation import simulated_test
+from ..studies.simulation import simulated_test
+from . import Figure
 
 CASE = 3
 

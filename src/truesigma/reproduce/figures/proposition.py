@@ -6,10 +6,10 @@ import numpy as np
 
 from ...diagrams._style import BLUE, INK, PAGE, RED, style
 from ...diagrams._style import figure as new_figure
-from ..figure import Figure
 from ..paper import Paper
-from ..proposition import Moments, simulate
+from ..studies.proposition import Moments, simulate
 from ..tables import FIELDS
+from . import Figure
 
 RATIOS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
 COUNTS = (2, 3, 5, 10, 25, 100)

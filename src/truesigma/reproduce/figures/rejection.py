@@ -5,9 +5,9 @@ from typing import Any
 from ...diagrams import rejection
 from ...diagrams._style import PAGE
 from ...diagrams._style import figure as new_figure
-from ..figure import Figure, empty, number, title
 from ..paper import Paper
 from ..plan import Ensemble
+from . import Figure, empty, number, title
 
 
 def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from ...core.values import Prediction
 from ...diagrams import shift
 from ...diagrams._style import PAGE
 from ...diagrams._style import figure as new_figure
-from ...types import Prediction
-from ..figure import Figure, empty, number, title
 from ..paper import Paper
+from . import Figure, empty, number, title
 from .rejection import called, recalibration_of
 
 SHIFTS = {"test_clahe": "CLAHE (moderate)", "test_other": "other domain (severe)"}

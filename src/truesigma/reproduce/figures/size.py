@@ -6,9 +6,9 @@ import numpy as np
 
 from ...diagrams._style import COLUMN, PAGE, look, style
 from ...diagrams._style import figure as new_figure
-from ..calibration_size import learning_curve
-from ..figure import Figure, number, title
 from ..paper import Paper
+from ..studies.calibration_size import learning_curve
+from . import Figure, number, title
 
 WIDE = 3
 

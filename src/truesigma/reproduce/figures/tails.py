@@ -7,8 +7,8 @@ import numpy as np
 from ...diagrams import coverage
 from ...diagrams._style import COLUMN, GREY, PAGE, look, style
 from ...diagrams._style import figure as new_figure
-from ..figure import Figure, number, title
 from ..paper import Paper
+from . import Figure, number, title
 
 WIDE = 3
 LEVELS = (0.99, 0.999)

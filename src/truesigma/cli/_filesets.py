@@ -1,0 +1,240 @@
+"""evaluate and calibrate over many files, or files larger than memory: globs, manifests, engines and a progress bar."""
+
+import glob
+import warnings
+import zipfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._inputs import warn_repeated, warn_unlike
+from ._progress import progress
+from ._session import Session, check_json, check_target
+
+if TYPE_CHECKING:
+    from ..engine.evaluate_files import Streamed
+    from ..evaluation.card import Card
+    from ..evaluation.text import TextTable
+    from ..files.fileset import FileSet
+
+LARGE = 1 << 26  # bytes, when unpacked, from which on a file is read in pieces
+LISTS = ("--calibration", "--test")
+COMMANDS = ("evaluate", "calibrate")  # whose options these are
+SHOWN = (  # of each group: metric, level, what its value is multiplied with, title
+    ("rmse", None, 1, "RMSE"),
+    ("uce", None, 100, "UCE x100"),
+    ("nll", None, 1, "NLL"),
+    ("crps", None, 1, "CRPS"),
+    ("coverage", 0.9, 1, "coverage 90 %"),
+)
+
+
+def join_files(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the files after one --test or --calibration as one argument, a file in each line.
+
+    >>> join_files(["evaluate", "--test", "a.npz", "b.npz", "--recipe", "paper"])
+    ['evaluate', '--test', 'a.npz\\nb.npz', '--recipe', 'paper']
+    """
+    found: list[str] = []
+    option = ""
+    if next((a for a in arguments if not a.startswith("-")), "") not in COMMANDS:
+        return list(arguments)
+    for argument in arguments:
+        if argument.startswith("-"):
+            option = argument.partition("=")[0]
+        elif option in LISTS and found[-1] != option:
+            found[-1] += "\n" + argument
+            continue
+        found.append(argument)
+    return found
+
+
+def files_of(text: str) -> list[str]:
+    """The files of one argument."""
+    return text.split("\n")
+
+
+def one_set(texts: Sequence[str]) -> list[str]:
+    """The files of an option that names one set, and is given once."""
+    if len(texts) > 1:
+        raise ValueError(
+            "--calibration is given more than once, and there is one calibration set; give all of its files after one "
+            "--calibration."
+        )
+    return files_of(texts[0])
+
+
+def are_many(files: Sequence[str]) -> bool:
+    """Whether they are to be read in pieces: several, a glob, a manifest, single arrays, or a large file."""
+    from ..files.find import SINGLE, is_manifest
+
+    if len(files) > 1:
+        return True
+    path = Path(files[0])
+    if not path.is_file():
+        return path.is_dir() or glob.has_magic(files[0])
+    return path.name.lower().endswith(SINGLE) or _unpacked(path) > LARGE or is_manifest(path)
+
+
+def _unpacked(path: Path) -> int:
+    """About how many bytes a file holds when it is unpacked; of one that is damaged, those that are there."""
+    size = path.stat().st_size
+    if path.suffix.lower() == ".npz" and zipfile.is_zipfile(path):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return sum(info.file_size for info in archive.infolist())
+        except zipfile.BadZipFile:
+            return size
+    if path.suffix.lower() == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+
+        try:
+            about = parquet.read_metadata(path)
+        except (pa.ArrowException, OSError):
+            return size
+        groups = (about.row_group(k).total_byte_size for k in range(about.num_row_groups))
+        return max(8 * about.num_rows * about.num_columns, sum(groups))
+    return size
+
+
+def refuse_maps(*paths: Path) -> None:
+    """Say which commands take maps and lists of files, where one that shows single cases is given them."""
+    from ..files.find import SINGLE, is_manifest
+
+    for path in paths:
+        several = path.is_dir() or glob.has_magic(str(path)) or (path.is_file() and is_manifest(path))
+        if several or path.name.lower().endswith(SINGLE):
+            raise ValueError(
+                f"{path} is a map, or names the files of a set; expected one .npz, .csv or .parquet that holds all "
+                "fields of its cases. Maps and lists of files are for evaluate, calibrate and apply; to look at maps, "
+                "draw some voxels of each into a table (tutorial 'Maps with a sigma in every voxel')."
+            )
+
+
+def engine_run(engine: str | None, address: str | None) -> Callable[..., Any]:
+    """The `run` of the engine that was asked for."""
+    from ..engine import load_engine
+
+    if address is not None and engine != "ray":
+        raise ValueError(f"--address {address} is that of a Ray cluster; give --engine ray with it.")
+    run = load_engine(engine or "local")
+    return run if engine != "ray" else partial(run, address=address)
+
+
+def evaluate_many(
+    session: Session, calibration: list[str], test: list[list[str]], *, json: str | None, **options: Any
+) -> tuple[str, dict[str, Any]]:
+    """What is printed, and what is written, about an evaluation of many files."""
+    from ..engine.evaluate_files import evaluate_files
+    from ..evaluation.text import evaluation_table, plain_text
+    from ..files.fileset import open_fileset
+
+    law = options.get("law")
+    fitted_on, tested = open_fileset(calibration, law=law), [open_fileset(files, law=law) for files in test]
+    check_json(json, *_paths(fitted_on, *tested))
+    warn_unlike(_first(fitted_on), fitted_on, [_first(files) for files in tested], tested)
+    _warn_leak(fitted_on, tested)
+    warn_repeated([_predicted(files) for files in tested])
+    with progress(session.quiet) as report:
+        found = evaluate_files(fitted_on, tested, report=report, **options)
+    result = found.evaluation.to_dict()
+    result["data"] = {"calibration": describe(fitted_on), "test": [describe(files) for files in tested]}
+    if found.groups:
+        result["groups"] = {name: [dict(row) for row in one.rows] for name, one in found.groups.items()}
+        result["cases"]["groups"] = {name: one.cases["test"] for name, one in found.groups.items()}
+    text = plain_text(evaluation_table(found.evaluation))
+    return text + ("\n\n" + plain_text(group_table(found)) if found.groups else ""), result
+
+
+def calibrate_many(
+    session: Session,
+    files: list[str],
+    choice: str,
+    *,
+    out: Path,
+    json: str | None,
+    recipe: str,
+    law: str | None,
+    mask_missing: bool,
+) -> "Card":
+    """The card of a recalibration that was fitted on many files."""
+    from ..engine.evaluate_files import fit_files
+    from ..evaluation.card import Card
+    from ..evaluation.evaluate import versions
+    from ..evaluation.passes import Passes
+    from ..evaluation.recipe import load_recipe
+    from ..files.disk import now
+    from ..files.fileset import open_fileset
+
+    chosen, opened = load_recipe(recipe), open_fileset(files, law=law)
+    check_target(out, *_paths(opened))
+    check_json(json, *_paths(opened))
+    with progress(session.quiet) as report:
+        passes = Passes(chosen, mask_missing, report=report)
+        fit = next(iter(fit_files(opened, [choice], passes).values()))
+    return Card(fit.fitted, opened.law, chosen, describe(opened), opened.unit, now(), versions())
+
+
+def describe(files: "FileSet") -> dict[str, Any]:
+    """What a result says about a set of files it was computed from."""
+    import hashlib
+    import math
+
+    marks = hashlib.sha256("".join(source.mark for source in files.sources).encode()).hexdigest()
+    names = [Path(source.name).name for source in (files.sources[0], files.sources[-1])]
+    outputs = None if files.outputs is None else math.prod(files.outputs)  # None: volumes of different shapes
+    size = {"cases": files.cases, "outputs": outputs}
+    made_by = {"checkpoint": files.checkpoint} if files.checkpoint else {}
+    about = {"files": len(files.sources), "first": names[0], "last": names[1], "mark": marks}
+    return {**about, **size, **made_by}
+
+
+def group_table(found: "Streamed") -> "TextTable":
+    """A line for each group and recalibration, with a few scores that were asked for."""
+    from ..evaluation.text import TextTable, short
+
+    rows = []
+    asked = {(row["metric"], row["level"]) for row in found.evaluation.rows}
+    shown = [one for one in SHOWN if one[:2] in asked]
+    for name, one in found.groups.items():
+        for label, scores in one.by_label().items():
+            value = {(row["metric"], row["level"]): row["value"] for row in reversed(scores)}
+            numbers = [short(value.get((metric, level)), times) for metric, level, times, _ in shown]
+            rows.append((name, label, str(one.cases["test"]), *numbers))
+    alone = [name for name, one in found.groups.items() if one.cases["test"] == 1]
+    note = (
+        f"{len(alone)} group(s) have a single case, such as {alone[0]}: that shows no calibration."
+        if alone
+        else ""
+    )
+    head = ("group", "recalibration", "cases", *[title for *_, title in shown])
+    return TextTable("by group", head, tuple(rows), (note,) if note else (), left=2)
+
+
+def _paths(*sets: "FileSet") -> list[Path]:
+    """Every file of some sets."""
+    return [Path(path) for files in sets for source in files.sources for path in source.files.values()]
+
+
+def _predicted(files: "FileSet") -> list[Path]:
+    """The files that hold predictions; targets and masks may be those of many."""
+    return [Path(s.files[""] if "" in s.files else s.files["location"]) for s in files.sources]
+
+
+def _first(files: "FileSet") -> Path:
+    """The file that names a set."""
+    return Path(files.sources[0].name)
+
+
+def _warn_leak(calibration: "FileSet", tested: list["FileSet"]) -> None:
+    """Say so when a file that is fitted on is scored, which flatters every recalibration."""
+    paths = {path.resolve() for path in _paths(calibration)}
+    for files in tested:
+        both = [s.name for s in files.sources if {Path(p).resolve() for p in s.files.values()} & paths]
+        if both:
+            warnings.warn(
+                f"{len(both)} files are fitted on and scored, such as {both[0]}: these scores are too good.",
+                stacklevel=1,
+            )

@@ -1,0 +1,167 @@
+"""evaluate and calibrate: from files of predictions to calibrated uncertainty and its scores."""
+
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ._choices import recalibrations, split_choices, with_part
+from ._complete import named_option
+from ._filesets import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
+from ._inputs import describe_file, read_set, warn_leak, warn_repeated, warn_unlike
+from ._options import Json, LawName, Masking, Part, RecipeName
+from ._session import check_card, check_json, check_page
+
+CalibrationFiles = Annotated[
+    list[str],
+    typer.Option(
+        "--calibration",
+        metavar="FILES",
+        help="Cases to fit on: .npz, .csv, .parquet, .npy, NIfTI; several, a glob, or a manifest.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("evaluate")(evaluate)
+    app.command("calibrate")(calibrate)
+
+
+def evaluate(
+    context: typer.Context,
+    calibration: CalibrationFiles,
+    test: Annotated[
+        list[str],
+        typer.Option(
+            "--test", metavar="FILES", help="Cases to score on, likewise; given again: repeats, mean and sd."
+        ),
+    ],
+    recalibrate: Annotated[
+        str,
+        named_option(
+            "--recalibrate", "recalibrate", "Comma list, with options as sigma:part=aleatoric,aux:hidden=4."
+        ),
+    ] = "none,sigma,aux",
+    part: Part = "total",
+    metrics: Annotated[
+        str | None,
+        named_option("--metrics", "metrics", "Comma list, with options as uce:bins=10. [default: all]"),
+    ] = None,
+    recipe: RecipeName = "exact",
+    law: LawName = None,
+    mask_missing: Masking = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a report of the (first) test set, too."),
+    ] = None,
+    by_group: Annotated[bool, typer.Option("--by-group", help="Score each group, too.")] = False,
+    one_pass: Annotated[
+        bool, typer.Option("--one-pass", help="Read files once: bins of UCE and ENCE within 1.1 %.")
+    ] = False,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="local or ray: where to read files in pieces.")
+    ] = None,
+    address: Annotated[str | None, typer.Option("--address", help="Of the Ray cluster.")] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option("--keep", metavar="DIR", help="Keep what each file adds up to, and go on from it."),
+    ] = None,
+    json: Json = None,
+) -> None:
+    """Fit recalibrations on some files, score them on others."""
+    from ..evaluation.evaluate import evaluate as run
+    from ..evaluation.text import evaluation_table
+
+    sets = [one_set(calibration), *map(files_of, test)]
+    inputs = [Path(file) for files in sets for file in files]
+    check_json(json, *inputs)
+    if html is not None:
+        check_page(html, *inputs)
+    choices = recalibrations(context.obj, recalibrate, part)
+    asked = None if metrics is None else split_choices(metrics)
+    if by_group or one_pass or engine or address or keep or any(map(are_many, sets)):
+        if html is not None:
+            raise ValueError(
+                "--html needs all cases in memory; leave it out. Of single files `truesigma report` writes the page."
+            )
+        shown, result = evaluate_many(
+            context.obj,
+            sets[0],
+            sets[1:],
+            json=json,
+            recalibrations=choices,
+            metrics=asked,
+            recipe=recipe,
+            law=law,
+            mask_missing=mask_missing,
+            by_group=by_group,
+            one_pass=one_pass,
+            run=engine_run(engine, address),
+            keep=keep,
+        )
+        return context.obj.deliver(shown, result, json)
+    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
+    fitted_on = read_set(context.obj, inputs[0], **reading)
+    repeats = [read_set(context.obj, path, name_rows=html is not None, **reading) for path in inputs[1:]]
+    data: dict[str, Any] = {
+        "calibration": describe_file(inputs[0], fitted_on),
+        "test": [describe_file(path, cases) for path, cases in zip(inputs[1:], repeats)],
+    }
+    warn_unlike(inputs[0], fitted_on, inputs[1:], repeats)
+    warn_leak(inputs[0], fitted_on, inputs[1:], repeats, data)
+    warn_repeated([[path] for path in inputs[1:]])
+    evaluation = run(fitted_on, repeats, recalibrations=choices, metrics=asked, recipe=recipe)
+    if html is not None:
+        from ..report import report
+
+        files = {"calibration": data["calibration"], "test": data["test"][0]}
+        report(fitted_on, repeats[0], recalibrations=choices, recipe=recipe, files=files).write(html)
+    context.obj.deliver(evaluation_table(evaluation), {**evaluation.to_dict(), "data": data}, json)
+
+
+def calibrate(
+    context: typer.Context,
+    calibration: CalibrationFiles,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The card to write, a .json file.")
+    ],
+    recalibrate: Annotated[
+        str, named_option("--recalibrate", "recalibrate", "One recalibration, with options as aux:hidden=4.")
+    ] = "sigma",
+    part: Part = "total",
+    recipe: RecipeName = "exact",
+    law: LawName = None,
+    mask_missing: Masking = False,
+    json: Json = None,
+) -> None:
+    """Fit one recalibration and write its card, for `apply`."""
+    from ..evaluation.card import calibrate as fit
+    from ..evaluation.card import factor_text
+    from ..evaluation.text import factor_doubt
+    from ..files.store import write
+
+    files = one_set(calibration)
+    inputs = [Path(file) for file in files]
+    check_json(json, *inputs, out)
+    check_card(out, *inputs)
+    choices, without = with_part(split_choices(recalibrate), part)
+    if len(choices) != 1:
+        raise ValueError(
+            f"{recalibrate!r} names {len(choices)} recalibrations; a card holds one. Run calibrate for each."
+        )
+    for name in without:
+        raise ValueError(f"{name} has no option part; leave --part {part} out.")
+    if are_many(files):
+        reading: dict[str, Any] = {"recipe": recipe, "law": law, "mask_missing": mask_missing}
+        card = calibrate_many(context.obj, files, choices[0], out=out, json=json, **reading)
+    else:
+        cases = read_set(context.obj, inputs[0], law=law, mask_missing=mask_missing)
+        card = fit(cases, choices[0], recipe=recipe, data=describe_file(inputs[0], cases))
+    write(card, out)
+    described = card.to_dict()
+    if doubt := factor_doubt(described["recalibration"]):
+        warnings.warn(doubt, stacklevel=1)
+    shown = factor_text(described["recalibration"])
+    words = f"{choices[0]} fitted on {card.data['cases']} cases{': ' + shown if shown else ''}"
+    context.obj.deliver(f"{words}; written to {out}", described, json)

@@ -1,0 +1,292 @@
+"""predict and ensemble: draws of a split, or a table of new images, from trained runs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._choices import split_levels
+from ._options import DatasetOptions, Device, Json
+from ._progress import ticker
+from ._session import Session, check_json, check_target
+from .train import pairs
+
+if TYPE_CHECKING:
+    from ..imaging.prediction.runs import Run
+
+Out = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help=".npz, .csv or .parquet to write.")]
+SplitName = Annotated[
+    str | None, typer.Option("--split", help="Cases of the data set: train, valid, test. [default: test]")
+]
+Images = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--images",
+        metavar="FOLDER|FILE...",
+        help="New images instead, without targets; folders with those below.",
+    ),
+]
+Root = Annotated[
+    str | None, typer.Option("--root", metavar="DIR", help="Where the data is now. [default: where it was]")
+]
+CardFile = Annotated[
+    Path | None,
+    typer.Option("--card", metavar="FILE", help="Recalibrate new images with what calibrate wrote."),
+]
+Levels = Annotated[
+    list[str] | None,
+    typer.Option("--level", help="Of the intervals of new images, as 0.5,0.9. [default: 0.9]"),
+]
+Batch = Annotated[int, typer.Option("--batch", help="Cases at a time; dropout masks depend on it.")]
+Scaled = Annotated[bool, typer.Option("--scaled", help="Leave targets in about [0, 1], not in their unit.")]
+Moments = Annotated[
+    bool, typer.Option("--moments", help="Keep location and variances only: memory does not grow with draws.")
+]
+Skip = Annotated[bool, typer.Option("--skip-broken", help="Leave out new images that cannot be read.")]
+Precision = Annotated[str | None, typer.Option("--precision", help="fp32 or bf16. [default: the run's]")]
+Compiled = Annotated[
+    bool, typer.Option("--compile", help="Compile first, for minutes; pays on a GPU with many images.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("predict")(predict)
+    app.command("ensemble")(ensemble)
+
+
+def predict(
+    context: typer.Context,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that train wrote.")],
+    out: Out,
+    more: Annotated[list[Path] | None, typer.Argument(metavar="IMAGE", hidden=True)] = None,
+    split: SplitName = None,
+    images: Images = None,
+    card: CardFile = None,
+    level: Levels = None,
+    draws: Annotated[
+        int | None, typer.Option("--draws", help="Of each case. [default: the recipe's]")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the dropout masks.")] = 0,
+    repeat: Annotated[
+        int, typer.Option("--repeat", help="Runs with seeds one apart, written to FILE-0, FILE-1, ...")
+    ] = 1,
+    moments: Moments = False,
+    scaled: Scaled = False,
+    batch: Batch = 16,
+    root: Root = None,
+    option: DatasetOptions = None,
+    skip_broken: Skip = False,
+    precision: Precision = None,
+    compile: Compiled = False,
+    device: Device = "auto",
+    json: Json = None,
+) -> None:
+    """Draw predictions of a split, or of new images."""
+    chosen = {"draws": draws, "seed": seed, "batch": batch, "precision": precision, "compile": compile}
+    given = {"root": root, "options": pairs(option), "device": device}
+    session, wanted = context.obj, [*(images or []), *(more or [])]
+    if more and not images:
+        raise ValueError(f"{more[0]} was given beside the run; expected --images before the first image.")
+    check_json(json, *wanted)
+    if wanted:
+        _refuse("--images", {"--split": split, "--scaled": scaled, "--repeat": repeat > 1})
+        result = _images(session, [run], wanted, out, card, level, skip_broken, given, chosen)
+    else:
+        _refuse("--split", {"--card": card, "--level": level, "--skip-broken": skip_broken})
+        result = _split(session, [run], split or "test", out, repeat, moments, scaled, given, chosen)
+    session.deliver(result.pop("text"), result, json)
+
+
+def ensemble(
+    context: typer.Context,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that train wrote.")],
+    out: Out,
+    split: SplitName = None,
+    images: Images = None,
+    card: CardFile = None,
+    level: Levels = None,
+    moments: Moments = False,
+    scaled: Scaled = False,
+    batch: Batch = 16,
+    root: Root = None,
+    option: DatasetOptions = None,
+    skip_broken: Skip = False,
+    precision: Precision = None,
+    device: Device = "auto",
+    json: Json = None,
+) -> None:
+    """Join single predictions of networks trained apart."""
+    chosen = {"draws": None, "seed": 0, "batch": batch, "precision": precision}
+    given = {"root": root, "options": pairs(option), "device": device}
+    session = context.obj
+    # What follows --images on the line is images, up to the next option; runs have a recipe.
+    members = [path for path in runs if not images or (path / "recipe.json").is_file()]
+    wanted = [*(images or []), *(path for path in runs if path not in members)]
+    check_json(json, *wanted)
+    if wanted:
+        _refuse("--images", {"--split": split, "--scaled": scaled})
+        result = _images(session, members, wanted, out, card, level, skip_broken, given, chosen, joined=True)
+    else:
+        _refuse("--split", {"--card": card, "--level": level, "--skip-broken": skip_broken})
+        result = _split(
+            session, members, split or "test", out, 1, moments, scaled, given, chosen, joined=True
+        )
+    session.deliver(result.pop("text"), result, json)
+
+
+def _split(
+    session: Session,
+    folders: list[Path],
+    split: str,
+    out: Path,
+    repeat: int,
+    moments: bool,
+    scaled: bool,
+    given: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+    joined: bool = False,
+) -> dict[str, Any]:
+    from ..files.store import check_suffix
+    from ..imaging.data.source import check_data, recorded
+    from ..imaging.prediction.predict import predict_split
+    from ..imaging.prediction.runs import checkpoint_of, open_runs
+    from ..imaging.prediction.write import write_split
+
+    if repeat < 1:
+        raise ValueError(f"repeat is {repeat}; expected at least 1.")
+    files = [out] if repeat == 1 else [out.with_stem(f"{out.stem}-{k}") for k in range(repeat)]
+    for file in files:
+        check_target(file)
+    if check_suffix(out) != ".npz" and not moments:
+        session.say("note: tables hold no draws, so location and variances are kept; .npz keeps the draws.")
+        moments = True
+    runs = open_runs(folders, device=given["device"])
+    data = recorded(runs[0].about, root=given["root"], options=given["options"]).load()
+    check_data(data, runs[0].about)
+    settings, units = _settings(runs, chosen), runs[0].units
+    if split in data.splits:
+        session.say(f"{data.name}, {split}: {len(data.splits[split])} cases, {_how(runs, settings, joined)}")
+    if units.mixed and not scaled:
+        session.say(
+            f"note: outputs are in {', '.join(dict.fromkeys(units.unit))}; scores that average over outputs mix them. "
+            "--scaled keeps them comparable, as the recipes paper and code expect."
+        )
+    nets = [run.net for run in runs] if joined else runs[0].net
+    for k, file in enumerate(files):
+        tick = ticker(session.say, len(data.splits[split]) if split in data.splits else 0)
+        numbered = {**settings, "seed": settings["seed"] + k}
+        value = predict_split(nets, data, split, **numbered, moments=moments, scaled=scaled, progress=tick)
+        write_split(value, data.splits[split], units, scaled, file, checkpoint_of(runs))
+    about = {"split": split, "unit": "scaled" if scaled else units.text, "moments": moments}
+    return _result(runs, len(data.splits[split]), settings, files, about, joined)
+
+
+def _images(
+    session: Session,
+    folders: list[Path],
+    wanted: list[Path],
+    out: Path,
+    card: Path | None,
+    level: list[str] | None,
+    skip: bool,
+    given: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+    joined: bool = False,
+) -> dict[str, Any]:
+    from ..core.decompose import decompose
+    from ..core.values import Draws
+    from ..evaluation.card import check_network, read_card
+    from ..files.disk import fingerprint
+    from ..files.store import check_suffix
+    from ..imaging.data.source import intake, recorded
+    from ..imaging.prediction.predict import list_images, predict_images
+    from ..imaging.prediction.runs import checkpoint_of, open_runs
+    from ..imaging.prediction.write import needs_draws, recalibrated, write_images
+
+    check_suffix(out)
+    check_target(out, *wanted, *([] if card is None else [card]))
+    levels = split_levels(level or ["0.9"])
+    loaded = None if card is None else read_card(card)
+    runs = open_runs(folders, device=given["device"])
+    if loaded is not None:
+        check_network(loaded, checkpoint_of(runs))
+    way = intake(recorded(runs[0].about, root=given["root"], options=given["options"]), runs[0].about)
+    files, settings = list_images(wanted, volumes=runs[0].volumes), _settings(runs, chosen)
+    named = set(wanted)
+    below = sum(named.isdisjoint((path, path.parent)) for path in files)
+    where = f" ({below} of them in subfolders)" if below else ""
+    session.say(f"{len(files)} new images{where}, {_how(runs, settings, joined)}")
+    nets = [run.net for run in runs] if joined else runs[0].net
+    keep = loaded is not None and needs_draws(loaded)
+    read, found = predict_images(
+        nets, files, way, **settings, moments=not keep, skip_broken=skip,
+        progress=ticker(session.say, len(files)),
+    )  # fmt: skip
+    if len(read) < len(files):
+        left = [path.name for path in files if path not in read]
+        session.say(f"note: {len(left)} images could not be read and are left out: {', '.join(left[:10])}")
+    units = runs[0].units
+    if loaded is None:
+        session.say(
+            "note: without a --card these intervals are the network's own, which are often too narrow."
+        )
+        prediction = units.prediction(decompose(found) if isinstance(found, Draws) else found)
+    else:
+        prediction = recalibrated(loaded, found, units)
+    write_images(read, prediction, units, levels, out)
+    about = {"unit": units.text, "levels": levels, "left_out": len(files) - len(read)}
+    if card is not None:
+        about["card"] = {"file": card.name, "sha256": fingerprint(card)}
+    return _result(runs, len(read), settings, [out], about, joined)
+
+
+def _settings(runs: list["Run"], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of sampling; what was not said is the run's own."""
+    where = next(runs[0].net.parameters()).device.type
+    usual = runs[0].about["precision"] if where == "cuda" else "fp32"  # elsewhere bf16 gains nothing
+    draws = runs[0].draws if chosen["draws"] is None else chosen["draws"]
+    precision = chosen["precision"] or usual
+    return {**chosen, "draws": draws, "precision": precision, "law": runs[0].law}
+
+
+def _how(runs: list["Run"], settings: Mapping[str, Any], joined: bool) -> str:
+    where = next(runs[0].net.parameters()).device
+    what = f"{len(runs)} members" if joined else f"{settings['draws']} draws"
+    return f"{what} each, {settings['precision']} on {where}"
+
+
+def _result(
+    runs: list["Run"],
+    cases: int,
+    settings: Mapping[str, Any],
+    files: list[Path],
+    about: Mapping[str, Any],
+    joined: bool,
+) -> dict[str, Any]:
+    from ..evaluation.evaluate import versions
+    from ..files.disk import fingerprint
+
+    count = len(runs) if joined else settings["draws"]
+    what = "members" if joined else "draws"
+    words = {"": "", "scaled": ", scaled to about [0, 1]"}
+    unit = words.get(about["unit"], f", in {about['unit']}")
+    return {
+        "text": f"{cases} cases x {count} {what}{unit}; written to {', '.join(map(str, files))}",
+        "runs": [str(run.folder) for run in runs],
+        "cases": cases,
+        what: count,
+        **({} if joined else {"seed": settings["seed"]}),
+        "law": settings["law"].name,
+        **about,
+        "output": [{"file": file.name, "sha256": fingerprint(file)} for file in files],
+        "versions": versions(),
+    }
+
+
+def _refuse(beside: str, given: Mapping[str, Any]) -> None:
+    """Options that would have no effect are not passed over."""
+    for name, value in given.items():
+        if value:
+            hint = "; `truesigma apply` recalibrates draws" if name == "--card" else ""
+            raise ValueError(f"{name} has no meaning for {beside}{hint}; leave it out.")

@@ -1,0 +1,198 @@
+"""init and run: from a folder of images and a table to a recipe, and from the recipe to a report."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._complete import named_option
+from ._options import Device, Json, TimeLimit
+from ._progress import ticker
+from ._session import Session, check_json, check_target
+from .train import seconds
+
+if TYPE_CHECKING:
+    from ..project.propose import Proposal
+    from ..project.survey import Survey
+
+Ensemble = Annotated[
+    int, typer.Option("--ensemble", metavar="NETWORKS", help="Train so many, instead of drawing by dropout.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("init")(init)
+    app.command("run")(run)
+
+
+def init(
+    context: typer.Context,
+    images: Annotated[
+        Path | None, typer.Option("--images", metavar="DIR", help="The folder of the images.")
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option("--table", metavar="CSV", help="Their table. [default: the only one there]")
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option("--target", metavar="COLUMN", help="What to predict; may be given again."),
+    ] = None,
+    unit: Annotated[
+        list[str] | None, typer.Option("--unit", help="Of the targets: one for all, or one each.")
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option("--image", metavar="COLUMN", help="Of the paths, or a pattern: {patient}/{id}.png."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="COLUMN", help="The patient: never in two splits.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="COLUMN", help="That says train, valid or test.")
+    ] = None,
+    size: Annotated[int | None, typer.Option("--size", help="Pixels of every side; 0: as they are.")] = None,
+    backbone: Annotated[
+        str | None, named_option("--backbone", "backbones", "A name, timm:NAME, or a .py file.")
+    ] = None,
+    likelihood: Annotated[str, typer.Option("--likelihood", help="gaussian or laplace.")] = "gaussian",
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Of training.")] = None,
+    ensemble: Ensemble = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Of the split and the training.")] = 0,
+    output: Annotated[
+        str, typer.Option("--output", metavar="DIR", help="Where `run` will write, from the recipe.")
+    ] = "output",
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The recipe to write, a .toml file.")
+    ] = Path("recipe.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a recipe that is there.")] = False,
+    device: Device = "auto",
+    json: Json = None,
+) -> None:
+    """Look at images and their table, and write a recipe."""
+    from ..files.disk import write_text
+    from ..project.propose import Wishes, has_gpu, propose, target_names
+    from ..project.survey import survey
+    from ..project.template import recipe_text
+
+    session: Session = context.obj
+    check_json(json, out)
+    check_target(out)
+    if out.suffix.lower() != ".toml":
+        raise ValueError(f"{out} should end in .toml: a recipe is a TOML file.")
+    if out.exists() and not force:
+        raise ValueError(f"{out} is there already; --force overwrites it, -o writes another one.")
+    columns = target_names(target or [])
+    asking = sys.stdin.isatty() and sys.stderr.isatty() and not session.quiet and not (images and columns)
+    if asking:
+        from . import _ask as ask
+
+        images, table = images or ask.folder(), table or ask.table()
+    if images is None:
+        raise ValueError(
+            "no images were given; give their folder as --images, and what to predict as --target."
+        )
+    seen = survey(images, table, image=image)
+    session.say("\n".join(seen.lines()))
+    gpu = has_gpu(device)
+    wishes = Wishes(
+        columns, tuple(unit or ()), group, split, size, backbone, likelihood, epochs, ensemble, output, seed
+    )
+    if asking:
+        wishes = ask.wishes(seen, wishes, out, gpu)
+    proposal = propose(seen, wishes, out, gpu=gpu)
+    write_text(out, recipe_text(proposal))
+    session.deliver(_words(proposal, out), _seen(seen, proposal, out), json)
+
+
+def run(
+    context: typer.Context,
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="What init wrote.")] = Path("recipe.toml"),
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write here. [default: the recipe's]")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it will do, how long and how much memory it takes.")
+    ] = False,
+    redo: Annotated[
+        bool, typer.Option("--redo", help="Do again what a changed recipe, or changed data, touches.")
+    ] = False,
+    time_limit: TimeLimit = None,
+    device: Device = "auto",
+    json: Json = None,
+) -> None:
+    """From a recipe to a report: train, sample, recalibrate."""
+    from ..project import plan_project, read_project, run_project
+
+    session: Session = context.obj
+    check_json(json, recipe)
+    limit = None if time_limit is None else seconds(time_limit)
+    folder = read_project(recipe).results(out)
+    try:
+        if dry_run:
+            session.say("reading the images and timing a few steps; nothing is written")
+            plan = plan_project(recipe, out, device=device)
+            return session.deliver("\n".join(plan.lines()), plan.to_dict(), json)
+        made = run_project(
+            recipe,
+            out,
+            device=device,
+            redo=redo,
+            time_limit=limit,
+            say=None if session.quiet else session.say,
+            tick=lambda total: ticker(session.say, total),
+        )
+    except KeyboardInterrupt:
+        session.say(f"stopped; the same command goes on with what is in {folder}.")
+        raise typer.Exit(130) from None
+    except RuntimeError as problem:
+        if type(problem).__name__ != "OutOfMemoryError":  # torch's, which is not imported for --help
+            raise
+        raise ValueError(
+            "the GPU has not enough memory; halve train.batch and sample.batch, or data.size."
+        ) from None
+    if not made.complete:
+        return session.deliver("stopped by the time limit; the same command goes on", made.to_dict(), json)
+    session.deliver(made.scores.rstrip(), made.to_dict(), json)
+    session.say(
+        f"\n{made.headline}\n\nLook at {folder / 'report.html'}; the rest is described in {folder / 'README.md'}"
+    )
+    session.say(f"new images: {made.command}")
+
+
+def _words(proposal: "Proposal", out: Path) -> str:
+    project = proposal.project
+    sizes = ", ".join(f"{count} {name}" for name, count in proposal.cases.items())
+    side = project.options["size"]
+    why = {name: f" ({reason})" if reason else "" for name, reason in proposal.reasons.items()}
+    lines = [
+        f"splits: {sizes}" + (f", by {project.options['group']}" if project.options["group"] else ""),
+        f"size: {side or 'as they are'}{why['size']}",
+        f"backbone: {project.network.backbone}{why['backbone']}, {project.network.likelihood}",
+        f"epochs: {project.train.epochs}{why['epochs']}",
+        *(f"note: {note}" for note in proposal.notes),
+        f"written to {out}; next: truesigma run {out} --dry-run",
+    ]
+    return "\n".join(lines)
+
+
+def _seen(seen: "Survey", proposal: "Proposal", out: Path) -> dict[str, Any]:
+    project = proposal.project
+    return {
+        "recipe": str(out),
+        "rows": len(seen.rows),
+        "image": {
+            "column": seen.image,
+            "dimensions": seen.dimensions,
+            "channels": seen.channels,
+            "shapes": [list(shape) for shape in seen.shapes],
+            "dtype": seen.dtype,
+            "missing": list(seen.missing),
+            "unreadable": dict(seen.unreadable),
+        },
+        "candidates": seen.candidates,
+        "group": project.options["group"],
+        "cases": dict(proposal.cases),
+        "notes": list(proposal.notes),
+        "choices": project.tables(),
+    }

@@ -1,0 +1,182 @@
+"""train: a network on a data set, in a folder that can be gone on with."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._complete import named_argument, named_option
+from ._options import DatasetOptions, Device, Json, RecipeName, TimeLimit
+from ._session import Session, check_json
+
+if TYPE_CHECKING:
+    from ..imaging.training.loop import Trained
+
+RANKS = ("LOCAL_RANK", "SLURM_PROCID")  # how a process knows that another one leads
+
+
+def register(app: typer.Typer) -> None:
+    app.command("train")(train)
+
+
+def train(
+    context: typer.Context,
+    dataset: Annotated[
+        str, named_argument("datasets", "A name from `truesigma list datasets`, or a .py file.")
+    ],
+    root: Annotated[str, typer.Option("--root", metavar="DIR", help="The data set's folder or zip file.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The run's folder.")],
+    option: DatasetOptions = None,
+    backbone: Annotated[
+        str,
+        named_option("--backbone", "backbones", "From `truesigma list backbones`, timm:NAME, or a .py file."),
+    ] = "resnet101",
+    recipe: RecipeName = "exact",
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Instead of the recipe's.")] = None,
+    batch: Annotated[
+        int | None, typer.Option("--batch", help="Cases per step, instead of the recipe's.")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", help="Instead of the recipe's.")
+    ] = None,
+    patience: Annotated[
+        int | None, typer.Option("--patience", help="Epochs without gain before the rate falls.")
+    ] = None,
+    stage_dropout: Annotated[
+        float | None, typer.Option("--stage-dropout", help="After each stage of a ResNet or `small`.")
+    ] = None,
+    head_dropout: Annotated[float | None, typer.Option("--head-dropout", help="Before the heads.")] = None,
+    likelihood: Annotated[str, typer.Option("--likelihood", help="gaussian or laplace.")] = "gaussian",
+    variances: Annotated[
+        str, typer.Option("--variances", help="one for each case, or each output its own.")
+    ] = "one",
+    seed: Annotated[int, typer.Option("--seed", help="Of weights, order, augmentation, dropout.")] = 0,
+    pretrained: Annotated[bool, typer.Option("--pretrained", help="Start from published weights.")] = False,
+    weights: Annotated[
+        Path | None, typer.Option("--weights", metavar="FILE", help="Start from these: safetensors or torch.")
+    ] = None,
+    device: Device = "auto",
+    precision: Annotated[str, typer.Option("--precision", help="fp32 or bf16.")] = "fp32",
+    devices: Annotated[int, typer.Option("--devices", help="Processes, one for each GPU.")] = 1,
+    time_limit: TimeLimit = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--no-resume", help="Go on with the run in the folder, or overwrite it.")
+    ] = True,
+    checkpoint_every: Annotated[
+        float, typer.Option("--checkpoint-every", help="Seconds between checkpoints; 0: each epoch.")
+    ] = 0.0,
+    workers: Annotated[int, typer.Option("--workers", help="Threads that read images which stream.")] = 4,
+    json: Json = None,
+) -> None:
+    """Train a network, or go on with its run."""
+    from ..imaging.data.source import Source
+    from ..imaging.recipe import load_recipe
+    from ..imaging.training.start import train_run
+
+    check_json(json)
+    limit = None if time_limit is None else seconds(time_limit)
+    before_heads = None if head_dropout is None else {backbone: head_dropout, "other": head_dropout}
+    overrides: dict[str, Any] = {
+        "epochs": epochs,
+        "batch": batch,
+        "learning_rate": learning_rate,
+        "patience": patience,
+        "stage_dropout": stage_dropout,
+        "head_dropout": before_heads,
+    }
+    chosen = load_recipe(recipe, **{key: value for key, value in overrides.items() if value is not None})
+    session: Session = context.obj
+    leads = all(os.environ.get(rank, "0") == "0" for rank in RANKS)  # before this process starts others
+    try:
+        trained = train_run(
+            Source(dataset, root, pairs(option)),
+            out,
+            chosen,
+            backbone=backbone,
+            seed=seed,
+            likelihood=likelihood,
+            variances=variances,
+            pretrained=pretrained,
+            weights=weights,
+            device=device,
+            precision=precision,
+            devices=devices,
+            time_limit=limit,
+            resume=resume,
+            checkpoint_every=checkpoint_every,
+            workers=workers,
+            say=session.say if leads and not session.quiet else None,
+        )
+    except KeyboardInterrupt:
+        session.say(f"stopped; the same command goes on with what is in {out}.")
+        raise typer.Exit(130) from None
+    if leads:
+        session.deliver(_words(trained, out), _result(trained, out), json)
+
+
+def pairs(texts: list[str] | None) -> dict[str, str]:
+    """Options given as `name=value`.
+
+    >>> pairs(["size=64", "csv=a=b.csv"])
+    {'size': '64', 'csv': 'a=b.csv'}
+    """
+    found: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"--option {text!r} has no value; expected name=value, such as size=64.")
+        found[name.strip()] = value
+    return found
+
+
+def seconds(text: str) -> float:
+    """A time limit in seconds.
+
+    >>> seconds("90"), seconds("1.5h")
+    (90.0, 5400.0)
+    """
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, times = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        value = float(number) * times
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise ValueError(
+            f"time limit is {text!r}; expected seconds, or a number with s, m or h, such as 30m."
+        )
+    return value
+
+
+def _best(trained: "Trained") -> dict[str, Any]:
+    return dict(trained.history[trained.best_epoch - 1])
+
+
+def _words(trained: "Trained", out: Path) -> str:
+    done = len(trained.history)
+    state = "finished" if trained.finished else "stopped by the time limit; the same command goes on"
+    row = _best(trained)
+    return (
+        f"{state} after {done} epochs; kept epoch {trained.best_epoch}, with validation MSE {row['valid_mse']:.4g} "
+        f"(scaled; in one pass without dropout {row['valid_mse_one_pass']:.4g}); "
+        f"the sigma it has learned would be right times {row['valid_factor']:.3g}\n"
+        f"{out}: best.safetensors, history.csv, recipe.json, tensorboard\n"
+        f"next: truesigma predict {out} --split valid -o valid.npz"
+    )
+
+
+def _result(trained: "Trained", out: Path) -> dict[str, Any]:
+    from ..evaluation.evaluate import versions
+
+    return {
+        "run": str(out),
+        "finished": trained.finished,
+        "epochs": len(trained.history),
+        "best_epoch": trained.best_epoch,
+        "best": _best(trained),
+        "seconds": sum(row["seconds"] for row in trained.history),
+        "recipe": trained.recipe.to_dict(),
+        "seed": trained.seed,
+        "versions": versions(),
+    }

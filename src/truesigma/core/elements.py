@@ -1,0 +1,291 @@
+"""Elements: what the scores are sums over, a chunk at a time, with what several terms share computed once.
+
+`outputs="separate"`: an element is one output of one case. `outputs="mean"`: an element is a case, its error and its
+variance averaged over its outputs (the paper: its network has one sigma per image).
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from .arrays import Array, chunk_size, namespace, on_host, to_host, total
+from .checks import check_target, check_weight, nothing_left
+from .law import Law, Pairs, Undefined, has_terms
+from .values import Prediction, check_prediction, raw_spread
+
+Outputs = Literal["separate", "mean"]
+Error = Literal["mean", "draws"]
+Part = Literal["total", "aleatoric"]
+NO_ALEATORIC = (
+    "part='aleatoric' needs aleatoric variances above 0, which some cases lack; use part='total', or a mask."
+)
+Terms = Array | Pairs  # one value an element; or pairs (factor, values) that add up to it
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """Some elements: arrays of one shape. `weight` is None where every element counts once, 0 where one is masked."""
+
+    law: Law
+    residual: Array  # target minus location; with outputs="mean" its mean size
+    squared: Array
+    total: Array  # aleatoric + epistemic
+    aleatoric: Array  # None where the split is unknown
+    spread: Array  # None where the split is unknown
+    weight: Array
+
+    @cached_property
+    def scale(self) -> Array:
+        return namespace(self.total).sqrt(self.total if self.law.unit == 1 else self.total / self.law.unit)
+
+    @cached_property
+    def size(self) -> Array:
+        """|residual|."""
+        return namespace(self.residual).abs(self.residual)
+
+    @cached_property
+    def z(self) -> Array:
+        return self.residual / self.scale
+
+    @cached_property
+    def cdf(self) -> Array:
+        return self.law.cdf(self.z)
+
+    @cached_property
+    def folded(self) -> Array:
+        """|z| where the law is symmetric, as its intervals and its CRPS are the same there; else z."""
+        return self.size / self.scale if self.law.symmetric else self.z
+
+    @cached_property
+    def folded_cdf(self) -> Array:
+        """The distribution function at `folded`: of one sign it takes half as long."""
+        return self.law.cdf(self.folded)
+
+    @cached_property
+    def central(self) -> Array:
+        """|2 u - 1|, u the probability integral transform: the level of the central interval that ends at y."""
+        if has_terms(self.law):
+            return self.law.share_within(self.folded)
+        twice = 2 * self.folded_cdf - 1
+        return twice if self.law.symmetric else namespace(twice).abs(twice)
+
+    @cached_property
+    def variance(self) -> Array:
+        ratio = self.law.variance / self.law.unit
+        return self.total if ratio == 1 else self.total * ratio
+
+    @cached_property
+    def log2_variance(self) -> Array:
+        return namespace(self.variance).log2(self.variance)
+
+    @cached_property
+    def count(self) -> Any:
+        """The sum of the weights: a number, or an array without axes where the elements are."""
+        return float(math.prod(self.residual.shape)) if self.weight is None else total(self.weight)
+
+    def error(self, kind: Error) -> Array:
+        """Squared error of the mean prediction, or the mean squared error of the draws: (mu - y)^2 + spread."""
+        if kind == "mean":
+            return self.squared
+        if self.spread is None:
+            raise Undefined(
+                "the error of the draws needs their spread, which a prediction without the aleatoric/epistemic split "
+                "does not have; use error='mean', or give aleatoric and epistemic."
+            )
+        return self.squared + self.spread
+
+    @cached_property
+    def power(self) -> Array:
+        """|z|^moment."""
+        known = self.law.moment == 1 and self.law.symmetric
+        return self.folded if known else self._power(self.squared, self.total)
+
+    def ratio(self, part: Part, error: Error) -> Array:
+        """|z|^moment with the scale of that part: its mean is what the factor of sigma scaling is made of."""
+        if part == "total" and error == "mean":
+            return self.power
+        if self.law.moment == 1 and error == "draws":
+            raise Undefined(
+                f"error='draws' is a squared error; {self.law.name} laws are fitted on absolute ones. Use error='mean'."
+            )
+        return self._power(self.error(error), self.total if part == "total" else self._positive_aleatoric)
+
+    def _power(self, squared: Array, variance: Array) -> Array:
+        over = variance if self.law.unit == 1 else variance / self.law.unit
+        return squared / over if self.law.moment == 2 else self.size / namespace(over).sqrt(over)
+
+    @cached_property
+    def _positive_aleatoric(self) -> Array:
+        """The aleatoric variance, where every element that counts has one."""
+        if self.aleatoric is None:
+            raise Undefined(
+                "part='aleatoric' needs the aleatoric/epistemic split, which this prediction does not have; use "
+                "part='total', or give aleatoric and epistemic."
+            )
+        xp = namespace(self.aleatoric)
+        some = self.aleatoric > 0
+        if bool(xp.all(some)):
+            return self.aleatoric
+        if self.weight is None or not bool(xp.all(some | (self.weight == 0))):
+            raise Undefined(NO_ALEATORIC)
+        return xp.where(some, self.aleatoric, xp.ones_like(self.aleatoric))
+
+    @cached_property
+    def sums(self) -> dict[int, Array]:
+        """Sums of the arrays above that are known already, by the identity of the array: several scores share them."""
+        return {}
+
+
+def check_outputs(outputs: str) -> None:
+    if outputs not in ("separate", "mean"):
+        raise ValueError(
+            f"outputs is {outputs!r}; expected 'separate' (each output is an element) or 'mean' (each case)."
+        )
+
+
+def check_error(error: str) -> None:
+    if error not in ("mean", "draws"):
+        raise ValueError(
+            f"error is {error!r}; expected 'mean' (of the mean prediction) or 'draws' (of every draw)."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some whole cases: what they hold as arrays (case, output), and where they stand among all cases."""
+
+    law: Law
+    parts: Mapping[str, Array]  # by the names that `blocks` gives them; None where not given
+    rows: slice
+
+    @cached_property
+    def elements(self) -> Elements:
+        """Each output of each case; masked ones get weight 0 and harmless values."""
+        part = dict(self.parts)
+        mask, weight = part["mask"], part["weight"]
+        xp = namespace(part["target"])
+        if mask is not None:
+            one, zero = xp.ones_like(part["location"]), xp.zeros_like(part["location"])
+            for name in ("target", "location", "epistemic", "spread"):
+                part[name] = None if part[name] is None else xp.where(mask, part[name], zero)
+            part["aleatoric"] = xp.where(mask, part["aleatoric"], one)
+            weight = xp.astype(mask, one.dtype) if weight is None else xp.where(mask, weight, zero)
+        aleatoric, epistemic = part["aleatoric"], part["epistemic"]
+        residual = part["target"] - part["location"]
+        return Elements(
+            law=self.law,
+            residual=residual,
+            squared=residual * residual,
+            total=aleatoric if epistemic is None else aleatoric + epistemic,
+            aleatoric=None if epistemic is None else aleatoric,
+            spread=part["spread"],
+            weight=weight,
+        )
+
+    @cached_property
+    def wide(self) -> "Block":
+        """The same cases in float64 on the host, for sums that overflow float32."""
+        parts = {name: None if a is None else to_host(a) for name, a in self.parts.items()}
+        parts = {k: a if a is None or a.dtype == bool else a.astype(np.float64) for k, a in parts.items()}
+        return Block(self.law, parts, self.rows)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a single case is more than the cache holds."""
+        return self.parts["target"].shape[1] > 2 * chunk_size(self.parts["target"])
+
+    def pieces(self) -> Iterator["Block"]:
+        """The block itself, or a case that is larger than the cache in pieces of its outputs."""
+        if not self.is_large:
+            yield self
+            return
+        size, step = self.parts["target"].shape[1], chunk_size(self.parts["target"])
+        for start in range(0, size, step):
+            part = {k: None if a is None else a[:, start : start + step] for k, a in self.parts.items()}
+            yield Block(self.law, part, self.rows)
+
+    @cached_property
+    def pooled(self) -> Elements:
+        """One element a case: the means over its outputs that count."""
+        if self.parts["target"].shape[1] == 1:
+            return self.elements
+        xp = namespace(self.parts["target"])
+        columns = zip(*[piece._output_sums() for piece in self.pieces()])
+        sums: list[Array] = [
+            None if c[0] is None else xp.sum(xp.concat(c, axis=1), axis=1, keepdims=True) for c in columns
+        ]
+        share, counted = sums[:2]
+        some = share > 0
+        safe = xp.where(some, share, xp.ones_like(share))
+        means = [None if a is None else xp.where(some, a / safe, xp.ones_like(a)) for a in sums[2:]]
+        squared, size, total, aleatoric, spread = means
+        weighted = self.parts["weight"] is not None or self.parts["mask"] is not None
+        if weighted:  # The mean of equal variances is that variance, or rounding would spread them over bins.
+            ends = zip((xp.min, xp.max), zip(*[piece._output_ends() for piece in self.pieces()]))
+            low, high = (of(xp.concat(parts, axis=1), axis=1, keepdims=True) for of, parts in ends)
+            total = xp.where(low == high, low, total)
+        return Elements(
+            law=self.law,
+            residual=xp.sqrt(squared) if self.law.moment == 2 else size,
+            squared=squared,
+            total=total,
+            aleatoric=aleatoric,
+            spread=spread,
+            weight=share / xp.clip(counted, 1, None) if weighted else None,
+        )
+
+    def _output_sums(self) -> list[Array]:
+        """Sums over the outputs of each case: weight, outputs that count, and what `pooled` takes the means of."""
+        part, weight = self.elements, self.elements.weight
+        xp = namespace(part.residual)
+        size = None if part.law.moment == 2 else part.size
+        columns = [part.squared, size, part.total, part.aleatoric, part.spread]
+        if weight is not None:
+            columns = [None if c is None else c * weight for c in columns]
+            columns = [weight, xp.astype(weight > 0, weight.dtype), *columns]
+        sums = [None if c is None else xp.sum(c, axis=1, keepdims=True) for c in columns]
+        if weight is None:
+            every = xp.full_like(part.residual[:, :1], part.residual.shape[1])
+            sums = [every, every, *sums]
+        return sums
+
+    def _output_ends(self) -> list[Array]:
+        """The smallest and the largest variance of each case among its outputs that count."""
+        total, some = self.elements.total, self.elements.weight > 0
+        xp = namespace(total)
+        ends = [(xp.min, math.inf), (xp.max, -math.inf)]
+        return [of(xp.where(some, total, xp.full_like(total, e)), axis=1, keepdims=True) for of, e in ends]
+
+    def view(self, outputs: Outputs) -> Elements:
+        return self.elements if outputs == "separate" else self.pooled
+
+
+def blocks(prediction: Prediction, target: Any, weight: Any = None, *, larger: int = 1) -> Iterator[Block]:
+    """All cases, checked, in blocks of whole cases that fit the cache (or are one case each), or `larger` ones."""
+    check_prediction(prediction)
+    if len(prediction) == 0:
+        raise nothing_left()
+    target = check_target(prediction.location, prediction.mask, target)
+    weight = check_weight(weight, prediction.location, prediction.mask)
+    cases = len(prediction)
+    whole: dict[str, Array] = {
+        "location": prediction.location,
+        "target": target,
+        "aleatoric": prediction.aleatoric,
+        "epistemic": prediction.epistemic,
+        "spread": raw_spread(prediction),
+        "weight": weight,
+        "mask": prediction.mask,
+    }
+    whole = {name: on_host(a) for name, a in whole.items()}
+    step = max(1, larger * chunk_size(target) * cases // math.prod(target.shape))
+    for start in range(0, cases, step):
+        rows = slice(start, min(start + step, cases))
+        # Reshaped a block at a time: an array that is only broadcast would be copied whole.
+        shape = (rows.stop - rows.start, -1)
+        parts = {name: None if a is None else a[rows].reshape(shape) for name, a in whole.items()}
+        yield Block(prediction.law, parts, rows)

@@ -1,0 +1,51 @@
+"""The outputs of cases: one of many, of an array (case, output...), a prediction or cases; or their means."""
+
+from typing import Any, TypeVar
+
+from .arrays import Array, expand, namespace
+from .values import Cases, Prediction, trusted
+
+T = TypeVar("T", Array, Prediction, Cases)
+
+
+def output_of(values: T, output: int) -> T:
+    """What belongs to one output, without its axes; several axes are counted along the last. None stays None.
+
+    >>> import numpy as np
+    >>> output_of(np.array([[1.0, 2.0], [3.0, 4.0]]), 1)
+    array([2., 4.])
+    >>> output_of(Prediction([[1.0, 2.0]], [[1.0, 9.0]]), 1).scale
+    array([3.])
+    """
+    if values is None:
+        return None
+    if isinstance(values, Cases):
+        weight: Any = values.weight
+        if weight is not None and weight.ndim > 1:  # one number may stand for all outputs
+            weight = output_of(expand("weight", weight, tuple(values.target.shape)), output)
+        kept = {name: getattr(values, name) for name in ("group", "unit", "id")}
+        prediction = output_of(values.prediction, output)
+        return trusted(
+            Cases, prediction=prediction, target=output_of(values.target, output), weight=weight, **kept
+        )
+    if isinstance(values, Prediction):
+        names = ("location", "aleatoric", "epistemic", "spread", "mask")
+        parts = {name: output_of(getattr(values, name), output) for name in names}
+        return trusted(Prediction, law=values.law, **parts)
+    return namespace(values).reshape(values, (values.shape[0], -1))[:, output]
+
+
+def case_means(values: Array, mask: Array = None) -> Array:
+    """Means over the outputs of each case that count, (case, 1, ...); 1 for a case with none.
+
+    >>> import numpy as np
+    >>> case_means(np.array([[1.0, 2.0], [4.0, 6.0]]))
+    array([[1.5],
+           [5. ]])
+    """
+    xp, axes = namespace(values), tuple(range(1, values.ndim))
+    if mask is None:
+        return xp.mean(values, axis=axes, keepdims=True)
+    count = xp.sum(xp.astype(mask, values.dtype), axis=axes, keepdims=True)
+    sums = xp.sum(xp.where(mask, values, xp.zeros_like(values)), axis=axes, keepdims=True)
+    return xp.where(count > 0, sums / xp.clip(count, 1, None), xp.ones_like(sums))

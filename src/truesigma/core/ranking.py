@@ -1,0 +1,95 @@
+r"""Sorting cases by their uncertainty: what error is left when the unsure ones are handed to somebody else.
+
+With cases sorted by a key and T(x) the error held by the lowest share x of them, the mean squared error of the kept is
+T(x) / x. Between cases T runs linearly, so a case of weight 2 equals the same case given twice, and cases with
+equal keys leave together, whatever their order.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from .arrays import Host
+from .checks import nothing_left
+from .elements import blocks
+from .sums import flat
+from .values import Prediction
+
+By = Literal["case", "element"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Squared error, variance and weight of everything that can be kept or removed; float64 on the host."""
+
+    error: Host
+    variance: Host
+    weight: Host
+
+    @property
+    def mse(self) -> float:
+        """Mean squared error of all of them."""
+        return float((self.error * self.weight).sum() / self.weight.sum())
+
+
+def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "case") -> Ranked:
+    """What can be kept or removed: whole cases, averaged over their outputs, or each element on its own.
+
+    >>> rank(Prediction([[0.0, 0.0]], [[1.0, 3.0]]), [[1.0, 3.0]]).error
+    array([5.])
+    """
+    if by not in ("case", "element"):
+        raise ValueError(f"by is {by!r}; expected 'case' (all outputs together) or 'element' (each output).")
+    columns: list[tuple[Host, ...]] = []
+    for block in blocks(prediction, target, weight):
+        elements = block.wide.view("mean" if by == "case" else "separate")
+        error, variance, share = flat(elements.squared, elements.total, elements.weight)
+        columns.append((error, variance, np.ones_like(error) if share is None else share))
+    error, variance, share = (np.concatenate(column) for column in zip(*columns))
+    some = share > 0
+    if not some.any():
+        raise nothing_left()
+    return Ranked(error[some], variance[some], share[some])
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The error held by the cases of the lowest keys: their share of the weight and their error, up to each key."""
+
+    key: Host
+    share: Host  # (key + 1,), from 0 to 1
+    total: Host  # (key + 1,), from 0 to the mean squared error of all
+    slope: Host  # (key,), mean error of the cases of that key
+
+    def mse(self, share: Any) -> Host:
+        """Mean squared error of the kept, when that share of the cases is kept; towards 0 that of the surest ones."""
+        share = np.asarray(share, dtype=np.float64)
+        safe = np.where(share > 0, share, 1.0)
+        return np.where(share > 0, np.interp(share, self.share, self.total) / safe, self.slope[0])
+
+    @property
+    def area(self) -> float:
+        """Integral of the kept cases' mean squared error over the share that is kept (or removed)."""
+        # T(x) / x with T linear between two keys: (T_g - slope x_g) / x + slope, integrated in closed form.
+        step = np.diff(self.share)
+        rest = self.total[1:-1] - self.slope[1:] * self.share[1:-1]
+        later = rest * np.log1p(step[1:] / self.share[1:-1])
+        return float((self.slope * step).sum() + later.sum())
+
+
+def keep_lowest(key: Host, error: Host, weight: Host) -> Kept:
+    """Keep cases from the lowest key on; equal keys leave together.
+
+    >>> kept = keep_lowest(np.array([2.0, 1.0]), np.array([3.0, 1.0]), np.ones(2))
+    >>> kept.mse([0.5, 1.0])
+    array([1., 2.])
+    """
+    distinct, index = np.unique(key, return_inverse=True)
+    mass = np.bincount(index, weights=weight)
+    held = np.bincount(index, weights=weight * error)
+    whole = mass.sum()
+    share = np.concatenate([[0.0], np.cumsum(mass)]) / whole
+    total = np.concatenate([[0.0], np.cumsum(held)]) / whole
+    share[-1] = 1.0  # rounding of the sum must not leave the last case out
+    return Kept(distinct, share, total, held / mass)

@@ -1,0 +1,132 @@
+"""What every fitted recalibration is, and the way back from its stored form."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from . import plugins
+from .arrays import Host, namespace
+from .checks import nothing_left, too_few
+from .elements import NO_ALEATORIC, Part, blocks
+from .law import Law, Undefined
+from .values import Prediction, check_prediction, raw_spread, trusted
+
+
+@runtime_checkable
+class Recalibration(Protocol):
+    """A fitted recalibration: a frozen function from Prediction to Prediction that can be stored as plain values.
+
+    One that multiplies both variances by what depends on their sum alone may say so as `variance_ratio(total)`, in
+    array operations; it can then be exported with a network. A change of the law needs no more than a ratio of 1.
+    """
+
+    def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
+    """The recalibration that `to_dict` described.
+
+    >>> load_recalibration({"name": "none", "part": "total"})
+    Identity(part='total')
+    """
+    if not isinstance(stored, Mapping):
+        raise ValueError(
+            f"a {type(stored).__name__} is no stored recalibration; expected what to_dict() gave."
+        )
+    described = dict(stored)
+    name = described.pop("name", None)
+    if not isinstance(name, str):
+        raise ValueError(f"a stored recalibration needs its name; given were the keys {sorted(stored)}.")
+    if name not in plugins.names("recalibrate"):
+        # A path is not followed: a stored file is data, and must not choose the code that runs.
+        raise ValueError(
+            f"no recalibration is called {name!r}; expected one of {', '.join(plugins.names('recalibrate'))}. For one "
+            "from a file of your own, give that file: plugins.load('recalibrate', path).from_dict(stored), or "
+            "apply --recalibrate FILE on the command line."
+        )
+    try:
+        return plugins.load("recalibrate", name).from_dict(described)
+    except (TypeError, KeyError) as problem:
+        raise ValueError(
+            f"the stored recalibration {name!r} does not fit its plug-in: {problem}."
+        ) from problem
+
+
+def select_part(prediction: Prediction, part: Part) -> Prediction:
+    """The prediction whose variance is that part: all of it, or the aleatoric one alone as in Levi et al.
+
+    >>> select_part(Prediction([0.0], [1.0], [3.0]), "aleatoric").scale
+    array([1.])
+    """
+    check_prediction(prediction)
+    if part not in ("total", "aleatoric"):
+        raise ValueError(f"part is {part!r}; expected 'total' or 'aleatoric'.")
+    if part == "total":
+        return prediction
+    if prediction.epistemic is None:
+        raise Undefined(
+            "part='aleatoric' needs the aleatoric/epistemic split, which this prediction does not have: it was given "
+            "its scale only. Use part='total', or give aleatoric and epistemic."
+        )
+    xp, some = namespace(prediction.location), prediction.aleatoric > 0
+    if not bool(xp.all(some if prediction.mask is None else some | ~prediction.mask)):
+        raise Undefined(NO_ALEATORIC)
+    return trusted(Prediction, **_parts(prediction, epistemic=xp.zeros_like(prediction.epistemic)))
+
+
+def _parts(prediction: Prediction, **changed: Any) -> dict[str, Any]:
+    """What a recalibrated prediction is made of: all that is not changed, with the spread as it was."""
+    return {**vars(prediction), "spread": raw_spread(prediction), **changed}
+
+
+def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple[Host, Host]:
+    """z = (target - location) / scale of every element that counts, sorted, and its weight; float64 on the host.
+
+    >>> observed_z(Prediction([0.0, 0.0], [1.0, 4.0]), [3.0, 2.0])[0]
+    array([1., 3.])
+    """
+    found, cases = [], 0
+    for block in blocks(prediction, target, weight):
+        part = block.wide.elements
+        share = np.ones_like(part.z) if part.weight is None else part.weight
+        cases += int((share > 0).any(axis=1).sum())
+        found.append(np.stack([part.z[share > 0], share[share > 0]]))
+    if cases == 0:
+        raise nothing_left()
+    if cases < 2:
+        raise too_few(better=100)
+    z, share = np.concatenate(found, axis=1)
+    order = np.lexsort([share, z])
+    return z[order], share[order]
+
+
+def with_law(prediction: Prediction, law: Law) -> Prediction:
+    """The prediction with another law of z: its intervals change, its location, variances and scale do not."""
+    if law.unit != prediction.law.unit:
+        raise ValueError(
+            f"the recalibration was fitted on another likelihood than {prediction.law.name}; expected predictions of "
+            "the same one. Fit it again on such predictions."
+        )
+    return trusted(Prediction, **_parts(prediction, law=law))
+
+
+def rescale(prediction: Prediction, factor: Any) -> Prediction:
+    """The prediction with its scale times `factor`, a number or an array; location, law and spread stay.
+
+    >>> rescale(Prediction([0.0], [1.0], [3.0]), 2.0).epistemic
+    array([12.])
+    """
+    xp = namespace(prediction.location)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        # Twice by the factor, not once by its square, which float32 may not hold where it holds the product.
+        aleatoric = prediction.aleatoric * factor * factor
+        epistemic = None if prediction.epistemic is None else prediction.epistemic * factor * factor
+        total = aleatoric if epistemic is None else aleatoric + epistemic
+    made = _parts(prediction, aleatoric=aleatoric, epistemic=epistemic)
+    if not bool(xp.all((total > 0) & xp.isfinite(total))):
+        # Through the checks: they say which cases leave the range of their dtype, unless a mask hides them all.
+        return Prediction(**made)
+    return trusted(Prediction, **made)

@@ -1,0 +1,287 @@
+"""Sums over elements: what every sum-like score is made of, in one pass and in float64 on the host.
+
+A statistic is a function from a block of cases to a value that adds up. `accumulate` carries any number of them through
+the data at once, so that what they share (z, the distribution function) is computed once for each block.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from .arrays import (
+    Array,
+    Host,
+    chunk_size,
+    keep_memory,
+    namespace,
+    pack,
+    to_host,
+    to_hosts,
+    total,
+    widen,
+    workers,
+)
+from .bins import LogCells, Variances, assign
+from .cells import cell_totals, close_last, segment_sums, unit_counts
+from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
+from .law import Undefined
+from .values import Prediction, check_prediction
+
+PIT_CELLS = 1000
+RUN = 2  # blocks that a thread takes at a time
+MOST_OUTPUTS = 64  # that have a factor each; more are a map
+Sum = Any  # a numpy array, something with `merge`, or the `Undefined` that says why there is none: values that add up
+Statistic = Callable[[Block], Sum]
+
+
+def count_sums(block: Block) -> Array:
+    """(weight,) of all elements."""
+    return pack(block.elements.residual, block.elements.count)
+
+
+def mean_sums(block: Block, *, terms: Callable[[Elements], Terms], outputs: Outputs = "separate") -> Array:
+    """(weight, weighted sum of the terms)."""
+    elements = block.view(outputs)
+    return pack(elements.residual, elements.count, weighted_sum(elements, terms(elements)))
+
+
+def weighted_sum(elements: Elements, terms: Terms) -> Array:
+    """The sum of a term over the elements, without axes; of booleans the weight where they are true."""
+    if isinstance(terms, list):
+        first, *others = [factor * weighted_sum(elements, part) for factor, part in terms]
+        return sum(others, first)
+    if isinstance(terms, float):
+        return terms * elements.count
+    if id(terms) in elements.sums:
+        return elements.sums[id(terms)]
+    found = total(terms if elements.weight is None else terms * elements.weight)
+    if id(terms) in map(id, vars(elements).values()):
+        elements.sums[id(terms)] = found
+    return found
+
+
+def bin_sums(block: Block, *, edges: Host, closed: bool, outputs: Outputs, error: Error) -> Array:
+    """(weight, error, variance) in each bin of the variance, shape (3, bin); a fourth row begins with all weight."""
+    elements = block.view(outputs)
+    variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
+    index = assign(variance, edges, closed=closed)
+    columns = [None, errors, variance] if weight is None else [weight, errors * weight, variance * weight]
+    sums = cell_totals(index + 1, len(edges), columns)
+    whole = pack(sums, elements.count, *[0.0] * (len(edges) - 1))
+    return namespace(sums).concat([sums, whole[None, :]])
+
+
+def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> LogCells:
+    """The same in cells of log2(variance), for one pass without known edges."""
+    elements = block.view(outputs)
+    return LogCells.of(
+        *flat(elements.variance, elements.error(error), elements.weight, elements.log2_variance)
+    )
+
+
+def variance_sums(block: Block, *, outputs: Outputs) -> Variances:
+    """The variances, to find edges from."""
+    elements = block.view(outputs)
+    return Variances.of(*flat(elements.variance, elements.weight))
+
+
+def pit_sums(block: Block) -> Array:
+    """Weight in equal cells of |2 u - 1|, u the probability integral transform: central intervals."""
+    central, weight = flat(block.elements.central, block.elements.weight)
+    return pit_counts(central, weight)
+
+
+def pit_counts(central: Array, weight: Array) -> Array:
+    """The same, from |2 u - 1| of each element."""
+    if weight is None:
+        return unit_counts(central, PIT_CELLS)
+    xp = namespace(central)
+    # One cell more than there are, for 1 itself.
+    index = xp.astype(central * PIT_CELLS, xp.int32)
+    return close_last(cell_totals(index, PIT_CELLS + 1, [weight])[0])
+
+
+def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part) -> Array:
+    """Sums over cases for the factor of sigma scaling and its standard error.
+
+    With S_c and W_c the sums of w |z|^moment and of w in case c: (C, sum W, sum S, sum S^2, sum S W, sum W^2).
+    """
+    return squares(*_case_sums(block, outputs, error, part))
+
+
+def output_factor_sums(block: Block, *, part: Part) -> Array:
+    """`factor_sums` of each output alone, shape (6, output)."""
+    outputs = block.parts["target"].shape[1]
+    if outputs > MOST_OUTPUTS:
+        raise Undefined(f"there are {outputs} outputs; at most {MOST_OUTPUTS} have a factor each.")
+    each = []
+    for k in range(outputs):
+        column = {name: None if a is None else a[:, k : k + 1] for name, a in block.parts.items()}
+        alone = Block(block.law, column, block.rows)
+        each.append(factor_sums(alone, outputs="separate", error="mean", part=part))
+    return namespace(each[0]).stack(each, axis=1)
+
+
+def cluster_sums(
+    block: Block, *, outputs: Outputs, error: Error, part: Part, code: Host, clusters: int
+) -> Host:
+    """S and W of each cluster, shape (2, cluster); `code` (case,) holds the cluster of each case."""
+    s, w = _case_sums(block, outputs, error, part)
+    columns = [to_host(s), to_host(w) if is_array_api_obj(w) else np.full(len(s), w)]
+    return segment_sums(code[block.rows], clusters, columns)
+
+
+def squares(s: Array, w: Array | float) -> Array:
+    """What `factor_sums` holds, from S and W of each case or cluster; those without weight do not count."""
+    if isinstance(w, float):  # the same in every case
+        n, sum_s = float(len(s)), total(s)
+        return pack(s, n if w else 0.0, n * w, sum_s, total(s * s), sum_s * w, n * w * w)
+    # Not s @ s: the threads of a BLAS library would compete with ours.
+    return pack(s, total(w > 0), total(w), total(s), total(s * s), total(s * w), total(w * w))
+
+
+def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tuple[Array, Array | float]:
+    """S and W of each case; W as one number where nothing is weighted."""
+    each = []
+    for piece in block.pieces() if outputs == "separate" else [block]:
+        elements = piece.view(outputs)
+        ratio = elements.ratio(part, error)
+        if elements.weight is None:
+            each.append((_row_sums(ratio), float(ratio.shape[1])))
+        else:
+            each.append((_row_sums(ratio * elements.weight), _row_sums(elements.weight)))
+    first, *others = each
+    s, w = sum((s for s, _ in others), first[0]), sum((w for _, w in others), first[1])
+    if outputs == "mean":
+        # Means over many outputs hardly differ from case to case: squares in float32 would not show it.
+        return widen(s), w if isinstance(w, float) else widen(w)
+    return s, w
+
+
+def _row_sums(values: Array) -> Array:
+    """Sums over the outputs of each case; a single output needs none."""
+    return values[:, 0] if values.shape[1] == 1 else namespace(values).sum(widen(values), axis=1)
+
+
+def factor_of(sums: Host, moment: int | None) -> float | None:
+    """The factor s of sigma scaling from `factor_sums`: s^moment is the weighted mean of |z|^moment."""
+    return float(sums[2] / sums[1]) ** (1 / moment) if moment and sums[1] > 0 else None
+
+
+def flat(*arrays: Array) -> list[Array]:
+    """Each array with one axis; None stays None."""
+    return [None if a is None else namespace(a).reshape(a, (-1,)) for a in arrays]
+
+
+def accumulate(
+    prediction: Prediction,
+    target: Any,
+    statistics: Mapping[str, Statistic],
+    *,
+    weight: Any = None,
+    by_piece: Collection[str] = (),
+) -> dict[str, Sum]:
+    """Sums of every statistic over all cases, in one pass; one that has none becomes the `Undefined` that says why.
+
+    A block whose sums overflow float32 is summed again in float64. Statistics named in `by_piece` need no whole cases,
+    so that one large volume goes through the cache in pieces.
+    """
+    check_prediction(prediction)
+    keep_memory()
+    each = blocks(prediction, target, weight)
+    runs = iter(lambda: list(islice(each, RUN)), [])
+    work = partial(_run_sums, statistics=statistics, by_piece=by_piece)
+    some = math.prod(prediction.location.shape) > 2 * RUN * chunk_size(prediction.location)
+    return join_sums(_in_order(work, runs, workers(prediction.location) if some else 1))
+
+
+def _in_order(
+    work: Callable[[list[Block]], dict[str, Sum]], runs: Iterable[list[Block]], threads: int
+) -> Iterator[dict[str, Sum]]:
+    """What becomes of each run, by so many threads, in the order of the runs; only a few are held at a time."""
+    if threads == 1:
+        yield from map(work, runs)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[dict[str, Sum]]] = deque()
+        for run in runs:
+            waiting.append(pool.submit(work, run))
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _run_sums(
+    run: list[Block], *, statistics: Mapping[str, Statistic], by_piece: Collection[str]
+) -> dict[str, Sum]:
+    """Sums of every statistic over some blocks; empties the list, because a block keeps what it computed."""
+    pieces = {key: statistics[key] for key in by_piece}
+    whole = {key: statistic for key, statistic in statistics.items() if key not in by_piece}
+
+    def each() -> Iterator[dict[str, Sum]]:
+        while run:
+            block = run.pop(0)
+            if block.is_large:
+                yield from (block_sums(piece, pieces) for piece in block.pieces())
+            yield block_sums(block, whole if block.is_large else statistics)
+
+    return join_sums(each())
+
+
+def join_sums(found: Iterable[Mapping[str, Sum]]) -> dict[str, Sum]:
+    """All of them together, in their order: rounding is the same for any number of threads."""
+    sums: dict[str, Sum] = {}
+    for some in found:
+        for key, new in some.items():
+            sums[key] = add_sums(sums.get(key), new)
+    return sums
+
+
+def block_sums(block: Block, statistics: Mapping[str, Statistic]) -> dict[str, Sum]:
+    """Sums of every statistic over one block, on the host; what overflows float32 is summed again in float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = {key: _sum_or_reason(statistic, block) for key, statistic in statistics.items()}
+        there = [key for key, new in found.items() if not isinstance(new, LogCells | Variances | Undefined)]
+        found.update(zip(there, to_hosts([found[key] for key in there])))
+        for key in [key for key, new in found.items() if not _finite(new)]:
+            found[key] = _sum_or_reason(statistics[key], block.wide)
+            if not _finite(found[key]):
+                found[key] = Undefined(
+                    "the sums overflow float64: errors, variances or weights are too far apart for this score. Look at "
+                    "the smallest and the largest of each, and mask what is not meant."
+                )
+    return found
+
+
+def _sum_or_reason(statistic: Statistic, block: Block) -> Sum:
+    try:
+        return statistic(block)
+    except Undefined as reason:
+        return reason.with_traceback(None)  # which would keep the block, and all that it computed
+
+
+def _finite(sums: Sum) -> bool:
+    if isinstance(sums, Undefined | Variances):
+        return True
+    return bool(np.isfinite(sums.sums if isinstance(sums, LogCells) else sums).all())
+
+
+def add_sums(left: Sum, right: Sum) -> Sum:
+    """Both together; None is the empty sum, and what is undefined for a part is undefined for the whole."""
+    if left is None or isinstance(right, Undefined):
+        return right
+    if right is None or isinstance(left, Undefined):
+        return left
+    if hasattr(left, "merge"):
+        return left.merge(right)
+    if left.shape != right.shape:  # of what is kept for each output
+        return Undefined("some cases have other outputs than the rest, so that these cannot be told apart.")
+    return left + right

@@ -1,0 +1,260 @@
+"""One pass over any number of cases, in constant memory: sums that merge, and every sum-like score from them.
+
+Batches, GPU ranks and cluster workers all merge the same way. The metrics are those in the folder `metrics/`: a tally
+keeps what each of their files says it sums.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from . import plugins
+from .bins import LogCells
+from .cells import members
+from .checks import check_group, check_level, check_target, check_weight, nothing_left
+from .elements import Error, Outputs, check_error, check_outputs
+from .law import Undefined
+from .scores import defaults, value_of
+from .sums import (
+    Statistic,
+    Sum,
+    accumulate,
+    add_sums,
+    bin_sums,
+    cell_sums,
+    count_sums,
+    factor_of,
+    factor_sums,
+    join_sums,
+    mean_sums,
+    output_factor_sums,
+    pit_sums,
+)
+from .values import Prediction, check_prediction, take
+
+Chosen = tuple[str, ModuleType, dict[str, Any]]  # a metric's name, its module, and all of its options
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Sums over cases that add up: empty, add, merge, summary.
+
+    >>> y = np.random.default_rng(0).normal(size=1000)
+    >>> halves = [Tally.empty().add(Prediction(0 * h, 0 * h + 1, 0 * h), h) for h in (y[:500], y[500:])]
+    >>> round(halves[0].merge(halves[1]).summary()["rmse"], 3)
+    0.978
+    """
+
+    levels: tuple[float, ...]
+    edges: tuple[float, ...] | None
+    outputs: Outputs
+    error: Error
+    moment: int | None  # of the law of the cases so far; the factor needs it
+    sums: Mapping[str, Sum]
+    groups: Mapping[str, "Tally"]
+    by_output: bool = False
+
+    @staticmethod
+    def empty(
+        *,
+        levels: Iterable[float] = (0.5, 0.9, 0.95, 0.99),
+        edges: Any = None,
+        outputs: Outputs = "separate",
+        error: Error = "mean",
+        by_output: bool = False,
+    ) -> "Tally":
+        """A tally of nothing.
+
+        Args:
+            levels: of the intervals whose coverage, width and Winkler score are kept.
+            edges: of the variance bins of UCE and ENCE; values outside fall in the first or last bin. None: cells of
+                log2(variance), 64 an octave, gathered in each metric's bins at the end. Only elements within 1.1 % of
+                an edge can fall on its other side, so UCE moves by at most 2 / n times their sum of |e - v|.
+            outputs: "separate" or "mean", for UCE, ENCE, NLL and the factors.
+            error: "mean" or "draws", for UCE and ENCE.
+            by_output: keep the factors of each output as well; outputs are then the same in every `add`, and few.
+        """
+        check_outputs(outputs)
+        check_error(error)
+        try:
+            levels = tuple(float(level) for level in levels)
+            known = None if edges is None else tuple(float(e) for e in edges)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"levels is {levels!r} and edges {edges!r}; expected numbers, as [0.5, 0.9]."
+            ) from None
+        for level in levels:
+            check_level(level)
+        if known is not None and not (len(known) > 1 and all(a < b for a, b in pairwise(known))):
+            raise ValueError(f"edges is {known}; expected two or more numbers that rise.")
+        return Tally(levels, known, outputs, error, None, {}, {}, by_output)
+
+    def add(self, prediction: Prediction, target: Any, *, weight: Any = None, group: Any = None) -> "Tally":
+        """This tally with more cases. One `add` holds whole cases; `group` names the part each of them belongs to."""
+        check_prediction(prediction)
+        group = check_group(group, len(prediction))
+        if group is None:
+            return self.merge(self._of(prediction, target, weight))
+        target = check_target(prediction.location, prediction.mask, target)
+        weight = check_weight(weight, prediction.location, prediction.mask)
+        parts = {
+            name: self._of(prediction[some], take(target, some), take(weight, some))
+            for name, some in members(group)
+        }
+        sums = join_sums(part.sums for part in parts.values())
+        return self.merge(replace(self, sums=sums, groups=parts, moment=prediction.law.moment))
+
+    def merge(self, other: "Tally") -> "Tally":
+        """The tally of both; neither order nor grouping matters, up to rounding."""
+        if not isinstance(other, Tally):
+            raise ValueError(f"cannot merge a tally with a {type(other).__name__}; expected a Tally.")
+        settings = [(t.levels, t.edges, t.outputs, t.error, t.by_output) for t in (self, other)]
+        if settings[0] != settings[1]:
+            raise ValueError(
+                f"cannot merge tallies of other settings, (levels, edges, outputs, error, by_output) = {settings[0]} "
+                f"and {settings[1]}; make both with the same arguments of Tally.empty."
+            )
+        if None not in (self.moment, other.moment) and self.moment != other.moment:
+            raise ValueError(
+                "cannot merge predictions of different likelihoods, Normal and Laplace; tally them apart."
+            )
+        sums = {key: add_sums(self.sums.get(key), other.sums.get(key)) for key in {**self.sums, **other.sums}}
+        groups = dict(self.groups)
+        for name, tally in other.groups.items():
+            groups[name] = groups[name].merge(tally) if name in groups else tally
+        return replace(self, sums=sums, groups=groups, moment=self.moment or other.moment)
+
+    def summary(self) -> dict[str, Any]:
+        """Every score by its name: plain floats, None where undefined, and a dict by level for interval scores.
+
+        `n` is the weight of all elements; `factor` and `factor_aleatoric` are those of sigma scaling. With by_output
+        there are lists of them, `factor_by_output` and `factor_aleatoric_by_output`.
+        """
+        if not self.sums:
+            raise nothing_left()
+        found: dict[str, Any] = {"n": float(self.sums["n"][0])}
+        for name, metric, options in self._metrics():
+            value = value_of(metric, self._metric_sums(name, metric, options), options)
+            plain = None if isinstance(value, Undefined) else value
+            if "level" in options:
+                found.setdefault(name, {})[options["level"]] = plain
+            else:
+                found[name] = plain
+        for part in ("total", "aleatoric"):
+            sums = self.sums[f"factor {part}"]
+            key = "factor" if part == "total" else "factor_aleatoric"
+            found[key] = None if isinstance(sums, Undefined) else factor_of(sums, self.moment)
+            if self.by_output:
+                each = self.sums[f"factor {part} by output"]
+                columns = None if isinstance(each, Undefined) else each.T
+                found[f"{key}_by_output"] = (
+                    columns if columns is None else [factor_of(c, self.moment) for c in columns]
+                )
+        return found
+
+    def outputs_apart(self) -> "list[Tally]":
+        """The sums of each output's factors, as tallies that `sigma` can be fitted from; needs by_output.
+
+        >>> tally = Tally.empty(by_output=True).add(Prediction([[0.0, 0.0]], [[1.0, 1.0]]), [[2.0, 3.0]])
+        >>> [float(one.sums["factor total"][2]) for one in tally.outputs_apart()]
+        [4.0, 9.0]
+        """
+        if not self.by_output:
+            raise ValueError(
+                "this tally holds no sums of each output; make it with Tally.empty(by_output=True)."
+            )
+        if not self.sums:
+            raise nothing_left()
+        sums = {part: self.sums[f"factor {part} by output"] for part in ("total", "aleatoric")}
+        if isinstance(sums["total"], Undefined):
+            raise sums["total"]
+        groups = {name: tally.outputs_apart() for name, tally in self.groups.items()}
+        return [
+            replace(
+                self,
+                sums={
+                    f"factor {k}": s if isinstance(s, Undefined) else s[:, output] for k, s in sums.items()
+                },
+                groups={name: tallies[output] for name, tallies in groups.items()},
+            )
+            for output in range(sums["total"].shape[1])
+        ]
+
+    def __repr__(self) -> str:
+        count = float(self.sums["n"][0]) if self.sums else 0.0
+        groups = f", {len(self.groups)} groups" if self.groups else ""
+        return f"Tally({count:g} elements{groups}, outputs={self.outputs!r}, error={self.error!r})"
+
+    def _metrics(self) -> tuple[Chosen, ...]:
+        return _metrics(self.levels, self.outputs, self.error)
+
+    def _statistics(self) -> tuple[dict[str, Statistic], list[str]]:
+        """What is summed, and which of it needs no whole cases."""
+        return _statistics(self.levels, self.edges, self.outputs, self.error, self.by_output)
+
+    def _of(self, prediction: Prediction, target: Any, weight: Any) -> "Tally":
+        """A tally of the same settings that holds these cases alone."""
+        plan, pieces = self._statistics()
+        sums = accumulate(prediction, target, plan, weight=weight, by_piece=pieces)
+        return replace(self, sums=sums, groups={}, moment=prediction.law.moment)
+
+    def _metric_sums(self, name: str, metric: ModuleType, options: Mapping[str, Any]) -> Sum:
+        if metric.OVER == "elements":
+            return self.sums[_key(name, options)]
+        sums = self.sums[metric.OVER]
+        if isinstance(sums, LogCells):
+            return sums.bins(bins=options["bins"], spacing=options["spacing"])
+        return sums
+
+
+def _key(name: str, options: Mapping[str, Any]) -> str:
+    return f"{name} {options['level']}" if "level" in options else name
+
+
+# A tally is added to batch by batch, and asks for the same every time.
+@lru_cache(maxsize=64)
+def _metrics(levels: tuple[float, ...], outputs: Outputs, error: Error) -> tuple[Chosen, ...]:
+    """Name, module and options of all sum-like metrics, those with a level once for each."""
+    found: list[Chosen] = []
+    for name in plugins.names("metrics"):
+        metric = plugins.load("metrics", name)
+        if hasattr(metric, "OVER"):
+            options = {**defaults(metric)}
+            options.update({k: v for k, v in (("outputs", outputs), ("error", error)) if k in options})
+            for level in levels if "level" in options else [None]:
+                found.append((name, metric, {**options, **({} if level is None else {"level": level})}))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _statistics(
+    levels: tuple[float, ...],
+    edges: tuple[float, ...] | None,
+    outputs: Outputs,
+    error: Error,
+    by_output: bool,
+) -> tuple[dict[str, Statistic], list[str]]:
+    shape: dict[str, Any] = {"outputs": outputs, "error": error}
+    plan: dict[str, Statistic] = {"n": count_sums, "pit": pit_sums}
+    pieces = ["n", "pit"]
+    if edges is None:
+        plan["variance"] = partial(cell_sums, **shape)
+    else:
+        plan["variance"] = partial(bin_sums, edges=np.array(edges), closed=True, **shape)
+    pieces += ["variance"] if outputs == "separate" else []
+    for name, metric, options in _metrics(levels, outputs, error):
+        if metric.OVER == "elements":
+            terms = partial(metric.terms, **plugins.accepted(metric.terms, options))
+            kind = options.get("outputs", "separate")
+            plan[_key(name, options)] = partial(mean_sums, terms=terms, outputs=kind)
+            pieces += [_key(name, options)] if kind == "separate" else []
+    for part in ("total", "aleatoric"):
+        plan[f"factor {part}"] = partial(factor_sums, outputs=outputs, error="mean", part=part)
+        if by_output:
+            plan[f"factor {part} by output"] = partial(output_factor_sums, part=part)
+    return plan, pieces

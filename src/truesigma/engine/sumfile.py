@@ -1,0 +1,82 @@
+"""Sums on disk: what a part of the data adds up to, kept so that a run that was stopped goes on where it was."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.bins import LogCells, LogMeans, Variances
+from ..core.law import Undefined
+from ..core.sums import Sum
+from ..files.disk import BadFile, write_atomically
+from ..files.npz import FAULTS
+
+
+def write_sums(sums: Mapping[str, Sum], path: str | Path) -> None:
+    """Write sums as an .npz file, atomically; numbers come back bit for bit."""
+    arrays: dict[str, Any] = {}
+    heads: dict[str, dict[str, Any]] = {}
+    for number, (key, value) in enumerate(sums.items()):
+        if isinstance(value, Undefined):
+            heads[key] = {"kind": "undefined", "reason": str(value)}
+            continue
+        name = f"a{number}"
+        heads[key] = {"array": name}
+        if isinstance(value, Variances):
+            heads[key] |= {"kind": "variances", "weighted": value.weighted}
+            if value.columns is not None:
+                heads[key]["columns"] = f"{name}v"
+                arrays[f"{name}v"] = value.columns
+            value = value.cells
+        if isinstance(value, LogCells):
+            heads[key] = {"kind": "cells", **heads[key], "start": value.start, "per_octave": value.per_octave}
+            heads[key] |= {"low": value.low, "high": value.high}
+            arrays[name] = value.sums
+        elif isinstance(value, LogMeans):
+            heads[key] |= {"kind": "means", "seen": value.seen, "keep": value.keep}
+            arrays[name] = value.columns
+        else:
+            arrays[name] = np.asarray(value, dtype=np.float64)
+    arrays["heads"] = np.asarray(json.dumps(heads))
+
+    def save(part: Path) -> None:
+        with part.open("wb") as file:  # given a name, numpy would add an ending to it
+            np.savez(file, **arrays)
+
+    write_atomically(path, save)
+
+
+def read_sums(path: str | Path) -> dict[str, Sum]:
+    """The sums in a file that `write_sums` wrote.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = Path(folder.name, "sums.npz")
+    >>> write_sums({"n": np.array([3.0]), "nll": Undefined("no density")}, file)
+    >>> read_sums(file)
+    {'n': array([3.]), 'nll': Undefined('no density')}
+    >>> folder.cleanup()
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            heads = json.loads(str(archive["heads"]))
+            return {
+                key: _value(head, *[archive[head[n]] if n in head else None for n in ("array", "columns")])
+                for key, head in heads.items()
+            }
+    except (*FAULTS, KeyError, TypeError) as problem:
+        raise BadFile(
+            f"{path} is damaged, or holds no sums ({problem}); remove it, and it is made anew."
+        ) from problem
+
+
+def _value(head: Mapping[str, Any], array: Any, columns: Any) -> Sum:
+    kind = head.get("kind")
+    if kind == "undefined":
+        return Undefined(head["reason"])
+    if kind in ("cells", "variances"):
+        cells = LogCells(head["start"], array, head["low"], head["high"], head["per_octave"])
+        return cells if kind == "cells" else Variances(columns, head["weighted"], cells)
+    return LogMeans(array, head["seen"], head["keep"]) if kind == "means" else array

@@ -1,0 +1,95 @@
+"""What the engines share: the file that keeps a task's sums, and the shape of the tree they are merged in."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..core.sums import Sum
+from ..evaluation.evaluate import versions
+from ..files.disk import BadFile
+from .sumfile import read_sums, write_sums
+
+Task = Mapping[str, Any]  # plain values; `cases` says how much work it is
+Sums = dict[str, Sum]
+Tick = Callable[[int], None]  # is told how many more cases are done
+Function = Callable[[Task, Tick], Sums]
+Merge = Callable[[Sequence[Sums]], Sums]
+FAN = 8  # tasks merged at a time
+
+
+def kept_name(task: Task) -> str:
+    """The name of the file that keeps a task's sums: the same task by the same version has the same."""
+    text = json.dumps([task, versions()["truesigma"]], sort_keys=True)
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.npz"
+
+
+def kept(function: Function, task: Task, keep: str | None, tick: Tick) -> Sums:
+    """The sums of a task: from its file where there is one, else computed, and then written to it."""
+    if keep is None:
+        return function(task, tick)
+    path = Path(keep) / kept_name(task)
+    if path.is_file():
+        try:
+            found = read_sums(path)
+            tick(int(task["cases"]))
+            return found
+        except BadFile:
+            path.unlink(missing_ok=True)  # of a disk that was full, say; it is made anew
+    sums = function(task, tick)
+    write_sums(sums, path)
+    return sums
+
+
+def prepare(tasks: Iterable[Task], keep: str | Path | None) -> tuple[list[Task], str | None]:
+    """The tasks as a list, and the folder for their sums, made if need be."""
+    found = list(tasks)
+    if not found:
+        raise ValueError("there is nothing to do; expected at least one task.")
+    if keep is None:
+        return found, None
+    folder = Path(keep).resolve()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise BadFile(
+            f"the folder {folder} cannot be made ({problem}); keep the sums elsewhere."
+        ) from problem
+    return found, str(folder)
+
+
+def groups(items: Sequence[Any]) -> list[Sequence[Any]]:
+    """The items in groups of FAN: one level of the tree."""
+    return [items[start : start + FAN] for start in range(0, len(items), FAN)]
+
+
+def merge_tree(sums: Iterable[Sums], merge: Merge) -> Sums:
+    """All sums merged level by level in groups of FAN, holding only a few at a time.
+
+    >>> merge_tree([{"n": k} for k in range(20)], lambda some: {"n": sum(one["n"] for one in some)})
+    {'n': 190}
+    """
+    levels: list[list[Sums]] = [[]]
+
+    def put(one: Sums, level: int) -> None:
+        if level == len(levels):
+            levels.append([])
+        levels[level].append(one)
+        if len(levels[level]) == FAN:
+            full, levels[level] = levels[level], []
+            put(merge(full), level + 1)
+
+    for one in sums:
+        put(one, 0)
+    level = 0
+    while level < len(levels) - 1 or len(levels[level]) > 1:
+        rest, levels[level] = levels[level], []
+        if rest:
+            put(merge(rest), level + 1)
+        level += 1
+    return levels[level][0]
+
+
+def no_tick(cases: int) -> None:
+    """The tick where nobody wants to know."""

@@ -1,0 +1,220 @@
+"""Apply a card to a file of predictions: its uncertainty recalibrated, interval bounds added, the rest as it was."""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.arrays import to_host
+from ..core.law import Law
+from ..core.values import Draws, Prediction, raw_spread
+from ..files.arrow import read_csv, read_parquet, write_csv, write_parquet
+from ..files.columns import METADATA, ORDER, columns_of, field_columns
+from ..files.disk import BadFile, check_folder
+from ..files.fields import KNOWN, from_fields, law_text, to_fields
+from ..files.npz import native
+from ..files.store import check_suffix, read_fields, refusal, write_fields
+from .card import Card, check_network
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def apply_file(
+    card: Card,
+    source: str | Path,
+    out: str | Path,
+    *,
+    levels: Sequence[float] = (0.9,),
+    law: Law | str | None = None,
+) -> Prediction:
+    """Recalibrate the predictions of a file and write them to another.
+
+    The columns `scale`, `variance`, `aleatoric` and `epistemic` that are there hold the recalibrated values, `lower_90`
+    and `upper_90` (and so on for each level; `lower_90_0` for output 0 of several) are added, and every other column
+    stays as it is; from .csv to .csv so do separator and decimal commas. No target is needed. A file of draws becomes
+    one of predictions. Where `epistemic` changes, its raw value is kept as `spread`.
+
+    Args:
+        card: from `calibrate` or `read_card`.
+        source: .npz, .csv or .parquet.
+        out: .npz, .csv or .parquet, not necessarily the same kind.
+        levels: of the intervals.
+        law: of predictions that do not say it; the card's unless given.
+
+    Returns:
+        The recalibrated prediction.
+    """
+    source, target = Path(source), check_folder(out)
+    suffixes = {check_suffix(source), check_suffix(target)}
+    fields = read_fields(source)
+    try:
+        stated = law if law is not None or fields.get("law") else card.law
+        value = from_fields(fields, law=stated, use_target=False)
+        assert isinstance(value, Draws | Prediction)
+        _check_unit(card, source, str(fields.get("unit", "")))
+        check_network(card, str(fields.get("checkpoint", "")))
+        made = card(value, group=fields.get("group"))
+    except ValueError as problem:
+        raise refusal(str(source), fields, problem) from problem
+    bounds = interval_fields(made, levels)
+    if ".npz" not in suffixes:
+        table = _edited(source, fields, made, bounds, check_suffix(target) == ".csv")
+        if check_suffix(target) == ".csv":
+            write_csv(table, target, like=source if check_suffix(source) == ".csv" else None)
+        else:
+            write_parquet(table, target)
+        return made
+    kept = {k: v for k, v in fields.items() if k in ("target", "weight", "group", "id", "unit", "checkpoint")}
+    others = _other_columns(source, fields)
+    _refuse_doubled(bounds, others, source)
+    written = to_fields(made)
+    if "scale" in fields:  # the source's own word for it, as in a table
+        written.pop("variance", None)
+        written["scale"] = to_host(made.scale)
+    write_fields({**kept, **written, **bounds, **others}, target)
+    return made
+
+
+def _check_unit(card: Card, source: Path, unit: str) -> None:
+    """Refuse another unit than the card's: aux scaling has learned the size of the variances in its own."""
+    if bool(card.unit) != bool(unit):
+        fitted = f"the card, fitted on {card.data.get('file', 'other cases')},"
+        first, second = (f"{source}", fitted) if unit else (fitted, f"{source}")
+        warnings.warn(
+            f"{first} is in {unit or card.unit}, and {second} does not say its unit; it is taken to be the same.",
+            stacklevel=3,
+        )
+    if card.unit and unit and unit != card.unit:
+        raise ValueError(
+            f"the predictions are in {unit}, the card was fitted in {card.unit}; expected the same. Give them in "
+            f"{card.unit}, or fit a card in {unit}."
+        )
+
+
+def interval_fields(prediction: Prediction, levels: Sequence[float]) -> dict[str, Any]:
+    """Bounds of the central intervals by the name of their column.
+
+    >>> sorted(interval_fields(Prediction([0.0], [1.0]), [0.9, 0.995]))
+    ['lower_90', 'lower_99.5', 'upper_90', 'upper_99.5']
+    """
+    found = {}
+    for level in levels:
+        interval = prediction.interval(level)
+        lower, upper = bound_names(level)
+        found[lower], found[upper] = to_host(interval.lower), to_host(interval.upper)
+    return found
+
+
+def bound_names(level: float) -> tuple[str, str]:
+    """What the bounds of an interval are called, in tables and in exported models.
+
+    >>> bound_names(0.9)
+    ('lower_90', 'upper_90')
+    """
+    return f"lower_{100 * level:.10g}", f"upper_{100 * level:.10g}"
+
+
+def _edited(
+    source: Path, fields: Mapping[str, Any], made: Prediction, bounds: Mapping[str, Any], to_csv: bool
+) -> "pa.Table":
+    """The source with the columns of its uncertainty replaced; from .csv to .csv the other cells stay as written."""
+    table = _read_again(source, text=to_csv)
+    _refuse_doubled(bounds, table.column_names, source)
+    values = {"location": made.location, "scale": made.scale, "variance": made.total}
+    values.update(aleatoric=made.aleatoric, epistemic=made.epistemic)
+    if made.epistemic is None and "epistemic" in fields:  # a recalibration of the total alone
+        for name in (
+            *columns_of("aleatoric", table.column_names),
+            *columns_of("epistemic", table.column_names),
+        ):
+            table = table.drop_columns([name])
+        table = _append(table, field_columns("variance", to_host(made.total)))
+    for stem, new in values.items():
+        names = columns_of(stem, table.column_names)
+        if names and not (stem == "location" and np.array_equal(new, fields[stem], equal_nan=True)):
+            table = _replaced(table, stem, names, to_host(new))
+    raw = raw_spread(made)
+    if "epistemic" in fields and "spread" not in fields and not np.array_equal(raw, made.epistemic):
+        table = _append(table, field_columns("spread", to_host(raw)))
+    for stem, bound in bounds.items():
+        table = _append(table, field_columns(stem, bound))
+    return _with_constants(table, fields, made.law, to_csv)
+
+
+def _replaced(table: "pa.Table", stem: str, names: list[str], new: Any) -> "pa.Table":
+    """One column for all outputs stays one column where the outputs still agree."""
+    if names == [stem] and new.ndim > 1 and np.array_equal(new, new[:, :1] + 0 * new, equal_nan=True):
+        new = new[:, 0]
+    columns = field_columns(stem, new)
+    place = table.column_names.index(names[0])
+    if list(columns) == names:
+        for name, column in columns.items():
+            table = table.set_column(table.column_names.index(name), name, column)
+        return table
+    table = table.drop_columns(names)
+    for offset, (name, column) in enumerate(columns.items()):
+        table = table.add_column(place + offset, name, column)
+    return table
+
+
+def _with_constants(table: "pa.Table", fields: Mapping[str, Any], law: Law, to_csv: bool) -> "pa.Table":
+    """The table that says its unit, and its law unless that is the one taken for granted: a .csv in columns."""
+    import pyarrow as pa
+
+    if law_text(law) != fields.get("law", "normal") and "law" in table.column_names:
+        table = table.drop_columns(["law"])
+    said = {"law": law_text(law), "unit": fields.get("unit", "")}
+    if "checkpoint" in fields:
+        said["checkpoint"] = fields["checkpoint"]
+    if to_csv:
+        for name, text in {**said, "law": law.name}.items():
+            if text not in ("", "normal") and name not in table.column_names:
+                table = table.append_column(name, pa.array([text] * table.num_rows))
+        return table
+    metadata = dict(table.schema.metadata or {})
+    return table.replace_schema_metadata({**metadata, METADATA: json.dumps(said).encode()})
+
+
+def _read_again(source: Path, *, text: bool = False) -> "pa.Table":
+    """The table of a file; what is odd about it was said when its fields were read."""
+    with warnings.catch_warnings(action="ignore"):
+        return read_csv(source, text=text) if check_suffix(source) == ".csv" else read_parquet(source)
+
+
+def _append(table: "pa.Table", columns: Mapping[str, Any]) -> "pa.Table":
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return table
+
+
+def _other_columns(source: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands beside the fields, as arrays; cells that numpy has no type for as text."""
+    if check_suffix(source) == ".npz":
+        with np.load(source, allow_pickle=False) as archive:
+            own = {name: native(archive[name]) for name in archive.files if name not in fields}
+        return {**{name: array for name, array in fields.items() if name not in KNOWN}, **own}
+    table = _read_again(source)
+    taken = {name for stem in ORDER if stem in fields for name in columns_of(stem, table.column_names)}
+    found = {}
+    for name in table.column_names:
+        if name not in taken:
+            cells = table.column(name).to_pylist()
+            array = np.asarray(cells)
+            plain = not array.dtype.hasobject
+            found[name] = array if plain else np.asarray(["" if c is None else str(c) for c in cells])
+    return found
+
+
+def _refuse_doubled(
+    bounds: Mapping[str, Any], names: Sequence[str] | Mapping[str, Any], source: Path
+) -> None:
+    for stem in bounds:
+        if stem in names or f"{stem}_0" in names:
+            raise BadFile(
+                f"{source} already has {stem!r}: was a card applied to it before? Twice would scale it twice. Give the "
+                "predictions as they came from the model, or remove those columns."
+            )

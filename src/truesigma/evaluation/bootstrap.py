@@ -1,0 +1,144 @@
+"""Bootstrap confidence intervals of scores, by case or by group, and of the difference between two recalibrations."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core import plugins
+from ..core.arrays import to_host
+from ..core.law import Undefined
+from ..core.values import Cases
+from .evaluate import each
+from .replicates import By, Replicates, Resampling, Score, replicate
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A score with its confidence interval; None where it has none, then `reason` says why."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+def bootstrap(
+    cases: Cases,
+    scores: Score | Iterable[Score],
+    *,
+    by: By = "auto",
+    replicates: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> list[Estimate]:
+    """Scores with their bootstrap confidence intervals.
+
+    Bins keep the edges they have for all cases. UCE, ENCE and the miscalibration area cannot fall below 0, so chance
+    alone lifts them: their interval does not hold 0, not even for a perfect model. Where a share is 0 or 1 in every
+    replicate, its interval is the exact binomial one in the number of clusters.
+
+    Few clusters, or few that err much, make all bootstrap intervals too narrow: those of the RMSE held the truth in
+    80 % of simulated sets of 20 cases, in 76 % of 10 patients; by case far too narrow where cases err together.
+
+    Args:
+        cases: predictions with targets; a recalibration that was applied to them is held fixed.
+        scores: metrics as `"coverage:level=0.9"` or `("uce", {"bins": 10})`, or functions from Cases to a number.
+        by: "case", "group" (a patient's cases are drawn together), or "auto": groups where there are 20 or more.
+        replicates: how many times the cases are drawn again.
+        level: of the confidence intervals.
+        seed: of the draws; the same seed draws the same.
+
+    Returns:
+        An estimate for each score.
+
+    Example:
+        >>> from truesigma import Prediction
+        >>> y = np.random.default_rng(0).normal(size=500)
+        >>> found = bootstrap(Cases(Prediction(0 * y, 0 * y + 1), y), "rmse")[0]
+        >>> round(found.low, 2), round(found.value, 2), round(found.high, 2)
+        (0.94, 1.01, 1.08)
+
+    Reference: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 13 and 14.
+    """
+    plan = Resampling.of(cases, by=by, replicates=replicates, level=level, seed=seed)
+    asked = list(each(scores))
+    return [
+        estimate(found, plan, share=is_share(score))
+        for found, score in zip(replicate(cases, asked, plan), asked)
+    ]
+
+
+def compare(
+    first: Cases,
+    second: Cases,
+    scores: Score | Iterable[Score],
+    *,
+    by: By = "auto",
+    replicates: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> list[Estimate]:
+    """Differences second - first of the scores of two predictions for the same cases, with paired intervals.
+
+    Args:
+        first: the cases with one prediction, such as that before recalibration.
+        second: the same cases, in the same order, with another prediction.
+        scores: as for `bootstrap`.
+        by: as for `bootstrap`.
+        replicates: as for `bootstrap`.
+        level: as for `bootstrap`.
+        seed: as for `bootstrap`.
+
+    Returns:
+        An estimate for each score: both predictions are scored on the same draws, so what they share cancels out.
+
+    Example:
+        >>> from truesigma import Prediction
+        >>> y = np.random.default_rng(0).normal(size=500)
+        >>> half, whole = (Cases(Prediction(0 * y, 0 * y + v), y) for v in (0.25, 1.0))
+        >>> compare(half, whole, "nll")[0].high < 0
+        True
+    """
+    if len(first) != len(second) or not np.array_equal(
+        to_host(first.target), to_host(second.target), equal_nan=True
+    ):
+        raise ValueError(
+            f"first has {len(first)} cases, second {len(second)}, or their targets differ; expected two predictions "
+            "for the same cases in the same order."
+        )
+    plan = Resampling.of(first, by=by, replicates=replicates, level=level, seed=seed)
+    asked = list(each(scores))
+    pairs = zip(replicate(first, asked, plan), replicate(second, asked, plan))
+    return [estimate(b if isinstance(a, Replicates) else a, plan, minus=a) for a, b in pairs]
+
+
+def estimate(
+    found: "Replicates | Undefined",
+    plan: Resampling,
+    *,
+    minus: "Replicates | Undefined | None" = None,
+    share: bool = False,
+) -> Estimate:
+    """The score and its interval; with `minus` that of the paired difference."""
+    if isinstance(found, Undefined):
+        return Estimate(None, reason=str(found))
+    if isinstance(minus, Replicates):
+        found = found - minus
+    if not math.isfinite(found.value):
+        return Estimate(None, reason="not finite")
+    if plan.units < 2:
+        return Estimate(found.value, reason=f"one {plan.by} cannot show how much others differ")
+    if share and found.value in (0.0, 1.0) and bool((found.drawn == found.value).all()):
+        near = ((1 - plan.level) / 2) ** (1 / plan.units)
+        return Estimate(found.value, *((near, 1.0) if found.value else (0.0, 1 - near)))
+    low, high = found.interval(plan.level)
+    if not math.isfinite(low + high):
+        return Estimate(found.value, reason="not finite in the replicates")
+    return Estimate(found.value, low, high)
+
+
+def is_share(score: Score) -> bool:
+    """Whether a score is a share with a nominal value, as coverage is."""
+    return not callable(score) and getattr(plugins.parse("metrics", score)[1], "BETTER", "") == "nominal"

@@ -1,0 +1,225 @@
+"""The card of a fitted recalibration: all that is needed to apply it elsewhere, and where it came from, as JSON."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from ..core import plugins
+from ..core.decompose import decompose
+from ..core.law import Laplace, Law, Normal, Undefined, law_from_dict
+from ..core.recalibration import Recalibration, load_recalibration
+from ..core.tally import Tally
+from ..core.values import Cases, Draws, Prediction
+from ..files.disk import BadFile, now, read_json
+from .evaluate import Choice, versions
+from .recipe import Recipe, load_recipe
+
+FORMAT = "truesigma recalibration"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Card:
+    """A fitted recalibration with the law and the recipe it was fitted under, and the data it was fitted on.
+
+    Called with a Prediction, Draws or Cases it gives the recalibrated Prediction. `data` says how many cases and
+    outputs it saw, the name and the hash of their file where they came from one, and the network's checkpoint.
+    """
+
+    recalibration: Recalibration
+    law: Law
+    recipe: Recipe
+    data: Mapping[str, Any]
+    unit: str = ""
+    date: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, value: Prediction | Draws | Cases, *, group: Any = None) -> Prediction:
+        """The recalibrated prediction, checked like a stranger's: the card may be one."""
+        value = as_cases(value)
+        given = self.recipe.prediction(value)
+        if given.law.to_dict() != self.law.to_dict():
+            raise ValueError(
+                f"the predictions have law {given.law.name!r}, the card was fitted for {self.law.name!r}; expected "
+                "the same. Give predictions of that law, or fit a card for theirs."
+            )
+        try:
+            made = self.recalibration(given, group=value.group if group is None else group)
+        except TypeError as problem:
+            raise ValueError(
+                f"the card's recalibration cannot be applied: {problem}; fit it again."
+            ) from problem
+        return Prediction(**vars(made))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, as they are written to JSON."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "recalibration": self.recalibration.to_dict(),
+            "law": self.law.to_dict(),
+            "recipe": self.recipe.name,
+            "choices": {table: dict(choices) for table, choices in self.recipe.tables.items()},
+            "data": dict(self.data),
+            "unit": self.unit,
+            "date": self.date,
+            "versions": dict(self.versions),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Card({self.recalibration.to_dict()['name']}, {self.data.get('cases')} cases, {self.law.name})"
+        )
+
+
+def as_cases(value: Prediction | Draws | Cases) -> Cases:
+    """Cases as a recipe takes them; the location stands in for a target that is not there, and not looked at."""
+    if isinstance(value, Cases):
+        return value
+    if isinstance(value, Prediction):
+        return Cases(value, value.location)
+    prediction = decompose(value)
+    return Cases(prediction, prediction.location, draws=value)
+
+
+def calibrate(
+    cases: Cases | Tally,
+    recalibration: Choice = "sigma",
+    *,
+    recipe: str | Recipe = "exact",
+    data: Mapping[str, Any] | None = None,
+    unit: str = "",
+) -> Card:
+    """Fit one recalibration and make its card.
+
+    Args:
+        cases: the calibration cases; or a tally of them, for recalibrations that can be fitted from sums.
+        recalibration: a name, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`.
+        recipe: "exact", "paper", "code", the path of a TOML file, or a Recipe.
+        data: what to say about the data beside its size, such as its file and hash.
+        unit: of the targets, where it is not that of the cases.
+
+    Returns:
+        The card: call it with a prediction, or write it as JSON: `write(card, "card.json")`, `read_card("card.json")`.
+
+    Example:
+        >>> card = calibrate(Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]))
+        >>> card(Prediction([0.0], [9.0])).scale
+        array([6.])
+    """
+    if not isinstance(cases, Cases | Tally):
+        raise ValueError(
+            f"cases is a {type(cases).__name__}; expected Cases, as Cases(prediction, target), or a Tally."
+        )
+    chosen = load_recipe(recipe)
+    name, module, options = plugins.parse("recalibrate", recalibration)
+    settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
+    if isinstance(cases, Tally):
+        if signature(module.fit).parameters["target"].default is not None:  # a tally holds the targets
+            raise ValueError(f"{name} cannot be fitted from the sums of a tally; give the cases.")
+        fitted = module.fit(cases, **settings)
+        law, seen = (Laplace() if cases.moment == 1 else Normal()), int(cases.sums["factor total"][0])
+        return Card(fitted, law, chosen, {**(data or {}), "cases": seen}, unit, now(), versions())
+    prediction = chosen.prediction(cases)
+    fitted = module.fit(prediction, cases.target, weight=cases.weight, group=cases.group, **settings)
+    card = describe(fitted, cases, recipe=chosen, data=data)
+    return replace(card, unit=unit or card.unit)
+
+
+def describe(
+    fitted: Recalibration, cases: Cases, *, recipe: Recipe, data: Mapping[str, Any] | None = None
+) -> Card:
+    """The card of a recalibration that was fitted on these cases under this recipe."""
+    size = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
+    if cases.draws is not None:
+        size["draws"] = int(cases.draws.mean.shape[0])
+    made_by = {"checkpoint": cases.checkpoint} if cases.checkpoint else {}
+    law, about = cases.prediction.law, {**(data or {}), **size, **made_by}
+    return Card(fitted, law, recipe, about, cases.unit, now(), versions())
+
+
+def check_network(card: Card, checkpoint: str) -> None:
+    """Refuse a card of another network's predictions; where one of the two does not say, nothing is known."""
+    fitted = card.data.get("checkpoint", "")
+    if fitted and checkpoint and fitted != checkpoint:
+        raise ValueError(
+            f"the card was fitted on predictions of another network (checkpoint {fitted}; here {checkpoint}), and how "
+            "wrong that one is says nothing about this one. Fit a card on this one's: `truesigma predict RUN --split "
+            "valid -o valid.npz` (or `ensemble`), then `truesigma calibrate --calibration valid.npz -o card.json`."
+        )
+
+
+def outputs_of(prediction: Prediction) -> int:
+    """How many numbers are predicted for a case."""
+    return math.prod(prediction.location.shape[1:])
+
+
+def factor_text(fitted: Mapping[str, Any]) -> str:
+    """The factor, or the factors, of a stored recalibration in words; "" where it has none.
+
+    >>> factor_text({"name": "sigma", "factor": 1.9, "standard_error": 0.05})
+    'factor 1.9, standard error 0.05'
+    """
+    if "factors" in fitted:
+        return "factors " + ", ".join(f"{factor:.4g}" for factor in fitted["factors"])
+    if not isinstance(fitted.get("factor"), float):
+        return ""
+    error = fitted.get("standard_error")
+    words = "its standard error unknown: all cases are of one group"
+    return f"factor {fitted['factor']:.6g}, " + (words if error is None else f"standard error {error:.6g}")
+
+
+def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
+    """The card in a JSON file; an error says what about it is not known.
+
+    A card never names code to run: one that was fitted with a file of one's own is read with that file as `plugin`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import truesigma as ts
+    >>> card = calibrate(Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]))
+    >>> with TemporaryDirectory() as folder:
+    ...     ts.write(card, Path(folder, "card.json"))
+    ...     read_card(Path(folder, "card.json"))
+    Card(sigma, 2 cases, normal)
+    """
+    stored = read_json(path)
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+        raise BadFile(
+            f"{path} is not the card of a recalibration; expected what `truesigma calibrate` writes."
+        )
+    if stored.get("version") != VERSION:
+        raise BadFile(
+            f"{path} is a card of version {stored.get('version')!r}; this truesigma reads version {VERSION}. Use the "
+            "version it was written with, or fit it again."
+        )
+    known = {"format", "version", "choices", *(one.name for one in fields(Card))}
+    wrong = [f"lacks {name!r}" for name in sorted(known - set(stored))]
+    wrong += [f"has the unknown {name!r}" for name in sorted(set(stored) - known)]
+    if wrong:
+        raise BadFile(f"{path} {', '.join(wrong)}; fit the recalibration again with this truesigma.")
+    try:
+        recipe = Recipe(
+            str(stored["recipe"]), {name: dict(table) for name, table in stored["choices"].items()}
+        )
+        missing = {"decompose", "elements", "uce"} - set(recipe.tables)
+        if missing:
+            raise ValueError(f"choices lacks {', '.join(sorted(missing))}")
+        recalibration, law = _recalibration(stored["recalibration"], plugin), law_from_dict(stored["law"])
+        data, used = dict(stored["data"]), dict(stored["versions"])
+    except Undefined:
+        raise
+    except (ValueError, TypeError, AttributeError, KeyError) as problem:
+        cause = str(problem).rstrip(".")
+        raise BadFile(f"{path} cannot be used: {cause}. Fit the recalibration again.") from problem
+    return Card(recalibration, law, recipe, data, str(stored["unit"]), str(stored["date"]), used)
+
+
+def _recalibration(stored: Mapping[str, Any], plugin: str | None) -> Recalibration:
+    if plugin is None:
+        return load_recalibration(stored)
+    module = plugins.load("recalibrate", plugin)
+    made: Recalibration = module.from_dict({key: value for key, value in stored.items() if key != "name"})
+    return made

@@ -1,0 +1,298 @@
+"""Which recalibration? Each is scored on cases that it was not fitted on, and one is chosen by a proper score."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..core import plugins
+from ..core.arrays import Host
+from ..core.casesums import Finish, Rows, metric_rows
+from ..core.checks import check_whole
+from ..core.law import Undefined
+from ..core.recalibration import Recalibration
+from ..core.values import Cases
+from .bootstrap import estimate
+from .evaluate import Choice, by_label, each, label_of, requests_of, versions
+from .recipe import Recipe, load_recipe
+from .replicates import Replicates, Resampling, from_rows
+from .text import comparison_table, plain_text
+
+LEVEL = 0.9  # of the intervals whose width tells sharpness
+WIDER = 1.1  # times the width without recalibration: what may not be given away for nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Cross-fitted scores of recalibrations, the choice among them, and each of them fitted on all cases.
+
+    A row is a dict: `recalibration`; `numbers`, how many its stored form holds; `score`; `change` from `none`, with its
+    paired interval `low` to `high`, too narrow where the change is small, since the fits vary as well; `behind` the
+    best, with the `standard_error` of that difference; `width` of the 90 % interval; `reason` where there is no score.
+    """
+
+    metric: str
+    rows: tuple[dict[str, Any], ...]
+    recalibrations: Mapping[str, Recalibration]
+    best: str
+    choice: str
+    warnings: tuple[str, ...]
+    plan: Mapping[str, Any]  # folds, seed, what was kept together, how many cases
+    recipe: Recipe
+
+    @property
+    def recalibration(self) -> Recalibration:
+        """The chosen one, fitted on all cases."""
+        return self.recalibrations[self.choice]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, as written to JSON."""
+        return {
+            "metric": self.metric,
+            "choice": self.choice,
+            "best": self.best,
+            "rows": [dict(row) for row in self.rows],
+            "recalibrations": {label: fitted.to_dict() for label, fitted in self.recalibrations.items()},
+            "warnings": list(self.warnings),
+            "plan": dict(self.plan),
+            "recipe": self.recipe.name,
+            "versions": versions(),
+        }
+
+    def __repr__(self) -> str:
+        return f"Comparison({self.choice!r} of {len(self.rows)} by {self.metric})"
+
+    def __str__(self) -> str:
+        """The table that the command line prints."""
+        return plain_text(comparison_table(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook shows of it."""
+        printer.text(str(self))
+
+
+def compare(
+    cases: Cases,
+    *,
+    recalibrations: Iterable[Choice] = ("none", "sigma", "aux"),
+    metric: Choice = "nll",
+    folds: int = 10,
+    seed: int = 0,
+    level: float = 0.95,
+    replicates: int = 1000,
+    recipe: str | Recipe = "exact",
+) -> Comparison:
+    r"""Score recalibrations on cases they were not fitted on, and choose one.
+
+    $$\mathrm{score} = \tfrac1m \sum_i S\bigl(R_{-k(i)}(p_i),\, y_i\bigr)$$
+
+    R without fold k(i), the one of case i. All cases of a group (a patient) are in one fold. The choice is the simplest
+    recalibration, that with the fewest numbers in its stored form, whose score is within one standard error of the
+    best one's; the standard error is that of their difference on the same cases, from a bootstrap by group, or by case.
+
+    Args:
+        cases: predictions with targets, none of which the network was trained on.
+        recalibrations: names, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`; `none` always takes part.
+        metric: a proper score: "nll", "crps", "winkler:level=0.9", or one of your own that says `PROPER = True`.
+        folds: in how many parts the cases, or the groups, are divided at random.
+        seed: of the parts and of the bootstrap.
+        level: of the intervals of the change.
+        replicates: of the bootstrap.
+        recipe: "exact", "paper", "code", or the path of a TOML file.
+
+    Returns:
+        The comparison: `print` it, `.choice`, `.recalibration` (fitted on all), `.rows`, `.warnings`, `.to_dict()`.
+
+    Example:
+        >>> from truesigma import Prediction
+        >>> y = np.random.default_rng(0).normal(size=200)
+        >>> found = compare(Cases(Prediction(0 * y, 0 * y + 0.25), y), recalibrations=["none", "sigma"])
+        >>> found.choice, round(found.recalibration.factor, 2)
+        ('sigma', 1.92)
+
+    Reference: Gneiting and Raftery, JASA 2007 (proper scores); Hastie, Tibshirani and Friedman, "The Elements of
+    Statistical Learning", 2009, section 7.10 (the one-standard-error rule).
+    """
+    if not isinstance(cases, Cases):
+        raise ValueError(f"cases is a {type(cases).__name__}; expected Cases, predictions with targets.")
+    chosen = load_recipe(recipe)
+    asked = _proper(metric)
+    fold = fold_of(cases, folds=folds, seed=seed)
+    by: Any = "case" if cases.group is None else "group"
+    plan = Resampling.of(cases, by=by, replicates=replicates, level=level, seed=seed)
+    as_made = Cases(chosen.prediction(cases), cases.target, group=cases.group, weight=cases.weight)
+
+    fitted: dict[str, Recalibration] = {}
+    scores: dict[str, Replicates | Undefined] = {}
+    widths: dict[str, Replicates | Undefined] = {}
+    for label, (name, module, options) in by_label(["none", *each(recalibrations)]).items():
+        settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
+        request = requests_of([asked], chosen, settings.get("part", "total"))[0]
+        wanted = [(request.metric, request.options), (plugins.load("metrics", "width"), {"level": LEVEL})]
+        scores[label], widths[label] = (
+            part if isinstance(part, Undefined) else from_rows([part], plan)[0]
+            for part in _cross_fitted(as_made, fold, module, settings, wanted)
+        )
+        fitted[label] = _fit(module, as_made, settings)
+
+    words = label_of(asked[0], asked[2])
+    sign = -1 if asked[1].BETTER == "higher" else 1
+    best = _best(scores, sign, words)
+    rows = [
+        _row(label, scores, widths[label], numbers_in(fitted[label].to_dict()), best, sign, plan)
+        for label in fitted
+    ]
+    near = [
+        row for row in rows if row["score"] is not None and row["behind"] <= (row["standard_error"] or 0.0)
+    ]
+    choice = min(near, key=lambda row: row["numbers"])["recalibration"]
+    about = {"folds": folds, "seed": seed, "by": by, "units": plan.units, "cases": len(cases), "level": level}
+    return Comparison(
+        words, tuple(rows), fitted, best, choice, tuple(_warnings(rows, sign, words)), about, chosen
+    )
+
+
+def fold_of(cases: Cases, *, folds: int = 10, seed: int = 0) -> Host:
+    """The fold of each case, 0 to folds - 1, at random; cases of a group are in one.
+
+    >>> from truesigma import Prediction
+    >>> y = np.arange(4.0)
+    >>> fold = fold_of(Cases(Prediction(y, y + 1), y, group=["a", "b", "a", "b"]), folds=2)
+    >>> bool(fold[0] == fold[2] != fold[1] == fold[3])
+    True
+    """
+    check_whole("folds", folds, 2)
+    check_whole("seed", seed, 0)
+    code, what = np.arange(len(cases)), "cases"
+    if cases.group is not None:
+        code, what = np.unique(cases.group, return_inverse=True)[1], "groups"
+    units = int(code.max()) + 1
+    if units < folds:
+        todo = f"use folds={units} (--folds {units})" if units >= 2 else "give more of them"
+        raise ValueError(
+            f"{folds} folds need {folds} {what} or more, {units} given: a part without any cannot be scored; {todo}."
+        )
+    return (np.random.default_rng(seed).permutation(units) % folds)[code]
+
+
+def numbers_in(stored: Any) -> int:
+    """How many numbers a stored form holds: what tells a simple recalibration from a flexible one.
+
+    >>> numbers_in({"name": "sigma", "factor": 2.0, "standard_error": None, "part": "total"})
+    1
+    """
+    if isinstance(stored, Mapping | list | tuple):
+        return sum(map(numbers_in, stored.values() if isinstance(stored, Mapping) else stored))
+    return int(isinstance(stored, int | float) and not isinstance(stored, bool))
+
+
+def _proper(metric: Choice) -> tuple[str, ModuleType, dict[str, Any]]:
+    """The metric, if a recalibration may be chosen by it."""
+    name, module, options = plugins.parse("metrics", metric)
+    if not (getattr(module, "PROPER", False) and getattr(module, "OVER", None) == "elements"):
+        known = [n for n in plugins.names("metrics") if getattr(plugins.load("metrics", n), "PROPER", False)]
+        raise ValueError(
+            f"{name} is no proper score of an uncertainty: one can do well in it by saying something untrue, or it "
+            f"does not look at the uncertainty at all. Expected {', '.join(known)}; `evaluate` shows {name}, too."
+        )
+    default = plugins.options("metrics", module)
+    return name, module, {"level": default["level"].default, **options} if "level" in default else options
+
+
+def _fit(module: ModuleType, cases: Cases, settings: Mapping[str, Any]) -> Recalibration:
+    return module.fit(cases.prediction, cases.target, weight=cases.weight, group=cases.group, **settings)
+
+
+def _cross_fitted(
+    cases: Cases,
+    fold: Host,
+    module: ModuleType,
+    settings: Mapping[str, Any],
+    metrics: list[tuple[ModuleType, Mapping[str, Any]]],
+) -> list[tuple[Rows, Finish] | Undefined]:
+    """What each case adds to each metric under a recalibration fitted on the other folds."""
+    from scipy.sparse import csr_array, vstack
+
+    order = np.argsort(fold, kind="stable")  # the cases fold by fold, as their rows are stacked
+    parts: list[list[Rows] | Undefined] = [[] for _ in metrics]
+    ways: dict[int, Finish] = {}
+    for k in np.unique(fold):
+        fitted = _fit(module, cases[fold != k], settings)
+        rest = cases[fold == k]
+        made = Cases(fitted(rest.prediction, group=rest.group), rest.target, weight=rest.weight)
+        for number, (metric, options) in enumerate(metrics):
+            held = parts[number]
+            if isinstance(held, Undefined):
+                continue
+            try:
+                rows, ways[number] = metric_rows(made, metric, options)
+                held.append(rows)
+            except Undefined as reason:
+                parts[number] = reason
+    back = np.argsort(order, kind="stable")
+    return [
+        held if isinstance(held, Undefined) else (csr_array(vstack(held, format="csr")[back]), ways[number])
+        for number, held in enumerate(parts)
+    ]
+
+
+def _best(scores: Mapping[str, Replicates | Undefined], sign: int, metric: str) -> str:
+    found = {label: sign * s.value for label, s in scores.items() if isinstance(s, Replicates)}
+    found = {label: value for label, value in found.items() if np.isfinite(value)}
+    if "none" not in found:
+        reason = scores["none"] if isinstance(scores["none"], Undefined) else "it is not finite."
+        raise ValueError(f"these predictions have no {metric}: {reason}")
+    return min(found, key=found.__getitem__)
+
+
+def _row(
+    label: str,
+    scores: Mapping[str, Replicates | Undefined],
+    width: Replicates | Undefined,
+    numbers: int,
+    best: str,
+    sign: int,
+    plan: Resampling,
+) -> dict[str, Any]:
+    found, none, first = scores[label], scores["none"], scores[best]
+    size = None if isinstance(width, Undefined) else width.value
+    row: dict[str, Any] = {"recalibration": label, "numbers": numbers, "width": size, "reason": None}
+    empty = ("score", "change", "low", "high", "behind", "standard_error")
+    if isinstance(found, Undefined) or not np.isfinite(found.value):
+        reason = str(found) if isinstance(found, Undefined) else "not finite"
+        return {**row, **dict.fromkeys(empty), "reason": reason}
+    assert isinstance(none, Replicates)
+    assert isinstance(first, Replicates)
+    same = label == "none"
+    change = estimate(found, plan, minus=none)
+    behind = found - first
+    bounds = {"low": None if same else change.low, "high": None if same else change.high}
+    return {
+        **row,
+        "score": found.value,
+        "change": change.value,
+        **bounds,
+        "behind": sign * behind.value,
+        "standard_error": behind.standard_error if label != best else None,
+    }
+
+
+def _warnings(rows: list[dict[str, Any]], sign: int, metric: str) -> Iterable[str]:
+    """Recalibrations that seem to do harm: a worse score, interval and all, or wide intervals for nothing."""
+    before = rows[0]["width"]
+    for row in rows[1:]:
+        if row["low"] is None:
+            continue
+        worst, least = (row["low"], row["high"]) if sign > 0 else (-row["high"], -row["low"])
+        if worst > 0:
+            yield (
+                f"{row['recalibration']} worsens {metric} by {abs(row['change']):.3g} on cases it was not fitted on: "
+                "nothing here speaks for it."
+            )
+        elif least >= 0 and before and row["width"] and row["width"] > WIDER * before:
+            yield (
+                f"{row['recalibration']} widens the {LEVEL:.0%} intervals by {row['width'] / before - 1:.0%}, and "
+                f"{metric} is not clearly better for it."
+            )

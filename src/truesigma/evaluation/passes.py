@@ -1,0 +1,164 @@
+"""Passes over files: what a task asks for, and the sums it gives. A task is plain values, so that it runs anywhere."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..core import plugins
+from ..core.cells import members
+from ..core.law import law_from_dict
+from ..core.scores import defaults, statistic_of
+from ..core.sums import Statistic, Sum, accumulate, add_sums, cell_sums, join_sums, variance_sums
+from ..core.values import Prediction, take
+from ..engine.local import run as run_here
+from ..files.chunks import LARGE, Chunk, chunks_of
+from ..files.disk import BadFile, fingerprint
+from ..files.fileset import FileSet
+from ..files.find import Source, check_unchanged
+from .recipe import Recipe
+
+Sums = dict[str, Sum]
+CASES = "cases of "  # and the name of a group: the key of how many it has
+Tick = Callable[[int], None]  # is told how many more cases are done
+Report = Callable[[str, int], Tick]  # from what is being done, and the number of cases, to a tick
+Step = Callable[[Chunk, Prediction], Sums]  # what some cases, with their prediction, add to the sums
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """How passes are made: under which recipe, and by which engine; `keep` and `run` are those of `engine`."""
+
+    recipe: Recipe
+    mask_missing: bool = False
+    run: Callable[..., Sums] = run_here
+    keep: Any = None
+    report: Report | None = None
+
+    def over(self, files: FileSet, kind: str, words: str, settings: Mapping[str, Any]) -> Sums:
+        """The sums of a pass of that kind ("fit", "range" or "sums") over a set of files."""
+        tables = {name: dict(choices) for name, choices in self.recipe.tables.items()}
+        shared = {
+            "pass": kind,
+            "law": files.law.to_dict(),
+            "mask_missing": self.mask_missing,
+            "recipe": {"name": self.recipe.name, "tables": tables},
+            "code": _own_code(settings),
+            **settings,
+        }
+        parts = zip(files.sources, files.sizes)
+        tasks = [{**shared, "source": asdict(source), "cases": cases} for source, cases in parts]
+        tick = None if self.report is None else self.report(words, files.cases)
+        return self.run(work, tasks, merge=join_sums, keep=self.keep, report=tick)
+
+
+def _own_code(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The hash of each plug-in file of one's own: sums that were kept are those of the file as it is."""
+    used = [plugin for key in ("fits", "fitted") for plugin, _ in settings.get(key, ())]
+    used += [metric for _, _, metric, _, _ in settings.get("requests", ())]
+    return {path: fingerprint(path) for path in used if path.endswith(".py")}
+
+
+def work(task: Mapping[str, Any], tick: Tick) -> Sums:
+    """The sums of one pass over one source, in constant memory; an error where its files change meanwhile."""
+    source = Source(**task["source"])
+    check_unchanged(source)
+    step = {"fit": fit_step, "range": range_step, "sums": sums_step}[task["pass"]](task)
+    recipe, law = Recipe(**task["recipe"]), law_from_dict(task["law"])
+
+    large = None if needs_whole_cases(task) else LARGE
+
+    def parts() -> Iterator[Sums]:
+        for chunk in chunks_of(source, law=law, mask_missing=task["mask_missing"], large=large):
+            yield step(chunk, recipe.prediction(chunk.cases))
+            tick(chunk.begun)
+
+    found = join_sums(parts())
+    check_unchanged(source)
+    return found
+
+
+def needs_whole_cases(task: Mapping[str, Any]) -> bool:
+    """Whether something asked for averages over the outputs of a case, so that a large one cannot come in pieces."""
+    chosen = [options for _, options in task.get("fits", ())]
+    chosen += [stored for _, stored in task.get("fitted", ())]
+    chosen += [options for _, _, _, options, _ in task.get("requests", ())]
+    chosen += [{"outputs": outputs} for _, outputs in task.get("kinds", ())]
+    return any(options.get("outputs") == "mean" for options in chosen)
+
+
+def fit_step(task: Mapping[str, Any]) -> Step:
+    """What each recalibration in `fits`, (plug-in, options) pairs, has to know; keys are NUMBER/NAME."""
+    modules = [(plugins.load("recalibrate", plugin), options) for plugin, options in task["fits"]]
+
+    def step(chunk: Chunk, prediction: Prediction) -> Sums:
+        cases = chunk.cases
+        # Pieces of a case are correlated: they are a cluster, as the cases of a group are.
+        group = [chunk.of] if cases.group is None and chunk.of else cases.group
+        data = {"weight": cases.weight, "group": group}
+        found: Sums = {}
+        for number, (module, options) in enumerate(modules):
+            chosen = plugins.accepted(module.gather, {**data, **options})
+            sums = module.gather(prediction, cases.target, **chosen)
+            found.update({f"{number}/{key}": value for key, value in sums.items()})
+        return found
+
+    return step
+
+
+def range_step(task: Mapping[str, Any]) -> Step:
+    """The variances after each recalibration in `fitted`; `kinds` says of which elements, NUMBER/OUTPUTS."""
+    plans: list[dict[str, Statistic]] = [{} for _ in task["fitted"]]
+    for number, outputs in task["kinds"]:
+        plans[number][f"{number}/{outputs}"] = partial(variance_sums, outputs=outputs)
+    return _by_recalibration(task, plans, {key for plan in plans for key in plan if key.endswith("separate")})
+
+
+def sums_step(task: Mapping[str, Any]) -> Step:
+    """What `requests`, (number, key, metric, options, edges), sum up; and KEY/GROUP for each group where asked."""
+    plans: list[dict[str, Statistic]] = [{} for _ in task["fitted"]]
+    pieces = set()
+    for number, key, name, options, edges in task["requests"]:
+        metric = plugins.load("metrics", name)
+        given = {**defaults(metric), **options}
+        if metric.OVER == "variance" and edges is None:
+            plans[number][key] = partial(cell_sums, outputs=given["outputs"], error=given["error"])
+        else:
+            known = np.array(edges or ())  # of an earlier pass
+            plans[number][key] = statistic_of(metric, given, lambda *_, known=known: known)
+        if given.get("outputs", "separate") == "separate":
+            pieces.add(key)
+    return _by_recalibration(task, plans, pieces)
+
+
+def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]], pieces: set[str]) -> Step:
+    """Sums of the plan of each recalibration, over the prediction it makes."""
+    fitted = [
+        plugins.load("recalibrate", plugin).from_dict({k: v for k, v in stored.items() if k != "name"})
+        for plugin, stored in task["fitted"]
+    ]
+
+    def step(chunk: Chunk, prediction: Prediction) -> Sums:
+        cases = chunk.cases
+        found: Sums = {}
+        for recalibration, plan in zip(fitted, plans):
+            made = recalibration(prediction, group=cases.group) if plan else prediction
+            by_piece = [key for key in plan if key in pieces]
+            if not task.get("by_group"):
+                found |= accumulate(made, cases.target, plan, weight=cases.weight, by_piece=by_piece)
+                continue
+            if cases.group is None:
+                name = Source(**task["source"]).name
+                raise BadFile(f"{name} has no group, by which scores were asked for; add it, or do not ask.")
+            for name, some in members(cases.group):
+                target, weight = take(cases.target, some), take(cases.weight, some)
+                sums = accumulate(made[some], target, plan, weight=weight, by_piece=by_piece)
+                for key, value in sums.items():
+                    found[key] = add_sums(found.get(key), value)
+                    found[f"{key}/{name}"] = value
+                found[CASES + name] = np.array([float(chunk.begun if chunk.of else len(some))])
+        return found
+
+    return step

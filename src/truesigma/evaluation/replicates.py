@@ -1,0 +1,231 @@
+"""Replicates of a test set: clusters (cases, or groups such as patients) drawn again, with replacement, and scored.
+
+Sum-like scores are computed from sums that each cluster holds, so that a replicate is a product with the number of
+times each was drawn; any other score, or function of the cases, is computed again for the cases that were drawn.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core import plugins
+from ..core.arrays import Host
+from ..core.casesums import Finish, Rows, metric_rows
+from ..core.checks import check_level
+from ..core.law import Undefined
+from ..core.values import Cases
+
+By = Literal["auto", "case", "group"]
+Score = str | tuple[str, Mapping[str, Any]] | Callable[[Cases], float]
+
+MANY = 20  # groups, from which on "auto" takes them as clusters: fewer (sites, say) do not show how groups differ
+MOST = 10_000  # clusters that are drawn one by one; more are pooled at random, which leaves the intervals as they are
+LEFT_OUT = 1000  # parts of the clusters that the jackknife leaves out in turn, at most
+CHUNK = 1 << 22  # counts held at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """A score of all cases, in each replicate, and with each part of the clusters left out in turn."""
+
+    value: float
+    drawn: Host  # (replicate,)
+    left_out: Host  # (part,); empty where it was not computed
+
+    def __sub__(self, other: "Replicates") -> "Replicates":
+        """The paired difference: both were computed for the same draws."""
+        paired = self.left_out.shape == other.left_out.shape
+        left_out = self.left_out - other.left_out if paired else np.zeros(0)
+        return Replicates(self.value - other.value, self.drawn - other.drawn, left_out)
+
+    @property
+    def standard_error(self) -> float | None:
+        """The standard deviation of the replicates; None where fewer than two are finite."""
+        drawn = self.drawn[np.isfinite(self.drawn)]
+        return float(np.std(drawn, ddof=1)) if drawn.size > 1 else None
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        r"""Bias-corrected and accelerated (BCa) interval.
+
+        $$\alpha' = \Phi\Bigl(z_0 + \frac{z_0 + z_\alpha}{1 - a (z_0 + z_\alpha)}\Bigr)$$
+
+        Quantiles of the replicates, moved for their bias (z_0, from the share of replicates below the score) and for
+        the skewness of what single clusters contribute (a, from the jackknife; 0 where that was not computed).
+
+        Reference: Efron, "Better Bootstrap Confidence Intervals", JASA 1987.
+        """
+        from scipy.special import ndtr, ndtri
+
+        drawn = self.drawn[np.isfinite(self.drawn)]
+        if drawn.size < 2:
+            return math.nan, math.nan
+        below = ((drawn < self.value).sum() + 0.5 * (drawn == self.value).sum()) / drawn.size
+        bias = ndtri(np.clip(below, 1 / (drawn.size + 1), drawn.size / (drawn.size + 1)))
+        off = self.left_out.mean() - self.left_out if self.left_out.size else np.zeros(1)
+        size = float((off**2).sum()) ** 1.5
+        acceleration = float((off**3).sum()) / (6 * size) if size > 0 else 0.0
+        wanted = bias + ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
+        shares = ndtr(bias + wanted / np.maximum(1 - acceleration * wanted, 1e-3))
+        low, high = np.quantile(drawn, shares)
+        return float(low), float(high)
+
+
+@dataclass(frozen=True, eq=False)
+class Resampling:
+    """Which cases are drawn together, how often, at which level, and from which seed.
+
+    Beyond 10 000 cases or groups, `clusters` are bags of them that are drawn together: the sums of a bag vary as those
+    of its cases do, so the intervals stay the same while the work stays small.
+    """
+
+    code: Host  # (case,): the cluster of each case
+    clusters: int
+    by: str  # "case" or "group"
+    units: int  # how many cases or groups there are
+    replicates: int = 1000
+    level: float = 0.95
+    seed: int = 0
+
+    @staticmethod
+    def of(
+        cases: Cases, *, by: By = "auto", replicates: int = 1000, level: float = 0.95, seed: int = 0
+    ) -> "Resampling":
+        """How to resample these cases; "auto" draws groups where there are 20 or more, else cases.
+
+        >>> from truesigma import Prediction
+        >>> y = np.arange(3.0)
+        >>> Resampling.of(Cases(Prediction(y, y + 1), y, group=["a", "b", "a"]), by="group").clusters
+        2
+        """
+        check_level(level)
+        if by not in ("auto", "case", "group"):
+            raise ValueError(
+                f"by is {by!r}; expected 'case', 'group', or 'auto' for groups where there are many."
+            )
+        if not (isinstance(replicates, int | np.integer) and replicates >= 2):
+            raise ValueError(
+                f"replicates is {replicates!r}; expected a whole number, 2 or more, better 1000."
+            )
+        if by == "group" and cases.group is None:
+            raise ValueError("by is 'group', but the cases name none; give group, or use by='case'.")
+        settings: dict[str, Any] = {"replicates": int(replicates), "level": float(level), "seed": seed}
+        code, units, kind = np.arange(len(cases)), len(cases), "case"
+        if cases.group is not None and by != "case":
+            names, index = np.unique(cases.group, return_inverse=True)
+            if by == "group" or names.size >= MANY:
+                code, units, kind = index, names.size, "group"
+        if units > MOST:
+            code = (np.random.default_rng(seed).permutation(units) % MOST)[code]
+        return Resampling(code, min(units, MOST), kind, units, **settings)
+
+    def counts(self) -> Iterator[Host]:
+        """How often each cluster is drawn, (cluster, some replicates) at a time; the same at every call."""
+        rng = np.random.default_rng(self.seed)
+        step = max(1, CHUNK // self.clusters)
+        for start in range(0, self.replicates, step):
+            size = min(step, self.replicates - start)
+            drawn = rng.integers(self.clusters, size=(size, self.clusters))
+            drawn += self.clusters * np.arange(size)[:, None]
+            found = np.bincount(drawn.ravel(), minlength=size * self.clusters)
+            yield found.reshape(size, self.clusters).T.astype(np.float64)
+
+    def indices(self) -> Iterator[Host]:
+        """The cases of each replicate; a cluster that is drawn twice stands there twice."""
+        for counts in self.counts():
+            for count in counts.T:
+                yield np.repeat(np.arange(self.code.size), count[self.code].astype(np.int64))
+
+    def gather(self, columns: Any) -> Any:
+        """(cluster, column) sums of (case, column) ones, dense or sparse."""
+        from scipy.sparse import csr_array
+
+        size = self.code.size
+        return csr_array((np.ones(size), (self.code, np.arange(size))), shape=(self.clusters, size)) @ columns
+
+    def sums(self, columns: Any) -> Host:
+        """(replicate, column) sums of what the cases hold, (case, column), dense or sparse."""
+        return self.draw(self.gather(columns))
+
+    def draw(self, held: Any) -> Host:
+        """The same from what the clusters hold, (cluster, column)."""
+        return np.concatenate([(held.T @ counts).T for counts in self.counts()])
+
+    def band(self, drawn: Host) -> tuple[Host, Host]:
+        """Bounds of the level's middle share of the replicates, (replicate, ...); NaN does not count."""
+        tail = (1 - self.level) / 2
+        low, high = np.nanquantile(drawn, [tail, 1 - tail], axis=0)
+        return low, high
+
+
+def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[Replicates | Undefined]:
+    """Each score in every replicate; sum-like ones together, from sums, the others one by one from the cases drawn."""
+    found: dict[int, Replicates | Undefined] = {}
+    summed: dict[int, tuple[Rows, Finish]] = {}
+    for number, score in enumerate(scores):
+        if callable(score):
+            found[number] = _again(score, cases, plan)
+            continue
+        _, metric, options = plugins.parse("metrics", score)
+        try:
+            if hasattr(metric, "OVER"):
+                summed[number] = metric_rows(cases, metric, options)
+            else:
+                found[number] = _again(partial(_score, metric=metric, options=options), cases, plan)
+        except Undefined as reason:
+            found[number] = reason
+    found.update(zip(summed, from_rows(list(summed.values()), plan)))
+    return [found[number] for number in sorted(found)]
+
+
+def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replicates | Undefined]:
+    """Scores in every replicate, from the sums that each case holds and the way from sums to a score."""
+    if not parts:
+        return []
+    from scipy.sparse import csr_array, hstack
+
+    held = plan.gather(hstack([csr_array(rows) for rows, _ in parts], format="csr"))
+    ends = np.cumsum([0, *(rows.shape[1] for rows, _ in parts)])
+    whole = np.asarray(held.sum(axis=0)).ravel()
+    drawn = plan.draw(held)
+    fold = np.arange(plan.clusters) % LEFT_OUT
+    left_out = whole - (csr_array((np.ones(fold.size), (fold, np.arange(fold.size)))) @ held).toarray()
+    left_out = left_out if plan.clusters > 1 else left_out[:0]
+    found: list[Replicates | Undefined] = []
+    for (_, finish), start, end in zip(parts, ends, ends[1:]):
+        value = finish(whole[start:end])
+        if isinstance(value, Undefined):
+            found.append(value)
+        else:
+            columns = ([_number(finish, row) for row in rows[:, start:end]] for rows in (drawn, left_out))
+            found.append(Replicates(value, *map(np.array, columns)))
+    return found
+
+
+def _number(finish: Finish, sums: Host) -> float:
+    """The score of some sums; NaN where they leave nothing to score, as replicates of few groups can."""
+    try:
+        value = finish(sums)
+    except ValueError:
+        return math.nan
+    return math.nan if isinstance(value, Undefined) else value
+
+
+def _score(cases: Cases, *, metric: ModuleType, options: Mapping[str, Any]) -> float:
+    return metric.score(cases.prediction, cases.target, weight=cases.weight, **options)
+
+
+def _again(score: Callable[[Cases], float], cases: Cases, plan: Resampling) -> Replicates:
+    """The score computed anew for the cases of each replicate: slow, and right for any function of them."""
+    value = float(score(cases))
+    drawn = []
+    for index in plan.indices():
+        try:
+            drawn.append(float(score(cases[index])))
+        except Undefined:
+            drawn.append(math.nan)
+    return Replicates(value, np.array(drawn), np.zeros(0))

@@ -1,0 +1,241 @@
+"""Tables of text: with colours on a terminal, as plain aligned columns in a pipe."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ..core import plugins
+
+if TYPE_CHECKING:  # results print themselves as these tables
+    from .compare import Comparison
+    from .evaluate import Evaluation
+
+DASH = "-"  # where a number is not defined
+USUAL = (0.3, 5.0)  # factors of networks; beyond, a mistake in the table is more likely
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Cells of text under a head, with a title above and notes below; `best` marks cells (row, column) to stand out."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    best: frozenset[tuple[int, int]] = frozenset()
+    left: int = 1  # how many columns are words, aligned to the left
+
+
+def plain_text(table: TextTable) -> str:
+    """The table as lines of aligned text.
+
+    >>> print(plain_text(TextTable("", ("metric", "none"), (("UCE", "0.1"), ("coverage 90 %", "0.88")))))
+    metric         none
+    UCE             0.1
+    coverage 90 %  0.88
+    """
+    lines = [table.head, *table.rows]
+    width = [max(len(line[k]) for line in lines) for k in range(len(table.head))]
+    text = [
+        "  ".join(c.ljust(w) if k < table.left else c.rjust(w) for k, (c, w) in enumerate(zip(line, width)))
+        for line in lines
+    ]
+    return "\n".join([*([table.title] if table.title else []), *(t.rstrip() for t in text), *table.notes])
+
+
+def print_table(table: TextTable, stream: TextIO) -> None:
+    """Print to a stream: by rich where it is a terminal, else as plain text."""
+    if not stream.isatty():
+        stream.write(plain_text(table) + "\n")
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(file=stream)
+    shown = Table(header_style="bold")
+    for k, name in enumerate(table.head):
+        shown.add_column(escape(name), justify="left" if k < table.left else "right", overflow="fold")
+    for i, row in enumerate(table.rows):
+        shown.add_row(
+            *[f"[bold]{escape(c)}[/bold]" if (i, k) in table.best else escape(c) for k, c in enumerate(row)]
+        )
+    if table.title:
+        console.print(escape(table.title), highlight=False)
+    console.print(shown)
+    for note in table.notes:
+        console.print(escape(note), highlight=False)
+
+
+def evaluation_table(evaluation: "Evaluation") -> TextTable:
+    """Metrics down, recalibrations across; UCE times 100, as the paper prints it."""
+    labels = list(evaluation.recalibrations)
+    # Two names for one place (`uce_mean`, `uce_draws`) stand in two lines.
+    lines: dict[tuple[int, str], dict[str, Mapping[str, Any]]] = {}
+    for label, rows in evaluation.by_label().items():
+        for place, row in enumerate(rows):
+            lines.setdefault((place, row["metric"]), {})[label] = row
+    body: list[tuple[str, ...]] = []
+    best: set[tuple[int, int]] = set()
+    asked = [lines[key] for key in sorted(lines)]
+    # What is asked for twice, as in `coverage,coverage:level=0.9`, is shown once.
+    for i, cells in enumerate(cells for k, cells in enumerate(asked) if cells not in asked[:k]):
+        shown = [cells.get(label) for label in labels]
+        body.append((_title(next(iter(cells.items()))), *[_number(row) for row in shown]))
+        best.update((i, k + 1) for k in _best(shown))
+    head = ("metric", *labels)
+    return TextTable(_caption(evaluation), head, tuple(body), _notes(evaluation), frozenset(best))
+
+
+def comparison_table(comparison: "Comparison") -> TextTable:
+    """Recalibrations down, their cross-fitted scores across; the choice stands out, notes say why it is one."""
+    plan = comparison.plan
+    body = []
+    for row in comparison.rows:
+        interval = "" if row["low"] is None else f" [{row['low']:.3g}, {row['high']:.3g}]"
+        error = "" if row["standard_error"] is None else f" +- {row['standard_error']:.2g}"
+        body.append(
+            (
+                row["recalibration"],
+                str(row["numbers"]),
+                short(row["score"]),
+                DASH if row["change"] is None else f"{row['change']:.3g}{interval}",
+                DASH if row["behind"] is None else f"{row['behind']:.3g}{error}",
+                short(row["width"]),
+            )
+        )
+    parts = f"{plan['folds']} folds of {plan['units']} {plan['by']}s"
+    head = (
+        "recalibration",
+        "numbers",
+        comparison.metric,
+        "change from none",
+        "behind the best",
+        "width 90 %",
+    )
+    reasons = [
+        f"{row['recalibration']} has no {comparison.metric}: {row['reason']}"
+        for row in comparison.rows
+        if row["score"] is None
+    ]
+    chosen = [row["recalibration"] for row in comparison.rows].index(comparison.choice)
+    return TextTable(
+        f"recipe {comparison.recipe.name}: {plan['cases']} cases, each scored by a fit on the others, {parts}",
+        head,
+        tuple(body),
+        (
+            *reasons,
+            *(f"warning: {text}" for text in comparison.warnings),
+            f"choice: {comparison.choice}, the simplest within one standard error of the best ({comparison.best})",
+            *_factors({f"{comparison.choice}, fitted on all cases": comparison.recalibration}),
+        ),
+        frozenset((chosen, k) for k in range(len(head))),
+    )
+
+
+def short(value: float | None, times: float = 1) -> str:
+    """A number in four digits.
+
+    >>> short(0.00123456, times=100), short(None)
+    ('0.1235', '-')
+    """
+    return DASH if value is None else f"{times * value:.4g}"
+
+
+def _base(metric: str) -> str:
+    """The plug-in behind a row's name."""
+    return "uce" if metric in ("uce_mean", "uce_draws") else metric
+
+
+def _about(metric: str, name: str, default: str) -> str:
+    """A constant of the metric's plug-in; the default for a file of one's own that was scored at another time."""
+    return str(getattr(plugins.known("metrics", _base(metric)), name, default))
+
+
+def _title(cell: tuple[str, Mapping[str, Any]]) -> str:
+    label, row = cell
+    words = [_about(row["metric"], "TITLE", row["metric"])]
+    if _base(row["metric"]) == "uce":
+        words.append("x100" if row["metric"] == "uce" else f"x100 ({row['metric'][4:]})")
+    if row["level"] is not None:
+        words.append(f"{100 * row['level']:.10g} %")
+    taken = {item.partition("=")[0] for item in label.partition(":")[2].split(",")}
+    words += [f"{key}={value}" for key, value in row["options"].items() if key not in taken]
+    return " ".join(words)
+
+
+def _number(row: Mapping[str, Any] | None) -> str:
+    if row is None or row["value"] is None:
+        return DASH
+    times = 100 if _base(row["metric"]) == "uce" else 1
+    spread = "" if row["sd"] is None else f" +- {times * row['sd']:.2g}"
+    return short(row["value"], times) + spread
+
+
+def _best(shown: Sequence[Mapping[str, Any] | None]) -> list[int]:
+    """Where the best values of a line stand, if they differ."""
+    found = [(k, row) for k, row in enumerate(shown) if row is not None and row["value"] is not None]
+    if len(found) < 2:
+        return []
+    better, level = _about(found[0][1]["metric"], "BETTER", "lower"), found[0][1]["level"]
+    if better == "nominal" and level is None:
+        return []
+    sign = -1 if better == "higher" else 1
+    size = {k: abs(row["value"] - level) if better == "nominal" else sign * row["value"] for k, row in found}
+    least = min(size.values())
+    return [k for k, value in size.items() if value == least] if max(size.values()) > least else []
+
+
+def _caption(evaluation: "Evaluation") -> str:
+    sizes = evaluation.cases
+    runs = f" x {sizes['repeats']} runs (mean +- sd)" if sizes.get("repeats", 1) > 1 else ""
+    unit = f", targets in {evaluation.unit}" if evaluation.unit else ""
+    return (
+        f"recipe {evaluation.recipe.name}: {sizes['calibration']} calibration cases, "
+        f"{sizes['test']} test cases{runs}{unit}"
+    )
+
+
+def factor_doubt(fitted: Mapping[str, Any]) -> str:
+    """What to look for where a factor of a stored recalibration is far from 1; "" where none is.
+
+    >>> factor_doubt({"name": "sigma", "factor": 1.9})
+    ''
+    >>> factor_doubt({"name": "sigma", "factor": 217.0}).split(".")[0]
+    'a factor of 217 is far from 1'
+    """
+    factors = fitted.get("factors", [fitted.get("factor")])
+    far = [one for one in factors if isinstance(one, float) and not USUAL[0] <= one <= USUAL[1]]
+    if not far:
+        return ""
+    return (
+        f"a factor of {far[0]:.3g} is far from 1. Are targets and predictions in one unit and in one order, and is "
+        "the scale a standard deviation, no variance and no logarithm?"
+    )
+
+
+def _factors(recalibrations: Mapping[str, Any]) -> list[str]:
+    """The factors of fitted recalibrations, by their labels, and doubts about them."""
+    notes = []
+    for label, fitted in recalibrations.items():
+        described = fitted.to_dict()
+        if isinstance(described.get("factor"), float):
+            error = described.get("standard_error")
+            notes.append(
+                f"{label}: factor {described['factor']:.6g}" + ("" if error is None else f" +- {error:.2g}")
+            )
+        if "factors" in described:
+            pairs = zip(described["factors"], described["standard_errors"])
+            each = (f"{f:.4g}" + ("" if error is None else f" +- {error:.2g}") for f, error in pairs)
+            notes.append(f"{label}: factors {', '.join(each)}")
+        if doubt := factor_doubt(described):
+            notes.append(f"{label}: {doubt}")
+    return notes
+
+
+def _notes(evaluation: "Evaluation") -> tuple[str, ...]:
+    reasons: dict[str, str] = {}
+    for row in evaluation.rows:
+        if row["value"] is None:
+            reasons.setdefault(row["metric"], f"{row['metric']} is not defined: {row['reason']}")
+    return (*_factors(evaluation.recalibrations), *reasons.values())

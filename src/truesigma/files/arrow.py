@@ -1,0 +1,250 @@
+"""Tables on disk and in memory: .csv and .parquet files, pandas and polars frames, as Arrow tables and back."""
+
+import csv
+import itertools
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .columns import columns_of, stem_of
+from .disk import BadFile, content_kind, write_atomically, write_rows
+from .fields import KNOWN, NUMBERS
+
+if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
+    import pyarrow as pa
+
+
+def read_csv(path: Path, *, text: bool = False) -> "pa.Table":
+    """A .csv file as a table: fields as numbers, labels and all other columns as the text they are.
+
+    Columns are separated by commas; or by semicolons or tabs, and then numbers may have decimal commas. Empty rows at
+    the end, as spreadsheets leave them, are left out. `text=True` leaves every column as it is written.
+    """
+    import pyarrow as pa
+
+    kind = content_kind(path)
+    if kind:
+        raise BadFile(f"{path} is {kind}, not the .csv file its name says; give it its right ending.")
+    names, separator = _header(path)
+    types = _csv_types(names)
+    try:
+        if text:
+            return _parsed(path, {}, names, separator)
+        table, decimal = _with_numbers(path, types, names, separator)
+        if decimal == ",":
+            warnings.warn(f"{path} has decimal commas: 1,5 in it is read as 1.5.", stacklevel=1)
+        return table
+    except pa.ArrowInvalid as problem:
+        if "conversion error" in str(problem):
+            _explain(_parsed(path, {}, names, separator), path, separator)
+        cause = str(problem).split("\n")[0]
+        raise BadFile(
+            f"{path} cannot be read: {cause}. Is every row complete, and the file not cut short?"
+        ) from problem
+
+
+def _with_numbers(
+    path: Path, types: Mapping[str, Any], names: Sequence[str], separator: str
+) -> "tuple[pa.Table, str]":
+    """The rows with fields as numbers, and the decimal point: a comma only where points do not read."""
+    import pyarrow as pa
+
+    try:
+        return _parsed(path, types, names, separator), "."
+    except pa.ArrowInvalid:
+        if separator == ",":
+            raise
+        return _parsed(path, types, names, separator, decimal=","), ","
+
+
+def _parsed(
+    path: Path, types: Mapping[str, Any], names: Sequence[str], separator: str = ",", decimal: str = "."
+) -> "pa.Table":
+    """The rows as Arrow reads them, up to the last that is not empty; columns without a type are text."""
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
+
+    reading = arrow_csv.ReadOptions(encoding="utf8")
+    parsing = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
+    options = arrow_csv.ConvertOptions(
+        column_types={name: types.get(name, pa.string()) for name in names},
+        strings_can_be_null=False,
+        decimal_point=decimal,
+    )
+    table = arrow_csv.read_csv(path, reading, parsing, options)
+    rows = _filled(table)
+    if rows < table.num_rows and types:
+        # "nan" is a number that is missing, not an empty cell: the text tells.
+        options.column_types = dict.fromkeys(names, pa.string())
+        rows = _filled(arrow_csv.read_csv(path, reading, parsing, options))
+    if 0 < rows < table.num_rows:
+        warnings.warn(f"{path}: {table.num_rows - rows} empty row(s) at its end are left out.", stacklevel=1)
+    return table.slice(0, rows).rename_columns([name.strip() for name in table.column_names])
+
+
+def _filled(table: "pa.Table") -> int:
+    """How many rows there are up to the last that is not empty."""
+    rows: int = table.num_rows
+    while rows and not any(_text(column[rows - 1].as_py()) for column in table.columns):
+        rows -= 1
+    return rows
+
+
+def _text(cell: Any) -> str:
+    return "" if cell is None else str(cell).strip()
+
+
+def read_parquet(path: Path) -> "pa.Table":
+    """A .parquet file as a table."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    kind = content_kind(path)
+    if kind != "a Parquet file":
+        raise BadFile(
+            f"{path} is {kind or 'text'}, not the .parquet file its name says; give it its right ending."
+        )
+    try:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            return file.read()
+    except (pa.ArrowException, OSError) as problem:
+        cause = str(problem).split("\n")[0]
+        raise BadFile(f"{path} is damaged or cut short ({cause}); write or copy it again.") from problem
+
+
+def frame_table(frame: Any) -> "pa.Table":
+    """A pandas or polars frame, or whatever else speaks Arrow, as a table."""
+    import pyarrow as pa
+
+    if hasattr(frame, "columns"):
+        names = [str(name) for name in frame.columns]
+        for name in names:
+            columns_of(stem_of(name), names)  # before Arrow's own error, which names no remedy
+    try:
+        if type(frame).__module__.split(".")[0] == "pandas":
+            return _pandas_table(frame)
+        return pa.table(frame)
+    except (pa.ArrowException, TypeError) as problem:
+        raise ValueError(f"this {type(frame).__name__} cannot be read as a table: {problem}.") from problem
+
+
+def _pandas_table(frame: Any) -> "pa.Table":
+    import pyarrow as pa
+
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+    except pa.ArrowException:
+        # A column of mixed objects has no type in Arrow; one that is not read need not have any.
+        known = [stem_of(str(name)) in KNOWN for name in frame.columns]
+        if all(known):
+            raise
+        return _pandas_table(frame.loc[:, known])
+
+
+def write_csv(table: "pa.Table", path: Path, *, like: Path | None = None) -> None:
+    """Write a table as .csv, atomically; floats as the shortest text that gives them back exactly.
+
+    `like` is a .csv file whose separator, decimal commas and byte order mark are kept, so that the spreadsheet it came
+    from opens this one, too.
+    """
+    separator, decimal, encoding = (",", ".", "utf-8") if like is None else _style(like)
+    columns = [_cells(column) for column in table.columns]
+    if decimal != ".":
+        columns = [
+            [str(c).replace(".", decimal) if isinstance(c, float) else c for c in cells] for cells in columns
+        ]
+    rows = itertools.chain([table.column_names], zip(*columns))
+    write_rows(path, rows, separator=separator, encoding=encoding)
+
+
+def _style(path: Path) -> tuple[str, str, str]:
+    """How a .csv file that can be read is written: its separator, its decimal point, and its encoding."""
+    with path.open("rb") as file:
+        encoding = "utf-8-sig" if file.read(3) == b"\xef\xbb\xbf" else "utf-8"
+    names, separator = _header(path)
+    if separator == ",":
+        return separator, ".", encoding
+    with warnings.catch_warnings(action="ignore"):  # said when it was read
+        decimal = _with_numbers(path, _csv_types(names), names, separator)[1]
+    return separator, decimal, encoding
+
+
+def write_parquet(table: "pa.Table", path: Path) -> None:
+    """Write a table as .parquet, atomically."""
+    import pyarrow.parquet as parquet
+
+    write_atomically(path, lambda part: parquet.write_table(table, part, write_page_checksum=True))
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    """The names of the columns, and what separates them."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            names = next(filter(None, csv.reader(file)), [])
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise BadFile(f"{path} is not text in UTF-8 ({problem}); save it as CSV UTF-8.") from problem
+    if names and names[0].startswith("sep="):
+        raise BadFile(f"{path} begins with the line {names[0]!r}, which only Excel reads; remove it.")
+    for separator in (";", "\t"):
+        if len(names) == 1 and separator in names[0]:
+            return next(csv.reader(names, delimiter=separator)), separator
+    return names, ","
+
+
+def _csv_types(names: Sequence[str]) -> dict[str, Any]:
+    """The type of each column: fields are numbers, all else is text."""
+    import pyarrow as pa
+
+    def type_of(stem: str) -> Any:
+        return pa.float64() if stem in NUMBERS else pa.bool_() if stem == "mask" else pa.string()
+
+    return {name: type_of(stem_of(name.strip())) for name in names}
+
+
+def _explain(table: "pa.Table", path: Path, separator: str) -> None:
+    """Raise for the first cell that is not what its column should hold."""
+    numbers = [name for name in table.column_names if stem_of(name) in NUMBERS]
+    cells = [
+        (row, name, cell) for name in numbers for row, cell in enumerate(table.column(name).to_pylist(), 1)
+    ]
+    points = [one for one in cells if not _is_number(one[2], ".")]
+    commas = points if separator == "," else [one for one in cells if not _is_number(one[2], ",")]
+    mark, wrong = ("point", points) if len(points) <= len(commas) else ("comma", commas)
+    expected = f"a number with a decimal {mark}, as in other rows, and no other sign"
+    if not wrong:
+        expected = "true or false"
+        wrong = [
+            (row, name, cell)
+            for name in table.column_names
+            if stem_of(name) == "mask"
+            for row, cell in enumerate(table.column(name).to_pylist(), 1)
+            if cell.strip().lower() not in ("true", "false", "0", "1")
+        ]
+    for row, name, cell in wrong:
+        raise BadFile(
+            f"{path}: row {row} below the header holds {cell!r} in column {name!r}; expected {expected}, or an empty "
+            "cell."
+        )
+
+
+def _is_number(cell: str, decimal: str) -> bool:
+    """Whether a cell is a number with that decimal point, or empty."""
+    if decimal == "," and "." in cell:  # thousands, or another row's point
+        return False
+    try:
+        float(cell.replace(decimal, ".").strip() or "nan")
+    except ValueError:
+        return False
+    return True
+
+
+def _cells(column: Any) -> list[Any]:
+    """What the csv module writes as the cells of a column: empty for nothing, floats by their shortest exact text."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(column.type):
+        return [{True: "true", False: "false"}.get(value, "") for value in column.to_pylist()]
+    if pa.types.is_floating(column.type) and not column.null_count:
+        return list(column.to_numpy().tolist())
+    return ["" if value is None else value for value in column.to_pylist()]

@@ -1,0 +1,86 @@
+"""What every kind of file on disk is to those who read it a few cases, or a piece of a case, at a time."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.arrays import Host
+from ...core.law import Law
+from ..fields import resolve_law
+
+Fields = dict[str, Any]  # named arrays of some cases, as `from_fields` takes them
+Next = Callable[
+    [int], Host
+]  # the next so many numbers of an array, in the order in which they lie in the file
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some outputs of one case, without their axes: `fields` has one case, and starts at that output."""
+
+    case: int
+    start: int
+    fields: Fields
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """What a source holds, known from its head alone, and the way to its fields: `chunks(cases at a time)`.
+
+    `pieces(outputs at a time)` is the way to cases that are too large to be held whole; None where there is none.
+    """
+
+    cases: int
+    outputs: tuple[int, ...]
+    draws: int  # numbers for each output of a case
+    constants: Mapping[str, str]  # law and unit, where the source says them
+    chunks: Callable[[int], Iterator[Fields]]
+    pieces: Callable[[int], Iterator[Piece]] | None = None
+    single: bool = False  # whether a file of this kind is always one case
+
+    def law(self, given: Law | str | None) -> Law:
+        return resolve_law(self.constants.get("law"), given)
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """An array on disk with the case first; `open` gives its numbers one after the other."""
+
+    shape: tuple[int, ...]
+    open: Callable[[], AbstractContextManager[Next]]
+    order: Any = (
+        "C"  # "F": the first of the outputs' axes runs fastest, as in NIfTI files; they hold one case
+    )
+
+    @property
+    def row(self) -> int:
+        """Numbers of a case."""
+        return math.prod(self.shape[1:])
+
+    def cases(self, read: Next, count: int) -> Host:
+        """The next so many cases, from what `open` gave."""
+        if self.order == "C":
+            return read(count * self.row).reshape(count, *self.shape[1:])
+        return read(self.row).reshape(self.shape[1:], order="F")[None]
+
+
+def cut(arrays: Mapping[str, Stored], constants: Fields) -> Callable[[int], Iterator[Piece]] | None:
+    """The way to pieces of cases: where every array has a number for each output of a case, or one for all of them."""
+    main = arrays["location"]
+    long = {name: a for name, a in arrays.items() if a.shape == main.shape and a.order == main.order}
+    single = {name: a for name, a in arrays.items() if name not in long}
+    if any(a.row != 1 for a in single.values()):
+        return None
+
+    def pieces(size: int) -> Iterator[Piece]:
+        with ExitStack() as stack:
+            read = {name: stack.enter_context(a.open()) for name, a in arrays.items()}
+            for case in range(main.shape[0]):
+                same = {name: read[name](1) for name in single}
+                for start in range(0, main.row, size):
+                    some = {name: read[name](min(size, main.row - start))[None] for name in long}
+                    yield Piece(case, start, {**constants, **same, **some})
+
+    return pieces

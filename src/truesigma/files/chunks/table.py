@@ -1,0 +1,77 @@
+"""Cases from .parquet files, a few rows at a time, and from .csv files, which are read whole."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..arrow import read_parquet
+from ..columns import columns_of, stem_of, table_fields
+from ..disk import BadFile, content_kind
+from ..fields import CONSTANTS, KNOWN
+from ..store import read_fields
+from ..synonyms import warn_near_misses
+from .reader import Fields, Reader
+
+# Pages are read one after the other: a row group may be as large as the file.
+PAGEWISE: dict[str, Any] = {"pre_buffer": False, "buffer_size": 1 << 20, "page_checksum_verification": True}
+
+
+def open_parquet(path: Path) -> Reader:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    if content_kind(path) != "a Parquet file":
+        read_parquet(path)  # says what it is instead
+    try:
+        with parquet.ParquetFile(path, **PAGEWISE) as file:
+            names, cases = file.schema_arrow.names, file.metadata.num_rows
+            head = (
+                table_fields(pa.Table.from_batches([next(file.iter_batches(batch_size=1))])) if cases else {}
+            )
+            marks = file.iter_batches(columns=["checkpoint"]) if "checkpoint" in names else ()
+            if len({mark for batch in marks for mark in batch.column(0).unique().to_pylist()}) > 1:
+                head.pop("checkpoint", None)  # folds in one table, each with a network of its own
+    except (pa.ArrowException, OSError) as problem:
+        raise BadFile(f"{path} is damaged or cut short ({problem}); write or copy it again.") from problem
+    except ValueError as problem:
+        raise BadFile(f"{path}: {problem}") from problem
+    if not cases:
+        raise BadFile(f"{path}: there are columns and no rows; expected at least one case.")
+    warn_near_misses(names)
+    columns = columns_of("location", names)
+    outputs = () if columns == ["location"] else (len(columns),)
+    # Others, such as the images themselves, may be larger than memory.
+    read = [name for name in names if stem_of(name) in KNOWN]
+
+    def chunks(rows: int) -> Iterator[Fields]:
+        try:
+            with parquet.ParquetFile(path, **PAGEWISE) as file:
+                start = 0
+                for batch in file.iter_batches(batch_size=rows, columns=read):
+                    yield _fields(pa.Table.from_batches([batch]), path, start)
+                    start += batch.num_rows
+        except (pa.ArrowException, OSError) as problem:
+            raise BadFile(f"{path} is damaged or cut short ({problem}); write or copy it again.") from problem
+
+    return Reader(cases, outputs, 1, {name: head[name] for name in CONSTANTS if name in head}, chunks)
+
+
+def _fields(table: Any, path: Path, start: int) -> Fields:
+    """The fields of some rows; what is wrong with them names the file, and the row they are counted from."""
+    try:
+        return table_fields(table)
+    except ValueError as problem:
+        where = f"{path}, from row {start + 1} on" if start else path
+        raise BadFile(f"{where}: {problem}") from problem
+
+
+def open_csv(path: Path) -> Reader:
+    fields = read_fields(path)
+    cases, outputs = len(fields["location"]), fields["location"].shape[1:]
+    texts = {name: fields.pop(name) for name in CONSTANTS if name in fields}
+
+    def chunks(rows: int) -> Iterator[Fields]:
+        for start in range(0, cases, rows):
+            yield {**texts, **{name: a[start : start + rows] for name, a in fields.items()}}
+
+    return Reader(cases, outputs, 1, texts, chunks)

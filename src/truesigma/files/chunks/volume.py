@@ -1,0 +1,148 @@
+"""Cases from files of single arrays: .npy with the case first, NIfTI volumes as one case each."""
+
+import gzip
+import math
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import Host
+from ..disk import BadFile, content_kind
+from ..npz import native
+from .reader import Fields, Next, Piece, Reader, Stored, cut
+
+
+@dataclass(frozen=True, eq=False)
+class _Volume:
+    """The array of a file, by its head; `grid` is where its voxels lie."""
+
+    path: str
+    grid: Any
+    array: Stored
+
+
+def open_volumes(files: Mapping[str, str]) -> Reader:
+    """The reader of a file for each field; the arrays of one source have the same cases."""
+    found = {
+        name: _nifti(path) if ".nii" in path[-7:].lower() else _npy(path) for name, path in files.items()
+    }
+    if "location" not in found:
+        some = next(iter(found.values()))
+        raise BadFile(f"there is no location beside {some.path}; expected it, with its scale and its target.")
+    main = found["location"]
+    shape = main.array.shape
+    for name, one in found.items():
+        if one.array.shape[0] != shape[0]:
+            raise BadFile(
+                f"{one.path} has shape {one.array.shape} and {main.path} {shape}; expected the same cases on the "
+                "first axis."
+            )
+        if one.grid is not None and main.grid is not None and not np.allclose(one.grid, main.grid, atol=1e-3):
+            raise BadFile(
+                f"{one.path} and {main.path} lie on different grids (their affines differ); resample the {name} first."
+            )
+    arrays = {name: one.array for name, one in found.items()}
+
+    def chunks(rows: int) -> Iterator[Fields]:
+        with ExitStack() as stack:
+            read = {name: stack.enter_context(one.open()) for name, one in arrays.items()}
+            for start in range(0, shape[0], rows):
+                count = min(rows, shape[0] - start)
+                some = {name: one.cases(read[name], count) for name, one in arrays.items()}
+                yield _masked(some, files.get("mask", ""))
+
+    cut_up = cut(arrays, {})
+
+    def pieces(size: int) -> Iterator[Piece]:
+        for piece in cut_up(size) if cut_up else ():
+            yield Piece(piece.case, piece.start, _masked(piece.fields, files.get("mask", "")))
+
+    single = main.array.order == "F"
+    return Reader(shape[0], shape[1:], 1, {}, chunks, pieces if cut_up else None, single)
+
+
+def _masked(fields: Fields, path: str) -> Fields:
+    if "mask" not in fields:
+        return fields
+    mask = fields["mask"]
+    if mask.dtype.kind == "f" and np.isnan(mask).any():
+        raise BadFile(
+            f"{path} holds NaN; expected 0 outside the mask, and another number inside. Write 0 in place of NaN."
+        )
+    return {**fields, "mask": mask != 0}
+
+
+def _npy(path: str) -> _Volume:
+    try:
+        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as problem:
+        kind = content_kind(Path(path)) or "text"
+        what = "cut short" if "numpy" in kind else f"{kind}, or damaged"
+        raise BadFile(f"{path} is {what} ({problem}); expected a plain array of numpy.") from problem
+    if not array.shape:
+        raise BadFile(f"{path} holds a single number; expected an array with the case first.")
+    if not array.flags.c_contiguous:
+        return _Volume(path, None, Stored(array.shape, partial(_scattered, path)))
+    # Read, not mapped: what was mapped counts as memory until something else needs it.
+    values = partial(_values, path, array.offset, array.dtype, array.size)
+    return _Volume(path, None, Stored(array.shape, values))
+
+
+def _nifti(path: str) -> _Volume:
+    import nibabel
+    from nibabel.volumeutils import apply_read_scaling
+
+    try:
+        image: Any = nibabel.load(path)
+    except nibabel.filebasedimages.ImageFileError as problem:
+        raise BadFile(f"{path} is no NIfTI file ({problem}).") from problem
+    data = image.dataobj
+    slope, inter = (np.float64(number) for number in (data.slope, data.inter))
+    scaled = partial(apply_read_scaling, slope=slope, inter=inter)
+    values = partial(_values, path, data.offset, data.dtype, math.prod(image.shape), scaled)
+    return _Volume(path, image.affine, Stored((1, *image.shape), values, "F"))
+
+
+@contextmanager
+def _values(
+    path: str, offset: int, dtype: Any, numbers: int, scaled: Callable[[Host], Host] = np.asarray
+) -> Iterator[Next]:
+    """The numbers of an array from that byte of a file on, packed or not; those of NIfTI scaled as its head says."""
+    left = numbers
+    with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
+
+        def read(count: int) -> Host:
+            nonlocal left
+            left -= count
+            try:
+                data = file.read(count * dtype.itemsize)
+                while not left and file.read(1 << 20):  # to the end, where gzip looks at the checksum
+                    pass
+            except (OSError, EOFError, zlib.error) as problem:
+                raise BadFile(f"{path} is damaged or cut short ({problem}); copy it again.") from problem
+            if len(data) < count * dtype.itemsize:
+                raise BadFile(f"{path} is cut short: it ends before its last number. Copy it again.")
+            return native(scaled(np.frombuffer(data, dtype)))
+
+        file.seek(offset)
+        yield read
+
+
+@contextmanager
+def _scattered(path: str) -> Iterator[Next]:
+    """The numbers of an array in Fortran's order, case by case."""
+    place = 0
+
+    def read(count: int) -> Host:
+        nonlocal place
+        place += count
+        array = np.load(path, mmap_mode="r", allow_pickle=False)  # anew: what is mapped counts as memory
+        return native(array.flat[place - count : place])
+
+    yield read

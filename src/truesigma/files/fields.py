@@ -1,0 +1,268 @@
+"""Fields: what files, tables and frames have in common, named arrays, and the values they stand for.
+
+A prediction is `location` with one of `scale`; `variance` (the total); or `aleatoric` and `epistemic` (variances); and
+perhaps `spread` and `mask`. Draws are `mean` and `variance`. Beside either may stand `target`, `weight`, `group`, `id`,
+`law`, `unit` and `checkpoint`, the mark of the network that made them.
+"""
+
+import json
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import Host, as_array, to_host
+from ..core.checks import WrongValue
+from ..core.decompose import decompose
+from ..core.law import Law, Normal, law_from_dict
+from ..core.values import Cases, Draws, Prediction
+
+PARTS = ("scale", "variance", "aleatoric", "epistemic")
+NUMBERS = ("target", "location", *PARTS, "spread", "weight")
+LABELS = ("id", "group")
+CONSTANTS = ("law", "unit", "checkpoint")
+KNOWN = (*NUMBERS, "mean", "mask", *LABELS, *CONSTANTS)
+EXPECTED = (
+    "expected location with scale, or with aleatoric and epistemic (variances), and the target; several outputs "
+    "numbered, as target_0, target_1 and location_0, location_1"
+)
+
+
+def from_fields(
+    fields: Mapping[str, Any],
+    *,
+    law: Law | str | None = None,
+    mask_missing: bool = False,
+    use_target: bool = True,
+) -> Cases | Draws | Prediction:
+    """The value that named arrays stand for: Cases where there is a target, else Draws or a Prediction.
+
+    Args:
+        fields: arrays by name, `law` and `unit` as text; names that are not known are passed over.
+        law: of a file that does not say it; another one than the file's is an error.
+        mask_missing: leave out the elements whose target is NaN, instead of refusing them.
+        use_target: False passes over a target, as it may be unfinished.
+
+    Example:
+        >>> from_fields({"location": np.array([1.0]), "scale": np.array([0.1]), "target": np.array([1.1])})
+        Cases(1 cases, normal)
+    """
+    chosen = resolve_law(fields.get("law"), law)
+    target = fields.get("target") if use_target else None
+    mask = fields.get("mask")
+    if target is not None:
+        mask = _mask_missing(target, mask, mask_missing)
+    draws = _draws(fields, mask, chosen) if "mean" in fields else None
+    if draws is not None and target is None and "location" not in fields:
+        return draws
+    if draws is not None and "location" not in fields:
+        prediction = decompose(draws)
+    else:
+        prediction = _prediction(fields, mask, chosen)
+    if target is None:
+        return prediction
+    labels: dict[str, Any] = {name: fields.get(name) for name in ("group", "weight", "id")}
+    texts = {name: str(fields.get(name, "")) for name in ("unit", "checkpoint")}
+    cases = Cases(prediction, target, draws=draws, **labels, **texts)
+    _warn_doubled(cases.id)
+    return cases
+
+
+def to_fields(value: Cases | Draws | Prediction) -> dict[str, Any]:
+    """Named arrays on the host from which `from_fields` makes the same value, bit for bit.
+
+    >>> sorted(to_fields(Prediction([1.0], [0.25])))
+    ['law', 'location', 'scale']
+    """
+    found: dict[str, Any] = {}
+    if isinstance(value, Draws):
+        return {**_draws_fields(value), "law": law_text(value.law)}
+    prediction = value.prediction if isinstance(value, Cases) else value
+    draws = value.draws if isinstance(value, Cases) else None
+    if isinstance(value, Cases):
+        found["target"] = to_host(value.target)
+        found.update({name: getattr(value, name) for name in ("weight", "group", "id")})
+        found.update({name: getattr(value, name) or None for name in ("unit", "checkpoint")})
+    if draws is not None:
+        found.update(_draws_fields(draws))
+    if draws is None or not _is_decomposition(prediction, draws):
+        if draws is not None and prediction.epistemic is None:
+            raise ValueError(
+                "these cases keep draws beside a prediction without the aleatoric/epistemic split, and a file cannot "
+                "tell the two apart. Use decompose(draws) for the prediction, or leave the draws out."
+            )
+        found.update(_prediction_fields(prediction))
+    found["mask"] = prediction.mask
+    found["law"] = law_text(prediction.law)
+    return {
+        name: array if isinstance(array, str) else to_host(array)
+        for name, array in found.items()
+        if array is not None
+    }
+
+
+def resolve_law(stored: Any, given: Law | str | None) -> Law:
+    """The law that a file says or a caller gives; Normal where neither does, an error where they differ.
+
+    >>> resolve_law(None, "laplace")
+    Laplace()
+    """
+    asked = law_from_dict(given) if isinstance(given, str) else given
+    if stored is None or str(stored) == "":
+        return Normal() if asked is None else asked
+    text = str(stored)
+    try:
+        kept = law_from_dict(json.loads(text) if text.startswith("{") else text)
+    except (TypeError, json.JSONDecodeError) as problem:
+        raise ValueError(
+            f"the law {text[:40]!r} cannot be read: {problem}; expected normal, laplace, or a law's to_dict() as JSON."
+        ) from problem
+    if asked is not None and asked.to_dict() != kept.to_dict():
+        raise ValueError(
+            f"law {asked.name!r} was asked for, but the data says {kept.name!r}; leave the law out, or change the data."
+        )
+    return kept
+
+
+def law_text(law: Law) -> str:
+    """The law's name where that is all, else its description as JSON.
+
+    >>> law_text(Normal())
+    'normal'
+    """
+    described = law.to_dict()
+    return law.name if set(described) == {"name"} else json.dumps(described, allow_nan=False)
+
+
+def _mask_missing(target: Host, mask: Any, allowed: bool) -> Any:
+    """The mask without the missing targets; a mask that does not fit is left for the constructors to refuse."""
+    if target.dtype.kind != "f":
+        return mask
+    missing = np.isnan(target)
+    counts = _widened(mask, target.shape)
+    counted = missing if counts is None else missing & counts
+    if not counted.any():
+        return mask
+    if not allowed:
+        first = tuple(int(i) for i in np.argwhere(counted)[0])
+        raise WrongValue(
+            f"target is missing in {int(counted.sum())} of {target.size} places, the first at index {first} (from 0). "
+            "Fill them in, or leave them out with mask_missing=True (--mask-missing on the command line).",
+            first[0],
+        )
+    if missing.all():
+        raise ValueError("target is missing everywhere; expected at least one value.")
+    return mask if mask is not None and counts is None else ~missing if counts is None else counts & ~missing
+
+
+def _widened(mask: Any, shape: tuple[int, ...]) -> Any:
+    """The mask in that shape; None where there is none, or none that fits."""
+    if mask is None or np.asarray(mask).dtype != bool:
+        return None
+    mask = np.asarray(mask)
+    if mask.ndim > len(shape):  # one number for all outputs counts where any of them does
+        mask = mask.any(axis=tuple(range(len(shape), mask.ndim)))
+    mask = mask.reshape(mask.shape + (1,) * (len(shape) - mask.ndim))
+    fits = all(a in (1, b) for a, b in zip(mask.shape, shape))
+    return np.broadcast_to(mask, shape) if fits else None
+
+
+def _draws(fields: Mapping[str, Any], mask: Any, law: Law) -> Draws:
+    if "variance" not in fields:
+        raise ValueError(
+            "mean stands without variance; draws need both, with the axes (draw, case, output...)."
+        )
+    return Draws(fields["mean"], fields["variance"], mask=mask, law=law)
+
+
+def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
+    """The prediction from whichever of its forms is given; where several are, they must agree."""
+    if "location" not in fields:
+        raise ValueError(f"location is missing; {EXPECTED}.")
+    forms: list[tuple[Any, Any]] = []
+    halves = [name for name in ("aleatoric", "epistemic") if name in fields]
+    if len(halves) == 1:
+        other = "epistemic" if halves == ["aleatoric"] else "aleatoric"
+        raise ValueError(
+            f"{halves[0]} stands without {other}; give both (variances, 0 is allowed), or scale alone if the split is "
+            "unknown."
+        )
+    if halves:
+        forms.append((fields["aleatoric"], fields["epistemic"]))
+    if "variance" in fields and "mean" not in fields:
+        forms.append((fields["variance"], None))
+    if "scale" in fields:
+        forms.append((_squared(as_array("scale", fields["scale"]), mask) * law.unit, None))
+    if not forms:
+        raise ValueError(f"location stands without an uncertainty; {EXPECTED}.")
+    rest = {"law": law, "spread": fields.get("spread"), "mask": mask}
+    made = [Prediction(fields["location"], first, second, **rest) for first, second in forms]
+    for other_form in made[1:]:
+        close = np.isclose(other_form.total, made[0].total, rtol=1e-5, atol=0)
+        if not (close if made[0].mask is None else close | ~made[0].mask).all():
+            raise ValueError(
+                "scale (or variance) and aleatoric + epistemic are both given and do not agree; expected "
+                f"scale^2 * {law.unit:g} = aleatoric + epistemic (variances) for the {law.name} law. Leave one out."
+            )
+    return made[0]
+
+
+def _squared(scale: Host, mask: Any) -> Host:
+    """scale^2, after the sign was looked at, which the square would hide."""
+    counts = _widened(mask, scale.shape)
+    wrong = ~((scale > 0) & np.isfinite(scale))
+    wrong = wrong if counts is None else wrong & counts
+    if wrong.any():
+        first = tuple(int(i) for i in np.argwhere(wrong)[0])
+        what = "negative" if scale[first] < 0 else "0" if scale[first] == 0 else "empty or not finite"
+        raise WrongValue(
+            f"scale is {what} at index {first} (from 0), and wrong in {int(wrong.sum())} place(s); expected a standard "
+            "deviation (normal) or b (laplace), above 0 and not its logarithm. Correct it, or mask it.",
+            first[0],
+        )
+    return scale * scale
+
+
+def _prediction_fields(prediction: Prediction) -> dict[str, Any]:
+    found = {"location": to_host(prediction.location)}
+    if prediction.epistemic is not None:
+        found["aleatoric"], found["epistemic"] = to_host(prediction.aleatoric), to_host(prediction.epistemic)
+    else:
+        # The scale is what people read; but only a variance that is a square comes back from it bit for bit.
+        total, scale = to_host(prediction.total), to_host(prediction.scale)
+        exact = np.array_equal(scale * scale * prediction.law.unit, total, equal_nan=True)
+        found["scale" if exact else "variance"] = scale if exact else total
+    if prediction.spread is not None:
+        spread = to_host(prediction.spread)
+        if "epistemic" not in found or not np.array_equal(spread, found["epistemic"], equal_nan=True):
+            found["spread"] = spread
+    return found
+
+
+def _draws_fields(draws: Draws) -> dict[str, Any]:
+    found = {"mean": to_host(draws.mean), "variance": to_host(draws.variance)}
+    return found if draws.mask is None else {**found, "mask": to_host(draws.mask)}
+
+
+def _is_decomposition(prediction: Prediction, draws: Draws) -> bool:
+    """Whether reading the draws alone gives this prediction back."""
+    arrays = {name: None if a is None else to_host(a) for name, a in vars(draws).items() if name != "law"}
+    again = decompose(Draws(**arrays, law=draws.law))
+    if prediction.epistemic is None or prediction.law.to_dict() != again.law.to_dict():
+        return False
+    pairs = [
+        (getattr(prediction, n), getattr(again, n)) for n in ("location", "aleatoric", "epistemic", "spread")
+    ]
+    return all(b is None or np.array_equal(to_host(a), b, equal_nan=True) for a, b in pairs if a is not None)
+
+
+def _warn_doubled(names: Any) -> None:
+    if names is None or len(set(np.asarray(names).tolist())) == len(names):
+        return
+    found, count = np.unique(np.asarray(names), return_counts=True)
+    warnings.warn(
+        f"{int((count > 1).sum())} id(s) stand more than once, the first is {found[count > 1][0]!s}; each row is "
+        "taken as a case of its own. Give the patient as group if cases belong together.",
+        stacklevel=4,
+    )

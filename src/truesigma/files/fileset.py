@@ -1,0 +1,192 @@
+"""A set of files as one: what they have in common, and all of its cases where they fit into memory."""
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import expand
+from ..core.checks import check_weight, nothing_left
+from ..core.law import Law
+from ..core.values import Cases, Prediction, take
+from ..evaluation.recipe import Recipe
+from .chunks import chunked_cases, open_source
+from .chunks.reader import Fields, Reader
+from .disk import BadFile
+from .find import Files, Source, check_unchanged, find_sources
+
+MOST = 1 << 22  # elements of a set that is read into memory whole
+PARTS = ("location", "aleatoric", "epistemic", "spread", "mask")
+LABELS = ("weight", "group")
+
+
+class NotWhole(BadFile):
+    """A set that cannot be held in memory as one, because it is too large or its files hold different things."""
+
+
+@dataclass(frozen=True, eq=False)
+class FileSet:
+    """A set of files that hold the same outputs under the same law; `sizes` are the cases of each.
+
+    Volumes of one case each may differ in their shape: `outputs` is None then.
+    """
+
+    sources: tuple[Source, ...]
+    sizes: tuple[int, ...]
+    outputs: tuple[int, ...] | None
+    elements: int
+    law: Law
+    unit: str
+    checkpoint: str = ""  # of the network that made them; "" where it is not said, or not the same in all
+
+    @property
+    def cases(self) -> int:
+        return sum(self.sizes)
+
+    def __repr__(self) -> str:
+        return f"FileSet({len(self.sources)} files, {self.cases} cases, {self.law.name})"
+
+
+def open_fileset(given: Files, *, law: Law | str | None = None) -> FileSet:
+    """The files that paths, globs and manifests name, as one set; an error names two that do not belong together.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("a", "b"):
+    ...         size = Path(folder, f"{name}.csv").write_text("target,location,scale\\n1,2,3\\n4,5,6\\n")
+    ...     open_fileset(f"{folder}/*.csv")
+    FileSet(2 files, 4 cases, normal)
+    """
+    sources = find_sources(given)
+    # Only what they say of their files is kept: the way to its rows would hold a .csv in memory.
+    readers = [replace(open_source(source), chunks=_closed, pieces=None) for source in sources]
+    laws = []
+    for source, reader in zip(sources, readers):
+        try:
+            laws.append(reader.law(law))
+        except ValueError as problem:
+            raise BadFile(f"{source.name}: {problem}") from problem
+        if not reader.cases * math.prod(reader.outputs):
+            raise BadFile(
+                f"{source.name} holds no cases; was every case filtered out before? Leave it out then."
+            )
+        pairs = {
+            "outputs of shape": tuple(
+                () if is_volume(s) else r.outputs for s, r in ((sources[0], readers[0]), (source, reader))
+            ),
+            "the law": (laws[0].to_dict(), laws[-1].to_dict()),
+            "the unit": tuple(r.constants.get("unit", "") or "(none)" for r in (readers[0], reader)),
+        }
+        for words, (expected, found) in pairs.items():
+            if expected != found:
+                raise BadFile(
+                    f"{sources[0].name} has {words} {expected} and {source.name} {found}; the files of one set must "
+                    "agree. Correct one of them, or give them as sets of their own."
+                )
+    _check_single(sources, readers)
+    sizes = tuple(reader.cases for reader in readers)
+    shapes = [reader.outputs for reader in readers]
+    outputs = shapes[0] if len(set(shapes)) == 1 else None
+    elements = sum(cases * math.prod(shape) for cases, shape in zip(sizes, shapes))
+    unit, marks = readers[0].constants.get("unit", ""), {r.constants.get("checkpoint", "") for r in readers}
+    mark = marks.pop() if len(marks) == 1 else ""
+    return FileSet(tuple(sources), sizes, outputs, elements, laws[0], unit, mark)
+
+
+def _closed(rows: int) -> Iterator[Fields]:
+    raise AssertionError("open the source again to read it")
+
+
+def _check_single(sources: Sequence[Source], readers: Sequence[Reader]) -> None:
+    """Doubt files of single arrays that look like one volume read as many cases, or like a mask that was forgotten."""
+    single = [(source, reader) for source, reader in zip(sources, readers) if "" not in source.files]
+    several = [(source, reader) for source, reader in single if reader.cases > 1]
+    for source, reader in several:
+        if "id" in source.labels:
+            raise BadFile(
+                f"{source.files['location']} holds {reader.cases} cases, for the case is the first axis of a .npy, and "
+                f"the manifest gives it one id, {source.labels['id']!r}. Save one case as array[None], or leave id out."
+            )
+    if len(several) > 1 and all(len(reader.outputs) > 1 for _, reader in several):
+        source, reader = several[0]
+        warnings.warn(
+            f"{source.files['location']} and {len(several) - 1} other(s) are read as {reader.cases} cases each, for "
+            "the case is the first axis of a .npy. If each is one volume, save it as array[None].",
+            stacklevel=1,
+        )
+    bare = [source.files["location"] for source, _ in single if "mask" not in source.files]
+    if 0 < len(bare) < len(single):
+        warnings.warn(
+            f"{len(bare)} of {len(single)} volumes have no mask, the first is {bare[0]}: there every voxel counts.",
+            stacklevel=1,
+        )
+
+
+def read_whole(files: FileSet, recipe: Recipe, *, mask_missing: bool = False, why: str = "this") -> Cases:
+    """All cases of a set in memory, for what cannot be computed from sums; an error where they are too many.
+
+    The prediction is that of the recipe: it comes in place of the draws, which may not fit.
+    """
+    if files.elements > MOST:
+        raise NotWhole(
+            f"{why} needs all {files.elements:,} elements in memory at once, which are more than {MOST:,}; give fewer "
+            "cases, or use what adds up over files (sigma, aux, and scores that are means)."
+        )
+    columns: dict[str, list[Any]] = {name: [] for name in (*PARTS, *LABELS, "target")}
+    for source in files.sources:
+        check_unchanged(source)
+        for some in chunked_cases(source, law=files.law, mask_missing=mask_missing):
+            cases = Cases(recipe.prediction(some), some.target, weight=some.weight, group=some.group)
+            cases = cases if files.outputs is not None else flat(cases)
+            for name, column in columns.items():
+                column.append(getattr(cases.prediction if name in PARTS else cases, name))
+        check_unchanged(source)
+    shapes = [target.shape for target in columns["target"]]
+    if not shapes:
+        raise nothing_left()
+    # One after the other, each in place of its pieces: twice as much need not fit.
+    parts = {name: _joined(name, columns.pop(name), shapes) for name in (*PARTS, *LABELS, "target")}
+    prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=files.law)
+    return Cases(prediction, parts.pop("target"), unit=files.unit, **parts)
+
+
+def flat(cases: Cases) -> Cases:
+    """Every element that counts as a case of its own: what volumes of different shapes have in common."""
+    p = cases.prediction
+    inside = np.ones(p.location.shape, bool) if p.mask is None else np.asarray(p.mask)
+    parts = {name: getattr(p, name) for name in ("location", "aleatoric", "epistemic", "spread")}
+    chosen = {name: take(part, inside) for name, part in parts.items()}
+    places = np.nonzero(inside)[0]  # of which case each element is
+    labels = {name: take(getattr(cases, name), places) for name in ("group", "id")}
+    weight = take(check_weight(cases.weight, p.location, p.mask), inside)
+    prediction = Prediction(**chosen, law=p.law)
+    return Cases(prediction, cases.target[inside], unit=cases.unit, weight=weight, **labels)
+
+
+def is_volume(source: Source) -> bool:
+    """Whether it is a NIfTI volume, which is one case of any shape."""
+    return source.name.lower().endswith((".nii", ".nii.gz"))
+
+
+def _joined(name: str, arrays: list[Any], shapes: list[tuple[int, ...]]) -> Any:
+    """One array of all, None where none of the files has it; without a mask everything counts, without weight as 1."""
+    if name in ("mask", "weight") and any(a is not None for a in arrays):
+        kind: Any = bool if name == "mask" else np.float64
+        if name == "weight" and all(a is None or a.ndim == 1 for a in arrays):
+            shapes = [shape[:1] for shape in shapes]
+        arrays = [
+            np.ones(shape, dtype=kind) if a is None else expand(name, a, shape)
+            for a, shape in zip(arrays, shapes)
+        ]
+    missing = sum(a is None for a in arrays)
+    if missing == len(arrays):
+        return None
+    if missing:
+        raise NotWhole(
+            f"some of these files have {name} and others do not; expected it in all of them, or in none."
+        )
+    return np.concatenate(arrays)

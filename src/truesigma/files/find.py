@@ -1,0 +1,244 @@
+"""Which files hold the cases of a set: paths, folders, globs and manifests, and whether one changed meanwhile.
+
+A manifest is a .txt file with a path in each line, or a .csv file with a row for each part of the set: a column `file`,
+or a column for each field (`location`, `scale`, `target`, ...) with the path of its array; beside them may stand
+`group`, `weight` and `id`, for all of its cases or as the path of an array. Paths are relative to the manifest.
+"""
+
+import csv
+import glob
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .disk import BadFile, check_exists, content_kind
+from .fields import NUMBERS
+
+WHOLE = (".npz", ".csv", ".parquet")  # files that hold every field
+NIFTI = (".nii", ".nii.gz")
+SINGLE = (".npy", *NIFTI)  # files that hold one array
+LABELS = ("group", "weight", "id")
+ARRAYS = (*NUMBERS, "mask", "group", "id")
+Files = str | Path | Sequence[str | Path]  # paths, folders, globs and manifests of one set
+END = 1 << 16  # bytes at either end of a file that tell whether it changed
+
+
+@dataclass(frozen=True)
+class Source:
+    """Cases that lie together: one file with all fields (under the name ""), or a file for each field."""
+
+    files: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)  # of all its cases, where a manifest gives them
+    mark: str = ""  # what `mark_of` said when the source was found
+
+    @property
+    def name(self) -> str:
+        return next(iter(self.files.values()))
+
+
+def find_sources(given: Files) -> list[Source]:
+    """The sources that paths, globs and manifests name, in their order; files of single arrays are put together.
+
+    A folder stands for the NIfTI maps in it and below.
+    `case1_location.nii.gz`, `case1_scale.nii.gz` and `case1_target.nii.gz` are the fields of one source.
+    """
+    found: list[tuple[dict[str, str], dict[str, str]]] = []
+    loose: dict[str, dict[str, str]] = {}
+    items = [given] if isinstance(given, str | Path) else given
+    for path in [path for item in items for path in _expand(str(item))]:
+        if ending_of(path) in SINGLE:
+            prefix, name = _split(path)
+            if prefix not in loose:
+                loose[prefix] = {}
+                found.append((loose[prefix], {}))
+            if loose[prefix].setdefault(name, str(path)) != str(path):
+                raise BadFile(
+                    f"both {loose[prefix][name]} and {path} say {name}; expected one of them. Remove the other."
+                )
+        elif rows := _manifest(path):
+            found += rows
+        else:
+            found.append(({"": str(path)}, {}))
+    seen: set[Path] = set()
+    for files, _ in found:
+        for one in map(Path, files.values()):
+            check_exists(one)
+        # A mask or a weight may be that of many patients; what they are scored on is their own.
+        for one in [Path(files[name]) for name in ("", "location", "target") if name in files]:
+            if one.resolve() in seen:
+                raise BadFile(f"{one} is named twice, so its cases would count twice; name it once.")
+            seen.add(one.resolve())
+    return [Source(files, labels, mark_of(files.values())) for files, labels in found]
+
+
+def ending_of(path: str | Path) -> str:
+    """The ending that says what a file is; an error where it is none that can be read.
+
+    >>> ending_of("case1_target.nii.gz")
+    '.nii.gz'
+    """
+    name = str(path).lower()
+    for ending in (*WHOLE, *SINGLE, ".txt"):
+        if name.endswith(ending):
+            return ending
+    raise BadFile(f"{path}: expected a file that ends in {', '.join((*WHOLE, *SINGLE))}, or a manifest.")
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether a file names other files, instead of holding cases."""
+    kind = path.name.lower()[-4:]
+    return kind == ".txt" or (kind == ".csv" and bool(_manifest(path)))
+
+
+def mark_of(paths: Iterable[str]) -> str:
+    """Size, time and both ends of files as one hash: it changes when a file is written anew."""
+    digest = hashlib.sha256()
+    for path in paths:
+        status = Path(path).stat()
+        digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
+        with open(path, "rb") as file:
+            digest.update(file.read(END))
+            file.seek(max(status.st_size - END, 0))
+            digest.update(file.read(END))
+    return digest.hexdigest()
+
+
+def check_unchanged(source: Source) -> None:
+    """Raise when a file is not what it was when the source was found: its passes would not fit together."""
+    for path in source.files.values():
+        if not Path(path).is_file():
+            raise BadFile(
+                f"{path} was removed while it was being read, or is not there on every node that reads it; nothing was "
+                "computed. Put it back, or where all nodes see it."
+            )
+    if mark_of(source.files.values()) != source.mark:
+        raise BadFile(
+            f"{source.name} was changed while it was being read, so that what was read does not fit together; wait "
+            "until it is written, then run this again."
+        )
+
+
+def _expand(item: str) -> list[Path]:
+    """The files of a path, a folder of maps, a glob, or a list in a .txt file."""
+    if Path(item).is_dir():
+        return _maps_in(Path(item))
+    if Path(item).exists() or not glob.has_magic(item):
+        check_exists(Path(item))
+        paths = [Path(item)]
+    else:
+        paths = [path for path in map(Path, sorted(glob.glob(item, recursive=True))) if not path.is_dir()]
+    if not paths:
+        raise BadFile(f"no file matches {item}; check the pattern, and the folder it is looked for in.")
+    return [one for path in paths for one in (_listed(path) if ending_of(path) == ".txt" else [path])]
+
+
+def _listed(path: Path) -> list[Path]:
+    """The files that a .txt file names, one in each line."""
+    lines = [line.strip() for line in _text(path).splitlines()]
+    named = [line for line in lines if line and not line.startswith("#")]
+    if not named:
+        raise BadFile(f"{path} names no file; expected a path in each line.")
+    return [Path(_beside(path, line, (*WHOLE, *SINGLE))) for line in named]
+
+
+def _maps_in(folder: Path) -> list[Path]:
+    """The maps in a folder and below it; what is called otherwise, such as the scans themselves, is passed over."""
+    files = sorted(
+        path for path in folder.rglob("*") if path.name.lower().endswith(NIFTI) and not path.is_dir()
+    )
+    found = [path for path in files if split_name(path) is not None]
+    if not files:
+        raise BadFile(
+            f"{folder} is a folder without NIfTI maps; expected files, as in '{folder / '*.npz'}', or maps in it such "
+            "as p1_location.nii.gz and p1_scale.nii.gz."
+        )
+    if not found:
+        raise BadFile(
+            f"{folder} holds no maps among its {len(files)} NIfTI files; expected names such as p1_location.nii.gz and "
+            "p1_scale.nii.gz. A manifest can name them in any other way."
+        )
+    return found
+
+
+def split_name(path: Path) -> tuple[str, str] | None:
+    """What the files of one source have in common, and the field that this one holds; None where its name says none.
+
+    >>> split_name(Path("case1_target.nii.gz"))
+    ('case1_', 'target')
+    """
+    stem = path.name[: -len(ending_of(path))]
+    for name in ARRAYS:
+        if stem == name or stem.endswith(("_" + name, "-" + name, "." + name)):
+            return str(path.parent / stem.removesuffix(name)), name
+    return None
+
+
+def _split(path: Path) -> tuple[str, str]:
+    found = split_name(path)
+    if found is None:
+        raise BadFile(
+            f"{path} does not say what it holds; expected names such as case1_location{ending_of(path)}, with scale, "
+            "aleatoric, epistemic, target, mask or weight in place of location. A manifest can name the files in any "
+            "other way."
+        )
+    return found
+
+
+def _manifest(path: Path) -> list[tuple[dict[str, str], dict[str, str]]]:
+    """Files and labels of each row; none where the file is a table of cases."""
+    if ending_of(path) != ".csv" or content_kind(path):
+        return []
+    table = _rows(_text(path, size=END), most=2)
+    names = [] if not table else [str(name).strip() for name in table[0]]
+    first = dict(zip(names, table[0].values())) if table else {}
+    paths = [n for n, cell in first.items() if str(cell).strip().lower().endswith((*WHOLE, *SINGLE))]
+    if paths and not {"file", "location", "location_0"} & set(names):
+        raise BadFile(
+            f"{path} names files in its column {paths[0]!r}; expected a column 'file', or a column for each field, "
+            "such as location, scale and target."
+        )
+    if "file" not in names and "location" not in paths:
+        return []
+    found = []
+    for number, cells in enumerate(_rows(_text(path)), start=1):
+        row = {str(k).strip(): str(v).strip() for k, v in cells.items() if v is not None and str(v).strip()}
+        if not row:  # as spreadsheets leave them at the end
+            continue
+        labels = {name: row[name] for name in LABELS if name in row}
+        if "file" in names:
+            files = {"": _beside(path, row.get("file", ""), WHOLE)}
+        else:
+            labels = {name: label for name, label in labels.items() if not label.lower().endswith(SINGLE)}
+            fields = [name for name in ARRAYS if name in row and name not in labels]
+            files = {name: _beside(path, row[name], SINGLE) for name in fields}
+        if not {"", "location"} & set(files):
+            raise BadFile(f"{path}: row {number} names no file for the location.")
+        found.append((files, labels))
+    return found
+
+
+def _rows(text: str, most: int | None = None) -> list[dict[str | Any, str | Any]]:
+    """The rows of a table by their columns, which commas, semicolons or tabs separate."""
+    lines = text.lstrip("\r\n").splitlines()[:most]
+    separator = next((one for one in ",;\t" if lines and one in lines[0]), ",")
+    return list(csv.DictReader(lines, skipinitialspace=True, delimiter=separator))
+
+
+def _text(path: Path, size: int = -1) -> str:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return file.read(size)
+    except UnicodeDecodeError as problem:
+        raise BadFile(f"{path} is not text in UTF-8 ({problem}); save it as CSV UTF-8.") from problem
+
+
+def _beside(manifest: Path, name: str, endings: tuple[str, ...]) -> str:
+    """The path that a manifest names, from its own folder."""
+    if not name.lower().endswith(endings):
+        raise BadFile(f"{manifest} names {name!r}; expected files that end in {', '.join(endings)}.")
+    path = manifest.parent / name
+    if not path.is_file():
+        raise BadFile(f"{manifest} names {name!r}, but there is no file {path}.")
+    return str(path)

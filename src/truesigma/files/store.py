@@ -1,0 +1,213 @@
+"""What is on disk: draws, predictions and cases in .npz, .csv and .parquet files; recalibrations and results as JSON.
+
+Files from strangers are data and never code: nothing is unpickled. What is written is swapped in whole or not at all.
+"""
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.checks import WrongValue
+from ..core.law import Law
+from ..core.values import Cases, Draws, Prediction
+from ..evaluation.evaluate import Evaluation
+from .arrow import frame_table, read_csv, read_parquet, write_csv, write_parquet
+from .columns import fields_table, table_fields
+from .disk import BadFile, check_exists, write_json
+from .fields import from_fields, to_fields
+from .npz import read_npz, write_npz
+from .synonyms import rename_hint, warn_near_misses
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SUFFIXES = (".npz", ".csv", ".parquet")
+
+
+def read(
+    source: Any, *, law: Law | str | None = None, mask_missing: bool = False
+) -> Cases | Draws | Prediction:
+    """Read draws, predictions or cases from a file, or from a data frame.
+
+    A file is an .npz with the arrays `mean` and `variance` (draws), or `location` with `scale` or with `aleatoric` and
+    `epistemic` (variances); or a .csv or .parquet with columns so named, several outputs as `location_0`, `location_1`,
+    .... Beside them may stand `target`, `group`, `weight`, `id`, `mask`, `spread`, `law` and `unit`.
+
+    Args:
+        source: a path, or a pandas or polars frame.
+        law: "normal" or "laplace", or a Law, for data that does not say it; with Laplace `scale` is b. Another one than
+            the file's own is an error.
+        mask_missing: leave out the elements whose target is empty or NaN, instead of refusing them.
+
+    Returns:
+        Cases where there is a target; else Draws, or a Prediction. Arrays are numpy's; labels from a .csv are text.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> file = Path(folder.name, "test.csv")
+        >>> _ = file.write_text("target,location,scale\\n1.0,1.2,0.5\\n2.0,1.9,0.1\\n")
+        >>> read(file).prediction.scale
+        array([0.5, 0.1])
+        >>> folder.cleanup()
+    """
+    name = source if isinstance(source, str | PathLike) else type(source).__name__
+    fields = read_fields(source)
+    return _value(str(name), fields, law, mask_missing)
+
+
+def _value(
+    name: str, fields: Mapping[str, Any], law: Law | str | None, mask_missing: bool
+) -> Cases | Draws | Prediction:
+    try:
+        return from_fields(fields, law=law, mask_missing=mask_missing)
+    except ValueError as problem:
+        raise refusal(name, fields, problem) from problem
+
+
+def from_frame(frame: Any, *, law: Law | str | None = None, mask_missing: bool = False) -> Cases:
+    """Cases from a pandas or polars frame with the columns of a table file, among them `target`.
+
+    Args:
+        frame: pandas, polars, or anything that speaks Arrow.
+        law: "normal" or "laplace", or a Law; with Laplace `scale` is b.
+        mask_missing: leave out the elements whose target is empty, instead of refusing them.
+
+    Example:
+        >>> import pyarrow
+        >>> from_frame(pyarrow.table({"target": [1.0, 2.0], "location": [1.2, 1.9], "scale": [0.5, 0.1]}))
+        Cases(2 cases, normal)
+    """
+    found = read(frame, law=law, mask_missing=mask_missing)
+    if not isinstance(found, Cases):
+        raise ValueError(
+            f"the frame has no column 'target', which cases need; read(frame) gives the {found!r} alone."
+        )
+    return found
+
+
+def read_cases(path: str | Path, *, law: Law | str | None = None, mask_missing: bool = False) -> Cases:
+    """`read` for a file that must have its targets."""
+    found = read(path, law=law, mask_missing=mask_missing)
+    if not isinstance(found, Cases):
+        hint = "" if check_suffix(Path(path)) == ".npz" else rename_hint(_table(Path(path)).column_names)
+        raise BadFile(
+            f"{path} has no target, without which nothing can be fitted or scored; add it to the file{hint}."
+        )
+    return found
+
+
+def read_new(
+    path: str | Path, *, law: Law | str | None = None, mask_missing: bool = False
+) -> Cases | Draws | Prediction:
+    """`read` for new cases: a target that is nowhere filled in yet is none."""
+    fields = read_fields(path)
+    target = fields.get("target")
+    if target is not None and target.dtype.kind == "f" and np.isnan(target).all():
+        del fields["target"]
+    return _value(str(path), fields, law, mask_missing)
+
+
+def read_fields(source: Any) -> dict[str, Any]:
+    """The named arrays of a file or a frame, before they become a value."""
+    if not isinstance(source, str | PathLike):
+        table = frame_table(source)
+        found = table_fields(table)
+        warn_near_misses(table.column_names)
+        return found
+    path = Path(source)
+    suffix = check_suffix(path)
+    check_exists(path)
+    if suffix == ".npz":
+        found = read_npz(path)
+        warn_near_misses(found)
+        return found
+    table = _table(path)
+    try:
+        found = table_fields(table)
+    except ValueError as problem:
+        raise BadFile(f"{path}: {problem}") from problem
+    warn_near_misses(table.column_names)  # after the errors, which name what to rename as well
+    return found
+
+
+def refusal(name: str, fields: Mapping[str, Any], problem: ValueError) -> BadFile:
+    """The error of a file whose fields cannot be used; a wrong value by its row, and by its id where it has one."""
+    if not isinstance(problem, WrongValue):
+        return BadFile(f"{name}: {problem}")
+    number = problem.case + 1
+    place = f"case {number}" if name.endswith(".npz") else f"row {number} below the header"
+    called = [f", id {one}" for one in np.ravel(fields.get("id", ()))[problem.case : number]]
+    return BadFile(f"{name}: {problem} The first is {place}{''.join(called)}.")
+
+
+def write(value: Any, path: str | Path) -> None:
+    """Write cases, predictions or draws as .npz, .csv or .parquet; results and recalibrations as .json. Atomic.
+
+    Reading an .npz or .parquet gives the same numbers bit for bit, a .csv the same in double precision. A table holds
+    neither draws nor dense outputs, and a .csv no empirical law: those are errors that say so.
+
+    Args:
+        value: Cases, Prediction or Draws; for .json anything with `to_dict`, such as an Evaluation or a Recalibration.
+        path: the file; its ending says which kind.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> file = Path(folder.name, "test.npz")
+        >>> write(Prediction([1.0, 2.0], [0.04, 0.09], [0.01, 0.0]), file)
+        >>> read(file)
+        Prediction(2 cases, normal)
+        >>> folder.cleanup()
+    """
+    path = Path(path)
+    if hasattr(value, "to_dict") and not isinstance(value, Cases | Draws | Prediction):
+        if path.suffix.lower() != ".json":
+            raise ValueError(f"{path.name} should end in .json: a {type(value).__name__} is written as JSON.")
+        # A score that is not defined is null; a recalibration with such a number could not be applied.
+        return write_json(value.to_dict(), path, strict=not isinstance(value, Evaluation))
+    if not isinstance(value, Cases | Draws | Prediction):
+        raise ValueError(
+            f"a {type(value).__name__} cannot be written; expected Cases, Prediction, Draws, or a result."
+        )
+    check_suffix(path)
+    return write_fields(to_fields(value), path)
+
+
+def write_fields(fields: Mapping[str, Any], path: Path) -> None:
+    """Write named arrays as the kind of file that the path's ending says."""
+    suffix = check_suffix(path)
+    if suffix == ".npz":
+        return write_npz(fields, path)
+    if "mean" in fields:
+        raise ValueError(
+            f"{path.name} would lose the draws, which a table cannot hold; write .npz, or the prediction without them: "
+            "decompose(draws), or Cases(cases.prediction, cases.target)."
+        )
+    if suffix == ".parquet":
+        return write_parquet(fields_table(fields, metadata=True), path)
+    if str(fields.get("law", "")).startswith("{"):
+        raise ValueError(f"{path.name} cannot hold a law with a table of its own; write .npz or .parquet.")
+    return write_csv(fields_table(fields, metadata=False), path)
+
+
+def check_suffix(path: Path) -> str:
+    """The file's ending, one of those that can be read and written.
+
+    >>> check_suffix(Path("test.CSV"))
+    '.csv'
+    """
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        sheet = " Save the sheet as CSV UTF-8." if suffix in (".xlsx", ".xls", ".ods") else ""
+        raise BadFile(
+            f"{path} ends in {suffix or 'nothing'!r}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.{sheet}"
+        )
+    return suffix
+
+
+def _table(path: Path) -> "pa.Table":
+    return read_csv(path) if check_suffix(path) == ".csv" else read_parquet(path)

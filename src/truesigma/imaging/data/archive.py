@@ -1,0 +1,237 @@
+"""Many image files from one place, a folder or a zip: read by several threads, the broken ones named."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ...files.disk import write_atomically
+
+IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
+# What decoders raise on damaged files; anything else is a fault of the program and not of the file.
+UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    IndexError,
+    EOFError,
+    SyntaxError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+    Image.DecompressionBombError,
+)
+
+
+class BrokenFiles(ValueError):
+    """Some image files are missing or cannot be read; the message names them and says how many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Archive:
+    """A folder, or a zip file, of images and tables.
+
+    Arguments:
+        root: the folder or zip file.
+        names: what it holds: paths relative to the folder, with forward slashes.
+    """
+
+    root: Path
+    names: tuple[str, ...]
+    packed: zipfile.ZipFile | None
+
+    def __repr__(self) -> str:
+        return f"Archive({self.root}, {len(self.names)} files)"
+
+    def read(self, name: str) -> bytes:
+        """The content of one file."""
+        return self.packed.read(name) if self.packed is not None else (self.root / name).read_bytes()
+
+    def by_stem(self, endings: Sequence[str], *, without: str = "") -> dict[str, str]:
+        """File names by their stem (`a/12.png` under `12`); paths that hold `without` are left out."""
+        paths = [PurePosixPath(name) for name in self.names if not (without and without in name)]
+        return {path.stem: str(path) for path in paths if path.suffix.lower() in endings}
+
+    def table(self, name: str, columns: Sequence[str]) -> list[dict[str, str]]:
+        """The rows of the csv file called `name`, or else of the only csv file that has the columns."""
+        found = [n for n in self.names if PurePosixPath(n).name == name]
+        for candidate in found or [n for n in self.names if n.endswith(".csv")]:
+            text = self.read(candidate).decode("utf-8-sig")
+            rows = csv.DictReader(io.StringIO(text))
+            if set(columns) <= set(rows.fieldnames or ()):
+                return list(rows)
+        raise ValueError(
+            f"{self.root} holds no {name} with the columns {', '.join(columns)}; see the layout above"
+        )
+
+    def cache(self, label: str) -> Path:
+        """Where what was decoded from this archive is kept: in the folder, or beside the zip file."""
+        return self.root.with_name(f"{self.root.stem}.{label}") if self.packed else self.root / label
+
+
+def open_archive(root: str | Path) -> Archive:
+    """The files of a folder, or of a zip file.
+
+    >>> open_archive("no/such/folder")
+    Traceback (most recent call last):
+    ValueError: no/such/folder: no such folder or zip file
+    """
+    root = Path(root)
+    if root.is_dir():
+        names = tuple(sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()))
+        return Archive(root, names, None)
+    if root.is_file():
+        try:
+            packed = zipfile.ZipFile(root)
+        except zipfile.BadZipFile as error:
+            raise ValueError(f"{root}: not a zip file ({error}); expected a folder or a zip file") from None
+        return Archive(root, tuple(sorted(packed.namelist())), packed)
+    raise ValueError(f"{root}: no such folder or zip file")
+
+
+def decoded(
+    archive: Archive,
+    names: Sequence[str],
+    shape: tuple[int, ...],
+    decode: Callable[[Image.Image], NDArray[np.uint8]],
+    *,
+    source: str,
+    cache: str = "",
+    without: str = "",
+) -> NDArray[np.uint8]:
+    """Images by name, decoded in threads, or from the cache where that holds exactly these names.
+
+    Arguments:
+        archive: where the files are, under any folder and image ending.
+        names: stems of the files, one per case.
+        shape: of one decoded image.
+        decode: opened image -> uint8 array of that shape.
+        source: where missing files can be fetched.
+        cache: name of the cache file; empty: none is read or written.
+        without: leave out paths that hold this text.
+
+    Returns:
+        uint8 (case, *shape).
+    """
+    wanted = np.asarray(names)
+    kept = recall(archive.cache(cache), wanted) if cache else None
+    if kept is not None and kept.shape == (len(names), *shape):
+        return kept
+    files = archive.by_stem(IMAGES, without=without)
+
+    def one(name: str) -> NDArray[np.uint8]:
+        if name not in files:
+            raise FileNotFoundError(name)
+        return decode(Image.open(io.BytesIO(archive.read(files[name]))))
+
+    images = np.zeros((len(names), *shape), np.uint8)
+    complain(
+        fill(images, names, one),
+        names,
+        remedy=f"Fetch them from {source}, or take their rows out of the table.",
+    )
+    if cache:
+        remember(archive.cache(cache), {"image": images, "name": wanted})
+    return images
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def fill(
+    out: NDArray[Any], names: Sequence[str], decode: Callable[[str], NDArray[Any]], *, workers: int = 0
+) -> dict[int, str]:
+    """Decode every name into its row of `out`, in threads; returns what went wrong, by row.
+
+    Arguments:
+        out: (case, ...), filled in place; rows that failed are left as they were.
+        names: one per row, handed to `decode`.
+        decode: name -> array of a row's shape.
+        workers: threads; 0: one per core.
+
+    >>> out = np.zeros((2, 1))
+    >>> fill(out, ["1", "x"], lambda name: np.array([float(name)])), out.tolist()
+    ({1: "could not convert string to float: 'x'"}, [[1.0], [0.0]])
+    """
+    broken: dict[int, str] = {}
+
+    def one(row: int) -> None:
+        try:
+            image = decode(names[row])
+            if image.shape != out.shape[1:]:
+                raise ValueError(f"has shape {image.shape}, the others {out.shape[1:]}")
+            out[row] = image
+        except UNREADABLE as error:
+            broken[row] = reason(error)
+
+    with ThreadPoolExecutor(max_workers=workers or cores()) as pool:
+        for _ in pool.map(one, range(len(names))):
+            pass
+    return dict(sorted(broken.items()))
+
+
+def reason(error: Exception) -> str:
+    """An exception in a few words."""
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def complain(broken: dict[int, str], names: Sequence[str], *, remedy: str) -> None:
+    """Raise BrokenFiles, naming up to ten of the files and saying how many there are, if there are any."""
+    if broken:
+        shown = "; ".join(f"{names[row]} ({why})" for row, why in list(broken.items())[:10])
+        more = f"; and {len(broken) - 10} more" if len(broken) > 10 else ""
+        raise BrokenFiles(f"{len(broken)} of {len(names)} images could not be read: {shown}{more}. {remedy}")
+
+
+def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool = False) -> None:
+    """Write an npz file atomically: a reader sees the old file or the whole new one."""
+    write = np.savez_compressed if compress else np.savez
+
+    def save(part: Path) -> None:
+        with part.open("wb") as file:  # given a name, numpy would add an ending to it
+            write(file, allow_pickle=False, **arrays)
+
+    write_atomically(path, save)
+
+
+def remember(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool = False) -> None:
+    """Write a cache file; where that is not possible say so: it only costs the time to decode again."""
+    try:
+        # Asked of the mode: a superuser can write anywhere, and should not where the data is read-only.
+        if not path.parent.stat().st_mode & 0o222:
+            raise PermissionError("the folder is read-only")
+        save_arrays(path, arrays, compress=compress)
+    except OSError as error:
+        warnings.warn(f"{path} could not be kept ({error}); images are decoded again next time", stacklevel=2)
+
+
+def recall(path: Path, names: NDArray[Any]) -> NDArray[Any] | None:
+    """The images of a cache file, if it is there and holds exactly these names; else None."""
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            return kept["image"] if np.array_equal(kept["name"], names) else None
+    except UNREADABLE as error:
+        warnings.warn(f"{path} is damaged ({reason(error)}); decoding again", stacklevel=2)
+        return None

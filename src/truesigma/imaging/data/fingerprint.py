@@ -1,0 +1,38 @@
+"""What a data set is, as one hash for each split: names, groups, targets and the images themselves."""
+
+import hashlib
+
+import numpy as np
+from torch import Tensor
+
+from .dataset import DataSet, Split
+
+STREAMED = 16  # images that are looked at where they do not lie in memory
+
+
+def fingerprints(data: DataSet) -> dict[str, str]:
+    """A hash of each split, which changes when a case, a label or an image does.
+
+    Of images that are streamed only the first, the last and some between are looked at.
+
+    >>> import torch
+    >>> split = Split(torch.zeros(2, 1, 8, 8), torch.tensor([[0.0], [1.0]]), ("a", "b"))
+    >>> data = DataSet("two", {"test": split}, torch.Tensor.float, lambda x, y, g: (x, y), ("mm",),
+    ...                torch.zeros(1), torch.ones(1))
+    >>> len(fingerprints(data)["test"])
+    64
+    """
+    return {name: _hash(split, data) for name, split in data.splits.items()}
+
+
+def _hash(split: Split, data: DataSet) -> str:
+    digest = hashlib.sha256(repr((split.name, split.group, data.unit)).encode())
+    for values in (split.target, data.offset, data.factor):
+        digest.update(np.ascontiguousarray(values.cpu().numpy()).data)
+    images = split.images
+    if isinstance(images, Tensor):
+        digest.update(np.ascontiguousarray(images.cpu().numpy()).data)
+    else:
+        for k in np.unique(np.linspace(0, len(images) - 1, STREAMED).astype(int)):
+            digest.update(np.ascontiguousarray(images[int(k)].numpy()).data)
+    return digest.hexdigest()

@@ -1,0 +1,160 @@
+"""Where a run's images come from: recorded when it is trained, opened again to predict."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...core import plugins
+from ..training.folder import names_hash
+from .dataset import DataSet, Prepare
+from .prepare import Normalise
+from .units import units_from, units_of
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A data set by its name, the folder it is read from, and its options.
+
+    Args:
+        dataset: a name, as `truesigma list datasets` shows them, or the path of a .py file.
+        root: its folder or zip file.
+        options: of the data set; text is taken for what the option expects.
+
+    >>> Source("oct", "data", {"size": "64"}).options
+    {'size': 64}
+    """
+
+    dataset: str
+    root: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A run may be read from another folder than it was made in.
+        own = self.dataset.endswith(".py")
+        object.__setattr__(self, "dataset", str(Path(self.dataset).resolve()) if own else self.dataset)
+        object.__setattr__(self, "options", plugins.parse("datasets", (self.dataset, dict(self.options)))[2])
+
+    @property
+    def plugin(self) -> ModuleType:
+        """The data set's file."""
+        return plugins.load("datasets", self.dataset)
+
+    def load(self) -> DataSet:
+        """Read the data set."""
+        made: DataSet = self.plugin.load(self.root, **self.options)
+        return made
+
+    def record(self, data: DataSet) -> dict[str, Any]:
+        """What `train(record=...)` keeps, so that the run can be used without saying all this again."""
+        split = data.splits["train"]
+        return {
+            "dataset": self.dataset,
+            "root": str(Path(self.root).resolve()),
+            "options": dict(self.options),
+            "image": {"shape": list(split.shape), "dtype": str(split.images[0].dtype)[6:]},
+            "prepare": asdict(data.prepare) if isinstance(data.prepare, Normalise) else None,
+            "train": names_hash(split.name),
+        }
+
+
+def recorded(
+    about: Mapping[str, Any], *, root: str | None = None, options: Mapping[str, Any] | None = None
+) -> Source:
+    """The source that a run was trained on, as its recipe.json says.
+
+    Args:
+        about: what recipe.json holds, from `load_run`.
+        root: where the data is now; None: where it was.
+        options: that differ from the recorded ones, such as one that adds a shifted test split.
+    """
+    kept = about["record"]
+    if "dataset" not in kept:
+        raise ValueError(
+            f"this run on {about['data']['name']!r} does not say how its data set is read: it was trained from Python "
+            "without record=Source(...).record(data)"
+        )
+    return Source(
+        kept["dataset"], kept["root"] if root is None else root, {**kept["options"], **(options or {})}
+    )
+
+
+def check_data(data: DataSet, about: Mapping[str, Any]) -> None:
+    """Refuse a data set that a run was not trained on: other units, other images, or other training cases."""
+    now, before = units_of(data), units_from(about)
+    kept = about["record"]
+    same = now.unit == before.unit
+    for name in ("offset", "factor"):
+        same = same and np.allclose(getattr(now, name), getattr(before, name), rtol=1e-6, atol=1e-9)
+    if not same:
+        raise ValueError(
+            f"targets are now {now.offset.tolist()} + {now.factor.tolist()} x scaled in {now.text or 'no unit'}, at "
+            f"training they were {before.offset.tolist()} + {before.factor.tolist()} x scaled in "
+            f"{before.text or 'no unit'}: this is another data set; give the one the run was trained on"
+        )
+    first = next(iter(data.splits.values()))
+    if "image" in kept and list(first.shape) != kept["image"]["shape"]:
+        raise ValueError(
+            f"images are now {tuple(first.shape)}, at training they were {tuple(kept['image']['shape'])}; give the "
+            "same options"
+        )
+    if "train" in kept and "train" in data.splits and names_hash(data.splits["train"].name) != kept["train"]:
+        raise ValueError(
+            "the training split holds other cases than at training, so other splits may now hold cases that were "
+            "trained on; give the folder and the options the run was trained with"
+        )
+
+
+# Of a stored image, by whether it is uint8: what has more than 8 bits is kept as floating point numbers.
+BITS = {True: "8 bits per pixel", False: "more than 8 bits per pixel (16, or floating point numbers)"}
+
+
+@dataclass(frozen=True, eq=False)
+class Intake:
+    """How a file of a new image enters a network: read, checked, and prepared like the training images."""
+
+    read: Callable[[str], Tensor]
+    prepare: Prepare
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def stored(self, path: Path) -> Tensor:
+        """One image as the data set stores it; ValueError where it is not like the training images."""
+        image = self.read(str(path))
+        if tuple(image.shape) != self.shape:
+            raise ValueError(f"has shape {tuple(image.shape)}; the training images have {self.shape}")
+        if image.dtype != self.dtype:
+            here, there = (BITS[one == torch.uint8] for one in (image.dtype, self.dtype))
+            raise ValueError(
+                f"has {here}, the training images {there}: save it from the original as they were"
+            )
+        if image.is_floating_point() and not bool(torch.isfinite(image).all()):
+            raise ValueError("holds values that are not finite")
+        return image
+
+
+def intake(source: Source, about: Mapping[str, Any]) -> Intake:
+    """The way into a run's network for new images; the training data is read only where it must be."""
+    plugin = source.plugin
+    if not hasattr(plugin, "read"):
+        raise ValueError(
+            f"the data set {source.dataset} has no read(path, ...) that turns one file into a stored image; add it, or "
+            "predict a split"
+        )
+    kept, prepare = about["record"], prepare_of(source, about)
+    read = partial(plugin.read, **plugins.accepted(plugin.read, source.options))
+    return Intake(read, prepare, tuple(kept["image"]["shape"]), getattr(torch, kept["image"]["dtype"]))
+
+
+def prepare_of(source: Source, about: Mapping[str, Any]) -> Prepare:
+    """What is done to stored images before a run's network; the training data is read only where it must be."""
+    stored = about["record"]["prepare"]
+    if stored is None:
+        return source.load().prepare
+    return Normalise(tuple(stored["mean"]), tuple(stored["sd"]), stored["top"])

@@ -1,0 +1,94 @@
+"""Units: networks work on targets scaled to about [0, 1]; people read months and millimetres."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import Host
+from ...core.values import Draws, Prediction
+from .dataset import DataSet
+
+FAR = 1e3  # ranges from 0, where single precision has four digits left
+SCALED = "scaled"  # what stands for the unit in files of predictions that were left as the network gives them
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The unit of each output, and the way there: value = offset + factor * scaled, variance = factor^2 * scaled.
+
+    Args:
+        unit: one for each output, such as ("months",).
+        offset: (output,).
+        factor: (output,), above 0.
+
+    >>> months = Units(("months",), np.array([1.0]), np.array([227.0]))
+    >>> made = months.prediction(Prediction([[0.5]], [[0.0001]], [[0.0]]))
+    >>> made.location.round(1).tolist(), made.scale.round(2).tolist(), months.text
+    ([[114.5]], [[2.27]], 'months')
+    """
+
+    unit: tuple[str, ...]
+    offset: Host
+    factor: Host
+
+    @property
+    def text(self) -> str:
+        """The unit as files hold it: one for all outputs, or a list."""
+        return self.unit[0] if len(set(self.unit)) == 1 else ", ".join(self.unit)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether outputs differ in their unit, so that a mean over them has none."""
+        return len(set(self.unit)) > 1
+
+    def location(self, scaled: Any) -> Any:
+        """Scaled values (..., output) in the unit, in the precision they came in; far from 0 in double."""
+        values = np.asarray(scaled)
+        kind = np.float64 if far_from_zero(self.offset, self.factor) else values.dtype
+        return (self.offset + self.factor * values.astype(np.float64)).astype(kind)
+
+    def variance(self, scaled: Any) -> Any:
+        """Scaled variances (..., output or 1) in the unit squared."""
+        values = np.asarray(scaled)
+        return (self.factor**2 * values.astype(np.float64)).astype(values.dtype)
+
+    def convert(self, scaled: Draws | Prediction) -> Draws | Prediction:
+        """Draws or a prediction in the unit."""
+        return self.draws(scaled) if isinstance(scaled, Draws) else self.prediction(scaled)
+
+    def draws(self, scaled: Draws) -> Draws:
+        """Draws in the unit; the law stays."""
+        return Draws(
+            self.location(scaled.mean), self.variance(scaled.variance), mask=scaled.mask, law=scaled.law
+        )
+
+    def prediction(self, scaled: Prediction) -> Prediction:
+        """A prediction in the unit; the law, which is that of (y - location) / scale, stays."""
+        parts = {name: getattr(scaled, name) for name in ("aleatoric", "epistemic", "spread")}
+        made = {name: None if part is None else self.variance(part) for name, part in parts.items()}
+        return Prediction(self.location(scaled.location), **made, law=scaled.law, mask=scaled.mask)
+
+
+def far_from_zero(offset: Host, factor: Host) -> bool:
+    """Whether targets lie so far from 0 that single precision would round them by a part of their range.
+
+    >>> far_from_zero(np.array([2000.0]), np.array([0.5])), far_from_zero(np.array([36.5]), np.array([5.0]))
+    (True, False)
+    """
+    return bool((np.abs(offset) > FAR * factor).any())
+
+
+def units_of(data: DataSet) -> Units:
+    """The units of a data set's targets."""
+    return _units(data.unit, data.offset.tolist(), data.factor.tolist())
+
+
+def units_from(about: Mapping[str, Any]) -> Units:
+    """The units that a run's recipe.json holds."""
+    return _units(about["data"]["unit"], about["data"]["offset"], about["data"]["factor"])
+
+
+def _units(unit: Any, offset: Any, factor: Any) -> Units:
+    return Units(tuple(unit), np.asarray(offset, dtype=np.float64), np.asarray(factor, dtype=np.float64))

@@ -1,0 +1,128 @@
+"""An exported model beside the network it was made of: the numbers it drew are replayed in torch, and must agree."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...core.arrays import Host
+from ...core.decompose import decompose
+from ...core.values import Draws, Prediction
+from ...evaluation.apply import interval_fields
+from ...evaluation.card import Card
+from ..data.units import Units
+from ..network.outputs import values
+from ..prediction.write import recalibrated
+from .module import Calibrated, Finish
+
+CLOSE = 1e-4  # of a value and its scale; onnxruntime and torch sum in another order
+RANDOM = "RandomUniformLike"
+
+
+class Disagreement(RuntimeError):
+    """An exported model that does not do what the network does."""
+
+
+class _Replayed(TorchDispatchMode):
+    """Gives recorded numbers where random ones are asked for."""
+
+    def __init__(self, numbers: Iterable[Host]) -> None:
+        super().__init__()
+        self.numbers = iter(numbers)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.rand_like.default:
+            return torch.from_numpy(next(self.numbers))
+        return func(*args, **(kwargs or {}))
+
+
+def verify(path: Path, model: Calibrated, images: Tensor) -> float:
+    """Run the file in onnxruntime, and the numbers it drew through the network, the card and the units in torch.
+
+    Args:
+        path: the exported file.
+        model: what was exported.
+        images: two or more, as the file takes them.
+
+    Returns:
+        The largest difference, relative to |value| + scale. `Disagreement` where it is above 1e-4, where two runs draw
+        the same, or where what was drawn is not uniform in [0, 1).
+    """
+    import onnx
+    import onnxruntime
+
+    watched = onnx.load(path)
+    drawn = [node.output[0] for node in watched.graph.node if node.op_type == RANDOM]
+    for name in drawn:
+        watched.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
+    session = onnxruntime.InferenceSession(watched.SerializeToString(), providers=["CPUExecutionProvider"])
+    given = {session.get_inputs()[0].name: images.numpy()}
+    found = dict(zip((o.name for o in session.get_outputs()), session.run(None, given)))
+    numbers = [found.pop(name) for name in drawn]
+    expected = _fields(_replay(model, images, numbers), model.finish)
+    _check_numbers(numbers, session, given, drawn)
+    far = _distance(found, expected)
+    # Alone and unwatched, as it will be used, with another number of cases.
+    plain = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    one = plain.run(None, {name: batch[:1] for name, batch in given.items()})
+    if [o.shape for o in one] != [found[name][:1].shape for name in found]:
+        raise Disagreement(
+            f"one case gives outputs of shapes {[o.shape for o in one]}; expected one row each."
+        )
+    return far
+
+
+def _replay(model: Calibrated, images: Tensor, numbers: list[Host]) -> Prediction:
+    """The prediction of the package for these images, with the numbers that were drawn elsewhere."""
+    finish = model.finish
+    with torch.no_grad():
+        prepared = model.prepare(images)
+        with _Replayed(numbers):
+            mean, second = model.passes(prepared)
+    pair = mean.flatten(0, 1), second.flatten(0, 1)
+    middle, variance, _ = values(pair, len(mean), images, 0, finish.law)
+    return as_predicted(Draws(middle.numpy(), variance.numpy(), law=finish.law), finish.card, finish.units)
+
+
+def as_predicted(draws: Draws, card: Card | None, units: Units) -> Prediction:
+    """What `predict` makes of a network's draws."""
+    return units.prediction(decompose(draws)) if card is None else recalibrated(card, draws, units)
+
+
+def _fields(prediction: Prediction, finish: Finish) -> dict[str, Host]:
+    plain = {name: getattr(prediction, name) for name in ("location", "aleatoric", "epistemic", "scale")}
+    return {**plain, **interval_fields(prediction, finish.levels)}
+
+
+def _check_numbers(numbers: list[Host], session: Any, given: Mapping[str, Host], names: list[str]) -> None:
+    if not numbers:
+        return
+    again = session.run(names, given)
+    whole = np.concatenate([part.ravel() for part in numbers])
+    off = abs(whole.mean() - 0.5) / np.sqrt(1 / 12 / whole.size)
+    if all(np.array_equal(a, b) for a, b in zip(numbers, again)):
+        raise Disagreement("two runs of the exported model draw the same dropout masks; expected new ones.")
+    if not (whole.min() >= 0 and whole.max() <= 1 and off < 6):
+        raise Disagreement(
+            f"the exported model draws numbers from {whole.min():.3g} to {whole.max():.3g} with mean "
+            f"{whole.mean():.4g}; expected them uniform in [0, 1)."
+        )
+
+
+def _distance(found: Mapping[str, Host], expected: Mapping[str, Host]) -> float:
+    worst = 0.0
+    total = expected["aleatoric"] + expected["epistemic"]
+    for name, value in expected.items():
+        size = abs(value) + (total if name in ("aleatoric", "epistemic") else expected["scale"])
+        far = float((abs(found[name] - value) / size).max())
+        if not far <= CLOSE:
+            raise Disagreement(
+                f"{name} of the exported model is off by {far:.2g} of its size; at most {CLOSE:g} was expected. No "
+                "file was written. Does the network compute in a way that its trace does not show, such as on values?"
+            )
+        worst = max(worst, far)
+    return worst

@@ -1,0 +1,69 @@
+"""From a module to an ONNX graph that says nothing about the machine it was made on."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .pooling import translations
+
+LARGEST = 2**31 - 1  # bytes that one protobuf message can have
+
+
+def need_onnx() -> None:
+    """Name the extra that is missing."""
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        try:
+            __import__(name)
+        except ModuleNotFoundError as missing:
+            raise ModuleNotFoundError(
+                f"the export needs {name}, which is not installed: pip install 'truesigma[train,onnx]'",
+                name=name,
+            ) from missing
+
+
+def onnx_graph(model: nn.Module, example: Tensor, *, input: str, outputs: Sequence[str]) -> Any:
+    """The module as an onnx.ModelProto whose first axes, of the input and of all outputs, are the cases.
+
+    Args:
+        model: with tensor operations alone, in evaluation mode.
+        example: two cases or more; a length of 1 would be taken for a constant.
+        input: the name of the input.
+        outputs: the names of the outputs.
+    """
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        try:
+            program = torch.onnx.export(
+                model,
+                (example,),
+                dynamo=True,
+                input_names=[input],
+                output_names=list(outputs),
+                dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+                custom_translation_table=dict(translations()),
+                verbose=False,
+            )
+        except torch.onnx.OnnxExporterError as problem:
+            cause: BaseException = problem
+            while cause.__cause__ is not None:
+                cause = cause.__cause__
+            reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+            raise ValueError(f"the network cannot be written as ONNX: {reason}") from problem
+    assert program is not None
+    proto = program.model_proto
+    if proto.ByteSize() > LARGEST:
+        raise ValueError(
+            f"the model has {proto.ByteSize() / 2**30:.1f} GiB, and one ONNX file holds 2; export fewer members."
+        )
+    graph = proto.graph
+    # The trace noted file names and lines of code of this machine.
+    graph.ClearField("value_info")
+    for part in (*graph.node, *graph.initializer, *graph.input, *graph.output, graph):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    for value in (*graph.input, *graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "case"
+    return proto

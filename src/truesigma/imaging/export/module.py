@@ -1,0 +1,191 @@
+"""A calibrated network as one module: an image in; location, variances, scale and interval bounds out.
+
+It holds tensor operations alone, so that it can be exported. Nothing is checked inside: whoever exports it compares its
+results with those of the package (`truesigma.export`).
+"""
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from ...core.decompose import moments
+from ...core.law import Law, central_bounds
+from ...core.values import Prediction, trusted
+from ...evaluation.apply import bound_names
+from ...evaluation.card import Card
+from ..data.units import SCALED, Units
+from ..network.outputs import bounded_exp, log_variance
+from ..sampling.trace import Untraceable, split
+
+aten = torch.ops.aten
+
+
+class Members(nn.Module):
+    """One pass of each network, as in evaluation: (mean, second output), each (member, case, output...)."""
+
+    def __init__(self, nets: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.nets = nn.ModuleList(nets)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, second = zip(*[net(x) for net in self.nets])
+        return torch.stack(mean), torch.stack(second)
+
+
+class DropoutPasses(nn.Module):
+    """Monte-Carlo dropout: (mean, second output), each (draw, case, output...).
+
+    What comes before the first random operation runs once, and the draws of the rest are folded into its batch.
+    """
+
+    def __init__(self, net: nn.Module, example: Tensor, draws: int) -> None:
+        super().__init__()
+        try:
+            pieces = split(net, example)
+        except Untraceable as problem:
+            name = type(net).__name__
+            raise ValueError(
+                f"{name} cannot be exported, since torch.export cannot follow it: {problem}"
+            ) from problem
+        self.prefix, self.rest = pieces.prefix, with_uniform_numbers(pieces.rest)
+        self.batched, self.draws, self.folds = pieces.batched, draws, not pieces.obstacle
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        handed = self.prefix(x)
+        if not self.folds:
+            mean, second = zip(*[self.rest(*handed) for _ in range(self.draws)])
+            return torch.stack(mean), torch.stack(second)
+        inputs = [torch.cat([t] * self.draws) if fold else t for t, fold in zip(handed, self.batched)]
+        mean, second = self.rest(*inputs)
+        return mean.unflatten(0, (self.draws, -1)), second.unflatten(0, (self.draws, -1))
+
+
+def with_uniform_numbers(rest: fx.GraphModule) -> fx.GraphModule:
+    """The graph with every random operation made of `rand_like`: dropout itself is switched off in exported models."""
+    graph = copy.deepcopy(rest.graph)
+    for node in [n for n in graph.nodes if n.meta.get("random")]:
+        x, rate = (*node.args, None)[:2]
+        with graph.inserting_before(node):
+            uniform = graph.call_function(aten.rand_like.default, (x,))
+            if node.target is aten.dropout.default:
+                kept = graph.call_function(aten.ge.Scalar, (uniform, rate))
+                larger = graph.call_function(aten.mul.Tensor, (x, 1 / (1 - rate) if rate < 1 else 0.0))
+                new = graph.call_function(aten.where.ScalarOther, (kept, larger, 0.0))
+            elif node.target is aten.bernoulli.p:
+                new = graph.call_function(aten.lt.Scalar, (uniform, rate))
+                new = graph.call_function(aten._to_copy.default, (new,), {"dtype": node.meta["val"].dtype})
+            else:
+                raise ValueError(
+                    f"the network draws random numbers by {node.target}, which cannot be exported; expected dropout or "
+                    "drop-path. Export a single pass, or an ensemble: nets=[net]."
+                )
+        node.replace_all_uses_with(new)
+        graph.erase_node(node)
+    return fx.GraphModule(rest, graph)
+
+
+def check_exportable(card: Card) -> None:
+    """Say which card cannot become part of a graph, and what to do."""
+    fitted, recipe = card.recalibration, card.recipe
+    if not hasattr(fitted, "variance_ratio"):
+        raise ValueError(
+            f"the recalibration {fitted.to_dict()['name']!r} cannot be exported: it has no variance_ratio(total), that "
+            "says in array operations what it does to the variances. Add the method to its file, or export with a card "
+            "of sigma, aux, isotonic or conformal."
+        )
+    if recipe.tables["decompose"]["clamp"]:
+        raise ValueError(
+            f"recipe {recipe.name!r} clamps the draws to [0, 1], which cannot be exported; fit the card with recipe "
+            "'exact' or 'paper'."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Finish:
+    """From the outputs of some passes to the numbers people read, as `results.recalibrated` makes them.
+
+    Args:
+        law: of the network's likelihood.
+        units: of its targets.
+        card: of the recalibration; None for none.
+        levels: of the intervals.
+        final_law: of the recalibrated prediction.
+    """
+
+    law: Law
+    units: Units
+    card: Card | None
+    levels: tuple[float, ...]
+    final_law: Law
+
+    def __post_init__(self) -> None:
+        for level in self.levels:
+            if math.inf in (abs(bound) for bound in central_bounds(self.final_law, level)):
+                raise ValueError(
+                    f"the {level:g} interval of this recalibration is infinite: it was fitted on too few cases for "
+                    "that level. Ask for a lower level, or fit it on more cases."
+                )
+
+    @property
+    def names(self) -> list[str]:
+        bounds = [name for level in self.levels for name in bound_names(level)]
+        return ["location", "aleatoric", "epistemic", "scale", *bounds]
+
+    def describe(self) -> dict[str, str]:
+        """What each output is, for the metadata."""
+        said = {
+            "location": "prediction",
+            "aleatoric": "variance of the noise",
+            "epistemic": "variance of the model",
+            "scale": {"normal": "standard deviation", "laplace": "b of the Laplace law"}.get(
+                self.final_law.name, "scale of the law"
+            ),
+        }
+        for level in self.levels:
+            for name, side in zip(bound_names(level), ("lower", "upper")):
+                said[name] = f"{side} bound of the {100 * level:.10g} % interval"
+        if not self.units.text:
+            return said
+        squared = {"aleatoric": " squared", "epistemic": " squared"}
+        return {name: f"{words}, in {self.units.text}{squared.get(name, '')}" for name, words in said.items()}
+
+    def __call__(self, mean: Tensor, second: Tensor) -> tuple[Tensor, ...]:
+        variance = bounded_exp(log_variance(second, self.law))
+        offset, factor = (torch.tensor(a, dtype=mean.dtype) for a in (self.units.offset, self.units.factor))
+        scaled = self.card is not None and self.card.unit == SCALED  # then it is applied before the unit
+        if not scaled:
+            mean, variance = offset + factor * mean, factor**2 * variance
+        choice = {} if self.card is None else self.card.recipe.tables["decompose"]
+        kind = {name: choice[name] for name in ("aleatoric", "ddof") if name in choice}
+        location, aleatoric, epistemic, _ = moments(mean, variance, **kind)
+        if self.card is not None:
+            fitted: Any = self.card.recalibration
+            if getattr(fitted, "part", "total") == "aleatoric":
+                epistemic = torch.zeros_like(epistemic)
+            ratio = fitted.variance_ratio(aleatoric + epistemic)
+            aleatoric, epistemic = aleatoric * ratio, epistemic * ratio
+        if scaled:
+            location = offset + factor * location
+            aleatoric, epistemic = factor**2 * aleatoric, factor**2 * epistemic
+        made = trusted(
+            Prediction, location=location, aleatoric=aleatoric, epistemic=epistemic, law=self.final_law
+        )
+        intervals = [made.interval(level) for level in self.levels]
+        bounds = [bound for interval in intervals for bound in (interval.lower, interval.upper)]
+        return location, aleatoric, epistemic, made.scale, *bounds
+
+
+class Calibrated(nn.Module):
+    """Image, prepared and passed through the network, and finished."""
+
+    def __init__(self, passes: nn.Module, finish: Finish, prepare: Callable[[Tensor], Tensor] | None) -> None:
+        super().__init__()
+        self.passes, self.finish, self.prepare = passes, finish, prepare or nn.Identity()
+
+    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
+        return self.finish(*self.passes(self.prepare(image)))

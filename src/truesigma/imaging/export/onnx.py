@@ -1,0 +1,270 @@
+"""The calibrated model as one ONNX file: an image in; location, variances, scale and interval bounds out.
+
+The Monte-Carlo draws are inside, and so are the recalibration and the target's unit; its card is in the metadata. The
+file runs in onnxruntime without torch and without this package.
+"""
+
+import copy
+import json
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...core.checks import check_level, check_whole
+from ...core.law import Law, Normal
+from ...core.plugins import accepted
+from ...core.values import Draws
+from ...evaluation.card import Card, check_network
+from ...evaluation.evaluate import versions
+from ...files.disk import BadFile, check_folder, fingerprint, now, plain, write_atomically
+from ..data.prepare import Normalise
+from ..data.source import prepare_of, recorded
+from ..data.units import Units
+from ..prediction.runs import Run, checkpoint_of, open_runs
+from ..sampling.draws import dropout_draws, ensemble_draws
+from ..training.folder import BEST
+from .check import as_predicted, verify
+from .graph import need_onnx, onnx_graph
+from .module import Calibrated, DropoutPasses, Finish, Members, check_exportable
+
+INPUT = "image"
+
+
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """A file that was written and checked: its shapes, and how far onnxruntime is from torch."""
+
+    path: Path
+    input: tuple[int | str, ...]
+    outputs: tuple[str, ...]
+    draws: int
+    difference: float  # the largest, relative to |value| + scale
+    metadata: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"Exported({self.path.name}, {INPUT} {self.input} -> {', '.join(self.outputs)})"
+
+
+def to_onnx(
+    nets: nn.Module | Sequence[nn.Module],
+    out: str | Path,
+    *,
+    example: Tensor,
+    card: Card | None = None,
+    draws: int = 25,
+    levels: Sequence[float] = (0.9,),
+    law: Law = Normal(),
+    units: Units | None = None,
+    prepare: Callable[[Tensor], Tensor] | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> Exported:
+    """Write a calibrated network as one ONNX file that needs neither torch nor this package.
+
+    Its input is `image`, float32 (case, ...) like the example; its outputs are named as the columns of `predict`:
+    location, aleatoric and epistemic (variances), scale, lower_90 and upper_90. Before the file is put in place
+    onnxruntime runs it on the example; the numbers it draws are replayed in torch, and the results must agree.
+
+    Args:
+        nets: one network for Monte-Carlo dropout; a list for one pass of each member without dropout, so that
+            `[net]` is the single pass. Each maps images to (mean, log-variance); it is left as it is.
+        out: the file to write, .onnx.
+        example: some images, (case, channel, ...): the number of cases stays free, the other lengths do not.
+        card: from `calibrate` or `read_card`, fitted on predictions that were made in the same way.
+        draws: of Monte-Carlo dropout.
+        levels: of the intervals.
+        law: Normal() or Laplace(), as the networks were trained.
+        units: from the network's outputs to the target's unit; None where they are in it already.
+        prepare: what is done to an image before the network, such as a normalisation; it goes into the file.
+        about: what else the metadata should say, plain values by name.
+
+    Returns:
+        What was written, with the largest difference from torch.
+
+    Example:
+        >>> import tempfile
+        >>> from truesigma.imaging.network.two_head import TwoHead
+        >>> net = TwoHead(nn.Flatten(), 16, 1, dropout=0.5)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     to_onnx(net, f"{folder}/model.onnx", example=torch.rand(2, 1, 4, 4))
+        Exported(model.onnx, image ('case', 1, 4, 4) -> location, aleatoric, epistemic, scale, lower_90, upper_90)
+
+    Reference: Laves et al., MELBA 2021, Eq. 9 and 10.
+    """
+    need_onnx()
+    target = check_path(out)
+    check_whole("draws", draws, 1)
+    for level in levels:
+        check_level(level)
+    if card is not None:
+        check_exportable(card)
+    members = [_on_host(net) for net in ([nets] if isinstance(nets, nn.Module) else nets)]
+    dropout, images = isinstance(nets, nn.Module), _check_example(example)
+    with torch.no_grad():
+        # Also so that what it keeps for later is made before the trace, of real numbers.
+        prepared = images if prepare is None else prepare(images)
+    if dropout:
+        inner: nn.Module = DropoutPasses(members[0], prepared, draws)
+        probe = dropout_draws(members[0], [prepared], draws=2, seed=0, law=law)
+    else:
+        probe, inner = ensemble_draws(members, [prepared], law=law), Members(members)
+    units = units or Units((card.unit if card else "",), np.zeros(1), np.ones(1))
+    passes = draws if dropout else len(members)
+    if card is not None:
+        _check_card(card, probe, passes, dropout)
+    finish = Finish(law, units, card, tuple(levels), as_predicted(probe, card, units).law)
+    model = Calibrated(inner, finish, prepare).eval()
+
+    proto = onnx_graph(model, images, input=INPUT, outputs=finish.names)
+    shape: tuple[int | str, ...] = ("case", *(int(n) for n in images.shape[1:]))
+    kind = "dropout" if dropout else "ensemble" if len(members) > 1 else "single pass"
+    described = {
+        "input": {"name": INPUT, "dtype": "float32", "shape": shape},
+        "outputs": finish.describe(),
+        "sampling": {"kind": kind, "draws": passes},
+        "date": now(),
+        "versions": {**versions(), "torch": torch.__version__},
+        **({} if card is None else {"card": card.to_dict()}),
+        **(about or {}),
+    }
+    metadata = {name: v if isinstance(v, str) else json.dumps(plain(v)) for name, v in described.items()}
+    proto.producer_name, proto.producer_version = "truesigma", versions()["truesigma"]
+    for name, text in metadata.items():
+        proto.metadata_props.add(key=name, value=text)
+    difference = 0.0
+
+    def write(part: Path) -> None:
+        nonlocal difference
+        part.write_bytes(proto.SerializeToString())
+        difference = verify(part, model, images)
+
+    write_atomically(target, write)
+    return Exported(target, shape, tuple(finish.names), passes, difference, metadata)
+
+
+def export_runs(
+    folders: Sequence[str | Path],
+    out: str | Path,
+    *,
+    card: Card | None = None,
+    draws: int | None = None,
+    deterministic: bool = False,
+    levels: Sequence[float] = (0.9,),
+) -> Exported:
+    """Export trained runs: one with Monte-Carlo dropout or as a single pass, several as an ensemble.
+
+    Args:
+        folders: what `train` wrote.
+        out: the file to write, .onnx.
+        card: fitted on predictions of these runs that were made in the same way.
+        draws: of Monte-Carlo dropout; None for the recipe's.
+        deterministic: a single pass without dropout.
+        levels: of the intervals.
+
+    Returns:
+        What was written; its input is an image as the data set stores it, with the normalisation inside.
+    """
+    need_onnx()
+    check_path(out)
+    runs = open_runs(folders, device="cpu")
+    run, single = runs[0], deterministic or len(runs) > 1
+    if card is not None:
+        check_network(card, checkpoint_of(runs))
+    if draws is not None and single:
+        raise ValueError(
+            "draws are those of Monte-Carlo dropout in one run; leave them out for a single pass or an ensemble."
+        )
+    source, kept = recorded(run.about), run.about["record"]
+    prepare = prepare_of(source, run.about)
+    read = accepted(source.plugin.read, source.options) if hasattr(source.plugin, "read") else {}
+    about = {
+        "network": [_network(one) for one in runs],
+        "preprocessing": {
+            "before": {"data set": Path(source.dataset).name, "read": read, "stored as": kept["image"]},
+            "inside": kept["prepare"] or "the data set's own",
+        },
+    }
+    return to_onnx(
+        [one.net for one in runs] if single else run.net,
+        out,
+        example=_noise(kept["image"], prepare),
+        card=card,
+        draws=run.draws if draws is None else draws,
+        levels=levels,
+        law=run.law,
+        units=run.units,
+        prepare=prepare,
+        about=about,
+    )
+
+
+def check_path(out: str | Path) -> Path:
+    """The file to write, before the work begins."""
+    target = check_folder(out)
+    if target.suffix.lower() != ".onnx":
+        raise BadFile(f"{out} should end in .onnx.")
+    return target
+
+
+def _network(run: Run) -> dict[str, Any]:
+    return {
+        "backbone": Path(run.about["network"]["backbone"]).name,
+        "data": run.about["data"]["name"],
+        "cases": run.about["data"]["cases"],
+        "seed": run.about["seed"],
+        "weights": fingerprint(run.folder / BEST),
+    }
+
+
+def _noise(image: Mapping[str, Any], prepare: Any) -> Tensor:
+    """Images of noise with the mean and the deviation of the training images, as they are stored."""
+    noise = torch.randn(3, *image["shape"], generator=torch.Generator().manual_seed(0))
+    mean, sd, top = 0.5, 0.25, 255.0 if image["dtype"] == "uint8" else 1.0
+    if isinstance(prepare, Normalise):
+        top = prepare.top
+        axes = (-1, *[1] * (noise.ndim - 2))
+        if prepare.mean:
+            stored = top * (
+                torch.tensor(prepare.mean).view(axes) + torch.tensor(prepare.sd).view(axes) * noise
+            )
+            return stored.clamp(0, 255).round() if image["dtype"] == "uint8" else stored
+    return (top * (mean + sd * noise)).clamp(0, top)
+
+
+def _on_host(net: nn.Module) -> nn.Module:
+    """A copy on the processor, in single precision and evaluation mode."""
+    return copy.deepcopy(getattr(net, "_orig_mod", net)).to("cpu", torch.float32).eval()
+
+
+def _check_example(example: Any) -> Tensor:
+    if not isinstance(example, Tensor) or example.ndim < 2 or 0 in example.shape:
+        given = tuple(example.shape) if isinstance(example, Tensor) else f"a {type(example).__name__}"
+        raise ValueError(f"example is {given}; expected a tensor of images, (case, channel, ...).")
+    several = torch.cat([example[:2], example[-1:]])
+    return several.detach().to("cpu", torch.float32)
+
+
+def _check_card(card: Card, probe: Draws, passes: int, dropout: bool) -> None:
+    """Refuse a card that was fitted on predictions of another kind; its law and unit are checked where it is used."""
+    fitted, count = card.data.get("draws", passes), math.prod(probe.mean.shape[2:])
+    if card.data.get("outputs", count) != count:
+        raise ValueError(
+            f"the card was fitted on {card.data['outputs']} outputs, the network has {count}; fit it on this network's "
+            "predictions."
+        )
+    if fitted != passes and not (dropout and fitted > 1):
+        raise ValueError(
+            f"the card was fitted on {fitted} draws of each case, the model would make {passes}: another sigma. Fit "
+            "the card on predictions made as here; `truesigma ensemble RUN...` makes those without dropout."
+        )
+    if fitted != passes:
+        warnings.warn(
+            f"the card was fitted on {fitted} draws, the model makes {passes}; better export the same number.",
+            stacklevel=3,
+        )

@@ -1,0 +1,161 @@
+"""The two-head network: features -> (mean, log-variance)."""
+
+import inspect
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...core import plugins
+from ..recipe import Recipe, from_dict
+from .weights import load_weights
+
+__all__ = ["TwoHead", "build", "rebuild"]
+
+# the variance of a target spread evenly over [0, 1]: what a network that knows nothing should say
+FIRST_LOG_VARIANCE = -math.log(12.0)
+
+
+class TwoHead(nn.Module):
+    """A backbone with two heads: the mean, and the log-variance (Gaussian) or log b (Laplace).
+
+    backbone: gives (case, features). features: how many. outputs: of the target.
+    dropout: probability before the heads. variances: "one" per case, as in the paper, or "each" output its own.
+    heads: "linear", or "deep" (ReLU, then two layers with a leaky ReLU each, as in the published code).
+
+    >>> from truesigma.imaging.backbones import small
+    >>> net = TwoHead(*small.build(1), outputs=3, dropout=0.2)
+    >>> mean, log_variance = net(torch.zeros(2, 1, 64, 64))
+    >>> mean.shape, log_variance.shape
+    (torch.Size([2, 3]), torch.Size([2, 1]))
+
+    Reference: Laves et al. (2021), Eq. 4; Nix and Weigend (1994).
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        features: int,
+        outputs: int,
+        *,
+        dropout: float,
+        variances: str = "one",
+        heads: str = "linear",
+    ) -> None:
+        """Make the heads; the second one starts near the variance of a target spread evenly over [0, 1]."""
+        super().__init__()
+        if variances not in ("one", "each"):
+            raise ValueError(
+                f"variances = {variances!r}: expected 'one' (per case) or 'each' (output its own)"
+            )
+        if heads not in ("linear", "deep"):
+            raise ValueError(f"heads = {heads!r}: expected 'linear' or 'deep'")
+        self.backbone = backbone
+        self.before = nn.ReLU() if heads == "deep" else nn.Identity()
+        self.dropout = nn.Dropout(dropout)
+        self.mean = _head(features, outputs, heads)
+        self.log_variance = _head(features, 1 if variances == "one" else outputs, heads)
+        last = self.log_variance[-1] if isinstance(self.log_variance, nn.Sequential) else self.log_variance
+        assert isinstance(last, nn.Linear)
+        nn.init.normal_(last.weight, std=1e-3)
+        nn.init.constant_(last.bias, FIRST_LOG_VARIANCE)
+        self.plan: dict[str, Any] | None = None  # how `build` made it, so that a run can be read back
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Images (case, channel, *space) -> mean (case, output), log-variance (case, 1) or (case, output)."""
+        features = self.dropout(self.before(self.backbone(x)))
+        if torch.is_autocast_enabled(features.device.type):
+            # bfloat16 has 8 bits: a mean near 1 would be rounded by 0.002, more than a good network's error
+            with torch.autocast(features.device.type, enabled=False):
+                features = features.float()
+                return self.mean(features), self.log_variance(features)
+        return self.mean(features), self.log_variance(features)
+
+
+def build(
+    backbone: str,
+    channels: int,
+    outputs: int,
+    recipe: Recipe,
+    *,
+    variances: str = "one",
+    pretrained: bool = False,
+    weights: str | Path | None = None,
+    seed: int | None = None,
+) -> TwoHead:
+    """A two-head network by the name of its backbone.
+
+    backbone: a file name in imaging/backbones, `timm:NAME`, or the path of a .py file with `build`; options of its
+    own follow the name, as in `densenet201:layer_dropout=0.1`.
+    channels, outputs: of the data set. recipe: its [network] table gives heads and dropout.
+    pretrained: the backbone's published weights, through timm. weights: a file instead (see `load_weights`).
+    seed: of the random first weights; None takes torch's generator as it stands.
+    Returns the network on the processor, in training mode.
+
+    >>> net = build("small", 1, 2, Recipe(), seed=0)
+    >>> net.plan["backbone"]
+    'small'
+    """
+    for name, value in (("channels", channels), ("outputs", outputs)):
+        if value < 1:
+            raise ValueError(f"{name} = {value}: expected at least 1")
+    if pretrained and weights is not None:
+        raise ValueError("both pretrained=True and a file of weights were given; choose one")
+    name, make, options = _find(backbone)
+    if "stage_dropout" in inspect.signature(make).parameters:
+        options = {"stage_dropout": recipe.stage_dropout, **options}
+    dropout = recipe.head_dropout.get(name, recipe.head_dropout["other"])
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+        made, features = make(channels, pretrained=pretrained, **options)
+        net = TwoHead(made, features, outputs, dropout=dropout, variances=variances, heads=recipe.heads)
+    net.plan = {
+        "backbone": backbone,
+        "channels": channels,
+        "outputs": outputs,
+        "variances": variances,
+        "recipe": recipe.to_dict(),
+    }
+    if weights is not None:
+        load_weights(net, weights)
+    return net
+
+
+def rebuild(plan: dict[str, Any]) -> TwoHead:
+    """The network that `build` made, with new random weights, from its `plan`.
+
+    >>> rebuild(build("small", 1, 2, Recipe()).plan).mean.out_features
+    2
+    """
+    return build(
+        plan["backbone"],
+        plan["channels"],
+        plan["outputs"],
+        from_dict(plan["recipe"]),
+        variances=plan["variances"],
+    )
+
+
+def _head(features: int, outputs: int, heads: str) -> nn.Module:
+    if heads == "linear":
+        return nn.Linear(features, outputs)
+    return nn.Sequential(nn.Linear(features, features), nn.LeakyReLU(), nn.Linear(features, outputs))
+
+
+def _find(backbone: str) -> tuple[str, Callable[..., tuple[nn.Module, int]], dict[str, Any]]:
+    """The bare name of a backbone, the build function of its file, and the options its name carries."""
+    if backbone.startswith("timm:"):
+        model = backbone.removeprefix("timm:")
+        return backbone, plugins.load("backbones", "any_timm").build, {"model": model}
+    known = plugins.names("backbones")
+    if ".py" not in backbone and backbone.partition(":")[0] not in known:
+        raise ValueError(
+            f"no backbones plug-in is called {backbone!r}; expected one of {', '.join(known)}, timm:NAME for any "
+            "network of timm, or a .py file"
+        )
+    name, plugin, options = plugins.parse("backbones", backbone)
+    return name, plugin.build, options

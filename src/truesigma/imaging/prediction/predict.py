@@ -1,0 +1,241 @@
+"""Predict with trained networks: the cases of a split, or new image files without targets."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...core.decompose import decompose
+from ...core.law import Law, Normal
+from ...core.values import Cases, Draws, Prediction
+from ...files.images import ENDINGS, is_image, is_series
+from ..data.archive import UNREADABLE, complain, reason
+from ..data.dataset import DataSet, batches, resident
+from ..data.source import Intake
+from ..data.units import SCALED, units_of
+from ..sampling.draws import Precision, dropout_draws, dropout_moments, ensemble_draws
+
+AHEAD = 2  # batches of new images that are read while one is predicted
+Told = Callable[[int], None]  # is told how many more cases were handed to the network
+
+
+def predict_split(
+    nets: nn.Module | Sequence[nn.Module],
+    data: DataSet,
+    split: str = "test",
+    *,
+    draws: int = 25,
+    seed: int = 0,
+    law: Law = Normal(),
+    batch: int = 16,
+    precision: Precision = "fp32",
+    compile: bool = False,
+    moments: bool = False,
+    scaled: bool = False,
+    progress: Told | None = None,
+) -> Cases | Draws | Prediction:
+    """Predict every case of a split, in the target's unit.
+
+    Args:
+        nets: one network for Monte-Carlo dropout; a list for an ensemble, one pass each without dropout.
+        data: with the split, as the networks were trained on it.
+        split: its name.
+        draws: of each case; an ensemble has as many as members.
+        seed: of the dropout masks.
+        law: Normal() or Laplace(), as the networks were trained.
+        batch: cases at a time; the masks depend on it.
+        precision: "fp32" or "bf16".
+        compile: as for `dropout_draws`; an ensemble is not compiled.
+        moments: keep location, aleatoric and epistemic only: memory does not grow with the draws.
+        scaled: leave targets and predictions as the networks see them, in about [0, 1].
+        progress: is called with the number of cases of each batch.
+
+    Returns:
+        Cases with their draws (with `moments` without), names and groups; where no case has a target the Draws, or
+        the Prediction, alone.
+
+    Example:
+        >>> from truesigma.imaging.data.dataset import Split
+        >>> from truesigma.imaging.network.two_head import TwoHead
+        >>> some = Split(torch.rand(3, 1, 4, 4), torch.rand(3, 1), ("a", "b", "c"))
+        >>> data = DataSet("noise", {"test": some}, torch.Tensor.float, lambda x, y, g: (x, y), ("mm",),
+        ...                torch.zeros(1), torch.ones(1))
+        >>> predict_split(TwoHead(nn.Flatten(), 16, 1, dropout=0.5), data, draws=4)
+        Cases(3 cases, normal, in mm)
+    """
+    if split not in data.splits:
+        raise ValueError(f"{data.name} has no split {split!r}; it has {', '.join(data.splits)}")
+    chosen, units = data.splits[split], units_of(data)
+    if not len(chosen):
+        raise ValueError(f"the split {split!r} of {data.name} has no cases")
+    members = [nets] if isinstance(nets, nn.Module) else list(nets)
+    device = next(members[0].parameters()).device
+    made = batches(resident(chosen, device), batch, prepare=data.prepare, device=device)
+    images = _counted((one.images for one in made), progress)
+    value = _sample(nets, images, draws, seed, law, precision, compile, moments)
+    target = chosen.target.cpu().numpy()
+    if not scaled:
+        value, target = units.convert(value), units.location(target)
+    known = ~np.isnan(target)
+    if not known.any():
+        return value
+    if not known.all():
+        value = _masked(value, known)
+    prediction = decompose(value) if isinstance(value, Draws) else value
+    return Cases(
+        prediction,
+        target,
+        id=np.asarray(chosen.name),
+        group=None if chosen.group is None else np.asarray(chosen.group),
+        unit=SCALED if scaled else units.text,
+        draws=value if isinstance(value, Draws) else None,
+    )
+
+
+def predict_images(
+    nets: nn.Module | Sequence[nn.Module],
+    files: Sequence[Path],
+    way: Intake,
+    *,
+    draws: int = 25,
+    seed: int = 0,
+    law: Law = Normal(),
+    batch: int = 16,
+    precision: Precision = "fp32",
+    compile: bool = False,
+    moments: bool = True,
+    skip_broken: bool = False,
+    workers: int = 4,
+    progress: Told | None = None,
+) -> tuple[list[Path], Draws | Prediction]:
+    """Predict new image files, without targets; images stream, so that a folder may be of any size.
+
+    Args:
+        nets: one network for Monte-Carlo dropout; a list for an ensemble.
+        files: the images, from `list_images`.
+        way: how files become network input, from `intake`.
+        draws, seed, law, batch, precision, compile, progress: as in `predict_split`.
+        moments: False keeps the draws.
+        skip_broken: leave out files that cannot be read, instead of stopping and naming them.
+        workers: threads that read files.
+
+    Returns:
+        (files that were predicted, their prediction as the network gives it, scaled: see `Units.convert`).
+    """
+    members = [nets] if isinstance(nets, nn.Module) else list(nets)
+    device = next(members[0].parameters()).device
+    broken: dict[int, str] = {}
+    stored = _read(files, way, batch, max(1, workers), broken, skip_broken)
+    images = _counted((way.prepare(one.to(device)) for one in stored), progress)
+    value = _sample(nets, images, draws, seed, law, precision, compile, moments)
+    return [path for row, path in enumerate(files) if row not in broken], value
+
+
+def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
+    """The image files named, and those of the folders named, in the order of their names.
+
+    Args:
+        places: files and folders. A folder gives the images in it and below.
+        volumes: the network takes 3-D images: folders of DICOM slices are then one image each.
+
+    Example:
+        >>> list_images([Path("scan.png")])
+        [PosixPath('scan.png')]
+    """
+    found: list[Path] = []
+    for place in places:
+        if not place.exists() and not place.name.lower().endswith((*ENDINGS, ".npz")):
+            raise ValueError(f"there is no folder or file {place}; check the name")
+        if not place.is_dir():
+            found.append(place)  # an image that is not there is named when it is read, with all others
+            continue
+        images = sorted(_below(place, volumes))
+        if not images:
+            raise ValueError(
+                f"{place} holds no images; expected files ending in {' '.join((*ENDINGS, '.npz'))}"
+            )
+        found += images
+    if not found:
+        raise ValueError("no images were given; expected files or folders")
+    return found
+
+
+def _below(folder: Path, volumes: bool) -> Iterator[Path]:
+    """The images in a folder and in those below; what is hidden is passed over."""
+    for place, folders, files in os.walk(folder):
+        here = Path(place)
+        if volumes and is_series(here):
+            folders.clear()
+            yield here
+            continue
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = (here / name for name in files if not name.startswith("."))
+        yield from (path for path in paths if path.suffix.lower() == ".npz" or is_image(path))
+
+
+def _sample(
+    nets: nn.Module | Sequence[nn.Module],
+    images: Iterable[Tensor],
+    draws: int,
+    seed: int,
+    law: Law,
+    precision: Precision,
+    compile: bool,
+    moments: bool,
+) -> Draws | Prediction:
+    if not isinstance(nets, nn.Module):
+        joined = ensemble_draws(nets, images, law=law, precision=precision)
+        return decompose(joined) if moments else joined
+    sample = dropout_moments if moments else dropout_draws
+    return sample(nets, images, draws=draws, seed=seed, law=law, precision=precision, compile=compile)
+
+
+def _counted(images: Iterable[Tensor], progress: Told | None) -> Iterator[Tensor]:
+    for one in images:
+        yield one
+        if progress is not None:
+            progress(len(one))
+
+
+def _masked(value: Draws | Prediction, known: Any) -> Draws | Prediction:
+    """The same, with the outputs that have no target left out of every score."""
+    if isinstance(value, Draws):
+        return Draws(value.mean, value.variance, mask=known, law=value.law)
+    return Prediction(
+        value.location, value.aleatoric, value.epistemic, law=value.law, spread=value.spread, mask=known
+    )
+
+
+def _read(
+    files: Sequence[Path], way: Intake, size: int, workers: int, broken: dict[int, str], skip: bool
+) -> Iterator[Tensor]:
+    """Stored batches of the files that can be read; the others are collected, and named all at once at the end."""
+    starts = range(0, len(files), size)
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+
+        def begin(start: int) -> list[tuple[int, Future[Tensor]]]:
+            rows = range(start, min(start + size, len(files)))
+            return [(row, pool.submit(way.stored, files[row])) for row in rows]
+
+        waiting = deque(begin(start) for start in starts[: AHEAD + 1])
+        for k in range(len(starts)):
+            good: list[Tensor] = []
+            for row, future in waiting.popleft():
+                try:
+                    good.append(future.result())
+                except UNREADABLE as error:
+                    broken[row] = reason(error)
+            if k + AHEAD + 1 < len(starts):
+                waiting.append(begin(starts[k + AHEAD + 1]))
+            # Once a file is broken, without leave to skip it, the others are only read, to name all that are.
+            if good and (skip or not broken):
+                yield torch.stack(good)
+    if not skip or len(broken) == len(files):
+        names = [str(path) for path in files]
+        complain(broken, names, remedy="Restore them, or leave them out (--skip-broken).")

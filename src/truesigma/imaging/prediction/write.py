@@ -1,0 +1,108 @@
+"""What prediction writes: cases of a split with their draws, and tables of new images with their intervals."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...core.values import Cases, Draws, Prediction
+from ...evaluation.apply import interval_fields
+from ...evaluation.card import Card
+from ...files.fields import law_text, to_fields
+from ...files.store import check_suffix, write_fields
+from ..data.dataset import Split
+from ..data.units import SCALED, Units
+
+
+def recalibrated(card: Card, scaled: Draws | Prediction, units: Units) -> Prediction:
+    """Apply a card to what a network gave, and return it in the target's unit.
+
+    A card fitted on scaled predictions is applied to scaled ones: not every recalibration is the same in other units.
+
+    Args:
+        card: fitted on this network's predictions.
+        scaled: what the network gave.
+        units: of its targets.
+    """
+    if card.unit == SCALED:
+        return units.prediction(card(scaled))
+    if card.unit not in ("", units.text):
+        raise ValueError(
+            f"the card was fitted on predictions in {card.unit}, this network predicts in {units.text or 'no unit'}; "
+            "fit it on this network's predictions"
+        )
+    if card.unit != units.text:
+        warnings.warn(f"the card does not say its unit; it is taken to be {units.text}.", stacklevel=2)
+    return card(units.convert(scaled))
+
+
+def needs_draws(card: Card) -> bool:
+    """Whether the card's recipe takes the draws apart in another way than `dropout_moments` does."""
+    choice = card.recipe.tables["decompose"]
+    plain = {"aleatoric": "arithmetic", "ddof": 0, "clamp": False}
+    return any(choice.get(name, value) != value for name, value in plain.items())
+
+
+def write_split(
+    value: Cases | Draws | Prediction,
+    split: Split,
+    units: Units,
+    scaled: bool,
+    out: Path,
+    checkpoint: str = "",
+) -> None:
+    """Write what `predict_split` gave, with the network's mark; names and groups also where there are no targets."""
+    mark = {"checkpoint": checkpoint} if checkpoint else {}
+    if isinstance(value, Cases):
+        return write_fields({**to_fields(value), **mark}, out)
+    labels: dict[str, Any] = {"id": np.asarray(split.name), **mark}
+    if split.group is not None:
+        labels["group"] = np.asarray(split.group)
+    return write_fields({**to_fields(value), **labels, "unit": SCALED if scaled else units.text}, out)
+
+
+def write_images(
+    files: Sequence[Path], prediction: Prediction, units: Units, levels: Sequence[float], out: Path
+) -> None:
+    """Write the predictions of new images with the bounds of their intervals: .csv, .parquet or .npz."""
+    names = [path.name for path in files]
+    unique = names if len(set(names)) == len(names) else [str(path) for path in files]
+    write_predictions({"id": np.asarray(unique)}, prediction, units, levels, out)
+
+
+def write_predictions(
+    labels: Mapping[str, Any], prediction: Prediction, units: Units, levels: Sequence[float], out: Path
+) -> None:
+    """Write labels (id, group, target), location, variances, scale and bounds, all in the target's unit.
+
+    A single output has plain columns (`location`), several have numbered ones (`location_0`).
+    """
+    found: dict[str, Any] = {
+        **labels,
+        "location": prediction.location,
+        "aleatoric": prediction.aleatoric,
+        "epistemic": prediction.epistemic,
+        "scale": prediction.scale,
+        "law": law_text(prediction.law),
+        "unit": units.text,
+        **interval_fields(prediction, levels),
+    }
+    one = len(units.unit) == 1
+    for name, values in found.items():
+        if isinstance(values, np.ndarray) and one and values.ndim == 2:
+            found[name] = values[:, 0]
+    fields = {name: values for name, values in found.items() if values is not None}
+    if check_suffix(out) == ".csv":
+        # A table of one's own law cannot stand in a .csv; the bounds are there, and the law's name.
+        fields["law"] = prediction.law.name
+        fields = {name: _short(values) for name, values in fields.items()}
+    write_fields(fields, out)
+
+
+def _short(values: Any) -> Any:
+    """Single precision as the double that prints as short: 0.1 instead of 0.10000000149011612."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.float32:
+        return values
+    return np.array([float(str(value)) for value in values.ravel()]).reshape(values.shape)

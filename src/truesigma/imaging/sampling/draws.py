@@ -1,0 +1,282 @@
+"""From a network and images to draws: Monte-Carlo dropout and ensembles."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...core.law import Law, Normal
+from ...core.values import Draws, Prediction
+from ..data.batches import images, placing
+from ..network.outputs import check_law, values, warn_if_clamped
+from .fold import Sampler
+from .optimise import compile_mode
+from .randomness import draw_seeds, guarded_generators, modes, recording
+from .trace import autocast, check_precision
+
+Precision = Literal["fp32", "bf16"]
+
+
+def dropout_draws(
+    net: nn.Module,
+    batches: Iterable[Any],
+    *,
+    draws: int = 25,
+    seed: int,
+    law: Law = Normal(),
+    precision: Precision = "fp32",
+    compile: bool | str = False,
+    chunk: int | None = None,
+) -> Draws:
+    """Monte-Carlo dropout: stochastic passes with dropout on and everything else as in evaluation.
+
+    What comes before the first random operation runs once for all draws, what follows has its draws folded into
+    the batch (see `partition`). The network is left as it was found: modes, buffers, generators, whatever happens.
+
+    Args:
+        net: any module that maps images (case, channel, ...) to (mean, log-variance), each (case, output...); the
+            log-variance may have length 1 on the output axes. Under a Laplace law the second output is log b.
+        batches: tensors, or tuples and lists led by the image, as a DataLoader gives them.
+        draws: passes for each case.
+        seed: the same seed, batches and settings give the same draws on the same machine. On the CPU they do not
+            depend on `chunk`; on a GPU, and with `compile`, they do.
+        law: Normal(): variance = exp(log-variance). Laplace(): 2 exp(2 log b). Exponents are kept within +-80, and
+            a warning says so.
+        precision: "fp32" computes in the network's own precision, "bf16" under autocast; results are float32.
+        compile: True for torch.compile with batch normalisation folded into the convolutions, which on an NVIDIA card
+            cuDNN joins with ReLU; or words as `fast.prepare` takes them. The first call takes up to some minutes:
+            for a GPU and many batches.
+        chunk: draws in one pass of the rest. None: as many as fit the memory.
+
+    Returns:
+        Draws on the host, mean (draw, case, output...) and variance in float32.
+
+    Example:
+        >>> class Net(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.drop, self.mean, self.log_variance = nn.Dropout(0.5), nn.Linear(4, 2), nn.Linear(4, 1)
+        ...     def forward(self, x):
+        ...         x = self.drop(x)
+        ...         return self.mean(x), self.log_variance(x)
+        >>> dropout_draws(Net(), torch.zeros(7, 4).split(3), draws=5, seed=0)
+        Draws(5 draws, 7 cases x 2, normal)
+
+    Reference: Gal and Ghahramani, 2016; Kendall and Gal, 2017; Laves et al., MELBA 2021, Eq. 10.
+    """
+    sampler = _sampler(net, draws, seed, law, precision, compile, chunk)
+    kept: list[_Kept] = []
+    clamped = False
+    for number, image in enumerate(images(batches)):
+        kept.append(_Kept())
+        clamped |= _draw(sampler, image, number, draw_seeds(seed, number, draws), law, kept[-1].add)
+    warn_if_clamped(clamped)
+    return _joined(kept, law)
+
+
+def dropout_moments(
+    net: nn.Module,
+    batches: Iterable[Any],
+    *,
+    draws: int = 25,
+    seed: int,
+    law: Law = Normal(),
+    precision: Precision = "fp32",
+    compile: bool | str = False,
+    chunk: int | None = None,
+) -> Prediction:
+    """The moments of Monte-Carlo dropout without keeping the draws: memory does not grow with their number.
+
+    location = mean of the draws, epistemic = their variance (ddof 0), aleatoric = mean of their variances; updated
+    from chunk to chunk as n = a + b, d = mean_b - mean_a: mean = mean_a + d b/n, S = S_a + S_b + d^2 ab/n.
+
+    Args and the rest as for `dropout_draws`.
+
+    Returns:
+        Prediction on the host in float32, the same as decompose(dropout_draws(...)).
+
+    Example:
+        >>> from truesigma.imaging.network.two_head import TwoHead
+        >>> net = TwoHead(nn.Flatten(), 16, 2, dropout=0.5)
+        >>> dropout_moments(net, [torch.ones(3, 1, 4, 4)], draws=9, seed=0)
+        Prediction(3 cases x 2, normal)
+
+    Reference: Laves et al., MELBA 2021, Eq. 10; Chan, Golub and LeVeque, 1983, Eq. 2.1.
+    """
+    sampler = _sampler(net, draws, seed, law, precision, compile, chunk)
+    parts: list[tuple[Any, ...]] = []
+    clamped = False
+    for number, image in enumerate(images(batches)):
+        moments = _Moments()
+        clamped |= _draw(sampler, image, number, draw_seeds(seed, number, draws), law, moments.add)
+        parts.append(moments.on_host())
+    warn_if_clamped(clamped)
+    location, aleatoric, epistemic = (_join(column, 0) for column in zip(*parts))
+    return Prediction(location, aleatoric, epistemic, law=law)
+
+
+def ensemble_draws(
+    nets: Sequence[nn.Module],
+    batches: Iterable[Any],
+    *,
+    law: Law = Normal(),
+    precision: Precision = "fp32",
+) -> Draws:
+    """One draw from each member of an ensemble, in evaluation mode: dropout is off.
+
+    Args:
+        nets: networks as `dropout_draws` takes them, trained apart. `Draws.concat` joins members drawn apart.
+        batches, law, precision: as for `dropout_draws`.
+
+    Returns:
+        Draws on the host, mean (member, case, output...) and variance in float32.
+
+    Example:
+        >>> from truesigma.imaging.network.two_head import TwoHead
+        >>> nets = [TwoHead(nn.Flatten(), 16, 2, dropout=0.5) for _ in range(3)]
+        >>> ensemble_draws(nets, [torch.ones(4, 1, 4, 4)])
+        Draws(3 draws, 4 cases x 2, normal)
+
+    Reference: Lakshminarayanan et al., 2017.
+    """
+    if isinstance(nets, nn.Module):
+        raise ValueError(
+            f"nets is one network, a {type(nets).__name__}; expected a list: [net] for one alone."
+        )
+    nets = list(nets)
+    if not nets:
+        raise ValueError("nets is empty; expected at least one network.")
+    check_law(law)
+    check_precision(precision)
+    places = [placing(net) for net in nets]
+    kept: list[_Kept] = []
+    clamped = False
+    for number, image in enumerate(images(batches)):
+        kept.append(_Kept())
+        for member, (net, place) in enumerate(zip(nets, places)):
+            batch = place(image)
+            with torch.inference_mode(), guarded_generators(batch.device), modes(net, lambda _: False):
+                mean, variance, far = values(
+                    _evaluate(net, batch, member, number, precision), 1, batch, number, law
+                )
+            kept[-1].add(mean, variance)
+            clamped |= far
+    warn_if_clamped(clamped)
+    return _joined(kept, law)
+
+
+def _evaluate(net: nn.Module, batch: Tensor, member: int, number: int, precision: str) -> Any:
+    """One pass; on the first batch watched for dropout that is wired on, which would make members random."""
+    with autocast(batch.device, precision):
+        if number > 0:
+            return net(batch)
+        with recording(net) as recorder:
+            outputs = net(batch)
+    if recorder.found:
+        names = ", ".join(sorted({type(m).__name__ for m in recorder.modules.values()}))
+        raise ValueError(
+            f"member {member} draws random numbers in evaluation mode, in {names}; expected dropout that obeys "
+            "eval(). Use F.dropout(x, p, self.training) or nn.Dropout."
+        )
+    return outputs
+
+
+def _sampler(
+    net: nn.Module,
+    draws: int,
+    seed: int,
+    law: Law,
+    precision: Precision,
+    compile: bool | str,
+    chunk: int | None,
+) -> Sampler:
+    check_law(law)
+    check_precision(precision)
+    for name, value, least in (
+        ("draws", draws, 1),
+        ("chunk", 1 if chunk is None else chunk, 1),
+        ("seed", seed, 0),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}.")
+    # What torch.compile wrapped is split and compiled in its own way here.
+    net = getattr(net, "_orig_mod", net)
+    mode = compile if isinstance(compile, str) else compile_mode(net) if compile else ""
+    return Sampler(net, precision, mode, chunk)
+
+
+def _draw(
+    sampler: Sampler,
+    image: Tensor,
+    number: int,
+    seeds: list[int],
+    law: Law,
+    use: Callable[[Tensor, Tensor], None],
+) -> bool:
+    """Draw from one batch and hand on (mean, variance); returns whether an exponent had to be kept in bounds."""
+    batch = sampler.place(image)
+    clamped = False
+
+    def check(count: int, outputs: Any) -> None:
+        nonlocal clamped
+        mean, variance, far = values(outputs, count, batch, number, law)
+        clamped |= far
+        use(mean, variance)
+
+    sampler.draw(batch, seeds, check)
+    return clamped
+
+
+class _Kept:
+    """The draws of one batch, on the host."""
+
+    def __init__(self) -> None:
+        self.mean: list[Any] = []
+        self.variance: list[Any] = []
+
+    def add(self, mean: Tensor, variance: Tensor) -> None:
+        self.mean.append(mean.cpu().numpy())
+        self.variance.append(variance.cpu().numpy())
+
+
+def _joined(kept: list[_Kept], law: Law) -> Draws:
+    mean = _join([np.concatenate(k.mean) for k in kept], 1)
+    return Draws(mean, _join([np.concatenate(k.variance) for k in kept], 1), law=law)
+
+
+class _Moments:
+    """Number, mean and squared deviations of the draws of one batch, and the mean of their variances."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.location = self.squares = self.aleatoric = torch.zeros(())
+
+    def add(self, mean: Tensor, variance: Tensor) -> None:
+        exact = torch.float32 if mean.device.type == "mps" else torch.float64
+        mean, variance, new = mean.to(exact), variance.to(exact), len(mean)
+        centre, inner = mean.mean(0), variance.mean(0)
+        squares = ((mean - centre) ** 2).sum(0)
+        if not self.count:
+            self.count, self.location, self.squares, self.aleatoric = new, centre, squares, inner
+            return
+        total, step = self.count + new, centre - self.location
+        self.squares = self.squares + squares + step**2 * (self.count * new / total)
+        self.location = self.location + step * (new / total)
+        self.aleatoric = self.aleatoric + (inner - self.aleatoric) * (new / total)
+        self.count = total
+
+    def on_host(self) -> tuple[Any, ...]:
+        found = (self.location, self.aleatoric.expand_as(self.location), self.squares / self.count)
+        return tuple(t.float().cpu().numpy() for t in found)
+
+
+def _join(parts: Sequence[Any], axis: int) -> Any:
+    shapes = {part.shape[:axis] + part.shape[axis + 1 :] for part in parts}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"the batches gave outputs of different shapes, {sorted(shapes)}; expected the same in all. Draw from "
+            "images of different sizes apart."
+        )
+    return np.concatenate(parts, axis=axis)

@@ -1,0 +1,210 @@
+"""Runs the prefix of a network once, and its rest for many draws folded into the cases of one batch."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.utils import _pytree as pytree
+
+from ..data.batches import placing
+from .cuda_graph import Captured
+from .optimise import Ready, prepare
+from .partition import Partition
+from .randomness import guarded_generators, modes, seed_generators
+from .trace import Untraceable, autocast, split
+
+_CPU_BYTES = 2**24  # larger passes leave the caches and cost page faults there,
+_CPU_CASES = 16  # and smaller ones run through slower kernels
+_DEVICE_BYTES = 2**30  # where the memory is not known
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """How to draw from a network; keeps what was prepared for each kind of batch."""
+
+    net: nn.Module
+    precision: str
+    compile: str
+    chunk: int | None
+    prepared: dict[Any, Any] = field(default_factory=dict)
+
+    @cached_property
+    def place(self) -> Callable[[Tensor], Tensor]:
+        """Brings a batch where the network is."""
+        return placing(self.net)
+
+    def draw(self, batch: Tensor, seeds: list[int], use: Callable[[int, Any], None]) -> None:
+        """Call `use(draws, outputs)` with outputs of axes (draw * case, ...) until there is a draw for each seed.
+
+        On the CPU each draw has a generator of its own, seeded by its entry of `seeds`: the result is that of the
+        plain loop which seeds torch before each pass, whatever the chunk. Elsewhere this would take a kernel for
+        each draw and mask; there a chunk is seeded by its first draw.
+        """
+        device = batch.device
+        pieces = self._prepare(batch)
+        with torch.inference_mode(), guarded_generators(device):
+            if isinstance(pieces, Untraceable):
+                with modes(self.net, pieces.on), autocast(device, self.precision):
+                    for seed in seeds:
+                        seed_generators(device, seed)
+                        use(1, self.net(batch))
+            else:
+                with autocast(device, "fp32"), _benchmarking(device, bool(self.compile)):
+                    self._fold(*pieces, batch, seeds, use)
+
+    def _prepare(self, batch: Tensor) -> tuple[Partition, Ready, Ready] | Untraceable:
+        kind = (batch.shape[1:], batch.dtype, batch.device)
+        if kind not in self.prepared:
+            try:
+                pieces = split(self.net, batch, self.precision)
+                # The prefix runs once for all draws: folding its normalisation pays, compiling it does not.
+                prefix = prepare(pieces.prefix, "cudnn" if self.compile else "")
+                self.prepared[kind] = pieces, prefix, prepare(pieces.rest, self.compile)
+            except Untraceable as problem:
+                warnings.warn(
+                    f"torch.export cannot follow {type(self.net).__name__}, so every draw runs the whole network; "
+                    f"the draws are right, only slower. Reason: {problem}",
+                    stacklevel=5,
+                )
+                self.prepared[kind] = problem
+        return self.prepared[kind]
+
+    def _fold(
+        self,
+        pieces: Partition,
+        prefix: Ready,
+        rest: Ready,
+        batch: Tensor,
+        seeds: list[int],
+        use: Callable[[int, Any], None],
+    ) -> None:
+        cases = full = len(batch)
+        if self.compile:  # a compiled piece has one size: a smaller batch is filled up with its last case
+            full = max(cases, self.prepared.setdefault("cases", cases))
+            batch = torch.cat([batch, batch[-1:].expand(full - cases, *batch.shape[1:])])
+        size = min(self.chunk or _at_once(pieces, full, batch.device), len(seeds))
+        size = 1 if pieces.obstacle else math.ceil(len(seeds) / math.ceil(len(seeds) / size))
+        handed = self._captured(prefix, "prefix", prefix.call)(batch)
+        done = 0
+        while done < len(seeds):
+            part = seeds[done : done + size]
+            filled = part + part[-1:] * (size - len(part)) if self.compile else part
+            try:
+                found = self._one_pass(pieces, rest, handed, filled)
+            except torch.OutOfMemoryError:
+                if size == 1:
+                    raise
+                size = math.ceil(size / 2)
+                warnings.warn(
+                    f"out of memory: going on with {size} draws at a time. The masks depend on that number here; "
+                    f"chunk={size} gives it from the start.",
+                    stacklevel=5,
+                )
+                continue
+            trim = partial(_trim, full=full, draws=len(part), cases=cases)
+            use(len(part), pytree.tree_map(trim, found))
+            done += len(part)
+
+    def _one_pass(self, pieces: Partition, rest: Ready, handed: tuple[Tensor, ...], seeds: list[int]) -> Any:
+        draws, device = len(seeds), handed[0].device
+
+        def fold(*handed: Tensor) -> list[Tensor]:
+            # cat keeps the channels-last layout, which a reshape of an expanded tensor would not.
+            return [
+                torch.cat([t] * draws) if many and draws > 1 else t for t, many in zip(handed, pieces.batched)
+            ]
+
+        if device.type == "cpu" and not self.compile and draws > 1:
+            return _EachDraw(rest.body, seeds).run(*fold(*handed))
+        seed_generators(device, seeds[0])
+        return self._captured(rest, draws, lambda *handed: rest.call(*fold(*handed)))(*handed)
+
+    def _captured(self, piece: Ready, key: Any, function: Callable[..., Any]) -> Captured:
+        """Captures live as long as the sampler, not longer: they hold the memory of a whole pass."""
+        return self.prepared.setdefault((piece, key), Captured(function))
+
+
+def _trim(output: Any, *, full: int, draws: int, cases: int) -> Any:
+    """(draw * case, ...) without what was filled up."""
+    if not isinstance(output, Tensor) or output.ndim == 0 or len(output) % full:
+        return output  # not a value for each case: whoever reads it will say so
+    if len(output) == draws * cases:
+        return output
+    return output.unflatten(0, (-1, full))[:draws, :cases].flatten(0, 1)
+
+
+def _at_once(pieces: Partition, cases: int, device: torch.device) -> int:
+    """Draws per pass, from shapes and the size of the device, not from what is free: chunks must not vary by chance."""
+    if device.type == "cuda":
+        room = torch.cuda.get_device_properties(device).total_memory // 3
+    else:
+        room = _CPU_BYTES if device.type == "cpu" else _DEVICE_BYTES
+    fits = room // max(1, pieces.bytes_per_case * cases)
+    if device.type == "cpu":
+        fits = max(fits, math.ceil(_CPU_CASES / cases))
+    # Beyond, kernels fall back to slow 64-bit indices.
+    indexed = (2**31 - 1) // max(1, pieces.largest * cases)
+    return max(1, min(fits, indexed))
+
+
+class _EachDraw(fx.Interpreter):
+    """Runs a graph with folded draws; random operations run for each draw with that draw's generator."""
+
+    def __init__(self, body: fx.GraphModule, seeds: list[int]) -> None:
+        super().__init__(body)
+        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def run_node(self, n: fx.Node) -> Any:
+        if not n.meta.get("random"):
+            return super().run_node(n)
+        if n.target is torch.ops.aten.dropout.default and n.meta["axis"] == 0 and 0 < n.args[1] < 1:  # type: ignore[operator]
+            return self._dropout(self.env[n.args[0]], n.args[1])  # type: ignore[index, arg-type]
+        parts = []
+        for draw, generator in enumerate(self.generators):
+            args, kwargs = fx.map_arg((n.args, n.kwargs), partial(self._part, draw=draw))
+            torch.default_generator.set_state(generator.get_state())
+            parts.append(n.target(*args, **kwargs))  # type: ignore[operator]
+            generator.set_state(torch.default_generator.get_state())
+        return _join(parts, n.meta["axis"])
+
+    def _dropout(self, x: Tensor, p: float) -> Tensor:
+        """torch.dropout as torch computes it, but for the masks: each draw's from its own generator, in place."""
+        noise = torch.empty_like(x)
+        for part, generator in zip(noise.chunk(len(self.generators)), self.generators):
+            part.bernoulli_(1 - p, generator=generator)
+        return noise.div_(1 - p).mul_(x)
+
+    def _part(self, node: fx.Node, draw: int) -> Any:
+        value, axis, draws = self.env[node], node.meta.get("axis"), len(self.generators)
+        if axis is None:
+            return value
+        if isinstance(value, int):
+            return value // draws
+        length = value.shape[axis] // draws
+        return value.narrow(axis, draw * length, length)
+
+
+def _join(parts: list[Any], axis: Any) -> Any:
+    if isinstance(axis, list):
+        return tuple(_join(list(part), a) for part, a in zip(zip(*parts), axis))
+    return torch.cat(parts, dim=axis)
+
+
+@contextmanager
+def _benchmarking(device: torch.device, wanted: bool) -> Iterator[None]:
+    """Let cuDNN measure its algorithms; the setting is put back."""
+    if device.type != "cuda" or not wanted:
+        yield
+        return
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before

@@ -1,0 +1,174 @@
+"""A training run's folder: what it says about itself, and the network read back from it."""
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from ...files.disk import fingerprint, write_atomically
+from ..data.dataset import DataSet, Split
+from ..network.two_head import TwoHead, rebuild
+from ..network.weights import load_weights
+from ..recipe import Recipe
+
+__all__ = [
+    "BEST",
+    "FILES",
+    "HISTORY",
+    "LAST",
+    "RECIPE",
+    "check_same",
+    "checkpoint",
+    "describe",
+    "load_run",
+    "names_hash",
+    "read_recipe",
+    "versions",
+    "write_recipe",
+]
+
+FILES = RECIPE, BEST, LAST, HISTORY = "recipe.json", "best.safetensors", "last.safetensors", "history.csv"
+FREE = ("epochs", "draws", "repeats")  # of [train]: may differ when a run goes on; not the end of a cosine
+DEFAULTS = {"schedule": "plateau"}  # of runs made before there was a choice
+
+
+def describe(
+    net: nn.Module,
+    data: DataSet,
+    recipe: Recipe,
+    *,
+    seed: int,
+    likelihood: str,
+    precision: str,
+    record: Mapping[str, Any],
+) -> dict[str, Any]:
+    """All that is needed to rebuild the network and to know what it was trained on, as plain values."""
+    return {
+        "network": net.plan if isinstance(net, TwoHead) else None,
+        "parameters": sum(parameter.numel() for parameter in net.parameters()),
+        "recipe": recipe.to_dict(),
+        "data": {
+            "name": data.name,
+            "cases": {name: len(split) for name, split in data.splits.items()},
+            "labels": {name: _labels_hash(split) for name, split in data.splits.items()},
+            "unit": list(data.unit),
+            "offset": data.offset.tolist(),
+            "factor": data.factor.tolist(),
+        },
+        "seed": seed,
+        "likelihood": likelihood,
+        "precision": precision,
+        "record": dict(record),
+        "versions": versions() | {"python": platform.python_version()},
+    }
+
+
+def write_recipe(out: Path, description: Mapping[str, Any]) -> None:
+    """Write recipe.json, atomically."""
+    text = json.dumps(description, indent=1, allow_nan=False)
+    write_atomically(out / RECIPE, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def check_same(out: Path, description: Mapping[str, Any]) -> None:
+    """Refuse to go on with a run that was started with other choices or other data, naming the first that differs."""
+    for key, before, after in _pairs(read_recipe(out), json.loads(json.dumps(description))):
+        if before != after:
+            what = f"{key} = {before!r}, now {after!r} was given"
+            if key in ("data.labels", "train"):  # hashes say nothing to a reader
+                what = "other training cases" if key == "train" else "other cases or targets"
+            raise ValueError(
+                f"{out} holds a run with {what}; take another folder, or resume=False (--no-resume) to start again and "
+                "overwrite it"
+            )
+
+
+def _pairs(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """What must be the same when a run goes on: its name, what it was, what it is."""
+    for key in ("seed", "likelihood", "parameters"):
+        yield key, stored[key], now[key]
+    before, after = stored["network"] or {}, now["network"] or {}
+    for key in ("backbone", "variances"):
+        yield key, before.get(key), after.get(key)
+    # What earlier versions, or calls from Python, did not record is not compared.
+    parts = (
+        ("", "record", ("dataset", "options", "image", "prepare", "train", "start")),
+        ("data.", "data", ("name", "cases", "unit", "offset", "factor", "labels")),
+    )
+    for name, part, keys in parts:
+        for key in keys:
+            if key in stored[part] and key in now[part]:
+                yield f"{name}{key}", stored[part][key], now[part][key]
+    free = [key for key in FREE if key != "epochs" or now["recipe"]["train"]["schedule"] == "plateau"]
+    for table in ("network", "train"):
+        before, after = stored["recipe"][table], now["recipe"][table]
+        for key in (key for key in after if key not in free):
+            yield f"{table}.{key}", before.get(key, DEFAULTS.get(key)), after[key]
+
+
+def names_hash(names: Sequence[str]) -> str:
+    """A short text that differs for other cases, whatever their order.
+
+    >>> names_hash(["a", "b"]) == names_hash(["b", "a"]) != names_hash(["a"])
+    True
+    """
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]
+
+
+def _labels_hash(split: Split) -> str:
+    return names_hash([f"{name} {target}" for name, target in zip(split.name, split.target.tolist())])
+
+
+def read_recipe(out: Path) -> dict[str, Any]:
+    """What recipe.json of a run says."""
+    path = out / RECIPE
+    if not path.is_file():
+        raise ValueError(f"{out} is no training run: it has no {RECIPE}")
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from error
+
+
+def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
+    """The trained network of a run, with the weights that were kept, and what recipe.json says about it.
+
+    out: the folder that `train` wrote.
+    Returns (network on the processor, in evaluation mode; a dict with network, recipe, data, seed, likelihood, ...).
+    """
+    out = Path(out)
+    meta = read_recipe(out)
+    if meta["network"] is None:
+        raise ValueError(
+            f"{out} was trained with a module of your own: build it and read {BEST} with load_weights"
+        )
+    if not (out / BEST).is_file():
+        raise ValueError(f"{out} has no {BEST}: no epoch has been completed yet")
+    net = rebuild(meta["network"])
+    load_weights(net, out / BEST)
+    return net.eval(), meta
+
+
+def checkpoint(out: Path) -> str:
+    """The mark of a run's weights, the beginning of their file's SHA-256: predictions and cards carry it."""
+    return fingerprint(out / BEST)[:16]
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that a training depends on.
+
+    >>> sorted(versions())
+    ['lightning', 'timm', 'torch', 'truesigma']
+    """
+
+    def one(name: str) -> str:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return "unknown"
+
+    return {name: one(name) for name in ("truesigma", "torch", "timm", "lightning")}

@@ -1,0 +1,274 @@
+"""Train a two-head network: one visible loop on Lightning Fabric."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ..data.dataset import DataSet, Split, batches, resident
+from ..recipe import Recipe
+from .checks import check_choices, check_network, warn_of_scale
+from .devices import Fabric, average_buffers, over_all, start
+from .epoch import seed_of, train_epoch
+from .folder import BEST, HISTORY, LAST, check_same, describe, write_recipe
+from .history import Board, Watch, write_history
+from .state import State, advance, fresh, rate, restore, save, tidy
+from .step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
+from .validate import NonFinite, means, random_parts, validate, warn_of_shift
+
+__all__ = ["NonFinite", "Trained", "train"]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained network with the kept weights loaded, and how it went: one row per epoch."""
+
+    net: nn.Module
+    history: tuple[Mapping[str, Any], ...]
+    best_epoch: int
+    finished: bool
+    recipe: Recipe
+    seed: int
+    out: Path | None
+
+    def __repr__(self) -> str:
+        """How many epochs, and which one was kept."""
+        state = "finished" if self.finished else "stopped"
+        return f"Trained({state} after {len(self.history)} epochs, kept epoch {self.best_epoch})"
+
+
+def train(
+    net: nn.Module,
+    data: DataSet,
+    recipe: Recipe,
+    *,
+    seed: int,
+    out: str | Path | None = None,
+    likelihood: str = "gaussian",
+    device: str = "auto",
+    precision: str = "fp32",
+    devices: int = 1,
+    time_limit: float | None = None,
+    resume: bool = True,
+    checkpoint_every: float = 0.0,
+    graph: str = "auto",
+    workers: int = 4,
+    quiet: bool = False,
+    progress: Callable[[Mapping[str, Any]], None] | None = None,
+    record: Mapping[str, Any] | None = None,
+) -> Trained:
+    """Train a network that returns (mean, log-variance) on the train split, watching the validation split.
+
+    Each epoch visits the cases in a new order. The random numbers of an epoch depend on the seed and the epoch
+    alone, so a resumed run repeats an uninterrupted one (on the processor bit for bit). The weights kept are
+    the best epoch's by the recipe's `keep`. Test numbers are recorded and never used to choose.
+
+    A row of the history: epoch, seconds, train_seconds, learning_rate; train_* as running means over the epoch
+    (augmented, dropout on, weights still moving); valid_* and test_* after it, with dropout, from two draws;
+    valid_mse_one_pass without. loss is in nats per output, mse that of the mean of many draws (see `case_scores`),
+    variance the mean predicted (aleatoric) one v, factor = sqrt(mean(e / v)) (Laplace: mean(|y - mu| / b)), and
+    test_variance_scaled = valid_factor^2 test_variance.
+
+    Arguments:
+        net: from `build`, or any module that returns (mean, log-variance).
+        data: with the splits train, valid and, optionally, test.
+        recipe: what to do; its batch is shared out over `devices`.
+        seed: of the order, the augmentation and the dropout.
+        out: folder for recipe.json, best and last.safetensors, history.csv, tensorboard; None writes nothing.
+        likelihood: "gaussian" or "laplace".
+        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        precision: "fp32" or "bf16" (autocast; weights and heads stay float32).
+        devices: processes, one per GPU (or on the processor), gradients averaged.
+        time_limit: seconds; no epoch is begun that would end after it, but one is always trained.
+        resume: go on with the run in `out` if there is one; False overwrites it.
+        checkpoint_every: seconds between checkpoints; 0: every epoch, so that a kill loses one at most.
+        graph: "auto" captures the step as a CUDA graph on one GPU; batches are then all full, and the cases left
+            over wait for the next epoch's order. "off" never does, and keeps the smaller last batch.
+        workers: threads that read images which stream.
+        progress: called with each row.
+        record: plain values to keep in recipe.json, such as the data set's options.
+
+    Returns:
+        Trained; `finished` is False where the time limit came first: the same call goes on.
+
+    >>> from truesigma.imaging.data.dataset import DataSet, Split
+    >>> from truesigma.imaging.network.two_head import build
+    >>> def some(n): return Split(torch.rand(n, 1, 32, 32), torch.rand(n, 1), tuple(map(str, range(n))))
+    >>> data = DataSet("noise", {"train": some(8), "valid": some(4)}, torch.Tensor.float,
+    ...                lambda images, target, generator: (images, target), ("",), torch.zeros(1), torch.ones(1))
+    >>> recipe = Recipe(epochs=2, batch=4)
+    >>> train(build("small", 1, 1, recipe, seed=0), data, recipe, seed=0, device="cpu", quiet=True).finished
+    True
+    """
+    called = time.monotonic()
+    check_choices(
+        data, likelihood=likelihood, precision=precision, graph=graph, devices=devices, batch=recipe.batch
+    )
+    check_network(net)
+    warn_of_scale(data.splits["train"])
+    fabric = start(device, devices)
+    where, rank, world, leads = fabric.device, fabric.global_rank, fabric.world_size, fabric.is_global_zero
+    folder = None if out is None else Path(out)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; expected the folder of a run, new or begun")
+    said = describe(
+        net, data, recipe, seed=seed, likelihood=likelihood, precision=precision, record=record or {}
+    )
+    splits = {
+        name: resident(data.splits[name], where) for name in ("train", "valid", "test") if name in data.splits
+    }
+    if "test" in splits and not splits["test"].labelled:
+        del splits["test"]
+    with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
+        net.to(where)
+        for parameter in net.parameters():
+            parameter.data = channels_last(parameter.data)
+        optimizer = make_optimizer(net, recipe, where)
+        if folder is not None and leads:
+            tidy(folder)
+        fabric.barrier()
+        state = _begin(net, optimizer, recipe, folder, said, resume=resume, leads=leads)
+        fabric.barrier()
+        if state.epoch >= recipe.epochs:
+            return _trained(net, state, recipe, seed, folder)
+        if folder is not None and leads:
+            write_recipe(folder, said)  # anew where a run goes on: for more epochs, or from another place
+        size, meter = min(recipe.batch, len(splits["train"])) // world, Meter(where)
+        step, full = _step(
+            net,
+            optimizer,
+            meter,
+            fabric,
+            data,
+            splits["train"],
+            graph,
+            size,
+            likelihood=likelihood,
+            precision=precision,
+        )
+        on = random_parts(net, data, splits["valid"], precision=precision, device=where)
+        seen: dict[str, Any] = {
+            "likelihood": likelihood, "precision": precision, "device": where, "rank": rank, "world": world,
+            "workers": workers, "size": (16 if where.type == "cuda" else 4) * recipe.batch,
+        }  # fmt: skip
+        watch = Watch(recipe.epochs, state.epoch, quiet=quiet or not leads)
+        board = Board(folder / "tensorboard" if folder and leads else None, state.epoch + 1)
+        saved, stopped = time.monotonic(), False
+        try:
+            while state.epoch < recipe.epochs and not stopped:
+                began = time.monotonic()
+                set_rate(optimizer, rate(state, recipe))
+                sums = train_epoch(
+                    net, data, splits["train"], step, meter, seed=seed, epoch=state.epoch + 1, size=size,
+                    full=full, rank=rank, world=world, device=where, workers=workers,
+                )  # fmt: skip
+                trained = time.monotonic()
+                average_buffers(net, fabric)
+                # The same draws in every epoch: what changes is the network.
+                found: dict[str, Tensor] = {
+                    name: validate(net, data, splits[name], on=on, seed=seed_of(seed, rank), **seen)
+                    for name in ("valid", "test") if name in splits
+                }  # fmt: skip
+                if on is not None:
+                    found["one pass"] = validate(net, data, splits["valid"], **seen)
+                scores = {name: over_all(fabric, one) for name, one in found.items()}
+                sums = over_all(fabric, sums)
+                row: dict[str, Any] = {
+                    "epoch": state.epoch + 1,
+                    "seconds": time.monotonic() - began,
+                    "train_seconds": trained - began,
+                    "learning_rate": rate(state, recipe),
+                    **means(sums, scores, likelihood),
+                }
+                advance(state, row, net, recipe)
+                spent, took = time.monotonic() - called, time.monotonic() - began
+                stopped = time_limit is not None and spent + took > time_limit
+                stopped = bool(fabric.broadcast(stopped)) if world > 1 else stopped
+                if folder is not None and leads:
+                    write_history(folder / HISTORY, state.rows)
+                    due = time.monotonic() - saved >= checkpoint_every
+                    if due or stopped or state.epoch == recipe.epochs:
+                        save(folder, state, net, optimizer)
+                        saved = time.monotonic()
+                board.add(row)
+                watch.show(row)
+                if progress is not None and leads:
+                    progress(row)
+        except NonFinite as error:
+            raise NonFinite(f"{error}. {_put_back(net, state, folder)}") from None
+        finally:
+            watch.close()
+            board.close()
+        fabric.barrier()
+        return _trained(net, state, recipe, seed, folder)
+
+
+def _trained(net: nn.Module, state: State, recipe: Recipe, seed: int, folder: Path | None) -> Trained:
+    """The network with its kept weights, ready to predict."""
+    net.load_state_dict(state.best)
+    net.zero_grad(set_to_none=True)  # gradients of a captured step would keep its memory
+    net.eval()
+    warn_of_shift(state.rows[state.best_epoch - 1])
+    finished = state.epoch >= recipe.epochs
+    return Trained(net, tuple(state.rows), state.best_epoch, finished, recipe, seed, folder)
+
+
+def _begin(
+    net: nn.Module,
+    optimizer: Optimizer,
+    recipe: Recipe,
+    folder: Path | None,
+    said: Mapping[str, Any],
+    *,
+    resume: bool,
+    leads: bool,
+) -> State:
+    """The state to start from: the checkpoint's where a run goes on, else a fresh one."""
+    if folder is not None and resume and (folder / LAST).is_file():
+        check_same(folder, said)
+        return restore(folder, net, optimizer)
+    if folder is not None and leads:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (LAST, BEST, HISTORY):
+            (folder / name).unlink(missing_ok=True)
+    return fresh(recipe)
+
+
+def _step(
+    net: nn.Module,
+    optimizer: Optimizer,
+    meter: Meter,
+    fabric: Fabric,
+    data: DataSet,
+    split: Split,
+    graph: str,
+    size: int,
+    *,
+    likelihood: str,
+    precision: str,
+) -> tuple[Step, bool]:
+    """The training step, and whether it takes full batches only."""
+    if graph == "auto" and fabric.device.type == "cuda" and fabric.world_size == 1:
+        step = plain(net, Tensor.backward, optimizer, meter, likelihood=likelihood, precision=precision)
+        first = next(batches(split, size, prepare=data.prepare, device=fabric.device))
+        net.train()
+        faster = captured(step, net, optimizer, meter, channels_last(first.images), first.target)
+        return faster, faster is not step
+    module, wrapped = fabric.setup(net, optimizer)
+    return plain(module, fabric.backward, wrapped, meter, likelihood=likelihood, precision=precision), False
+
+
+def _put_back(net: nn.Module, state: State, folder: Path | None) -> str:
+    """Load the best weights so far after a failed epoch, and say what there is to go on with."""
+    if not state.best:
+        return "No epoch was completed before"
+    net.load_state_dict(state.best)
+    kept = f"The network has the weights of epoch {state.best_epoch} again"
+    return kept + (
+        f"; {folder} holds the state after epoch {state.on_disk}" if folder and state.on_disk else ""
+    )

@@ -1,0 +1,123 @@
+"""Train on a data set by its name, and record how it is read, so that the run is all that prediction needs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..data.dataset import DataSet
+from ..data.source import Source
+from ..network.two_head import TwoHead, build
+from ..recipe import Recipe
+from .checkpoint import read_values
+from .folder import LAST
+from .loop import Trained, train
+
+
+def train_run(
+    source: Source,
+    out: str | Path,
+    recipe: Recipe,
+    *,
+    backbone: str = "resnet101",
+    seed: int = 0,
+    likelihood: str = "gaussian",
+    variances: str = "one",
+    pretrained: bool = False,
+    weights: str | Path | None = None,
+    device: str = "auto",
+    precision: str = "fp32",
+    devices: int = 1,
+    time_limit: float | None = None,
+    resume: bool = True,
+    checkpoint_every: float = 0.0,
+    workers: int = 4,
+    say: Callable[[str], None] | None = None,
+    data: DataSet | None = None,
+) -> Trained:
+    """Read a data set, build a network and train it; the same call goes on with a run that was stopped.
+
+    Args:
+        source: the data set, its folder and its options.
+        out: the run's folder.
+        recipe: of the network's heads and the training.
+        backbone: a name, `timm:NAME`, or the path of a .py file.
+        seed: of the first weights, the order, the augmentation and the dropout.
+        likelihood: "gaussian" or "laplace".
+        variances: "one" per case, or "each" output its own.
+        pretrained: start from the backbone's published weights. weights: from a file instead.
+        device, precision, devices, time_limit, resume, checkpoint_every, workers: as for `train`.
+        say: is told what will be done, and the training's progress is shown; None: quiet.
+        data: what the source reads, where it was read before.
+
+    Returns:
+        The trained network with its history.
+    """
+    folder = Path(out)
+    data = source.load() if data is None else data
+    # A run may be read from another folder than it was made in.
+    path, own, options = backbone.rpartition(".py")
+    backbone = f"{Path(path).resolve()}{own}{options}" if own else backbone
+    begun = resume and (folder / LAST).is_file()
+    record = source.record(data) | {"start": _start(pretrained, weights)}
+    # A run that goes on has its weights: nothing is fetched for it again.
+    net = build(
+        backbone,
+        data.channels,
+        data.outputs,
+        recipe,
+        variances=variances,
+        pretrained=pretrained and not begun,
+        weights=None if begun else weights,
+        seed=seed,
+    )
+    if say is not None:
+        say(_data_line(data))
+        say(_plan_line(net, recipe, likelihood, precision, device, devices, seed))
+        say(f"{folder}: {_progress(folder, recipe.epochs) if begun else 'a new run'}")
+    return train(
+        net,
+        data,
+        recipe,
+        seed=seed,
+        out=folder,
+        likelihood=likelihood,
+        device=device,
+        precision=precision,
+        devices=devices,
+        time_limit=time_limit,
+        resume=resume,
+        checkpoint_every=checkpoint_every,
+        workers=workers,
+        quiet=say is None,
+        record=record,
+    )
+
+
+def _start(pretrained: bool, weights: str | Path | None) -> dict[str, Any]:
+    return {"pretrained": pretrained, "weights": None if weights is None else Path(weights).name}
+
+
+def _data_line(data: DataSet) -> str:
+    sizes = ", ".join(f"{len(split)} {name}" for name, split in data.splits.items())
+    shape = " x ".join(map(str, next(iter(data.splits.values())).shape))
+    units = ", ".join(dict.fromkeys(unit for unit in data.unit if unit))
+    outputs = f"{data.outputs} output{'s' if data.outputs > 1 else ''}{f' in {units}' if units else ''}"
+    return f"{data.name}: {sizes} cases; images {shape}, {outputs}"
+
+
+def _plan_line(
+    net: TwoHead, recipe: Recipe, likelihood: str, precision: str, device: str, devices: int, seed: int
+) -> str:
+    assert net.plan is not None
+    count = sum(parameter.numel() for parameter in net.parameters())
+    where = device if devices == 1 else f"{devices} x {device}"
+    return (
+        f"{net.plan['backbone']}, {count / 1e6:.3g} million parameters; recipe {recipe.name}: {recipe.epochs} epochs, "
+        f"batch {recipe.batch}, {recipe.optimizer} {recipe.learning_rate:g}; {likelihood}, {precision}, {where}, "
+        f"seed {seed}"
+    )
+
+
+def _progress(folder: Path, epochs: int) -> str:
+    done = int(read_values(folder / LAST)["epoch"])
+    return f"going on after epoch {done}" if done < epochs else f"all {done} epochs are there"

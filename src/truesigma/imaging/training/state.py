@@ -1,0 +1,120 @@
+"""What changes from epoch to epoch in a training run, and its checkpoints."""
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ..recipe import Recipe
+from .checkpoint import pack_optimizer, read_state, read_values, unpack_optimizer, write_state
+from .folder import BEST, FILES, LAST
+from .plateau import Plateau
+
+__all__ = ["State", "advance", "fresh", "rate", "restore", "save", "tidy"]
+
+NEXT = f"next.{BEST}"  # better weights, until last.safetensors is of their epoch or a later one
+
+
+@dataclass(eq=False)
+class State:
+    """Epochs done, their rows, the learning rate's plateau, and the best weights so far (kept on the device)."""
+
+    epoch: int
+    plateau: Plateau
+    rows: list[dict[str, Any]]
+    best: dict[str, Tensor]
+    best_value: float = math.inf
+    best_epoch: int = 0
+    best_on_disk: int = 0  # the epoch of best.safetensors
+    on_disk: int = 0  # the epoch of last.safetensors
+
+
+def fresh(recipe: Recipe) -> State:
+    """The state before the first epoch."""
+    return State(epoch=0, plateau=Plateau(recipe.learning_rate), rows=[], best={})
+
+
+def rate(state: State, recipe: Recipe) -> float:
+    """The learning rate of the next epoch.
+
+    >>> [round(rate(State(epoch, Plateau(1.0), [], {}), Recipe(epochs=4, learning_rate=1, schedule="cosine")), 3)
+    ...  for epoch in range(4)]
+    [1.0, 0.854, 0.5, 0.146]
+    """
+    if recipe.schedule == "cosine":
+        return recipe.learning_rate * (1 + math.cos(math.pi * state.epoch / recipe.epochs)) / 2
+    return state.plateau.rate
+
+
+def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:
+    """The state of the last checkpoint, with its tensors put into the network and the optimiser."""
+    tensors, values = read_state(out / LAST)
+    net.load_state_dict({name[4:]: value for name, value in tensors.items() if name.startswith("net.")})
+    unpack_optimizer(tensors, net, optimizer)
+    weights, best = read_state(out / BEST)
+    if best["epoch"] > values["epoch"]:
+        # Earlier versions could leave weights of an epoch that the checkpoint has not reached: it comes again.
+        weights, best = {}, {"epoch": 0, "value": math.inf}
+    like = net.state_dict()
+    return State(
+        epoch=values["epoch"],
+        plateau=Plateau.from_dict(values["plateau"]),
+        # Earlier versions validated in one pass without dropout.
+        rows=[{"valid_mse_one_pass": row["valid_mse"], **row} for row in values["rows"]],
+        best={name: value.to(like[name].device) for name, value in weights.items()},
+        best_value=best["value"],
+        best_epoch=best["epoch"],
+        best_on_disk=best["epoch"],
+        on_disk=values["epoch"],
+    )
+
+
+def advance(state: State, row: dict[str, Any], net: nn.Module, recipe: Recipe) -> None:
+    """Take one more epoch in: its row, the weights if they are the best, the plateau."""
+    state.epoch = row["epoch"]
+    state.rows.append(row)
+    value = -float(state.epoch) if recipe.keep == "last" else row[recipe.keep]
+    if value < state.best_value:
+        state.best_value, state.best_epoch = value, state.epoch
+        for name, tensor in net.state_dict().items():
+            if name in state.best:
+                state.best[name].copy_(tensor)
+            else:
+                state.best[name] = tensor.detach().clone()
+    state.plateau = state.plateau.after(row[recipe.watch], patience=recipe.patience, factor=recipe.factor)
+
+
+def save(out: Path, state: State, net: nn.Module, optimizer: Optimizer) -> None:
+    """Write the checkpoint: the best weights if they changed, and last.safetensors.
+
+    A kill at any moment leaves a pair that belongs together: `tidy` ends what was begun.
+    """
+    better = state.best_on_disk != state.best_epoch
+    if better:
+        write_state(out / NEXT, state.best, {"epoch": state.best_epoch, "value": state.best_value})
+    tensors = {f"net.{name}": value for name, value in net.state_dict().items()} | pack_optimizer(
+        net, optimizer
+    )
+    values = {"epoch": state.epoch, "plateau": state.plateau.to_dict(), "rows": state.rows}
+    write_state(out / LAST, tensors, values)
+    state.on_disk = state.epoch
+    if better:
+        os.replace(out / NEXT, out / BEST)
+        state.best_on_disk = state.best_epoch
+
+
+def tidy(out: Path) -> None:
+    """Remove what a killed run was writing; weights that wait are swapped in if last.safetensors knows their epoch."""
+    for torn in (path for name in (*FILES, NEXT) for path in out.glob(f".{name}.*")):
+        torn.unlink(missing_ok=True)
+    if not (out / NEXT).is_file():
+        return
+    reached = read_values(out / LAST)["epoch"] if (out / LAST).is_file() else 0
+    if read_values(out / NEXT)["epoch"] <= reached:
+        os.replace(out / NEXT, out / BEST)
+    else:
+        (out / NEXT).unlink()

@@ -1,0 +1,128 @@
+"""How long training and sampling will take, and how much memory: measured on a few cases, with the real functions."""
+
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...core.law import Law
+from ..data.dataset import DataSet, Split
+from ..network.two_head import TwoHead
+from ..prediction.predict import predict_split
+from ..recipe import Recipe
+from .devices import start
+from .loop import train
+
+SHORT = 1.0  # seconds of training below which one batch says little
+MORE = 8  # batches that are timed then
+TIMES = (
+    3  # each is taken: the first warms up, and the quickest of the others counts, for a stall says nothing
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Seconds for a training step, for validating a case and for drawing a case; and the memory they took.
+
+    memory: bytes at the peak, on the GPU where there is one, else of the whole process.
+    """
+
+    step: float
+    validate: float
+    draw: float
+    memory: int
+    device: str
+
+    def training(self, data: DataSet, recipe: Recipe) -> float:
+        """Seconds that one network will take."""
+        steps = max(1, round(len(data.splits["train"]) / recipe.batch))
+        others = sum(len(data.splits[name]) for name in ("valid", "test"))
+        return recipe.epochs * (steps * self.step + others * self.validate)
+
+    def sampling(self, cases: int) -> float:
+        """Seconds that the draws of so many cases will take."""
+        return cases * self.draw
+
+
+def try_out(
+    nets: Sequence[TwoHead],
+    data: DataSet,
+    recipe: Recipe,
+    *,
+    likelihood: str,
+    law: Law,
+    precision: str,
+    device: str,
+    draws: int,
+    batch: int,
+) -> Trial:
+    """Train and draw a few cases, and look at the clock; the networks are changed by it.
+
+    Args:
+        nets: one for Monte-Carlo dropout, several for an ensemble.
+        data, recipe, likelihood, precision, device: as for `train`.
+        law, draws, batch: as for `predict_split`.
+    """
+    where = start(device, 1).device
+    if where.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(where)
+    settings: dict[str, Any] = {"likelihood": likelihood, "precision": precision, "device": device}
+    step, validate = _train(nets[0], data, recipe, 1, settings)
+    if step < SHORT:
+        step, validate = _train(nets[0], data, recipe, MORE, settings)
+    some = _part(data, {"test": batch})
+    for net in nets:
+        net.to(where).eval()
+    chosen: Any = nets[0] if len(nets) == 1 else list(nets)
+    on_gpu: Any = precision if where.type == "cuda" else "fp32"
+    taken = []
+    for _ in range(TIMES):  # the first time the network is looked through
+        began = time.monotonic()
+        predict_split(chosen, some, draws=draws, law=law, batch=batch, precision=on_gpu, moments=True)
+        taken.append(time.monotonic() - began)
+    memory = torch.cuda.max_memory_allocated(where) if where.type == "cuda" else peak_memory()
+    return Trial(step, validate, min(taken[1:]) / len(some.splits["test"]), memory, str(where))
+
+
+def _train(
+    net: TwoHead, data: DataSet, recipe: Recipe, steps: int, settings: dict[str, Any]
+) -> tuple[float, float]:
+    """Seconds of a step and of validating a case, in the quickest of a few short epochs after the first."""
+    few = _part(data, {"train": steps * recipe.batch, "valid": 4 * recipe.batch})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about a network that has hardly learned
+        short = replace(recipe, epochs=TIMES)
+        rows = train(net, few, short, seed=0, graph="auto", quiet=True, **settings).history
+    taken = max(1, len(few.splits["train"]) // recipe.batch)
+    step = min(row["train_seconds"] for row in rows[1:])
+    rest = min(row["seconds"] - row["train_seconds"] for row in rows[1:])
+    return step / taken, rest / len(few.splits["valid"])
+
+
+def _part(data: DataSet, sizes: dict[str, int]) -> DataSet:
+    """The first cases of some splits."""
+    return replace(data, splits={name: _first(data.splits[name], size) for name, size in sizes.items()})
+
+
+def _first(split: Split, size: int) -> Split:
+    count = min(size, len(split))
+    images = split.images
+    if not isinstance(images, Tensor):
+        images = torch.stack([images[k] for k in range(count)])
+    group = None if split.group is None else split.group[:count]
+    return Split(images[:count], split.target[:count], split.name[:count], group)
+
+
+def peak_memory() -> int:
+    """Bytes that this process took at its peak; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return taken if sys.platform == "darwin" else 1024 * taken

@@ -1,0 +1,155 @@
+"""How good a network is on a split, as it is sampled: with dropout; and in one pass without.
+
+The two can be far apart. Batch norm has only seen features with dropout, and without it they are others; the more
+layers of dropout lie before a batch norm, the more so (Li et al., CVPR 2019).
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..data.dataset import DataSet, Split, batches
+from ..network.losses import LIKELIHOODS
+from ..network.outputs import pair
+from ..sampling.randomness import NotRandom, guarded_generators, modes, seed_generators, stochastic_modules
+from .step import autocast, channels_last, spread_to_variance
+
+__all__ = ["NonFinite", "case_scores", "means", "random_parts", "validate", "warn_of_shift"]
+
+Choice = Callable[[nn.Module], bool]  # of modules, as `modes` takes it
+SHIFTED = 2.0  # times the error with dropout, from which on that without it is worth a warning
+
+
+class NonFinite(ValueError):
+    """A loss or prediction that is not a finite number, with the cases it came from."""
+
+
+def case_scores(draws: Sequence[tuple[Tensor, Tensor]], target: Tensor, likelihood: str) -> Tensor:
+    """Loss, squared error, variance and recalibration term of each case, averaged over its outputs.
+
+    Loss and variance are means over the draws. One draw has its squared error. Two err independently around their mean,
+    so that the product of their residuals is, on average, the squared error of the mean of many. The term is e / v for
+    Gaussian and |y - mu| / b for Laplace, mu being the mean of the two; its mean over cases is the squared factor, or
+    the factor, of the aleatoric part (`definitions` 3).
+    draws: one or two pairs of mean (case, output) and log-variance or log b. target: (case, output). Returns (4, case).
+
+    >>> zero, three = torch.zeros(1, 1), torch.full((1, 1), 3.0)
+    >>> case_scores([(zero, zero)], three, "gaussian")[1:].flatten()
+    tensor([9., 1., 9.])
+    >>> case_scores([(zero, zero), (2 * three, zero)], three, "gaussian")[1:].flatten()
+    tensor([-9.,  1., -9.])
+    """
+    loss = torch.stack([LIKELIHOODS[likelihood](mean, spread, target) for mean, spread in draws]).mean(0)
+    residuals = [mean.float() - target.float() for mean, _ in draws]
+    error = residuals[0] * residuals[-1]
+    variance = torch.stack([spread_to_variance(spread, likelihood) for _, spread in draws]).mean(0)
+    if likelihood == "gaussian":
+        term = error / variance
+    else:
+        term = torch.stack(residuals).mean(0).abs() / (variance / 2).sqrt()
+    return torch.stack([loss, *(value.flatten(1).mean(1) for value in (error, variance, term))])
+
+
+@torch.no_grad()
+def random_parts(
+    net: nn.Module, data: DataSet, split: Split, *, precision: str, device: torch.device
+) -> Choice | None:
+    """The modules that are random, as `modes` takes them; None where none is, or, with a warning, none to sample."""
+    image = next(batches(split, 2, prepare=data.prepare, device=device)).images
+    two = channels_last(torch.cat([image[:1], image[-1:]]))
+    try:
+        with guarded_generators(device), autocast(device, precision):
+            return stochastic_modules(net, two)
+    except NotRandom:
+        return None
+    except ValueError as problem:
+        warnings.warn(f"validation is without dropout, and draws will fail: {problem}", stacklevel=3)
+        return None
+
+
+@torch.no_grad()
+def validate(
+    net: nn.Module,
+    data: DataSet,
+    split: Split,
+    *,
+    likelihood: str,
+    precision: str,
+    size: int,
+    device: torch.device,
+    on: Choice | None = None,
+    seed: int = 0,
+    rank: int = 0,
+    world: int = 1,
+    workers: int = 4,
+) -> Tensor:
+    """Sums over the cases of a split: count, loss, squared error, variance, recalibration term.
+
+    Running batch statistics, and two draws with these modules `on`; None: one pass without dropout. seed: of the draws.
+    size: cases per batch. rank, world: take every world-th case only. Returns a float64 tensor (5,) on the host.
+    """
+    order = torch.arange(rank, len(split), world)
+    parts: list[Tensor] = []
+    with guarded_generators(device), modes(net, on or (lambda _: False)):
+        seed_generators(device, seed)
+        for batch in batches(split, size, order=order, prepare=data.prepare, device=device, workers=workers):
+            images = channels_last(batch.images)
+            with autocast(device, precision):
+                draws = [pair(net(images)) for _ in range(1 if on is None else 2)]
+            parts.append(case_scores(draws, batch.target, likelihood))
+    if not parts:
+        return torch.zeros(5, dtype=torch.float64)
+    scores = torch.cat(parts, 1).cpu().double()
+    wrong = ~torch.isfinite(scores).all(0)
+    if bool(wrong.any()):
+        names = [split.name[int(i)] for i in order[wrong][:10]]
+        raise NonFinite(
+            f"{int(wrong.sum())} of {len(order)} cases have a prediction that is not finite: {', '.join(names)}. "
+            "Look at these images, or lower the learning rate"
+        )
+    return torch.cat([torch.tensor([float(scores.shape[1])], dtype=torch.float64), scores.sum(1)])
+
+
+def means(train: Tensor, scores: Mapping[str, Tensor], likelihood: str) -> dict[str, float | None]:
+    """The numbers of a history row: means over the cases, and the factor that would recalibrate the variances.
+
+    train: cases, loss, squared error, variance. scores: what `validate` gave, by split; without test: None there. "one
+    pass" is the validation split without dropout; where the network is not random it is left out.
+
+    >>> row = means(torch.ones(4), {"valid": torch.tensor([2.0, 1.0, 4.0, 2.0, 8.0])}, "gaussian")
+    >>> row["valid_mse"], row["valid_mse_one_pass"], row["valid_factor"], row["test_mse"]
+    (2.0, 2.0, 2.0, None)
+    """
+    row: dict[str, float] = {}
+    cases, *sums = train.tolist()
+    row |= {f"train_{name}": total / cases for name, total in zip(("loss", "mse", "variance"), sums)}
+    for split in ("valid", "test"):
+        cases, *sums = scores[split].tolist() if split in scores else (1.0, *(math.nan,) * 4)
+        loss, mse, variance, term = (total / cases for total in sums)
+        # The product of two residuals can be below 0, in the mean over very few cases too.
+        factor = math.sqrt(max(0.0, term)) if likelihood == "gaussian" else term
+        row |= {
+            f"{split}_loss": loss,
+            f"{split}_mse": mse,
+            f"{split}_variance": variance,
+            f"{split}_factor": factor,
+        }
+    one_pass = scores.get("one pass", scores["valid"])
+    row["valid_mse_one_pass"] = float(one_pass[2] / one_pass[0])
+    row["test_variance_scaled"] = row["valid_factor"] ** 2 * row["test_variance"]
+    return {name: None if math.isnan(value) else value for name, value in row.items()}
+
+
+def warn_of_shift(row: Mapping[str, float]) -> None:
+    """Warn where a network is far worse without dropout than with it: members of ensembles predict without."""
+    off, on = row["valid_mse_one_pass"], row["valid_mse"]
+    if off > SHIFTED * on > 0:
+        warnings.warn(
+            f"without dropout this network errs far more than with it: validation MSE {off:.3g}, {on:.3g} with "
+            "dropout. Its normalisation has only seen features with dropout. Sample it with dropout; single passes, "
+            "and ensembles of such passes, are wrong.",
+            stacklevel=4,
+        )

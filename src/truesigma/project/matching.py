@@ -1,0 +1,96 @@
+"""Which image belongs to which row of a table: by a column of paths, or by a pattern that puts cells into a path."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from ..files.images import is_image, is_series
+from ..imaging.data.rows import Row, image_name
+
+FOUND = 0.5  # of the rows must have an image of their own for a column or a pattern to be taken
+TRIED = 5  # rows that patterns are looked for in: the first may lack its image
+LOOKED_AT = 200  # rows that a pattern is tried on
+
+
+def list_images(folder: Path) -> list[str]:
+    """Images below a folder, as paths from it, in order; a folder of DICOM slices is one, too."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        here = Path(place)
+        if here != folder and is_series(here):
+            found.append(here.relative_to(folder).as_posix())
+        paths = (here / name for name in sorted(files))
+        found += [path.relative_to(folder).as_posix() for path in paths if is_image(path)]
+    return found
+
+
+def find_paths(
+    folder: Path, table: Path, header: Sequence[str], rows: Sequence[Row], images: Sequence[str]
+) -> tuple[Path, str]:
+    """The folder that paths start from, and the column or the pattern that gives them.
+
+    Args:
+        folder: of the images.
+        table: the csv file, for paths that start from its folder.
+        header, rows: of the table.
+        images: from `list_images`.
+    """
+    some = rows[:: max(1, len(rows) // LOOKED_AT)]
+    tried: dict[tuple[Path, str], float] = {}
+    for root in dict.fromkeys((folder, table.parent)):
+        tried.update({(root, column): _share(root, some, column) for column in header})
+    best = max(tried.values())
+    if best < FOUND:
+        patterns = dict.fromkeys(p for row in rows[:TRIED] for path in images if (p := _pattern(row, path)))
+        tried.update({_rooted(folder, pattern): _share(folder, some, pattern) for pattern in patterns})
+        best = max(tried.values())
+    if best < FOUND:
+        raise ValueError(
+            f"no column of {table} gives the images in {folder}: of {', '.join(header)} the best has {best:.0%} of "
+            "them. Give the column, or a pattern such as --image '{patient}/{id}.png'"
+        )
+    chosen = [place for place, share in tried.items() if share == best]
+    if len({image for _, image in chosen}) > 1:
+        shown = ", ".join(str(root / image) for root, image in chosen[:5])
+        raise ValueError(
+            f"each row could have one of several images: {shown}; choose with --images and --image"
+        )
+    return chosen[0]
+
+
+def nearest(roots: Sequence[Path], names: Sequence[str]) -> Path:
+    """The folder in which most of the names are there."""
+    return max(roots, key=lambda root: sum((root / name).exists() for name in names))
+
+
+def _share(root: Path, rows: Sequence[Row], image: str) -> float:
+    """Of the rows, how many have an image of their own."""
+    names = {image_name(row, image) for row in rows} - {""}
+    return sum(is_image(root / name) for name in names) / len(rows)
+
+
+def _pattern(row: Row, path: str) -> str:
+    """A path with cells of a row as columns: `A/7_t1.nii.gz` is `{patient}/{id}_t1.nii.gz`; "" where none is in it."""
+    parts = [_part(row, part) for part in PurePosixPath(path).parts]
+    return "/".join(parts) if any("{" in part for part in parts) else ""
+
+
+def _part(row: Row, part: str) -> str:
+    """A folder or a file name with whole words of it, between signs that are neither letter nor digit, as columns."""
+    cells = sorted(((value.strip(), column) for column, value in row.items()), key=lambda one: -len(one[0]))
+    found, at = "", 0
+    while at < len(part):
+        begins = at == 0 or not part[at - 1].isalnum()
+        fitting = (one for one in cells if one[0] and part.startswith(one[0], at)) if begins else iter(())
+        cell, column = next((one for one in fitting if not part[at + len(one[0]) :][:1].isalnum()), ("", ""))
+        found += f"{{{column}}}" if cell else part[at]
+        at += len(cell) or 1
+    return found
+
+
+def _rooted(folder: Path, pattern: str) -> tuple[Path, str]:
+    """Folders that all images lie in are the root's, so that cases have short names."""
+    parts = pattern.split("/")
+    fixed = next(k for k, part in enumerate(parts) if "{" in part)
+    return folder.joinpath(*parts[:fixed]), "/".join(parts[fixed:])

@@ -1,0 +1,239 @@
+"""A project: one recipe.toml that says what to read, train, draw, recalibrate and report; checked when it is read."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ..core.checks import check_level
+from ..files.disk import plain, read_toml
+
+
+@dataclass(frozen=True)
+class Network:
+    """[network]: the backbone with its two heads; a dropout that is not given is the usual one of the backbone."""
+
+    backbone: str = "small"
+    likelihood: str = "gaussian"
+    variances: str = "one"
+    pretrained: bool = False
+    weights: str = ""
+    stage_dropout: float | None = None
+    head_dropout: float | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("network.likelihood", self.likelihood, ("gaussian", "laplace"))
+        _one_of("network.variances", self.variances, ("one", "each"))
+        for name in ("stage_dropout", "head_dropout"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise ValueError(f"network.{name} is {value}; expected a probability from 0 to below 1")
+
+
+@dataclass(frozen=True)
+class Training:
+    """[train]: how long and how; the rest is as in the recipe "exact"."""
+
+    epochs: int = 100
+    batch: int = 16
+    learning_rate: float = 3e-4
+    patience: int = 20
+    seed: int = 0
+    precision: str = "fp32"
+    workers: int = 4
+    schedule: str = "plateau"
+
+    def __post_init__(self) -> None:
+        _one_of("train.precision", self.precision, ("fp32", "bf16"))
+        _one_of("train.schedule", self.schedule, ("plateau", "cosine"))
+        _at_least("train", self, {"epochs": 1, "batch": 1, "patience": 0, "seed": 0, "workers": 1})
+        if not self.learning_rate > 0:
+            raise ValueError(f"train.learning_rate is {self.learning_rate}; expected a number above 0")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """[sample]: draws of Monte-Carlo dropout, or one pass of each member of an ensemble."""
+
+    method: str = "dropout"
+    draws: int = 25
+    members: int = 5
+    batch: int = 16
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _one_of("sample.method", self.method, ("dropout", "ensemble"))
+        _at_least("sample", self, {"draws": 2, "members": 2, "batch": 1, "seed": 0})
+
+    @property
+    def networks(self) -> int:
+        """How many are trained."""
+        return self.members if self.method == "ensemble" else 1
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """[calibrate]: which recalibration, fitted on which split; never on the test split."""
+
+    recalibrate: str = "sigma"
+    split: str = "valid"
+    recipe: str = "exact"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\w .-]*\w", self.split):
+            raise ValueError(
+                f"calibrate.split is {self.split!r}; expected the name of a split, which becomes a file's"
+            )
+        if self.split in ("test", "train"):
+            raise ValueError(
+                f"calibrate.split is {self.split!r}; the test split must stay unseen and on the training split a "
+                "network is surer than on new cases: expected 'valid', or another split of the table"
+            )
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """[report]: what is shown beside, and the intervals that tables and page speak of."""
+
+    compare: tuple[str, ...] = ("none", "aux")
+    level: float = 0.9
+    by: str = "auto"
+    figures: bool = True
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+        _one_of("report.by", self.by, ("auto", "case", "group"))
+
+
+TABLES = {
+    "network": Network,
+    "train": Training,
+    "sample": Sampling,
+    "calibrate": Calibration,
+    "report": Reporting,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Project:
+    """What `truesigma run` does. Paths are relative to `home`, the folder of the recipe.
+
+    Args:
+        dataset: "table", another name from `truesigma list datasets`, or the path of a .py file.
+        root: the data set's folder.
+        options: of the data set; the other keys of [data].
+        output: the folder that everything is written to.
+    """
+
+    home: Path
+    root: str
+    options: Mapping[str, Any]
+    dataset: str = "table"
+    output: str = "output"
+    network: Network = field(default_factory=Network)
+    train: Training = field(default_factory=Training)
+    sample: Sampling = field(default_factory=Sampling)
+    calibrate: Calibration = field(default_factory=Calibration)
+    report: Reporting = field(default_factory=Reporting)
+
+    @property
+    def folder(self) -> Path:
+        """Of the data set."""
+        return self.home / self.root
+
+    def results(self, out: str | Path | None = None) -> Path:
+        """The folder that results go to: the one given, or else the recipe's."""
+        folder = self.home / self.output if out is None else Path(out)
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder} is a file; expected a folder to write to")
+        return folder
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """Plain values, table by table: what decides about results, and so what a change of is noticed."""
+        found = {"data": {"dataset": self.dataset, **self.options}}
+        for name in TABLES:
+            found[name] = plain(asdict(getattr(self, name)))
+        return found
+
+    def __repr__(self) -> str:
+        return f"Project({self.dataset}, {self.folder}, {self.network.backbone})"
+
+
+def read_project(path: str | Path) -> Project:
+    """Read a recipe.toml; an error names the key, what it is and what was expected."""
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"there is no recipe {path}; `truesigma init` writes one")
+    found = read_toml(path)
+    try:
+        return _project(found, path.parent)
+    except ValueError as problem:
+        raise ValueError(f"{path}: {problem}") from problem
+
+
+def _project(found: Mapping[str, Any], home: Path) -> Project:
+    _known("the recipe", found, ("data", *TABLES, "output"))
+    for name, table in found.items():
+        if not isinstance(table, Mapping):
+            raise ValueError(f"{name} stands outside a table; expected tables such as [data] and [train]")
+    data = dict(found.get("data", {}))
+    if not isinstance(data.get("root"), str):
+        raise ValueError('[data] has no root; expected the folder of the images, such as root = "scans"')
+    dataset, root = str(data.pop("dataset", "table")), data.pop("root")
+    if dataset.endswith(".py"):
+        dataset = str(home / dataset)
+    # Several columns are a list in the recipe, and one text with commas as an option.
+    options = {
+        key: ",".join(v) if isinstance(v, list) and all(isinstance(one, str) for one in v) else v
+        for key, v in data.items()
+    }
+    for key, value in options.items():
+        if not isinstance(value, str | int | float | bool):
+            raise ValueError(
+                f"data.{key} is {value!r}; expected a text, a number, true or false, or a list of texts"
+            )
+    output = found.get("output", {})
+    _known("[output]", output, ("folder",))
+    tables: dict[str, Any] = {name: _table(name, found.get(name, {})) for name in TABLES}
+    return Project(home, root, options, dataset, str(output.get("folder", "output")), **tables)
+
+
+def _table(name: str, given: Mapping[str, Any]) -> Any:
+    kind: Any = TABLES[name]
+    known = {one.name: one for one in fields(kind)}
+    _known(f"[{name}]", given, tuple(known))
+    usual = kind()
+    values = {}
+    for key, value in given.items():
+        default = getattr(usual, key)
+        expected = float if default is None else type(default)
+        if expected is tuple and isinstance(value, list) and all(isinstance(one, str) for one in value):
+            value = tuple(value)
+        if expected is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not expected:
+            words = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+            raise ValueError(f"{name}.{key} is {value!r}; expected {words.get(expected, 'a list of texts')}")
+        values[key] = value
+    return kind(**values)
+
+
+def _known(where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in given:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(known)}"
+            raise ValueError(f"{where} has the unknown {key!r}; {hint}")
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
+
+
+def _at_least(table: str, values: Any, least: Mapping[str, int]) -> None:
+    for name, low in least.items():
+        if getattr(values, name) < low:
+            raise ValueError(f"{table}.{name} is {getattr(values, name)}; expected {low} or more")

@@ -1,0 +1,66 @@
+"""The small files that explain a run's folder: cases.csv and README.md."""
+
+import shlex
+
+import numpy as np
+
+from ..files.disk import write_rows
+from .ledger import RUNS
+from .work import Work
+
+
+def write_cases(work: Work) -> None:
+    """cases.csv: which case is in which split, with its group and its targets."""
+    columns = [f"target_{k}" for k in range(work.data.outputs)] if work.data.outputs > 1 else ["target"]
+    rows = [["id", "split", "group", *columns]]
+    for split, cases in work.data.splits.items():
+        values = np.asarray(work.data.in_unit(cases.target).cpu())
+        for k, name in enumerate(cases.name):
+            group = "" if cases.group is None else cases.group[k]
+            rows.append([name, split, group, *(f"{value:.9g}" for value in values[k])])
+    write_rows(work.folder / "cases.csv", rows)
+
+
+def run_paths(work: Work) -> list[str]:
+    """Folders of the networks, as a shell takes them."""
+    return [shlex.quote(str(work.folder / RUNS / str(k))) for k in range(work.project.sample.networks)]
+
+
+def predict_command(work: Work) -> str:
+    """What to type for new images."""
+    command = "predict" if work.project.sample.method == "dropout" else "ensemble"
+    card = shlex.quote(str(work.folder / "card.json"))
+    return f"truesigma {command} {' '.join(run_paths(work))} --images NEW_IMAGES --card {card} -o new.csv"
+
+
+def readme(work: Work, headline: str) -> str:
+    """What the folder holds."""
+    split = work.project.calibrate.split
+    return f"""# What `truesigma run` made
+
+{headline}
+
+| file | what |
+| --- | --- |
+| `report.html` | one page to look at it all, in any browser |
+| `predictions.csv` | the test cases with recalibrated intervals, in the target's unit |
+| `scores.csv`, `scores.json`, `scores.txt` | the scores of the test cases, before and after recalibration |
+| `card.json` | the fitted recalibration |
+| `cases.csv` | which case is in which split |
+| `{split}.npz`, `test.npz` | the draws, with targets |
+| `{RUNS}/` | the trained networks, their recipes and histories |
+| `figures/` | the figures, as PDF and PNG |
+| `recipe.toml`, `progress.json` | what was asked for, and what is done |
+
+New images, with recalibrated intervals:
+
+```sh
+{predict_command(work)}
+```
+
+The calibrated model as one ONNX file:
+
+```sh
+truesigma export {" ".join(run_paths(work))} --card {shlex.quote(str(work.folder / "card.json"))} -o model.onnx
+```
+"""

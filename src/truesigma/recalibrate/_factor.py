@@ -1,0 +1,148 @@
+"""The factor of sigma scaling, with its standard error by case or by cluster, from sums of cases or from a tally.
+
+With p the law's moment and w the weights, s^p is the weighted mean of |z|^p.
+"""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..core.arrays import Host
+from ..core.checks import check_group, nothing_left, too_few
+from ..core.elements import Error, Outputs, Part, check_error, check_outputs
+from ..core.law import Law, Undefined
+from ..core.recalibration import select_part
+from ..core.sums import Statistic, Sum, accumulate, cluster_sums, factor_sums, squares
+from ..core.tally import Tally
+from ..core.values import Prediction
+
+Solver = Literal["closed", "gradient"]
+
+
+class Factor(NamedTuple):
+    """A factor, and its standard error; None of that where there is only one case or cluster."""
+
+    value: float
+    standard_error: float | None
+
+
+def gather(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    part: Part = "total",
+    outputs: Outputs = "separate",
+    error: Error = "mean",
+) -> dict[str, Sum]:
+    """What the fit needs to know of some cases: sums that add up over batches and files."""
+    check_outputs(outputs)
+    check_error(error)
+    chosen = select_part(prediction, part)
+    choice: dict[str, Any] = {"outputs": outputs, "error": error, "part": "total"}
+    plan: dict[str, Statistic] = {"case": partial(factor_sums, **choice)}
+    group = check_group(group, len(prediction))
+    if group is None:
+        return accumulate(chosen, target, plan, weight=weight)
+    names, code = np.unique(group, return_inverse=True)
+    plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
+    sums = accumulate(chosen, target, plan, weight=weight)
+    clusters = sums.pop("cluster")
+    if isinstance(clusters, Undefined):
+        return sums
+    grouped = {} if isinstance(sums["case"], Undefined) else {"grouped": sums["case"][:1]}
+    return {**sums, **grouped, **{f"cluster {name}": column for name, column in zip(names, clusters.T)}}
+
+
+def check_alone(*given: Any, error: Error) -> None:
+    """Refuse what a caller gives beside a tally, or asks of it and it does not hold."""
+    if any(value is not None for value in given) or error != "mean":
+        raise ValueError(
+            "a tally holds the targets, weights and groups of its cases already, and errors of mean predictions; "
+            "give it alone, as fit(tally), or give the cases."
+        )
+
+
+def factor_from(sums: Mapping[str, Sum], law: Law, *, solver: Solver = "closed") -> Factor:
+    """The factor from what was gathered.
+
+    >>> prediction = Prediction([0.0, 0.0], [1.0, 4.0])
+    >>> factor_from(gather(prediction, [2.0, 4.0]), prediction.law).value
+    2.0
+    """
+    if not sums:  # every target is missing
+        raise nothing_left()
+    if isinstance(sums["case"], Undefined):
+        raise sums["case"]
+    columns = [column for key, column in sums.items() if key.startswith("cluster ")]
+    clusters = _clusters(columns, sums["grouped"][0], sums["case"]) if columns else sums["case"]
+    return _from_sums(sums["case"], clusters, law.moment, solver)
+
+
+def factor_of_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed") -> Factor:
+    """The same from the sums of a tally, without the cases; clusters are its groups, or the cases.
+
+    >>> factor_of_tally(Tally.empty().add(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])).value
+    2.0
+    """
+    if part not in ("total", "aleatoric"):
+        raise ValueError(f"part is {part!r}; expected 'total' or 'aleatoric'.")
+    if tally.moment is None:
+        raise nothing_left()
+    sums = tally.sums[f"factor {part}"]
+    if isinstance(sums, Undefined):
+        raise sums
+    groups = [group.sums[f"factor {part}"] for group in tally.groups.values()]
+    grouped = sum(float(group[0]) for group in groups)
+    clusters = _clusters([group[[2, 1]] for group in groups], grouped, sums) if groups else sums
+    return _from_sums(sums, clusters, tally.moment, solver)
+
+
+def _clusters(columns: list[Host], grouped: float, cases: Host) -> Host:
+    """What `factor_sums` holds, from (S, W) of each cluster, which together must hold all cases."""
+    if grouped != cases[0]:
+        raise ValueError(
+            "some of these cases have a group and others none, so their clusters are unknown; expected a group in "
+            "every add, or in none, and in every file, or in none."
+        )
+    s, w = np.array(columns).T
+    return squares(s, w)
+
+
+def _from_sums(cases: Host, clusters: Host, moment: int, solver: str) -> Factor:
+    if solver not in ("closed", "gradient"):
+        raise ValueError(f"solver is {solver!r}; expected 'closed' or 'gradient'.")
+    if cases[1] <= 0:
+        raise nothing_left()
+    if cases[0] < 2:
+        raise too_few(better=100)
+    mean = float(cases[2] / cases[1])
+    if mean == 0:
+        raise ValueError(
+            "every calibration error is exactly 0, so no factor fits; are these the training targets?"
+        )
+    factor = mean ** (1 / moment) if solver == "closed" else _descend(mean, moment)
+    count, weight, _, square, cross, weight_square = (float(x) for x in clusters)
+    if count < 2:
+        return Factor(factor, None)
+    deviations = max(square - 2 * mean * cross + mean * mean * weight_square, 0.0)
+    error_of_mean = math.sqrt(count / (count - 1) * deviations) / weight
+    return Factor(factor, error_of_mean * factor ** (1 - moment) / moment)
+
+
+def _descend(mean: float, moment: int) -> float:
+    """Minimise log s + mean / (moment s^moment), paper Eq. 8 per case, by L-BFGS on log s."""
+    from scipy.optimize import minimize
+
+    def loss(log_s: Host) -> tuple[float, Host]:
+        pull = mean * math.exp(-moment * float(log_s[0]))
+        return float(log_s[0]) + pull / moment, np.array([1 - pull])
+
+    # Started at the scale of the data: far from it the loss is flat or overflows.
+    start = np.array([math.log(mean) / moment + 0.5])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"gtol": 1e-12, "ftol": 1e-16})
+    return math.exp(float(found.x[0]))

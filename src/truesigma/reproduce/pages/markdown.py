@@ -1,0 +1,246 @@
+"""RESULTS.md: the tables, the claims, what was learned and every figure, written from the committed results."""
+
+from collections.abc import Mapping
+
+from ..claims import judge, read_claims, rule
+from ..figures import lacking, read_figures
+from ..figures import title as run_title
+from ..paper import Paper
+from ..plan import FILE
+from ..tables import read_table, rows
+from ..text import grid, number, table_text
+from . import learned
+from .seen import seen
+
+INTRO = """# The paper, reproduced
+
+Laves, Ihler, Fast, Kahrs, Ortmaier: *Recalibration of Aleatoric and Epistemic Regression Uncertainty in Medical
+Imaging*, MELBA 2021. This file is written by `truesigma paper all` from the residual draws in `results/`: no number is
+typed, and a test fails when one is stale. `truesigma paper table1` prints the same tables in seconds, without data, GPU
+or torch. `DEVIATIONS.md` lists what we do differently, and what that changes."""
+
+RUNS = """## The runs
+
+Errors at the kept epoch: training with dropout; validation and test with it too, as the network is sampled, or in one
+pass without, as the column says. s is the factor of the aleatoric part on the test split. Plateau: reached when the
+rate was reduced twice or the best epoch lies 40 epochs back."""
+
+TABLES = """Lines: the paper's printed value; the mean of the five repeats in its published logs; ours under recipe
+`paper` (the text's definitions), mean ± standard deviation of five repeated test runs (for s its standard error); the
+difference, with `!` where it is outside the tolerance of `tables/`; ours under `exact` (error of the mean, each output
+on its own; NLL in nats). [fault]: a number whose computation is known to be wrong, see `expected/`. The log's MSE is
+that of the mean prediction (see below)."""
+
+OVERFITTING = """### Overfitting decides the factor
+
+The variance that a network learns is the error it makes in training, dropout on. On unseen cases the factor is then
+about the root of test error over training error: above 1 where the network has overfitted, as the paper's had after 500
+epochs; below 1 where dropout keeps the training error above that of the mean prediction. Then nothing is
+underestimated, and σ scaling shrinks. Errors at the kept epoch, as in the table of the runs."""
+
+ERRORS = """### Two errors, two factors
+
+The text's UCE compares the variance with the error of every draw, (mean error)² + spread; its factor is fitted on the
+error of the mean. A factor can only serve one of them. UCE x 100, means over outputs: scored on the error of the mean
+and of the draws, for s fitted on either."""
+
+TAILS = """### The tails
+
+Observed shares of the intervals after σ scaling. One factor sets the width; the shape stays normal."""
+
+RARE = """### One draw among 25
+
+The aleatoric part is the mean of the draws' variances, and a mean follows its largest term. Where sampling drops whole
+blocks, as EfficientNet's drop-connect does, now and then one draw leaves what the network has learned and calls a
+variance tens to thousands of times that of the others. The cases that it falls on then stretch the bins of equal width,
+and most of the UCE is theirs. Draws whose variance is over 20 times the median of their case, cases with such a draw,
+and UCE x 100 (error of the mean, means over outputs) with the mean of the variances and with their median instead."""
+
+EACH = """### One sigma for six outputs
+
+The paper's networks call one variance for all outputs of a case, and one factor is fitted for all of them. Position and
+angles of a needle are not equally hard: after σ scaling the intervals of some outputs hold too much, those of others
+too little, and only their average is right. A factor for each output (`sigma_by_output`) costs five numbers more. NLL
+and CRPS under recipe `exact`; the lowest and the highest share that the 90 % intervals of an output hold."""
+
+WITHOUT = """### Without its dropout
+
+Batch norm learns the mean and the variance of features with dropout. Without dropout the features are others, and each
+layer adds to it (Li et al., CVPR 2019). ResNet-101, with dropout after its four stages, does not mind. DenseNet-201 has
+it in each of its 98 layers: while its training error with dropout fell, the error of a pass without rose, and so a run
+that was validated in such passes (`oct_densenet201_one_pass`) kept an early epoch. Validation is with dropout since
+then, as the network is sampled. The paper's ensembles are of DenseNet-201, without dropout at test; their UCE in Table
+1 may owe to this, and members of ours are trained without dropout. Test MSE of the kept epoch, from the draws and from
+one pass; and errors of the last epoch."""
+
+COLUMN = """### The MSE column of Table 1
+
+The published logs hold two errors; the printed column takes now one, now the other."""
+
+DROPOUT = """### Stage dropout 0.2 and 0.5
+
+The text says 0.5 after each of the four stages of ResNet-101, the published code has 0.2, and the published numbers
+come from the code. Ours are with 0.2 too; the same network with 0.5 beside it:"""
+
+CLAIMS = """## The claims of the text
+
+Verdicts are over the networks that have been run, {run} of the {all} of Table 1 so far. A claim about all networks
+holds where each of them agrees, holds in part where some do, and does not hold where none does. The numbers are below
+the table, each with the rule of its verdict. The bounds in the rules are ours. A network is one run of one seed, and
+only where a rule says so does it allow for the noise of the test cases. Runs of fewer epochs than the paper's 500 (see
+The runs) overfit less: that a claim which rests on overfitting does not hold for them does not refute it."""
+
+LAPLACE = """### The Laplace likelihood
+
+The appendix derives it and leaves it to future work."""
+
+
+FIGURES = """## The figures
+
+What the paper says that its figure shows comes first, then what ours shows. Vector files of the same name lie beside
+the images."""
+
+
+def run_lines(paper: Paper) -> str:
+    """One line for each run: how long it was trained, and what it reached."""
+    body = []
+    for one in paper.plan.experiments:
+        run = paper.run(one.name)
+        if run is None:
+            continue
+        about, best = run.about, int(run.about["best_epoch"])
+        errors = [number(run.column(f"{split}_mse")[best - 1], "mse") for split in ("train", "valid", "test")]
+        schedule = about["recipe"].get("train", {})
+        how = "with dropout" if run.validated_with_dropout else "one pass"
+        patience, reduced = (
+            ("cosine", "") if run.annealed else (schedule.get("patience", ""), about["plateaus"])
+        )
+        body.append(
+            [
+                one.name, str(about["epochs"]), str(best), str(patience), str(reduced),
+                _plateau(about, annealed=run.annealed), f"{about.get('seconds', 0) / 60:.0f}",
+                str(about.get("hardware", "")), how, *errors, f"{run.column('test_factor')[best - 1]:.2f}",
+            ]
+        )  # fmt: skip
+    head = [
+        "run",
+        "epochs",
+        "kept",
+        "patience",
+        "rate reductions",
+        "plateau",
+        "minutes",
+        "hardware",
+        "validation",
+    ]
+    head += ["train MSE", "valid MSE", "test MSE", "test s"]
+    return grid(head, body) if body else "No run yet."
+
+
+def _plateau(about: Mapping[str, object], *, annealed: bool) -> str:
+    """Whether training had come to rest: the best epoch lies well behind, at a reduced rate."""
+    if annealed:
+        return "annealed" if about.get("finished") else "not reached"
+    behind = int(about["epochs"]) - int(about["best_epoch"])  # type: ignore[call-overload]
+    return "reached" if int(about["plateaus"]) >= 2 or behind >= 40 else "not reached"  # type: ignore[call-overload]
+
+
+def missing_lines(paper: Paper) -> str:
+    """What is planned and has no result, and results that nothing is planned with."""
+    by_reason: dict[str, list[str]] = {}
+    for one in paper.plan.everything:
+        reason = paper.reason(one)
+        if reason is not None:
+            by_reason.setdefault(reason, []).append(one.name)
+    if strange := paper.unplanned():
+        by_reason[f"in results/, but not planned in {FILE}; not used"] = strange
+    found = [f"- {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+    return "\n".join(found) or "Everything that is planned has been run."
+
+
+def tables_text(paper: Paper) -> str:
+    """Both tables."""
+    parts = [TABLES]
+    for name, called in (("table1", "Table 1"), ("table2", "Table 2")):
+        table = read_table(paper.root, name)
+        parts += [f"## {called}: {table.title}", table.caption]
+        for data_set, text in table_text(paper, table, rows(paper, table)).items():
+            parts += [f"### {paper.plan.data_sets[data_set]}", text]
+    return "\n\n".join(parts)
+
+
+def claims_text(paper: Paper) -> str:
+    """Every claim with its verdict; the evidence below the table."""
+    judged = [(claim, judge(paper, claim)) for claim in read_claims(paper)]
+    body = [[str(k), claim.says, claim.where, verdict.word] for k, (claim, verdict) in enumerate(judged, 1)]
+    evidence = [
+        f"{k}. **{verdict.word}.** {verdict.evidence} *Rule: {rule(claim)}*"
+        for k, (claim, verdict) in enumerate(judged, 1)
+    ]
+    return grid(["", "claim", "where", "verdict"], body) + "\n\n" + "\n".join(evidence)
+
+
+def _planned(paper: Paper) -> int:
+    """How many networks Table 1 has, without ensembles."""
+    table = read_table(paper.root, "table1")
+    return len(table.data_sets) * len(table.networks)
+
+
+def figures_text(paper: Paper) -> str:
+    """Every figure with what the paper says of it; those that could not be drawn say why."""
+    parts = []
+    for figure in read_figures(paper.root):
+        head = f"### Figure {figure.id}: {figure.title}\n\n{figure.caption}"
+        missing = lacking(paper, figure)
+        if figure.runs and len(missing) == len(figure.runs):
+            parts.append(head + "\n\nNot drawn: " + _reasons(paper, missing) + ".")
+            continue
+        shown = seen(paper, figure, [name for name in figure.runs if name not in missing])
+        text = "\n\n".join(filter(None, (head, shown, f"![{figure.title}](figures/{figure.stem}.png)")))
+        parts.append(text + (f"\n\nNot in it: {_reasons(paper, missing)}." if missing else ""))
+    return "\n\n".join(parts)
+
+
+def _reasons(paper: Paper, missing: Mapping[str, str]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in missing.items():
+        by_reason.setdefault(reason, []).append(run_title(paper, name))
+    return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in by_reason.items())
+
+
+def learned_text(paper: Paper) -> str:
+    """What the reproduction taught."""
+    parts = [
+        *(OVERFITTING, learned.overfitting(paper)),
+        *(ERRORS, learned.two_errors(paper)),
+        *(TAILS, learned.tails(paper)),
+        *(RARE, learned.rare_draws(paper)),
+        *(EACH, learned.by_output(paper)),
+        *(WITHOUT, learned.without_dropout(paper)),
+        *(DROPOUT, learned.stage_dropout(paper).strip()),
+        *(COLUMN, learned.mixed_column(paper.expected, paper.plan)),
+        *(LAPLACE, learned.laplace(paper)),
+    ]
+    return "\n\n".join(parts)
+
+
+def results_text(paper: Paper) -> str:
+    """The whole file."""
+    return (
+        "\n\n".join(
+            [
+                INTRO,
+                RUNS,
+                run_lines(paper),
+                f"### Not yet run\n\nIn the order of `{FILE}`.\n\n" + missing_lines(paper),
+                tables_text(paper),
+                CLAIMS.format(run=len(paper.networks()), all=_planned(paper)),
+                claims_text(paper),
+                "## What we learned",
+                learned_text(paper),
+                FIGURES,
+                figures_text(paper),
+            ]
+        )
+        + "\n"
+    )

@@ -1,0 +1,200 @@
+"""Bins: which value is in which, equal width and equal mass, weights as copies, cells of log2(v)."""
+
+import math
+
+import numpy as np
+import pytest
+import reference
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import KINDS, arrays_of
+
+from truesigma.core.arrays import to_host
+from truesigma.core.bins import PER_OCTAVE, LogCells, assign, bin_edges
+
+values = st.lists(st.floats(0.0078125, 128.0, width=32), min_size=1, max_size=40)
+
+
+@given(values, st.integers(1, 20), st.sampled_from(["width", "mass"]))
+def test_every_value_is_in_one_bin_as_in_the_loop(given_values, bins, spacing):
+    v = np.array(given_values)
+    edges = bin_edges(v, bins=bins, spacing=spacing)
+    assert len(edges) <= bins + 1
+    assert (edges[0], edges[-1]) == (v.min(), v.max())
+    if edges.size > 2:
+        assert (np.diff(edges) > 0).all()
+    found = assign(v, edges)
+    assert found.tolist() == [reference.bin_of(float(x), edges.tolist()) for x in v]
+    for k in np.unique(found):
+        inside = v[found == k]
+        assert (inside >= edges[k]).all()
+        assert (inside <= edges[k + 1]).all()
+
+
+@pytest.mark.parametrize("weight", [None, 0.1])
+def test_a_quantile_that_is_one_of_the_values_is_exact(weight):
+    """7 / 15 of 30 steps is 14 steps, and not a little more, which would move the value to the bin below."""
+    for each in range(1, 60):
+        values = np.arange(15.0 * each + 1)
+        weights = None if weight is None else np.full(values.size, weight)
+        edges = bin_edges(values, spacing="mass", weight=weights)
+        assert edges.tolist() == values[::each].tolist()
+
+
+@given(values, st.integers(1, 20))
+def test_equal_mass_edges_are_quantiles(given_values, bins):
+    v = np.array(given_values)
+    expected = np.unique(np.quantile(v, np.arange(bins + 1) / bins, method="linear"))
+    found = bin_edges(v, bins=bins, spacing="mass")
+    for edge in found:
+        assert np.isclose(expected, edge, rtol=1e-12).any()
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.0078125, 9.0, width=32), st.integers(1, 4)), min_size=1, max_size=25),
+    st.integers(1, 9),
+)
+def test_weights_are_copies(pairs, bins):
+    v, w = np.array([p[0] for p in pairs]), np.array([float(p[1]) for p in pairs])
+    copies = w / w.min()
+    if (copies != np.round(copies)).any():
+        return
+    repeated = np.repeat(v, copies.astype(int))
+    for weight in (w, 0.3 * w, 7e5 * w):
+        found = bin_edges(v, bins=bins, spacing="mass", weight=weight)
+        np.testing.assert_allclose(found, bin_edges(repeated, bins=bins, spacing="mass"), rtol=1e-12)
+
+
+def test_values_without_weight_do_not_count():
+    v, w = np.array([0.0, 1.0, 2.0, 3.0, 50.0]), np.array([0.0, 1.0, 1.0, 1.0, 0.0])
+    assert bin_edges(v, bins=2, weight=w).tolist() == [1.0, 2.0, 3.0]
+    assert bin_edges(v, bins=2, spacing="mass", weight=w).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_quantiles_that_are_values_stay_on_them():
+    """16 values in 15 bins: every edge is a value, and each bin but the last holds one, in whatever unit."""
+    for k in (1.0, 0.1, 3.7, 1e-5):
+        v = k * np.arange(1.0, 17.0)
+        found = np.bincount(assign(v, bin_edges(v, bins=15, spacing="mass")))
+        assert found.tolist() == [1] * 14 + [2]
+
+
+def test_ties_stay_together():
+    v = np.array([1.0] * 10 + [2.0] + [3.0] * 10)
+    found = assign(v, bin_edges(v, bins=7, spacing="mass"))
+    assert len(set(found[:10])) == 1
+    assert len(set(found[11:])) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("spacing", ["width", "mass"])
+def test_constant_values_are_one_bin(kind, spacing):
+    with arrays_of(kind) as make:
+        v = make(np.full(9, 0.25))
+        edges = bin_edges(v, bins=15, spacing=spacing)
+        assert edges.tolist() == [0.25, 0.25]
+        assert to_host(assign(v, edges)).tolist() == [0] * 9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_edges_and_bins_in_every_library(kind, dtype):
+    rng = np.random.default_rng(0)
+    v = rng.gamma(2.0, size=500).astype(dtype)
+    w = rng.integers(0, 4, size=500).astype(dtype)
+    with arrays_of(kind, x64=dtype == "float64") as make:
+        for spacing in ("width", "mass"):
+            for weight in (None, w):
+                expected = bin_edges(v, spacing=spacing, weight=weight)
+                found = bin_edges(make(v), spacing=spacing, weight=None if weight is None else make(weight))
+                np.testing.assert_allclose(found, expected, rtol=1e-12)
+                for closed in (True, False):
+                    bins = to_host(assign(make(v), found, closed=closed))
+                    np.testing.assert_array_equal(bins, assign(v, expected, closed=closed))
+
+
+def test_values_outside_given_edges():
+    edges = np.array([1.0, 2.0, 3.0])
+    v = np.array([0.0, 1.0, 1.5, 2.0, 3.0, 9.0])
+    assert assign(v, edges).tolist() == [0, 0, 0, 1, 1, 1]
+    assert assign(v, edges, closed=False).tolist() == [-1, -1, 0, 0, 1, -1]
+
+
+def test_left_open_bins_leave_out_the_smallest():
+    v = np.array([3.0, 1.0, 2.0, 1.0])
+    found = assign(v, bin_edges(v, bins=15), closed=False)
+    assert (found == -1).tolist() == [False, True, False, True]
+
+
+def test_choices_are_checked():
+    for bins in (0, -1, 2.5, "15"):
+        with pytest.raises(ValueError, match=r"bins is .*whole number"):
+            bin_edges(np.ones(3), bins=bins)
+    with pytest.raises(ValueError, match="spacing is 'log'"):
+        bin_edges(np.ones(3), spacing="log")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_cells_hold_all_sums(kind):
+    rng = np.random.default_rng(1)
+    v, e, w = (
+        np.exp(3 * rng.normal(size=2000)),
+        rng.uniform(size=2000),
+        rng.integers(0, 3, size=2000).astype(float),
+    )
+    with arrays_of(kind) as make:
+        cells = LogCells.of(make(v), make(e), make(w))
+    np.testing.assert_allclose(cells.sums.sum(axis=1), [w.sum(), (w * e).sum(), (w * v).sum()], rtol=1e-12)
+    assert (cells.low, cells.high) == (v[w > 0].min(), v[w > 0].max())
+    cell = np.floor(np.log2(v[w > 0]) * PER_OCTAVE)
+    assert cells.start == cell.min()
+    assert cells.sums.shape[1] == cell.max() - cell.min() + 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_cells_of_known_logarithms(weighted):
+    rng = np.random.default_rng(3)
+    v, w = np.exp(3 * rng.normal(size=500)), rng.integers(0, 3, size=500).astype(float)
+    given_weight = w if weighted else None
+    found, expected = LogCells.of(v, v, given_weight, np.log2(v)), LogCells.of(v, v, given_weight)
+    assert (found.start, found.low, found.high) == (expected.start, expected.low, expected.high)
+    np.testing.assert_array_equal(found.sums, expected.sums)
+
+
+@given(values, st.integers(0, 40), st.integers(1, 15), st.sampled_from(["width", "mass"]))
+def test_log_cells_merge_in_any_order(given_values, cut, bins, spacing):
+    v = np.array(given_values)
+    e = np.sqrt(v)
+    whole = LogCells.of(v, e)
+    parts = [LogCells.of(v[:cut], e[:cut]), LogCells.of(v[cut:], e[cut:])]
+    for merged in (parts[0].merge(parts[1]), parts[1].merge(parts[0])):
+        assert (merged.start, merged.low, merged.high) == (whole.start, whole.low, whole.high)
+        np.testing.assert_allclose(merged.sums, whole.sums, rtol=1e-12)
+        gathered = merged.bins(bins=bins, spacing=spacing)
+        assert gathered.count.sum() == v.size
+        assert gathered.error.sum() == pytest.approx(e.sum())
+        assert gathered.total == v.size
+
+
+def test_log_cells_in_bins_move_an_element_by_one_cell_at_most():
+    rng = np.random.default_rng(2)
+    v = np.exp(rng.normal(size=3000))
+    ratio = 2 ** (1 / PER_OCTAVE)
+    assert ratio - 1 == pytest.approx(0.0109, abs=1e-4)
+    cells = LogCells.of(v, v)
+    edges = np.linspace(v.min(), v.max(), 16)
+    below = np.array([(v < edge).sum() for edge in edges[1:-1]])
+    counted = np.cumsum(cells.bins(bins=15).count)[:-1]
+    for k, edge in enumerate(edges[1:-1]):
+        near = ((v > edge / ratio) & (v < edge * ratio)).sum()
+        assert abs(counted[k] - below[k]) <= near
+
+
+def test_variances_of_any_size_fit_the_cells():
+    for dtype, size in (("float32", 80.0), ("float64", 700.0)):
+        v = np.exp(np.array([-size, 0.0, size])).astype(dtype)
+        for kind in (v, torch.tensor(v)):
+            cells = LogCells.of(kind, kind)
+            assert cells.sums[0].sum() == 3
+            assert cells.sums.shape[1] == pytest.approx(2 * size / math.log(2) * PER_OCTAVE, abs=2)

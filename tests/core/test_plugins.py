@@ -1,0 +1,193 @@
+"""The folder is the registry: names, files of one's own, options from text."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import truesigma
+from truesigma import Cases, Prediction, evaluate, metrics, recalibrate
+from truesigma.core import plugins
+from truesigma.evaluation.text import evaluation_table
+
+METRIC = '''
+"""Twice the largest error."""
+from truesigma.core.arrays import namespace
+from truesigma.core.scores import score as measure_one
+
+TITLE, BETTER, UNITS, OVER = "mine", "lower", 1, "elements"
+
+def terms(elements, *, times=2.0):
+    return times * namespace(elements.residual).abs(elements.residual)
+
+def score(prediction, target, *, weight=None, times: float = {default}) -> float:
+    """A score of one's own."""
+    return measure_one(__name__, prediction, target, weight=weight, times=times)
+'''
+
+
+@pytest.fixture
+def mine(tmp_path):
+    def write(folder, default):
+        path = tmp_path / folder / "mine.py"
+        path.parent.mkdir()
+        path.write_text(METRIC.replace("{default}", str(default)))
+        return str(path)
+
+    return write
+
+
+def test_names_are_the_files():
+    for kind in ("metrics", "recalibrate"):
+        folder = Path(truesigma.__file__).parent / kind
+        files = sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
+        assert plugins.names(kind) == files
+    assert dir(metrics) == plugins.names("metrics")
+    assert dir(recalibrate) == plugins.names("recalibrate")
+    assert metrics.uce is plugins.load("metrics", "uce")
+
+
+def test_unknown_names_say_what_there_is():
+    with pytest.raises(
+        ValueError, match=r"no metrics plug-in is called 'ucee'; expected one of .*uce.*or a .py file"
+    ):
+        plugins.load("metrics", "ucee")
+    with pytest.raises(ValueError, match="kind is 'metric'; expected one of recalibrate, metrics"):
+        plugins.names("metric")
+    with pytest.raises(AttributeError, match="no attribute 'ucee'"):
+        _ = metrics.ucee
+
+
+def test_a_file_of_ones_own_works_like_a_name(mine):
+    path = mine("a", 2.0)
+    cases = Cases(Prediction([0.0, 0.0], [1.0, 1.0]), [1.0, 2.0])
+    result = evaluate(cases, cases, recalibrations=["none"], metrics=[path, f"{path}:times=3"])
+    assert [(r["metric"], r["value"]) for r in result.rows] == [("mine", 3.0), ("mine", 4.5)]
+    assert result.rows[1]["options"] == {"times": 3.0}
+
+
+def test_a_file_of_ones_own_is_shown_by_its_title_and_its_better_side(mine):
+    path = Path(mine("a", 2.0))
+    changed = path.read_text().replace("abs(elements.residual)", "abs(elements.z)")
+    path.write_text(changed.replace('"mine", "lower"', '"Mine, all mine", "higher"'))
+    cases = Cases(Prediction([0.0, 0.0], [1.0, 1.0]), [1.0, 2.0])
+    result = evaluate(cases, cases, recalibrations=["none", "sigma"], metrics=[str(path)])
+    table = evaluation_table(result)
+    assert table.rows[0][0] == "Mine, all mine"
+    none, sigma = (row["value"] for row in result.rows)
+    assert sigma < none
+    assert table.best == {(0, 1)}
+
+
+def test_files_of_the_same_name_stay_apart(mine):
+    """A metric finds its formula by its module's name: two files called mine.py must not share it."""
+    one, other = (plugins.load("metrics", mine(f, k)) for f, k in (("a", 2.0), ("b", 10.0)))
+    p = Prediction([0.0], [1.0])
+    assert (one.score(p, [1.0]), other.score(p, [1.0])) == (2.0, 10.0)
+
+
+def test_files_without_their_function_are_refused(tmp_path):
+    empty = tmp_path / "empty.py"
+    empty.write_text("x = 1\n")
+    with pytest.raises(ValueError, match=r"empty.py defines no score\(\); docs/adding.md shows"):
+        plugins.load("metrics", str(empty))
+    with pytest.raises(ValueError, match="there is no plug-in file"):
+        plugins.load("metrics", str(tmp_path / "missing.py"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "options"),
+    [
+        ("metrics", "uce", {}),
+        ("metrics", "uce:", {}),
+        ("metrics", "uce:bins=7, spacing=mass", {"bins": 7, "spacing": "mass"}),
+        ("metrics", "uce:closed=false", {"closed": False}),
+        ("metrics", "uce:closed=Yes", {"closed": True}),
+        ("metrics", "coverage:level=.5", {"level": 0.5}),
+        (
+            "recalibrate",
+            "aux:hidden=4,rate=1e-2,standardise=no",
+            {"hidden": 4, "rate": 0.01, "standardise": False},
+        ),
+        ("recalibrate", ("aux", {"hidden": 4}), {"hidden": 4}),
+    ],
+)
+def test_options_from_text(kind, text, options):
+    assert plugins.parse(kind, text)[2] == options
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("uce:bins", "option 'bins' has no value; expected name:option=value"),
+        ("uce:bin=3", "uce has no option 'bin'; expected one of error, outputs, bins, spacing, closed"),
+        ("uce:weight=3", "uce has no option 'weight'"),
+        ("uce:bins=3.5", "uce:bins is '3.5'; expected a value like 15"),
+        ("uce:closed=maybe", "uce:closed is 'maybe'; expected a value like True"),
+        ("uce:spacing=log", "uce:spacing is 'log'; expected one of width, mass"),
+        ("mae:level=3", "mae has no option 'level'; expected one of none"),
+    ],
+)
+def test_bad_options_are_named(text, words):
+    with pytest.raises(ValueError, match=words):
+        plugins.parse("metrics", text)
+
+
+def test_a_stored_recalibration_does_not_choose_the_code_that_runs(tmp_path):
+    trap = tmp_path / "trap.py"
+    trap.write_text("raise SystemExit('ran')\n")
+    with pytest.raises(ValueError, match=r"no recalibration is called .*expected one of"):
+        truesigma.load_recalibration({"name": str(trap)})
+    with pytest.raises(ValueError, match="needs its name"):
+        truesigma.load_recalibration({"factor": 2.0})
+
+
+def test_the_numeric_half_imports_neither_torch_nor_plots():
+    code = """
+        import sys
+        import numpy as np
+        import truesigma as t
+        p = t.Prediction(np.zeros(9), np.ones(9), np.ones(9))
+        t.evaluate(t.Cases(p, np.arange(9.0)), t.Cases(p, np.arange(9.0)), recalibrations=["none", "sigma"])
+        heavy = {"torch", "jax", "matplotlib", "plotly", "pandas", "ray"} & set(sys.modules)
+        sys.exit(f"imported: {heavy}" if heavy else 0)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_metric_without_sums_is_scored_on_its_own(tmp_path):
+    path = tmp_path / "largest.py"
+    path.write_text(
+        'TITLE, BETTER, UNITS = "largest", "lower", 1\n'
+        "def score(prediction, target, *, weight=None) -> float:\n"
+        '    """The largest error."""\n'
+        "    return float(abs(target - prediction.location).max())\n"
+    )
+    cases = Cases(Prediction([0.0, 0.0], [1.0, 1.0]), np.array([1.0, -2.0]))
+    assert evaluate(cases, cases, recalibrations=["none"], metrics=[str(path)]).rows[0]["value"] == 2.0
+
+
+def test_files_that_cannot_be_loaded(tmp_path):
+    for text, words in (("def fit(:\n", "SyntaxError"), ("import no_such_library\n", "no_such_library")):
+        (tmp_path / "bad.py").write_text(text)
+        with pytest.raises(ValueError, match=f"bad.py cannot be loaded .*{words}.*correct it"):
+            plugins.load("recalibrate", str(tmp_path / "bad.py"))
+
+
+def test_an_option_without_a_type_takes_that_of_its_default(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "def score(p, y, *, weight=None, a=1, b=0.5, c=True, d='x'): return a + b"
+    )
+    given = plugins.parse("metrics", f"{tmp_path / 'mine.py'}:a=3,b=2,c=no,d=4")[2]
+    assert given == {"a": 3, "b": 2.0, "c": False, "d": "4"}
+
+
+def test_what_is_no_choice_is_refused():
+    cases = Cases(Prediction([0.0, 1.0], [1.0, 1.0]), [1.0, 1.0])
+    for choice in ({"hidden": 4}, ("aux",), 3, ("aux", 4)):
+        with pytest.raises(ValueError, match="is no choice; expected a name, or a pair"):
+            evaluate(cases, cases, recalibrations=[choice])

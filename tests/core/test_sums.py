@@ -1,0 +1,243 @@
+"""Sums over blocks: the same to the last bit for any number of threads, and in memory that does not grow."""
+
+import math
+import tracemalloc
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+import pytest
+import scipy.stats
+from samples import KINDS, arrays_of, draw
+
+from truesigma import Law, Prediction, Tally, Undefined
+from truesigma.core.arrays import pack, to_hosts, total, widen, workers
+from truesigma.core.bins import assign
+from truesigma.core.cells import cell_totals, unit_counts
+from truesigma.core.elements import Block, blocks
+from truesigma.core.law import Empirical, Laplace, Normal, central_bounds
+from truesigma.core.sums import accumulate, block_sums, weighted_sum
+
+
+def flat(sums):
+    return [
+        value for key in sorted(sums) if not isinstance(sums[key], Undefined) for value in _numbers(sums[key])
+    ]
+
+
+def _numbers(sums):
+    return np.ravel(sums.sums if hasattr(sums, "sums") else sums).tolist()
+
+
+def small_blocks(monkeypatch, size=128):
+    monkeypatch.setattr("truesigma.core.arrays.CHUNK", {"cpu": size, "other": size})
+
+
+def test_threads_change_nothing(monkeypatch):
+    small_blocks(monkeypatch)
+    sample = draw(0, cases=5000, mask=True, weight=True)
+    found = []
+    for threads in ("1", "2", "5"):
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8), raising=False)
+        assert workers(sample.target) == int(threads)
+        found.append(flat(Tally.empty().add(sample.prediction(), sample.target, weight=sample.weight).sums))
+    assert found[0] == found[1] == found[2]
+
+
+def test_what_a_thread_raises_is_raised(monkeypatch):
+    small_blocks(monkeypatch)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    sample, calls = draw(0, cases=2000), count()
+
+    def fail(block):
+        if next(calls) > 20:
+            raise ZeroDivisionError("here")
+        return np.zeros(1)
+
+    with pytest.raises(ZeroDivisionError, match="here"):
+        accumulate(sample.prediction(), sample.target, {"it": fail})
+
+
+def test_threads_are_those_of_the_machine_or_the_environment(monkeypatch):
+    array = np.zeros(1)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(3), raising=False)
+    assert workers(array) == 3
+    for told, expected in (("2", 2), ("64", 3), ("0", 1), ("", 3), ("4,2", 3)):
+        monkeypatch.setenv("OMP_NUM_THREADS", told)
+        assert workers(array) == expected
+    torch = pytest.importorskip("torch")
+    assert workers(torch.zeros(1)) == torch.get_num_threads()  # what its user set
+    assert workers(torch.zeros(1, device="meta")) == 1
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("split", [True, False])
+def test_memory_does_not_grow_with_the_cases(monkeypatch, threads, split):
+    """Variances, masks and weights that are only broadcast are never written out; what a block computed is let go."""
+    small_blocks(monkeypatch, 1 << 12)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    peaks = []
+    for cases in (2000, 20000):
+        location = np.zeros((cases, 100))
+        variance = np.ones((cases, 1))
+        prediction = Prediction(location, variance, variance if split else None, mask=variance > 0)
+        tally = Tally.empty(error="draws")
+        tally.add(prediction[:50], location[:50])  # what is loaded once does not count
+        tracemalloc.start()
+        tally.add(prediction, location, weight=np.ones(cases))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 0.5 * 18000 * 100  # not even a byte an element
+
+
+@pytest.mark.parametrize("given", ["plain", "mask", "weight", "mean", "edges", "laplace"])
+def test_tensors_are_summed_where_they_are(given):
+    """What a GPU does: a block of tensors, not of the numpy arrays that tensors of the processor also are."""
+    torch = pytest.importorskip("torch")
+    sample = draw(
+        5,
+        cases=300,
+        law="laplace" if given == "laplace" else "normal",
+        mask=given == "mask",
+        weight=given == "weight",
+    )
+    tally = Tally.empty(
+        outputs="mean" if given == "mean" else "separate",
+        error="draws",
+        edges=[0, 1, 2] if given == "edges" else None,
+    )
+    plan, _ = tally._statistics()
+    (block,) = blocks(sample.prediction(), sample.target, sample.weight)
+    tensors = {name: None if a is None else torch.from_numpy(a.copy()) for name, a in block.parts.items()}
+    found = block_sums(Block(block.law, tensors, block.rows), plan)
+    expected = block_sums(block, plan)
+    assert found.keys() == expected.keys()
+    np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-12)
+
+
+def test_reasons_keep_nothing_alive():
+    sample = draw(1)
+    sums = Tally.empty().add(Prediction(sample.location, sample.aleatoric), sample.target).sums
+    reason = sums["factor aleatoric"]
+    assert isinstance(reason, Undefined)
+    assert reason.__traceback__ is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_stay_where_they_are(kind):
+    values = np.array([[0.5, 1.5], [2.0, 4.0]])
+    with arrays_of(kind) as make:
+        array = make(values)
+        assert float(total(array)) == 8.0
+        assert float(total(array > 1)) == 3
+        packed = pack(array, 1.0, total(array), 2)
+        assert type(packed) is type(array)
+        assert widen(array).dtype == array.dtype
+        hosts = to_hosts(
+            [packed, cell_totals(make(np.array([0, 2, 2])), 4, [None, make(np.array([1.0, 2.0, 3.0]))])]
+        )
+    np.testing.assert_array_equal(hosts[0], [1.0, 8.0, 2.0])
+    np.testing.assert_array_equal(hosts[1], [[1, 0, 2, 0], [1, 0, 5, 0]])
+
+
+@pytest.mark.parametrize("ask", [False, True])
+def test_counts_of_tensors(monkeypatch, ask):
+    """Also where torch is asked for deterministic algorithms, which its counts on a GPU are not."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr("truesigma.core.cells._must_be_deterministic", lambda tensor: ask)
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.uniform(size=5000), [0.0, 1.0, 0.5, 0.999]])
+    found = unit_counts(torch.from_numpy(values), 1000)
+    np.testing.assert_array_equal(found.numpy(), unit_counts(values, 1000))
+    np.testing.assert_array_equal(found.numpy(), np.histogram(values, 1000, (0, 1))[0])
+    index, column = rng.integers(0, 7, size=500), rng.normal(size=500)
+    found = cell_totals(torch.from_numpy(index), 9, [None, torch.from_numpy(column)])
+    np.testing.assert_allclose(found.numpy(), cell_totals(index, 9, [None, column]), rtol=1e-12)
+
+
+def test_few_edges_are_counted_as_many_are_searched():
+    rng = np.random.default_rng(0)
+    for edges in (np.linspace(0, 1, 16), np.linspace(0, 1, 80), np.array([0.0, 1.0])):
+        values = np.concatenate([rng.uniform(-0.2, 1.2, size=500), edges])
+        expected = np.searchsorted(edges[1:-1], values, side="right")
+        np.testing.assert_array_equal(assign(values, edges), expected)
+        np.testing.assert_array_equal(
+            assign(values.astype("float32"), edges.astype("float32")),
+            assign(values.astype("float32").astype(float), edges.astype("float32").astype(float)),
+        )
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.999999])
+def test_bounds_of_symmetric_laws_are_mirror_images(level):
+    for law in (Normal(), Laplace()):
+        low, high = central_bounds(law, level)
+        assert low == -high
+        assert low == pytest.approx(law.quantile((1 - level) / 2), rel=1e-9)
+    law = Empirical([-1.0, 0.0, 4.0, 5.0])
+    assert central_bounds(law, 0.5) == (law.quantile(0.25), law.quantile(0.75))
+
+
+@pytest.mark.parametrize("law", [Normal(), Laplace(), Empirical(np.random.default_rng(0).normal(size=40))])
+def test_folded_elements_score_as_they_are(law):
+    """|z| in place of z where the law is symmetric: CRPS, density and central level are the same."""
+    sample = draw(2)
+    prediction = Prediction(sample.location, sample.aleatoric, sample.epistemic, law=law)
+    (block,) = blocks(prediction, sample.target)
+    part = block.elements
+    np.testing.assert_allclose(part.central, abs(2 * law.cdf(part.z) - 1), atol=1e-15)
+    np.testing.assert_allclose(
+        law.crps(part.folded, part.folded_cdf), law.crps(part.z, law.cdf(part.z)), rtol=1e-12
+    )
+    if law.symmetric:
+        np.testing.assert_allclose(law.log_density(part.folded), law.log_density(part.z), rtol=1e-14)
+        assert math.isclose(law.cdf(np.array([0.0]))[0], 0.5)
+
+
+class Own:
+    """A law as a user writes it: what the protocol asks for, and no more."""
+
+    name, unit, moment, symmetric, variance = "own", 1.0, 2, True, 1.0
+
+    def quantile(self, probability):
+        return float(scipy.stats.norm.ppf(probability))
+
+    def cdf(self, z):
+        return scipy.stats.norm.cdf(z)
+
+    def log_density(self, z):
+        return scipy.stats.norm.logpdf(z)
+
+    def crps(self, z, cdf):
+        return z * (2 * cdf - 1) + 2 * scipy.stats.norm.pdf(z) - 1 / math.sqrt(math.pi)
+
+    def to_dict(self):
+        return {"name": self.name}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_law_of_ones_own_is_scored_as_ours(weighted):
+    sample = draw(3, cases=400, mask=weighted, weight=weighted)
+    assert isinstance(Own(), Law)
+    sums = []
+    for law in (Own(), Normal()):
+        prediction = replace(sample.prediction(), law=law)
+        sums.append(flat(Tally.empty().add(prediction, sample.target, weight=sample.weight).sums))
+    np.testing.assert_allclose(*sums, rtol=1e-12)
+
+
+def test_sums_that_scores_share_are_made_once(monkeypatch):
+    sample, calls = draw(4, weight=True), []
+    monkeypatch.setattr("truesigma.core.sums.total", lambda values: calls.append(1) or float(values.sum()))
+    (block,) = blocks(sample.prediction(), sample.target, sample.weight)
+    part = block.elements
+    once = weighted_sum(part, part.scale)
+    assert once == (part.scale * part.weight).sum()
+    assert weighted_sum(part, [(2.0, part.scale), (-1.0, part.squared), (0.5, 1.0)]) == pytest.approx(
+        2 * once - (part.squared * part.weight).sum() + 0.5 * part.weight.sum(), rel=1e-13
+    )
+    assert weighted_sum(part, part.squared) == (part.squared * part.weight).sum()
+    assert len(calls) == 2
+    assert weighted_sum(part, 2 * part.scale) == pytest.approx(2 * once)
+    assert len(calls) == 3

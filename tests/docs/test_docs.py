@@ -1,0 +1,209 @@
+"""The documentation holds: its commands run, print what it shows, its skeletons work, its links lead somewhere."""
+
+import importlib.util
+import math
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from pages import BLOCK, differs, run_page
+
+import truesigma as ts
+from truesigma.core import plugins
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+RUN = [
+    ROOT / "README.md",
+    *(DOCS / f"{name}.md" for name in ("index", "reading", "choosing", "cases", "limits")),
+]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_what_the_page_shows_is_what_it_prints(page, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)  # an empty folder: a page makes the files it reads
+    assert run_page(page)
+
+
+def test_a_page_that_shows_something_else_is_found_out():
+    printed = "read 3 files in 1.2 s\nfactor 2.06, held 61%\nwritten"
+    assert differs(printed.replace("1.2 s", "40 ms"), printed) is None
+    assert differs("read 3 files in 9 min\n...\nwritten", printed) is None
+    assert differs("...\nfactor 2.06,\nheld 61%\n...", printed) is None
+    assert differs("...\nfactor 2.00, held 60%\nwritten", printed, 0.1) is None
+    for wrong in (
+        "...\nfactor 2.00, held 60%\n...",
+        "...\nfactor 2.06",
+        "read 4 files\n...",
+        "...\nwritten\n...\nfactor",
+    ):
+        assert differs(wrong, printed) is not None, wrong
+    assert differs("...\nfactor 3.00, held 61%\n...", printed, 0.1) is not None
+
+
+def test_every_page_with_code_is_run_by_a_test():
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        if BLOCK.search(page.read_text(encoding="utf-8")):
+            named = re.search(rf'"{page.stem}(\.md)?"', tests)
+            assert named, f"{page.name} has code that no test runs"
+
+
+def script(name):
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_are_those_of_the_measured_numbers(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    text = (DOCS / "cases.md").read_text(encoding="utf-8")
+    for name, table in script("measure_cases").tables().items():
+        assert table in text, f"the table {name} of cases.md is not that of assets/*.csv"
+    assert script("measure_peers").table() in (DOCS / "peers.md").read_text(encoding="utf-8")
+
+
+def test_the_measured_numbers_can_be_measured_again(real_data, monkeypatch):
+    """One size of one network: the same draws of cases give the same numbers."""
+    made = script("measure_cases")
+    monkeypatch.setattr(made, "SIZES", (50,))
+    monkeypatch.setattr(made, "METHODS", ("none", "sigma", "conformal"))
+    pool = made.published(real_data / "predictions" / "resnet101_boneage.npz")
+    stored = {(r["pool"], r["recalibration"], r["cases"]): r for r in made.read("cases.csv")}
+    for row in made.measure("ResNet-101", pool):
+        for name, value in row.items():
+            if isinstance(value, float):
+                expected = stored["ResNet-101", row["recalibration"], 50][name]
+                assert value == pytest.approx(expected, rel=1e-3), (row["recalibration"], name)
+
+
+def test_make_targets_exist():
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for page in PAGES:
+        for target in re.findall(r"^make (\w[\w-]*)", page.read_text(encoding="utf-8"), re.MULTILINE):
+            assert re.search(rf"^{target}:", rules, re.MULTILINE), f"{page.name}: make {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{page.name} links to {target}"
+        if anchor:
+            assert f"{{ #{anchor} }}" in file.read_text(encoding="utf-8"), f"{page.name} links to {target}"
+
+
+def test_every_command_is_on_its_page():
+    from truesigma.cli import build
+
+    commands = {one.name for one in build().registered_commands} | {
+        one.name for one in build().registered_groups
+    }
+    page = (DOCS / "commands.md").read_text(encoding="utf-8")
+    assert {name for name in commands if f"`{name}`" not in page} == set()
+
+
+def test_every_page_is_in_the_list_of_pages():
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in DOCS.rglob("*.md"):
+        assert f": {page.relative_to(DOCS).as_posix()}\n" in listed, page
+
+
+def test_every_public_name_has_its_place_in_the_api():
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in (DOCS / "api").glob("*.md"))
+    for name in set(ts.__all__) - {"diagrams", "metrics", "recalibrate"}:
+        assert re.search(rf"\b{name}\b", pages), f"{name} is on no page of docs/api"
+    for folder in ("recalibrate", "metrics", "diagrams", "imaging/datasets", "imaging/backbones"):
+        assert f"<!-- plug-ins: {folder}" in pages
+
+
+def test_every_metric_is_defined():
+    text = (DOCS / "definitions.md").read_text(encoding="utf-8").lower()
+    short = {"mse": "mse", "rmse": None, "mae": None}  # errors of the location, which need no definition
+    for name in plugins.names("metrics"):
+        word = short.get(name, name.replace("_", " "))
+        assert word is None or word in text, f"{name} is not in definitions.md"
+
+
+def test_the_table_of_recipes_is_that_of_the_files():
+    text = (DOCS / "definitions.md").read_text(encoding="utf-8")
+    rows = {}
+    for line in text[text.index("## Recipes") :].splitlines():
+        if line.startswith("| ") and line.count("|") == 5:
+            head, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            rows[head] = dict(zip(("exact", "paper", "code"), cells))
+    for name in ("exact", "paper", "code"):
+        recipe = tomllib.loads(
+            (Path(ts.__file__).parent / "evaluation" / "recipes" / f"{name}.toml").read_text()
+        )
+        network, train = recipe["network"], recipe["train"]
+        dropout = [network["head_dropout"][k] for k in ("resnet101", "densenet201", "efficientnet_b4")]
+        expected = {
+            "aleatoric": recipe["decompose"]["aleatoric"],
+            "epistemic `ddof`": str(recipe["decompose"]["ddof"]),
+            "clamping": "draws to [0, 1]" if recipe["decompose"]["clamp"] else "none",
+            "sigma fitted on": {"closed": "closed form", "gradient": "by gradient"}[
+                recipe["sigma"]["solver"]
+            ],
+            "aux on standardised $\\log v$": "yes" if recipe["aux"]["standardise"] else "no",
+            "UCE error": recipe["uce"]["error"],
+            "UCE bins": f"{recipe['uce']['bins']}, {'closed' if recipe['uce']['closed'] else 'left-open'}",
+            "outputs": recipe["elements"]["outputs"],
+            "NLL": {"nats": "nats", "table": "table units"}[recipe["nll"]["units"]],
+            "heads": {"linear": "one linear layer", "deep": "two layers"}[network["heads"]],
+            "ResNet stage dropout": str(network["stage_dropout"]),
+            "dropout before the heads (ResNet, DenseNet, EfficientNet)": ", ".join(
+                map(str, dropout if len(set(dropout)) > 1 else dropout[:1])
+            ),
+            "plateau schedule watches": train["watch"]
+            .replace("valid_mse", "validation MSE")
+            .replace("train_loss", "training loss"),
+            "kept weights": "best " + train["keep"].replace("valid_", "validation ").replace("mse", "MSE"),
+        }
+        for choice, value in expected.items():
+            assert value in rows[choice][name], (
+                f"{choice} of {name}: {rows[choice][name]!r}, the file says {value!r}"
+            )
+
+
+def test_the_factor_of_a_perfect_laplace_model_with_epistemic_part():
+    from scipy.integrate import quad
+    from scipy.stats import norm
+
+    text = (DOCS / "definitions.md").read_text(encoding="utf-8")
+    for ratio, shown in ((0.25, "1.055 at $E/A = 0.25$"), (4.0, "1.123 at 4")):
+        sd = math.sqrt(
+            2 * ratio
+        )  # b = 1, A = 2, E = 2 ratio; given the epistemic n, E|n + Laplace| = |n| + exp(-|n|)
+        size = 2 * quad(lambda n, sd=sd: (n + math.exp(-n)) * norm.pdf(n, scale=sd), 0, math.inf)[0]
+        factor = size / math.sqrt(1 + ratio)
+        assert shown.startswith(f"{factor:.3f} ")
+        assert shown in text
+
+
+def test_the_numbers_under_the_picture_are_those_it_was_made_of(real_data, monkeypatch):
+    made = script("make_figures")
+    monkeypatch.setattr(made, "_save", lambda fig, name: None)
+    found = made.before_after(real_data / "predictions" / "efficientnetb4_boneage.npz")
+    for page in (ROOT / "README.md", DOCS / "index.md"):
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        assert f"s = {found['factor']:.2f}" in text
+        assert f"hold {100 * found['none, coverage 0.9']:.0f} % of the ages" in text
+        assert f"{100 * found['sigma, coverage 0.9']:.0f} %" in text
+
+
+def test_the_citation_names_the_paper():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    for needed in ("cff-version: 1.2.0", "Laves", "Ortmaier", "https://www.melba-journal.org/article/22528"):
+        assert needed in text
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"version: {version}" in text

@@ -1,0 +1,180 @@
+"""Cards: a fitted recalibration comes back from its file, and a card that cannot be trusted is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import truesigma as ts
+from truesigma.evaluation.card import calibrate, read_card
+from truesigma.files.disk import BadFile
+from truesigma.files.store import write
+
+
+def simulated(cases=200, outputs=(), seed=0, **options):
+    """Cases whose scale is half of what it should be."""
+    rng = np.random.default_rng(seed)
+    a, e = rng.lognormal(-4, 0.5, size=(2, cases, *outputs))
+    target = rng.normal(size=(cases, *outputs))
+    location = target + 2 * np.sqrt(a + e) * rng.normal(size=target.shape)
+    return ts.Cases(ts.Prediction(location, a, e, **options), target, unit="mm")
+
+
+@pytest.mark.parametrize("name", ["none", "sigma", "sigma:part=aleatoric", "aux:hidden=3,steps=50"])
+@pytest.mark.parametrize("law", [ts.Normal(), ts.Laplace()])
+def test_a_card_does_after_reading_what_it_did_before(tmp_path, name, law):
+    cases = simulated(law=law)
+    card = calibrate(cases, name, data={"file": "cal.csv"})
+    write(card, tmp_path / "card.json")
+    again = read_card(tmp_path / "card.json")
+    assert again.to_dict() == card.to_dict()
+    assert again.recalibration == card.recalibration
+    fresh = simulated(seed=1, law=law).prediction
+    for level in (0.5, 0.99):
+        assert np.array_equal(again(fresh).interval(level).lower, card(fresh).interval(level).lower)
+    assert again.data == {"file": "cal.csv", "cases": 200, "outputs": 1}
+    assert again.unit == "mm"
+    assert again.date.endswith("Z")
+    assert set(again.versions) >= {"python", "truesigma", "numpy", "scipy"}
+
+
+@pytest.mark.parametrize("law", [ts.Normal(), ts.Laplace()])
+def test_a_card_from_a_tally_is_that_of_the_cases(law):
+    cases = simulated(outputs=(3,), law=law)
+    tally = ts.Tally.empty(by_output=True)
+    for part in (cases[:150], cases[150:]):
+        tally = tally.add(part.prediction, part.target)
+    for name in ("sigma", "sigma:part=aleatoric", "sigma_by_output"):
+        card, expected = calibrate(tally, name, unit="mm", data={"draws": 25}), calibrate(cases, name)
+        assert np.allclose(card(cases).variance, expected(cases).variance, rtol=1e-12)
+        assert (card.law, card.unit, card.recipe.name) == (expected.law, "mm", "exact")
+        assert card.data == {"draws": 25, "cases": 200}
+
+
+def test_what_a_card_cannot_be_fitted_from_is_said():
+    cases = simulated()
+    tally = ts.Tally.empty().add(cases.prediction, cases.target)
+    for name in ("none", "aux", "isotonic", "conformal"):
+        with pytest.raises(ValueError, match=f"{name} cannot be fitted from the sums of a tally"):
+            calibrate(tally, name)
+    with pytest.raises(ValueError, match="no element is left"):
+        calibrate(ts.Tally.empty())
+    with pytest.raises(ValueError, match=r"cases is a Prediction; expected Cases, as Cases\(prediction"):
+        calibrate(cases.prediction)
+
+
+def test_a_card_gives_what_evaluate_gives():
+    cases, fresh = simulated(outputs=(3,)), simulated(outputs=(3,), seed=1)
+    for recipe in ("exact", "paper", "code"):
+        result = ts.evaluate(cases, fresh, recalibrations=["sigma"], metrics=["nll", "width"], recipe=recipe)
+        card = calibrate(cases, "sigma", recipe=recipe)
+        assert card.recalibration == result.recalibrations["sigma"]
+        width = ts.metrics.width.score(card(fresh), fresh.target, level=0.9)
+        assert width == result.value("sigma", "width", level=0.9)
+
+
+def test_a_card_decomposes_draws_as_its_recipe_says():
+    rng = np.random.default_rng(0)
+    draws = ts.Draws(rng.uniform(size=(5, 50)), rng.lognormal(-3, 1, size=(5, 50)))
+    cases = ts.Cases(ts.decompose(draws), rng.uniform(size=50), draws=draws)
+    exact, code = (calibrate(cases, "none", recipe=recipe)(draws) for recipe in ("exact", "code"))
+    assert np.array_equal(exact.aleatoric, np.mean(draws.variance, axis=0))
+    assert np.allclose(
+        code.aleatoric, np.exp(np.mean(np.log(np.clip(draws.variance, None, 1)), axis=0)), rtol=1e-12
+    )
+    assert np.allclose(code.epistemic, np.var(draws.mean, axis=0, ddof=1), rtol=1e-12)
+
+
+def test_another_law_is_refused():
+    card = calibrate(simulated(), "sigma")
+    with pytest.raises(ValueError, match="have law 'laplace', the card was fitted for 'normal'"):
+        card(ts.Prediction([1.0], [1.0], law=ts.Laplace()))
+
+
+def test_without_the_split():
+    scale_only = ts.Cases(ts.Prediction([0.0, 1.0], [1.0, 1.0]), [1.0, 3.0])
+    with pytest.raises(ValueError, match="part='aleatoric' needs the aleatoric/epistemic split"):
+        calibrate(scale_only, "sigma:part=aleatoric")
+    with pytest.raises(ValueError, match="error of the draws needs their spread"):
+        calibrate(scale_only, "sigma:error=draws")
+    with pytest.raises(ValueError, match="recipe 'paper' needs the aleatoric/epistemic split"):
+        calibrate(scale_only, "sigma", recipe="paper")
+
+
+OWN = """
+from truesigma import Prediction
+class Double:
+    def __call__(self, prediction, *, group=None):
+        return Prediction(prediction.location, 4 * prediction.aleatoric)
+    def to_dict(self):
+        return {"name": "double"}
+def fit(prediction, target, *, weight=None, group=None):
+    return Double()
+def from_dict(stored):
+    return Double()
+"""
+
+
+def test_a_card_of_ones_own_plugin_needs_its_file(tmp_path):
+    (tmp_path / "double.py").write_text(OWN)
+    write(calibrate(simulated(), str(tmp_path / "double.py")), tmp_path / "card.json")
+    with pytest.raises(BadFile, match="no recalibration is called 'double'"):
+        read_card(tmp_path / "card.json")
+    card = read_card(tmp_path / "card.json", plugin=str(tmp_path / "double.py"))
+    assert card(ts.Prediction([0.0], [1.0])).scale.tolist() == [2.0]
+
+
+@pytest.fixture
+def card(tmp_path):
+    fitted = calibrate(ts.Cases(ts.Prediction([0.0, 1.0, 2.0], [1.0, 1.0, 2.0], [0.1] * 3), [0.5, 0.5, 3.5]))
+    write(fitted, tmp_path / "card.json")
+    return json.loads((tmp_path / "card.json").read_text())
+
+
+CARDS = {
+    "version": (lambda c: c.update(version=2), "card of version 2; this truesigma reads version 1"),
+    "format": (lambda c: c.pop("format"), "is not the card of a recalibration"),
+    "missing": (lambda c: c.pop("law"), "lacks 'law'"),
+    "unknown": (lambda c: c.update(temperature=1), "has the unknown 'temperature'"),
+    "unknown inside": (lambda c: c["recalibration"].update(bias=1), "does not fit its plug-in.*bias"),
+    "other plug-in": (
+        lambda c: c["recalibration"].update(name="magic"),
+        "no recalib.* is called 'magic'",
+    ),
+    "code": (lambda c: c["recalibration"].update(name="./evil.py"), "no recalib.* is called"),
+    "law": (lambda c: c.update(law={"name": "cauchy"}), "law is 'cauchy'"),
+    "choices": (lambda c: c.update(choices={}), "choices lacks decompose, elements, uce"),
+    "kind": (lambda c: c.update(data=3), "cannot be used"),
+    "kind of choices": (lambda c: c.update(choices={"decompose": 1, "uce": 2}), "cannot be used"),
+}
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_bad_cards(tmp_path, card, name):
+    change, message = CARDS[name]
+    change(card)
+    (tmp_path / "bad.json").write_text(json.dumps(card))
+    with pytest.raises(BadFile, match=f"bad.json.*{message}"):
+        read_card(tmp_path / "bad.json")
+
+
+def test_a_card_never_runs_code(tmp_path, card):
+    (tmp_path / "evil.py").write_text("raise SystemExit('ran')\ndef fit(): ...\n")
+    card["recalibration"]["name"] = str(tmp_path / "evil.py")
+    (tmp_path / "bad.json").write_text(json.dumps(card))
+    with pytest.raises(BadFile, match="no recalib"):
+        read_card(tmp_path / "bad.json")
+
+
+@pytest.mark.parametrize("factor", [None, "two", 0.0, float("inf")])
+def test_bad_factors(tmp_path, card, factor):
+    card["recalibration"]["factor"] = factor
+    (tmp_path / "bad.json").write_text(json.dumps(card))
+    with pytest.raises(ValueError, match=r"cannot be|is 0|not finite"):
+        read_card(tmp_path / "bad.json")(ts.Prediction([0.0], [1.0], [1.0]))
+
+
+def test_cut_card(tmp_path):
+    (tmp_path / "a.json").write_text('{"format": "truesigma')
+    with pytest.raises(BadFile, match=r"not valid JSON.*cut short"):
+        read_card(tmp_path / "a.json")

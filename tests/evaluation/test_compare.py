@@ -1,0 +1,273 @@
+"""The comparison of recalibrations: against slow loops, known answers, groups, leaks, and what it refuses."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from samples import draw
+from select_cases import make
+
+import truesigma as ts
+from truesigma.core import plugins
+from truesigma.evaluation.compare import compare, fold_of, numbers_in
+
+PROPER = [n for n in plugins.names("metrics") if getattr(plugins.load("metrics", n), "PROPER", False)]
+
+
+def rows_of(found):
+    return {row["recalibration"]: SimpleNamespace(**row) for row in found.rows}
+
+
+def nll_loop(cases, fold, recalibrate):
+    """Sum of w * NLL and of w of each case, by a recalibration fitted on the other folds: loops over the equation."""
+    p = cases.prediction
+    v, error = p.aleatoric + p.epistemic, (cases.target - p.location) ** 2
+    mask = np.ones(v.shape, bool) if p.mask is None else p.mask
+    weight = np.ones(len(cases)) if cases.weight is None else cases.weight
+    found = []
+    for i in range(len(cases)):
+        above = below = 0.0
+        for k in range(len(cases)):
+            for j in range(v.shape[1]):
+                if fold[k] != fold[i] and mask[k, j]:
+                    above += weight[k] * error[k, j] / v[k, j]
+                    below += weight[k]
+        s2 = above / below if recalibrate else 1.0
+        total, count = 0.0, 0.0
+        for j in range(v.shape[1]):
+            if mask[i, j]:
+                new = s2 * v[i, j]
+                total += weight[i] * 0.5 * (math.log(2 * math.pi * new) + error[i, j] / new)
+                count += weight[i]
+        found.append((count, total))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("kind", ["plain", "masked and weighted", "grouped"])
+def test_scores_are_those_of_a_slow_loop(kind):
+    cases = make(40, 1.6, outputs=(2,))
+    rng = np.random.default_rng(1)
+    if kind == "grouped":
+        cases = make(40, 1.6, outputs=(2,), group=rng.integers(0, 12, 40))
+    elif kind != "plain":
+        mask = rng.uniform(size=(40, 2)) < 0.8
+        p = cases.prediction
+        cases = ts.Cases(
+            ts.Prediction(p.location, p.aleatoric, p.epistemic, mask=mask),
+            np.where(mask, cases.target, np.nan),
+            weight=rng.uniform(0.5, 2.0, 40),
+        )
+    found = rows_of(compare(cases, recalibrations=["sigma"], folds=5, replicates=4000, seed=3))
+    fold = fold_of(cases, folds=5, seed=3)
+    none, sigma = (nll_loop(cases, fold, recalibrate) for recalibrate in (False, True))
+    for row, sums in ((found["none"], none), (found["sigma"], sigma)):
+        assert row.score == pytest.approx(sums[:, 1].sum() / sums[:, 0].sum(), rel=1e-10)
+    # The standard error of the difference, by cluster, from the variance of a ratio.
+    code = np.arange(40) if cases.group is None else np.unique(cases.group, return_inverse=True)[1]
+    change = found["sigma"].score - found["none"].score
+    total, weight = sigma[:, 1] - none[:, 1], none[:, 0]
+    u = np.array([(total - change * weight)[code == c].sum() for c in range(code.max() + 1)])
+    expected = math.sqrt((u**2).sum()) / weight.sum()
+    worse = max(found.values(), key=lambda row: row.behind)
+    assert worse.behind == pytest.approx(abs(change), rel=1e-9)
+    assert worse.standard_error == pytest.approx(expected, rel=0.15)
+    assert found["sigma"].change == pytest.approx(change, rel=1e-9)
+    assert found["sigma"].low < change < found["sigma"].high
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_model_that_is_right_is_left_alone(seed):
+    assert compare(make(150, seed=seed), recalibrations=["none", "sigma"]).choice == "none"
+
+
+@pytest.mark.parametrize("law", [ts.Normal(), ts.Laplace()])
+@pytest.mark.parametrize("metric", ["nll", "crps", "winkler"])
+def test_half_the_sigma_is_scaled(law, metric):
+    found = compare(make(300, 2.0, law=law), recalibrations=["none", "sigma"], metric=metric)
+    assert found.choice == found.best == "sigma"
+    cases = make(300, 2.0, law=law)
+    whole = ts.recalibrate.sigma.fit(cases.prediction, cases.target)
+    assert found.recalibration == found.recalibrations["sigma"] == whole  # fitted on all cases
+    assert rows_of(found)["sigma"].high < 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_network_is_not_chosen_on_thirty_cases(seed):
+    found = compare(make(30, 2.0, seed=seed), recalibrations=["sigma", "aux:steps=400"])
+    assert found.choice == "sigma"
+
+
+def test_a_network_is_chosen_where_one_factor_cannot_do():
+    rng = np.random.default_rng(0)
+    sigma = rng.gamma(4.0, 0.5, 1500)
+    cases = ts.Cases(ts.Prediction(np.zeros(1500), sigma), rng.normal(size=1500) * sigma)
+    found = compare(cases, recalibrations=["sigma", "aux:hidden=4,steps=300"], folds=4)
+    assert found.choice == "aux:hidden=4,steps=300"
+
+
+def test_the_simplest_has_the_fewest_numbers():
+    cases = make(60, 1.5)
+    numbers = {
+        name: numbers_in(plugins.load("recalibrate", name).fit(cases.prediction, cases.target).to_dict())
+        for name in ("none", "sigma", "isotonic")
+    }
+    assert numbers["none"] == 0 < numbers["sigma"] < numbers["isotonic"]
+    assert numbers_in({"a": [1, 2.0, [3]], "b": "4", "c": None, "d": True}) == 3
+    found = compare(cases, recalibrations=["aux:hidden=0", "aux:hidden=1,steps=20", "sigma"])
+    assert found.choice in ("sigma", "aux:hidden=0")  # the same factor, stored in as few numbers
+
+
+def test_groups_stay_together_and_folds_are_even():
+    group = np.random.default_rng(0).integers(0, 23, 200)
+    fold = fold_of(make(200, group=group), folds=5, seed=7)
+    for name in np.unique(group):
+        assert len(set(fold[group == name])) == 1
+    sizes = [len(set(group[fold == k])) for k in range(5)]
+    assert max(sizes) - min(sizes) <= 1
+    alone = np.bincount(fold_of(make(103), folds=10))
+    assert alone.min() == 10
+    assert alone.max() == 11
+    assert not np.array_equal(fold_of(make(103), seed=0), fold_of(make(103), seed=1))
+
+
+def test_the_interval_counts_patients():
+    cases = make(60, 1.3, outputs=())
+    p = cases.prediction
+    again = ts.Prediction(np.tile(p.location, 9), np.tile(p.aleatoric, 9), np.tile(p.epistemic, 9))
+    target, patient = np.tile(cases.target, 9), np.tile(np.arange(60), 9)
+    one = rows_of(compare(cases, recalibrations=["sigma"], folds=6))["sigma"]
+    nine = rows_of(compare(ts.Cases(again, target, group=patient), recalibrations=["sigma"], folds=6))[
+        "sigma"
+    ]
+    naive = rows_of(compare(ts.Cases(again, target), recalibrations=["sigma"], folds=6))["sigma"]
+    assert nine.change == pytest.approx(one.change, rel=1e-9)
+    assert nine.high - nine.low == pytest.approx(one.high - one.low, rel=1e-6)
+    assert naive.high - naive.low < 0.5 * (one.high - one.low)
+
+
+SPY = """
+from truesigma import Prediction
+class Spy:
+    def __init__(self, seen, groups):
+        self.seen, self.groups = seen, groups
+    def __call__(self, prediction, *, group=None):
+        assert not self.seen & set(prediction.location.tolist()), "scored on what it was fitted on"
+        assert not self.groups & set(group.tolist()), "a patient is on both sides"
+        return Prediction(prediction.location, 4 * prediction.aleatoric, 4 * prediction.epistemic)
+    def to_dict(self):
+        return {"name": "spy", "factor": 4.0}
+def fit(prediction, target, *, weight=None, group=None):
+    return Spy(set(prediction.location.tolist()), set(group.tolist()))
+"""
+
+
+def test_no_case_and_no_patient_is_scored_by_a_fit_that_saw_it(tmp_path):
+    (tmp_path / "spy.py").write_text(SPY)
+    cases = make(90, 2.0, group=np.random.default_rng(2).integers(0, 30, 90))
+    found = compare(cases, recalibrations=[str(tmp_path / "spy.py"), "sigma"])
+    rows = rows_of(found)
+    expected = ts.Prediction(cases.prediction.location, 4 * cases.prediction.total)
+    assert rows["spy"].score == pytest.approx(ts.metrics.nll.score(expected, cases.target), rel=1e-12)
+    assert found.recalibrations["spy"].seen == set(cases.prediction.location.tolist())
+
+
+@pytest.mark.parametrize("outputs", [(3,), (2, 4)])
+def test_torch_gives_the_same_numbers(outputs):
+    torch = pytest.importorskip("torch")
+    sample = draw(1, outputs=outputs, mask=True, weight=True)
+    pair = [
+        ts.Cases(sample.prediction(make_), make_(sample.target), weight=make_(sample.weight))
+        for make_ in (np.asarray, torch.tensor)
+    ]
+    ours, theirs = (compare(c, recalibrations=["sigma", "isotonic"], metric="crps", folds=4) for c in pair)
+    for a, b in zip(ours.rows, theirs.rows):
+        assert a["score"] == pytest.approx(b["score"], rel=1e-9)
+    assert ours.choice == theirs.choice
+
+
+def test_recipes_decompose_and_score_in_their_way():
+    rng = np.random.default_rng(0)
+    draws = ts.Draws(rng.uniform(size=(5, 60, 2)), rng.lognormal(-3, 1, size=(5, 60, 1)))
+    cases = ts.Cases(ts.decompose(draws), rng.uniform(size=(60, 2)), draws=draws)
+    for name in ("exact", "paper", "code"):
+        rows = rows_of(compare(cases, recalibrations=["sigma"], recipe=name))
+        result = ts.evaluate(cases, cases, recalibrations=["none"], metrics=["nll"], recipe=name)
+        assert rows["none"].score == pytest.approx(result.value("none", "nll"), rel=1e-9)
+
+
+def test_a_score_that_is_not_defined_has_a_reason_and_is_not_chosen():
+    found = compare(make(100, 2.0), recalibrations=["sigma", "isotonic"])
+    row = rows_of(found)["isotonic"]
+    assert (row.score, row.behind, row.standard_error) == (None, None, None)
+    assert "no density" in row.reason
+    assert found.choice == "sigma"
+    by_crps = rows_of(compare(make(100, 2.0), recalibrations=["isotonic"], metric="crps"))
+    assert by_crps["isotonic"].score < by_crps["none"].score
+
+
+def test_harm_is_named(tmp_path):
+    # A recalibration that always doubles the sigma, of a model that was right.
+    (tmp_path / "spy.py").write_text(SPY.replace("assert", "0 and"))
+    cases = make(200, group=np.arange(200))
+    found = compare(cases, recalibrations=[str(tmp_path / "spy.py")])
+    assert found.choice == "none"
+    assert found.warnings[0].startswith("spy worsens nll by")
+    wide = SPY.replace("assert", "0 and").replace("4 *", "1.3 *")
+    (tmp_path / "spy.py").write_text(wide)
+    found = compare(make(30, 1.15, group=np.arange(30)), recalibrations=[str(tmp_path / "spy.py")])
+    assert found.warnings == ("spy widens the 90% intervals by 14%, and nll is not clearly better for it.",)
+    assert compare(make(200, 2.0), recalibrations=["sigma"]).warnings == ()
+
+
+def test_what_is_written_is_plain():
+    found = compare(make(50, 2.0, group=np.arange(50) // 2), recalibrations=["sigma", "conformal"])
+    stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert stored["choice"] == "sigma"
+    assert stored["plan"] == {"folds": 10, "seed": 0, "by": "group", "units": 25, "cases": 50, "level": 0.95}
+    assert [row["recalibration"] for row in stored["rows"]] == ["none", "sigma", "conformal"]
+    assert repr(found) == "Comparison('sigma' of 3 by nll)"
+    assert compare(make(50, 2.0), recalibrations="sigma", seed=4).rows[1] == pytest.approx(
+        compare(make(50, 2.0), recalibrations="sigma", seed=4).rows[1]
+    )
+
+
+@pytest.mark.parametrize("name", PROPER)
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+def test_a_metric_that_says_it_is_proper_is_best_at_the_truth(name, law):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=40_000) if law == "normal" else rng.laplace(size=40_000)
+    v = 1.0 if law == "normal" else 2.0
+
+    def score(factor):
+        prediction = ts.Prediction(
+            0 * z, 0 * z + v * factor**2, law={"normal": ts.Normal(), "laplace": ts.Laplace()}[law]
+        )
+        return plugins.load("metrics", name).score(prediction, z)
+
+    assert score(1.0) < min(score(0.85), score(1.18))
+
+
+def test_proper_are_those_and_no_others():
+    assert PROPER == ["crps", "nll", "winkler"]
+
+
+@pytest.mark.parametrize("network", ["resnet101", "densenet201", "efficientnetb4"])
+def test_another_groups_predictions(real_data, network):
+    """The choice on 2000 calibration cases is the one that 4000 test cases would make, and so is the score."""
+    with np.load(real_data / "predictions" / f"{network}_boneage.npz") as file:
+        stored = {name: file[name].astype(float) for name in file}
+    both = []
+    for split, index in (("calib", ...), ("test", 0)):
+        mu, y, inner, total = (
+            stored[name][index]
+            for name in (f"mu_{split}", f"target_{split}", f"sd_{split}_alea", f"sd_{split}_total")
+        )
+        both.append(ts.Cases(ts.Prediction(mu, inner**2, total**2 - inner**2), y))
+    found = rows_of(compare(both[0], recalibrations=["sigma"]))
+    unseen = ts.evaluate(*both, recalibrations=["none", "sigma"], metrics=["nll"])
+    assert found["sigma"].score < found["none"].score
+    assert unseen.value("sigma", "nll") < unseen.value("none", "nll")
+    assert compare(both[0], recalibrations=["sigma"]).choice == "sigma"
+    assert found["sigma"].score == pytest.approx(unseen.value("sigma", "nll"), abs=0.05)

@@ -1,0 +1,108 @@
+"""Printed tables: aligned in a pipe, with the best in bold on a terminal."""
+
+import io
+
+import numpy as np
+
+import truesigma as ts
+from truesigma.evaluation.catalogue import catalogue
+from truesigma.evaluation.text import TextTable, comparison_table, evaluation_table, plain_text, print_table
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def evaluation(**options):
+    rng = np.random.default_rng(0)
+    target = rng.normal(size=400)
+    cases = ts.Cases(ts.Prediction(0 * target, 0.25 + 0 * target, 0.01 + 0 * target), target)
+    return ts.evaluate(cases[:200], cases[200:], **options)
+
+
+def test_plain_columns_are_aligned():
+    text = plain_text(
+        TextTable("title", ("name", "a", "bb"), (("x", "1", "2"), ("long name", "10", "3")), ("note",))
+    )
+    assert text.split("\n") == [
+        "title",
+        "name        a  bb",
+        "x           1   2",
+        "long name  10   3",
+        "note",
+    ]
+
+
+def test_the_best_of_each_line():
+    table = evaluation_table(
+        evaluation(recalibrations=["none", "sigma"], metrics=["coverage:level=0.9", "nll", "mse"])
+    )
+    assert [row[0] for row in table.rows] == ["coverage 90 %", "NLL", "MSE"]
+    assert table.best == {(0, 2), (1, 2)}  # nearest to the level, lowest; the error is the same for both
+
+
+def test_a_terminal_gets_colours_and_a_pipe_none():
+    table = evaluation_table(evaluation(recalibrations=["none", "sigma"], metrics=["nll"]))
+    for stream, bold in ((Terminal(), True), (io.StringIO(), False)):
+        print_table(table, stream)
+        assert ("\x1b[1m" in stream.getvalue()) == bold
+        assert table.rows[0][1] in stream.getvalue()
+        assert table.notes[0].split(" +-")[0] in stream.getvalue()
+
+
+def test_words_in_brackets_are_not_markup():
+    stream = Terminal()
+    print_table(TextTable("[bold]", ("[red]",), (("[/x]",),), ("[y]",)), stream)
+    assert all(words in stream.getvalue() for words in ("[bold]", "[red]", "[/x]", "[y]"))
+
+
+def test_parts_with_other_conventions_stand_in_lines_of_their_own():
+    """Under recipe `paper` the total is scored on the draws and the aleatoric part on the mean."""
+    both = evaluation(
+        recalibrations=["sigma", "sigma:part=aleatoric"], metrics=["uce", "mse"], recipe="paper"
+    )
+    table = evaluation_table(both)
+    cells = {row[0]: row[1:] for row in table.rows}
+    assert list(cells) == ["UCE x100", "UCE x100 (draws)", "UCE x100 (mean)", "MSE"]
+    assert cells["UCE x100 (draws)"][0] == cells["UCE x100 (mean)"][1] == "-"
+
+
+def test_the_same_choice_twice_is_shown_once():
+    table = evaluation_table(evaluation(recalibrations=["none", "none", "sigma"], metrics=["mse", "nll"]))
+    assert table.head == ("metric", "none", "sigma")
+    assert len(table.rows) == 2
+
+
+def test_the_catalogue_reads_every_plugin():
+    for kind in ("recalibrate", "metrics", "diagrams", "datasets", "backbones", "recipes"):
+        for entry in catalogue(kind):
+            assert entry.help, f"{kind} {entry.name} has no line of help"
+    sigma = next(entry for entry in catalogue("recalibrate") if entry.name == "sigma")
+    assert [(o.name, o.default) for o in sigma.options] == [
+        ("part", "total"), ("outputs", "separate"), ("error", "mean"), ("solver", "closed"),
+    ]  # fmt: skip
+    assert sigma.options[0].help.startswith('"total", or "aleatoric"')
+
+
+def test_two_choices_of_the_same_meaning_have_a_column_each():
+    table = evaluation_table(evaluation(recalibrations=["sigma", "sigma:part=total"], metrics=["mse", "nll"]))
+    assert table.head == ("metric", "sigma", "sigma:part=total")
+    assert [row[1] == row[2] for row in table.rows] == [True, True]
+
+
+def test_a_score_that_is_asked_for_twice_is_shown_once():
+    table = evaluation_table(evaluation(metrics=["coverage", "coverage:level=0.9", "mse"]))
+    titles = [row[0] for row in table.rows]
+    assert titles == ["coverage 50 %", "coverage 90 %", "coverage 95 %", "coverage 99 %", "MSE"]
+
+
+def test_results_print_as_their_tables():
+    y = np.random.default_rng(0).normal(size=40)
+    compared = ts.compare(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y), recalibrations=["none", "sigma"])
+    evaluated = evaluation(recalibrations=["none", "sigma"], metrics=["nll", "coverage"])
+    for found, table in ((evaluated, evaluation_table), (compared, comparison_table)):
+        assert str(found) == plain_text(table(found))
+        shown = []
+        found._repr_pretty_(type("Printer", (), {"text": staticmethod(shown.append)}), False)
+        assert shown == [str(found)]

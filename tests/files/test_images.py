@@ -1,0 +1,269 @@
+"""Image files of every kind, written here and read back; folders and zips; the complaints about broken ones."""
+
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from dicom_files import write_dicom
+from PIL import Image
+
+from truesigma.files.images import channel_first, is_image, is_series, read_image
+from truesigma.imaging.data.archive import BrokenFiles, complain, fill, open_archive, recall, save_arrays
+from truesigma.imaging.data.resize import as_stored
+
+RNG = np.random.default_rng(0)
+GREY = RNG.integers(0, 256, (5, 7), dtype=np.uint8)
+COLOUR = RNG.integers(0, 256, (5, 7, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("ending", ["png", "tif", "bmp"])
+def test_pictures(tmp_path, ending):
+    Image.fromarray(GREY).save(tmp_path / f"grey.{ending}")
+    Image.fromarray(COLOUR).save(tmp_path / f"colour.{ending}")
+    assert np.array_equal(read_image(tmp_path / f"grey.{ending}"), GREY[None])
+    assert np.array_equal(read_image(tmp_path / f"colour.{ending}"), COLOUR.transpose(2, 0, 1))
+
+
+def test_jpeg(tmp_path):
+    Image.fromarray(np.full((8, 8), 100, np.uint8)).save(tmp_path / "a.JPG")
+    image = read_image(tmp_path / "a.JPG")
+    assert image.shape == (1, 8, 8)
+    assert np.abs(image.astype(int) - 100).max() <= 2
+
+
+@pytest.mark.parametrize("ending", ["png", "jpg", "tif"])
+def test_pictures_stand_upright(tmp_path, ending):
+    """Orientation 6: stored lying on the left side, as a camera held upright does."""
+    upright = np.zeros((40, 24), np.uint8)
+    upright[:8] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(np.rot90(upright)).save(tmp_path / f"a.{ending}", exif=exif)
+    found = read_image(tmp_path / f"a.{ending}")
+    assert found.shape == (1, 40, 24)
+    assert np.abs(found[0].astype(int) - upright).mean() < 4
+
+
+def test_other_modes(tmp_path):
+    deep = RNG.integers(0, 65536, (5, 7), dtype=np.uint16)
+    Image.fromarray(deep).save(tmp_path / "deep.png")
+    Image.fromarray(deep.astype(np.float32)).save(tmp_path / "float.tif")
+    Image.fromarray(COLOUR).convert("RGBA").save(tmp_path / "rgba.png")
+    Image.fromarray(GREY).convert("LA").save(tmp_path / "la.png")
+    Image.fromarray(GREY > 100).save(tmp_path / "bits.png")
+    Image.fromarray(COLOUR).convert("P").save(tmp_path / "palette.png")
+    assert np.array_equal(read_image(tmp_path / "deep.png"), deep[None])
+    assert read_image(tmp_path / "deep.png").dtype == np.uint16
+    assert np.array_equal(read_image(tmp_path / "float.tif"), deep[None].astype(np.float32))
+    assert np.array_equal(read_image(tmp_path / "rgba.png"), COLOUR.transpose(2, 0, 1))
+    assert np.array_equal(read_image(tmp_path / "la.png"), GREY[None])
+    assert np.array_equal(read_image(tmp_path / "bits.png"), np.where(GREY > 100, 255, 0)[None])
+    assert read_image(tmp_path / "palette.png").shape == (3, 5, 7)
+
+
+def test_tiff_stack_is_a_volume(tmp_path):
+    pages = RNG.integers(0, 256, (4, 5, 7), dtype=np.uint8)
+    first, *others = [Image.fromarray(page) for page in pages]
+    first.save(tmp_path / "stack.tif", save_all=True, append_images=others)
+    assert np.array_equal(read_image(tmp_path / "stack.tif"), pages[None])
+    with pytest.raises(ValueError, match="3-D, expected 2-D"):
+        read_image(tmp_path / "stack.tif", dimensions=2)
+
+
+def test_npy(tmp_path):
+    np.save(tmp_path / "a.npy", COLOUR)
+    np.save(tmp_path / "pickled.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "text.npy", np.array([["a"]]))
+    assert np.array_equal(read_image(tmp_path / "a.npy"), COLOUR.transpose(2, 0, 1))
+    with pytest.raises(ValueError, match="allow_pickle"):
+        read_image(tmp_path / "pickled.npy")
+    with pytest.raises(ValueError, match="expected numbers"):
+        read_image(tmp_path / "text.npy")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dimensions", "expected"),
+    [
+        ((5, 6), 0, (1, 5, 6)),
+        ((3, 5, 6), 0, (3, 5, 6)),
+        ((5, 6, 3), 2, (3, 5, 6)),
+        ((5, 6, 3), 3, (1, 5, 6, 3)),
+        ((9, 5, 6), 0, (1, 9, 5, 6)),
+        ((9, 5, 6, 3), 0, (3, 9, 5, 6)),
+        ((1, 9, 5, 6), 3, (1, 9, 5, 6)),
+    ],
+)
+def test_where_the_channels_are(shape, dimensions, expected):
+    assert channel_first(np.zeros(shape), dimensions).shape == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "dimensions"), [((5,), 0), ((3, 5, 3), 0), ((9, 5, 6), 2), ((2, 9, 5, 6), 0)]
+)
+def test_unclear_channels_are_refused(shape, dimensions):
+    with pytest.raises(ValueError, match="array has shape"):
+        channel_first(np.zeros(shape), dimensions)
+
+
+def test_nifti_is_turned_scaled_and_squeezed(tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    data = RNG.integers(-50, 50, (4, 5, 6)).astype(np.int16)
+    flipped = np.diag([-1.0, 1, 1, 1])  # x runs from right to left
+    nibabel.save(nibabel.Nifti1Image(data, np.eye(4)), tmp_path / "plain.nii")
+    nibabel.save(nibabel.Nifti1Image(data[::-1], flipped), tmp_path / "flipped.nii.gz")
+    nibabel.save(nibabel.Nifti1Image(data[:, :, :1], np.eye(4)), tmp_path / "flat.nii")
+    nibabel.save(nibabel.Nifti1Image(np.stack([data, -data], -1), np.eye(4)), tmp_path / "two.nii")
+    scaled = nibabel.Nifti1Image(data, np.eye(4))
+    scaled.header.set_slope_inter(2.0, 1.0)
+    nibabel.save(scaled, tmp_path / "scaled.nii")
+    expected = data.transpose(2, 1, 0)[None]
+    assert np.array_equal(read_image(tmp_path / "plain.nii"), expected)
+    assert np.array_equal(read_image(tmp_path / "flipped.nii.gz"), expected)
+    assert np.array_equal(read_image(tmp_path / "flat.nii"), expected[:, 0])
+    assert np.array_equal(read_image(tmp_path / "two.nii"), np.concatenate([expected, -expected]))
+    stored = nibabel.load(tmp_path / "scaled.nii").get_fdata().transpose(2, 1, 0)[None]
+    assert read_image(tmp_path / "scaled.nii") == pytest.approx(stored)
+    (tmp_path / "broken.nii").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="broken"):
+        read_image(tmp_path / "broken.nii")
+
+
+def test_dicom_values(tmp_path):
+    pixels = RNG.integers(0, 4096, (5, 7)).astype(np.uint16)
+    write_dicom(tmp_path / "a.dcm", pixels)
+    write_dicom(tmp_path / "ct.dcm", pixels, RescaleSlope=2, RescaleIntercept=-1000)
+    write_dicom(tmp_path / "inverted.dcm", GREY, photometric="MONOCHROME1")
+    write_dicom(tmp_path / "colour.dcm", COLOUR)
+    write_dicom(tmp_path / "frames.dcm", np.stack([GREY, GREY // 2]))
+    assert np.array_equal(read_image(tmp_path / "a.dcm"), pixels[None])
+    assert np.array_equal(read_image(tmp_path / "ct.dcm"), 2.0 * pixels[None] - 1000)
+    assert np.array_equal(read_image(tmp_path / "inverted.dcm"), 255 - GREY[None].astype(int))
+    assert np.array_equal(read_image(tmp_path / "colour.dcm"), COLOUR.transpose(2, 0, 1))
+    assert np.array_equal(read_image(tmp_path / "frames.dcm"), np.stack([GREY, GREY // 2])[None])
+    (tmp_path / "broken.dcm").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="broken"):
+        read_image(tmp_path / "broken.dcm")
+
+
+def test_dicom_series_is_sorted_by_place(tmp_path):
+    folder = tmp_path / "series"
+    folder.mkdir()
+    for k, z in enumerate([5.0, -5.0, 0.0]):
+        write_dicom(folder / f"{k}.dcm", np.full((4, 6), int(z) + 10, np.uint8), number=k, place=[0, 0, z])
+    assert read_image(folder)[0, :, 0, 0].tolist() == [5, 10, 15]
+    write_dicom(folder / "9.dcm", np.zeros((4, 6), np.uint8), uid="9.9")
+    with pytest.raises(ValueError, match="more than one series"):
+        read_image(folder)
+
+
+def test_dicom_without_an_ending(tmp_path):
+    """As they come from archives: known by their first bytes; what is called otherwise is not looked into."""
+    folder = tmp_path / "series"
+    folder.mkdir()
+    for k in range(3):
+        write_dicom(folder / f"IM000{k}", np.full((4, 6), k, np.uint8), number=k, place=[0, 0, k])
+    (folder / "DIRFILE").write_text("no image")
+    (folder / "notes.txt").write_bytes(b"\0" * 128 + b"DICM")
+    assert read_image(folder)[0, :, 0, 0].tolist() == [0, 1, 2]
+    assert read_image(folder / "IM0001").shape == (1, 4, 6)
+    write_dicom(folder / "1.2.840.113", GREY, uid="1.2.3", number=9)
+    assert {path.name for path in folder.iterdir() if is_image(path)} == {
+        "IM0000",
+        "IM0001",
+        "IM0002",
+        "1.2.840.113",
+    }
+    assert is_image(folder)
+    assert is_series(folder)
+    assert not is_image(tmp_path)
+    with pytest.raises(ValueError, match="unknown ending ''"):
+        read_image(folder / "DIRFILE")
+
+
+def test_missing_extras_say_what_to_install(tmp_path, monkeypatch):
+    for name, file in (("nibabel", "a.nii"), ("pydicom", "a.dcm")):
+        (tmp_path / file).write_bytes(b"")
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(ImportError, match=r"pip install truesigma\[medical\]"):
+            read_image(tmp_path / file)
+
+
+def test_what_cannot_be_read(tmp_path):
+    (tmp_path / "a.xyz").write_text("")
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        read_image(tmp_path / "none.png")
+    with pytest.raises(ValueError, match=r"unknown ending '\.xyz'"):
+        read_image(tmp_path / "a.xyz")
+    with pytest.raises(ValueError, match="dimensions=4"):
+        read_image(tmp_path / "a.xyz", dimensions=4)
+
+
+def test_resizing_keeps_kind_and_mean():
+    image = RNG.integers(0, 256, (2, 16, 24), dtype=np.uint8)
+    small = as_stored(image, 8)
+    assert small.shape == (2, 8, 8)
+    assert small.dtype == np.uint8
+    assert small.mean() == pytest.approx(image.mean(), abs=3)
+    volume = RNG.normal(size=(1, 8, 12, 16))
+    assert as_stored(volume, 4)[0, 0, 0, 0] == pytest.approx(volume[0, :2, :3, :4].mean(), abs=1e-5)
+    assert as_stored(volume, 20).shape == (1, 20, 20, 20)
+    assert as_stored(volume).dtype == np.float32
+
+
+def test_folder_and_zip_hold_the_same(tmp_path):
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in" / "deep" / "1.png").write_bytes(b"one")
+    (tmp_path / "in" / "t.csv").write_text("\ufeffid,y\n1,2\n")
+    with zipfile.ZipFile(tmp_path / "in.zip", "w") as packed:
+        packed.write(tmp_path / "in" / "deep" / "1.png", "deep/1.png")
+        packed.write(tmp_path / "in" / "t.csv", "t.csv")
+    for archive in (open_archive(tmp_path / "in"), open_archive(tmp_path / "in.zip")):
+        assert archive.names == ("deep/1.png", "t.csv")
+        assert archive.read("deep/1.png") == b"one"
+        assert archive.by_stem([".png"]) == {"1": "deep/1.png"}
+        assert archive.table("t.csv", ["id", "y"]) == [{"id": "1", "y": "2"}]
+        with pytest.raises(ValueError, match=r"no t\.csv with the columns id, z"):
+            archive.table("t.csv", ["id", "z"])
+    assert open_archive(tmp_path / "in.zip").cache("x.npz") == tmp_path / "in.x.npz"
+    (tmp_path / "not.zip").write_text("text")
+    with pytest.raises(ValueError, match="not a zip file"):
+        open_archive(tmp_path / "not.zip")
+
+
+def test_fill_reports_every_failure_in_order():
+    out = np.zeros((30, 2))
+
+    def decode(name):
+        if int(name) % 3 == 0:
+            raise FileNotFoundError(name)
+        return np.zeros(3) if name == "1" else np.full(2, float(name))
+
+    names = [str(k) for k in range(30)]
+    broken = fill(out, names, decode, workers=4)
+    assert list(broken) == sorted([*range(0, 30, 3), 1])
+    assert broken[1] == "has shape (3,), the others (2,)"
+    assert out[2].tolist() == [2, 2]
+    with pytest.raises(BrokenFiles, match=r"11 of 30 images.*0 \(no such file\).*and 1 more\. Do it"):
+        complain(broken, names, remedy="Do it.")
+    complain({}, names, remedy="")
+
+
+def test_programming_errors_are_not_taken_for_broken_files():
+    with pytest.raises(ZeroDivisionError):
+        fill(np.zeros((1, 1)), ["a"], lambda name: np.array([1 / 0]))
+
+
+def test_saving_is_all_or_nothing(tmp_path):
+    path = tmp_path / "a.npz"
+    save_arrays(path, {"image": np.ones(3), "name": np.array(["x"])})
+    with pytest.raises(ValueError, match="allow_pickle"):
+        save_arrays(path, {"image": np.array([object()])})
+    assert [file.name for file in tmp_path.iterdir()] == ["a.npz"]
+    kept = recall(path, np.array(["x"]))
+    assert kept is not None
+    assert kept.tolist() == [1, 1, 1]
+    assert recall(path, np.array(["y"])) is None
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert recall(path, np.array(["x"])) is None

@@ -1,0 +1,83 @@
+"""Every backbone: features as announced, any number of channels, dropout where the paper has it."""
+
+import pytest
+import torch
+from torch import nn
+
+from truesigma.core import plugins
+from truesigma.imaging.backbones import any_timm, densenet201, efficientnet_b4, resnet101, small, small3d
+from truesigma.imaging.network.two_head import build
+from truesigma.imaging.recipe import load_recipe
+
+LARGE = {"resnet101": 2048, "densenet201": 1920, "efficientnet_b4": 1792}
+
+
+def test_every_file_of_the_folder_is_tested_here() -> None:
+    assert set(plugins.names("backbones")) == {*LARGE, "small", "small3d", "any_timm"}
+
+
+@pytest.mark.parametrize(("name", "features"), LARGE.items())
+def test_large_networks_give_what_they_announce(name: str, features: int) -> None:
+    net, announced = plugins.load("backbones", name).build(1)
+    assert announced == features
+    with torch.no_grad():
+        assert net.eval()(torch.zeros(2, 1, 64, 64)).shape == (2, features)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 7])
+def test_any_number_of_channels(channels: int) -> None:
+    for backbone, _ in (small.build(channels), any_timm.build(channels, model="resnet18")):
+        assert backbone.eval()(torch.zeros(1, channels, 64, 64)).shape[0] == 1
+    volume, features = small3d.build(channels)
+    assert volume.eval()(torch.zeros(1, channels, 16, 16, 16)).shape == (1, features)
+
+
+@pytest.mark.parametrize("side", [64, 100, 256])
+def test_small_takes_any_size(side: int) -> None:
+    net, features = small.build(1)
+    assert net.eval()(torch.zeros(1, 1, side, side)).shape == (1, features)
+
+
+def test_resnet_has_dropout_at_the_end_of_each_stage_and_the_usual_names() -> None:
+    net, _ = resnet101.build(3, stage_dropout=0.3)
+    for stage in (net.layer1, net.layer2, net.layer3, net.layer4):
+        assert isinstance(stage[-1], nn.Dropout)
+        assert stage[-1].p == 0.3
+    assert "layer3.22.conv1.weight" in net.state_dict()
+    dropouts = [m for m in net.modules() if isinstance(m, nn.Dropout)]
+    assert len(dropouts) == 4
+
+
+def test_densenet_has_functional_dropout_in_every_dense_layer() -> None:
+    net, _ = densenet201.build(3)
+    layers = [m for m in net.modules() if type(m).__name__ == "DenseLayer"]
+    assert len(layers) == 6 + 12 + 48 + 32
+    assert {layer.drop_rate for layer in layers} == {0.2}
+
+
+def test_efficientnet_drops_paths_more_often_the_deeper_they_are() -> None:
+    net, _ = efficientnet_b4.build(3)
+    rates = [m.drop_prob for m in net.modules() if type(m).__name__ == "DropPath"]
+    assert len(rates) > 20
+    assert rates == sorted(rates)
+    assert 0.17 < rates[-1] <= 0.2
+
+
+@pytest.mark.parametrize("name", ["densenet201", "efficientnet_b4", "resnet101"])
+def test_draws_differ_in_training_mode_only(name: str) -> None:
+    """Dropout of the backbone itself: the heads' own is switched off here."""
+    net = build(name, 3, 2, load_recipe("paper"), seed=0).eval()
+    x = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert torch.equal(net.backbone(x), net.backbone(x))
+        net.backbone.train()
+        for module in net.backbone.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+        assert not torch.equal(net.backbone(x), net.backbone(x))
+
+
+def test_light_networks_have_no_published_weights() -> None:
+    for module in (small, small3d):
+        with pytest.raises(ValueError, match="pretrained"):
+            module.build(1, pretrained=True)

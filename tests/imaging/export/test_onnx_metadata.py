@@ -1,0 +1,63 @@
+"""The card, the units and the shapes stand in the file."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx_models import IMAGES, MONTHS, card_for, network
+
+import truesigma as ts
+from truesigma.evaluation.card import calibrate, read_card
+from truesigma.files.store import write
+from truesigma.imaging import dropout_draws
+from truesigma.imaging.export.onnx import to_onnx
+
+
+def test_the_card_and_the_shapes_stand_in_the_file(tmp_path):
+    net = network()
+    draws = dropout_draws(net, [IMAGES], draws=4, seed=0)
+    cases = ts.Cases(
+        ts.decompose(MONTHS.draws(draws)), np.full((60, 1), 90.0), draws=MONTHS.draws(draws), unit="months"
+    )
+    card = calibrate(cases, data={"file": "valid.npz", "sha256": "ab" * 32})
+    made = to_onnx(
+        net, tmp_path / "m.onnx", example=IMAGES, card=card, draws=4, units=MONTHS, about={"site": "A"}
+    )
+    model = onnx.load(made.path)
+    onnx.checker.check_model(model)
+    found = {entry.key: entry.value for entry in model.metadata_props}
+    assert found == dict(made.metadata)
+    assert found["site"] == "A"
+    stored = json.loads(found["card"])
+    assert stored == json.loads(json.dumps(card.to_dict()))
+    assert stored["recalibration"]["factor"] == card.recalibration.factor
+    assert stored["data"] == {"file": "valid.npz", "sha256": "ab" * 32, "cases": 60, "outputs": 1, "draws": 4}
+    assert json.loads(found["input"]) == {"name": "image", "dtype": "float32", "shape": ["case", 1, 4, 4]}
+    assert json.loads(found["outputs"])["aleatoric"] == "variance of the noise, in months squared"
+    assert json.loads(found["outputs"])["upper_90"] == "upper bound of the 90 % interval, in months"
+    assert {"python", "torch", "truesigma"} <= set(json.loads(found["versions"]))
+    shape = model.graph.output[0].type.tensor_type.shape
+    assert [d.dim_param or d.dim_value for d in shape.dim] == ["case", 1]
+    content = made.path.read_bytes()
+    for private in (b"site-packages", b"truesigma/imaging", b"stack_trace", str(Path.home()).encode() + b"/"):
+        assert private not in content
+    assert repr(made) == f"Exported(m.onnx, image ('case', 1, 4, 4) -> {', '.join(made.outputs)})"
+    (tmp_path / "card.json").write_text(found["card"])  # and can be taken out again
+    assert read_card(tmp_path / "card.json").to_dict() == card.to_dict()
+
+
+def test_draws_of_a_card_are_recorded(tmp_path):
+    draws = dropout_draws(network(), [IMAGES], draws=5, seed=0)
+    card = card_for(draws)
+    assert card.data["draws"] == 5
+    write(card, tmp_path / "card.json")
+    assert read_card(tmp_path / "card.json").data["draws"] == 5
+
+
+def test_a_network_whose_outputs_are_in_the_unit_of_its_card_needs_no_units(tmp_path):
+    net = network()
+    draws = dropout_draws(net, [IMAGES], draws=4, seed=0)
+    card = card_for(draws, unit="months")
+    made = to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card, draws=4)
+    assert json.loads(made.metadata["outputs"])["location"].endswith("in months")

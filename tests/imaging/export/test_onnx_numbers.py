@@ -1,0 +1,124 @@
+"""What onnxruntime gives is what the package gives: for every recalibration, recipe and kind of draws."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from onnx_models import IMAGES, MONTHS, PLAIN, card_for, expect, network, run
+
+import truesigma as ts
+from truesigma.imaging import dropout_draws, dropout_moments, ensemble_draws
+from truesigma.imaging.data.prepare import Normalise
+from truesigma.imaging.data.units import SCALED
+from truesigma.imaging.export.check import as_predicted
+from truesigma.imaging.export.onnx import to_onnx
+
+KINDS = {
+    "none": dict(recalibration="none"),
+    "sigma in months": dict(recalibration="sigma", units=MONTHS),
+    "sigma, scaled": dict(recalibration="sigma", units=MONTHS, unit=SCALED),
+    "aleatoric": dict(recalibration="sigma:part=aleatoric"),
+    "aux in months": dict(recalibration="aux:hidden=4,steps=200", units=MONTHS),
+    "aux, scaled": dict(recalibration="aux:hidden=4,steps=200", units=MONTHS, unit=SCALED),
+    "isotonic": dict(recalibration="isotonic"),
+    "conformal": dict(recalibration="conformal", units=MONTHS),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_single_pass_gives_the_numbers_of_the_package(kind, tmp_path):
+    net, options = network(), KINDS[kind]
+    units = options.get("units", PLAIN)
+    draws = ensemble_draws([net], [IMAGES])
+    card = card_for(draws, **options)
+    made = to_onnx([net], tmp_path / "m.onnx", example=IMAGES, card=card, levels=(0.5, 0.9), units=units)
+    assert made.difference < 1e-4
+    assert made.outputs == (
+        "location", "aleatoric", "epistemic", "scale", "lower_50", "upper_50", "lower_90", "upper_90"
+    )  # fmt: skip
+    expect(run(made.path, IMAGES), as_predicted(draws, card, units), levels=(0.5, 0.9))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "law"), [("exact", ts.Laplace()), ("paper", ts.Normal()), ("own.toml", ts.Normal())]
+)
+def test_an_ensemble_of_several_outputs_in_every_recipe(recipe, law, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("own.toml").write_text('[decompose]\naleatoric = "geometric"\nddof = 1\n')
+    nets = [network(seed, outputs=2) for seed in range(3)]
+    draws = ensemble_draws(nets, [IMAGES], law=law)
+    card = card_for(draws, "aux:hidden=3,steps=100", recipe=recipe)  # paper: one ratio for both outputs
+    made = to_onnx(nets, "m.onnx", example=IMAGES, card=card, law=law)
+    assert json.loads(made.metadata["sampling"]) == {"kind": "ensemble", "draws": 3}
+    expect(run("m.onnx", IMAGES), as_predicted(draws, card, PLAIN))
+
+
+def test_a_factor_for_each_output(tmp_path):
+    net = network(outputs=2)
+    draws = ensemble_draws([net], [IMAGES])
+    card = card_for(draws, "sigma_by_output")
+    assert len(set(card.recalibration.factors)) == 2
+    made = to_onnx([net], tmp_path / "m.onnx", example=IMAGES, card=card)
+    expect(run(made.path, IMAGES), as_predicted(draws, card, PLAIN))
+
+
+def test_dropout_in_the_file_is_that_of_the_network(tmp_path):
+    net, images = network(), IMAGES[:3]
+    card = card_for(dropout_draws(net, [IMAGES], draws=40, seed=0))
+    made = to_onnx(net, tmp_path / "m.onnx", example=images, card=card, draws=40)
+    session = onnxruntime.InferenceSession(str(made.path), providers=["CPUExecutionProvider"])
+    runs = [
+        session.run(["location", "aleatoric", "epistemic"], {"image": images.numpy()}) for _ in range(150)
+    ]
+    location, aleatoric, epistemic = (np.stack(column) for column in zip(*runs))
+    factor = card.recalibration.factor
+    truth = dropout_moments(net, [images], draws=20_000, seed=1)
+    # 6000 draws: the mean of the draws, their variance (of which 40 draws see 39/40), the mean of their variances.
+    error = np.sqrt(truth.epistemic / 6000)
+    assert (abs(location.mean(0) - truth.location) < 5 * error).all()
+    np.testing.assert_allclose(epistemic.mean(0), factor**2 * truth.epistemic * 39 / 40, rtol=0.08)
+    np.testing.assert_allclose(aleatoric.mean(0), factor**2 * truth.aleatoric, rtol=0.1)
+    assert (location.std(0) > 0).all()  # another run draws other masks
+    assert (epistemic > 0).all()
+
+
+def test_the_images_are_prepared_inside(tmp_path):
+    net, prepare = network(), Normalise((0.3,), (0.2,))
+    made = to_onnx([net], tmp_path / "m.onnx", example=255 * IMAGES, prepare=prepare)
+    expect(run(made.path, 255 * IMAGES), ts.decompose(ensemble_draws([net], [prepare(255 * IMAGES)])))
+    assert prepare(torch.zeros(1, 1, 2, 2)).mean().item() == pytest.approx(-1.5)  # and still works outside
+
+
+OWN = """
+from truesigma import Prediction
+class Double:
+    def __call__(self, prediction, *, group=None):
+        return Prediction(prediction.location, 4 * prediction.aleatoric, 4 * prediction.epistemic)
+    def to_dict(self):
+        return {"name": "double"}
+def fit(prediction, target, *, weight=None, group=None):
+    return Double()
+"""
+
+
+def test_recalibrations_of_ones_own(tmp_path):
+    (tmp_path / "double.py").write_text(OWN)
+    draws = ensemble_draws([network()], [IMAGES])
+    with pytest.raises(ValueError, match=r"'double' cannot be exported.*variance_ratio.*Add the method"):
+        to_onnx(
+            [network()],
+            tmp_path / "m.onnx",
+            example=IMAGES,
+            card=card_for(draws, str(tmp_path / "double.py")),
+        )
+    (tmp_path / "able.py").write_text(
+        OWN.replace(
+            "    def to_dict", "    def variance_ratio(self, total):\n        return 4.0\n    def to_dict"
+        )
+    )
+    card = card_for(draws, str(tmp_path / "able.py"))
+    to_onnx([network()], tmp_path / "m.onnx", example=IMAGES, card=card)
+    expect(run(tmp_path / "m.onnx", IMAGES), as_predicted(draws, card, PLAIN))

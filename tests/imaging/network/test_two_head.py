@@ -1,0 +1,242 @@
+"""The two-head network: shapes, dropout, precision, weights, and its description."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from truesigma.imaging.network.two_head import TwoHead, build, rebuild
+from truesigma.imaging.network.weights import load_weights
+from truesigma.imaging.recipe import Recipe, from_dict, load_recipe
+
+RECIPE = Recipe()
+
+
+def images(cases: int = 4, channels: int = 1, side: int = 32) -> torch.Tensor:
+    return torch.rand(cases, channels, side, side, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("heads", ["linear", "deep"])
+@pytest.mark.parametrize(("variances", "width"), [("one", 1), ("each", 3)])
+def test_shapes_of_the_heads(heads: str, variances: str, width: int) -> None:
+    net = build("small", 2, 3, Recipe(heads=heads), variances=variances)
+    mean, log_variance = net(images(channels=2))
+    assert mean.shape == (4, 3)
+    assert log_variance.shape == (4, width)
+
+
+def test_deep_heads_are_two_layers_with_leaky_relu_after_relu() -> None:
+    net = build("small", 1, 2, Recipe(heads="deep")).eval()
+    x = images()
+    with torch.no_grad():
+        features = torch.relu(net.backbone(x))
+        first, second = net.mean[0], net.mean[2]
+        hidden = features @ first.weight.T + first.bias
+        expected = torch.where(hidden > 0, hidden, 0.01 * hidden) @ second.weight.T + second.bias
+        torch.testing.assert_close(net(x)[0], expected)
+
+
+def test_first_variance_is_that_of_an_even_spread() -> None:
+    net = build("small", 1, 1, RECIPE, seed=0).eval()
+    variance = net(images(16))[1].exp()
+    torch.testing.assert_close(variance, torch.full_like(variance, 1 / 12), rtol=0.05, atol=0)
+
+
+def test_dropout_before_the_heads_is_the_recipes() -> None:
+    recipe = load_recipe("paper")
+    assert build("small", 1, 1, recipe).dropout.p == 0.2
+    assert build("small", 1, 1, load_recipe("code")).dropout.p == 0.5
+    probabilities = [
+        m.p for m in build("small", 1, 1, recipe).backbone.modules() if isinstance(m, nn.Dropout)
+    ]
+    assert probabilities == [0.5] * 4
+    net = build("small", 1, 1, recipe, seed=0)
+    x = images()
+    net.eval()
+    torch.testing.assert_close(net(x)[0], net(x)[0], rtol=0, atol=0)
+    net.train()
+    assert not torch.equal(net(x)[0], net(x)[0])
+
+
+def test_same_seed_same_weights_and_the_generator_is_left_alone() -> None:
+    before = torch.get_rng_state()
+    a, b, c = (build("small", 1, 1, RECIPE, seed=seed).state_dict() for seed in (3, 3, 4))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert not all(torch.equal(a[name], c[name]) for name in a)
+
+
+def test_heads_stay_float32_under_autocast() -> None:
+    net = build("small", 1, 2, RECIPE, seed=0).eval()
+    with torch.autocast("cpu", torch.bfloat16):
+        mean, log_variance = net(images())
+    assert mean.dtype == log_variance.dtype == torch.float32
+    torch.testing.assert_close(mean, net(images())[0], rtol=0.05, atol=0.05)
+    # values that bfloat16 could not hold
+    assert not torch.equal(mean, mean.bfloat16().float())
+
+
+def test_rebuild_gives_the_same_network() -> None:
+    net = build("timm:resnet18", 1, 2, load_recipe("code"), variances="each")
+    again = rebuild(net.plan)
+    assert {n: v.shape for n, v in net.state_dict().items()} == {
+        n: v.shape for n, v in again.state_dict().items()
+    }
+    assert again.dropout.p == net.dropout.p
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"backbone": "resnet999"}, "small"),
+        ({"backbone": "resnet34"}, "timm:NAME for any network of timm"),
+        ({"backbone": "small:depth=3"}, "no option 'depth'; expected one of stage_dropout"),
+        ({"backbone": "timm:resnet1O1"}, "resnet101"),
+        ({"backbone": "./nowhere.py"}, "nowhere.py"),
+        ({"channels": 0}, "channels"),
+        ({"outputs": 0}, "outputs"),
+        ({"variances": "two"}, "variances"),
+        ({"pretrained": True}, "pretrained"),
+        ({"pretrained": True, "weights": "a.safetensors"}, "choose one"),
+    ],
+)
+def test_bad_choices_say_what_is_expected(change: dict, message: str) -> None:
+    arguments = {"backbone": "small", "channels": 1, "outputs": 1, "recipe": RECIPE} | change
+    with pytest.raises(ValueError, match=message):
+        build(**arguments)
+
+
+def test_pretrained_offline_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    import timm
+
+    def unreachable(*arguments: object, **options: object) -> None:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(timm, "create_model", unreachable)
+    with pytest.raises(ValueError, match="--weights FILE"):
+        build("resnet101", 3, 1, RECIPE, pretrained=True)
+
+
+def test_a_backbone_from_a_file_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n"
+        "def build(channels, *, pretrained=False):\n"
+        "    return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()), channels\n"
+    )
+    net = build(str(tmp_path / "mine.py"), 5, 2, RECIPE)
+    assert net(images(channels=5))[0].shape == (4, 2)
+
+
+def test_options_of_a_backbone_follow_its_name_and_go_before_the_recipes() -> None:
+    net = build(
+        "small:stage_dropout=0.37", 1, 1, load_recipe("paper", head_dropout={"small": 0.1, "other": 0.9})
+    )
+    rates = [module.p for module in net.modules() if isinstance(module, nn.Dropout)]
+    assert rates == [0.37] * 4 + [0.1]
+    again = [module.p for module in rebuild(net.plan).modules() if isinstance(module, nn.Dropout)]
+    assert again == rates
+    assert build("any_timm:model=resnet10t", 2, 1, RECIPE)(images(channels=2))[0].shape == (4, 1)
+
+
+class TestWeights:
+    def test_whole_network_and_backbone_alone(self, tmp_path: Path) -> None:
+        source = build("small", 1, 2, RECIPE, seed=0)
+        save_file(source.state_dict(), tmp_path / "whole.safetensors")
+        torch.save(source.backbone.state_dict(), tmp_path / "backbone.pt")
+        whole = build("small", 1, 2, RECIPE, seed=1, weights=tmp_path / "whole.safetensors")
+        assert all(torch.equal(whole.state_dict()[n], v) for n, v in source.state_dict().items())
+        part = build("small", 1, 5, RECIPE, seed=1, weights=tmp_path / "backbone.pt")
+        assert all(
+            torch.equal(part.backbone.state_dict()[n], v) for n, v in source.backbone.state_dict().items()
+        )
+
+    def test_a_timm_file_with_its_classifier_and_other_channels(self, tmp_path: Path) -> None:
+        import timm
+
+        published = timm.create_model("resnet18", pretrained=False, num_classes=10)
+        torch.save(
+            {"state_dict": {f"module.{n}": v for n, v in published.state_dict().items()}}, tmp_path / "r.pth"
+        )
+        net = build("timm:resnet18", 1, 2, RECIPE, weights=tmp_path / "r.pth").eval()
+        published.eval()
+        grey = images(2, side=64)
+        with torch.no_grad():
+            expected = published.forward_head(
+                published.forward_features(grey.expand(-1, 3, -1, -1)), pre_logits=True
+            )
+            torch.testing.assert_close(net.backbone(grey), expected, rtol=1e-4, atol=1e-4)
+
+    def test_files_that_do_not_fit_are_named(self, tmp_path: Path) -> None:
+        net = build("small", 1, 2, RECIPE)
+        with pytest.raises(ValueError, match="no file"):
+            load_weights(net, tmp_path / "absent.safetensors")
+        (tmp_path / "text.safetensors").write_text("no tensors here, only a sentence")
+        with pytest.raises(ValueError, match="not a safetensors"):
+            load_weights(net, tmp_path / "text.safetensors")
+        save_file({"backbone.0.weight": torch.zeros(16, 1, 3, 3)}, tmp_path / "few.safetensors")
+        with pytest.raises(ValueError, match="lacks"):
+            load_weights(net, tmp_path / "few.safetensors")
+        save_file(build("timm:resnet18", 1, 2, RECIPE).state_dict(), tmp_path / "other.safetensors")
+        with pytest.raises(ValueError, match="no weight of this network"):
+            load_weights(net, tmp_path / "other.safetensors")
+        save_file(build("small", 1, 3, RECIPE).state_dict(), tmp_path / "outputs.safetensors")
+        with pytest.raises(ValueError, match="shape"):
+            load_weights(net, tmp_path / "outputs.safetensors")
+
+    def test_a_file_with_code_in_it_is_refused(self, tmp_path: Path) -> None:
+        torch.save({"state_dict": nn.Linear(1, 1)}, tmp_path / "module.pt")
+        with pytest.raises(ValueError, match="plain tensors"):
+            load_weights(build("small", 1, 1, RECIPE), tmp_path / "module.pt")
+
+
+class TestRecipe:
+    def test_numbers_of_the_paper(self) -> None:
+        paper, code = load_recipe("paper"), load_recipe("code")
+        assert (paper.epochs, paper.batch, paper.optimizer, paper.learning_rate) == (500, 16, "adam", 3e-4)
+        assert (paper.weight_decay, paper.patience, paper.factor, paper.stage_dropout) == (1e-7, 20, 0.1, 0.5)
+        assert dict(paper.head_dropout) == {
+            "resnet101": 0.5,
+            "densenet201": 0.2,
+            "efficientnet_b4": 0.4,
+            "other": 0.2,
+        }
+        assert (code.optimizer, code.momentum, code.heads, code.watch) == ("sgd", 0.9, "deep", "train_loss")
+
+    def test_unknown_keys_are_named(self, tmp_path: Path) -> None:
+        (tmp_path / "mine.toml").write_text("[train]\nepoch = 3\n")
+        with pytest.raises(ValueError, match="'epoch'"):
+            load_recipe(tmp_path / "mine.toml")
+        with pytest.raises(ValueError, match="'rate'"):
+            load_recipe("exact", rate=1)
+        with pytest.raises(ValueError, match="paper"):
+            load_recipe("papier")
+
+    def test_a_file_of_ones_own_and_overrides(self, tmp_path: Path) -> None:
+        (tmp_path / "mine.toml").write_text(
+            "[train]\nepochs = 3\n[network]\nheads = 'deep'\n[uce]\nbins = 9\n"
+        )
+        recipe = load_recipe(tmp_path / "mine.toml", batch=8)
+        assert (recipe.name, recipe.epochs, recipe.heads, recipe.batch) == ("mine", 3, "deep", 8)
+
+    def test_round_trip(self) -> None:
+        recipe = load_recipe("code", epochs=7)
+        assert from_dict(recipe.to_dict()).to_dict() == recipe.to_dict()
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("epochs", 0), ("epochs", 1.5), ("batch", True), ("learning_rate", -1.0), ("factor", 2.0),
+            ("optimizer", "adamw"), ("watch", "test_mse"), ("keep", "test_loss"), ("heads", "wide"),
+            ("stage_dropout", float("nan")), ("head_dropout", {"resnet101": 0.5}), ("head_dropout", {"other": 2}),
+        ],
+    )  # fmt: skip
+    def test_bad_values_are_named(self, key: str, value: object) -> None:
+        with pytest.raises(ValueError, match=key):
+            load_recipe("exact", **{key: value})
+
+
+def test_two_head_takes_any_backbone() -> None:
+    net = TwoHead(nn.Flatten(), 9, 2, dropout=0.1)
+    assert net(torch.zeros(5, 1, 3, 3))[0].shape == (5, 2)

@@ -1,0 +1,106 @@
+"""A split predicted: what the sampler draws, with names, groups and targets, also where some are missing."""
+
+import numpy as np
+import pytest
+import torch
+from hand_images import MONTHS, POSE, hands, network
+
+import truesigma as ts
+from truesigma.core.law import Laplace
+from truesigma.imaging.data.dataset import batches
+from truesigma.imaging.prediction import predict
+from truesigma.imaging.prediction.predict import predict_split
+from truesigma.imaging.prediction.write import write_split
+from truesigma.imaging.sampling.draws import dropout_draws
+from truesigma.recalibrate import sigma
+
+
+class TestSplit:
+    def test_it_is_what_the_sampler_draws(self):
+        net, data = network(3), hands(POSE)
+        cases = predict_split(net, data, "test", draws=7, seed=3, batch=16, scaled=True)
+        images = (b.images for b in batches(data.splits["test"], 16, prepare=data.prepare))
+        draws = dropout_draws(net, images, draws=7, seed=3)
+        np.testing.assert_array_equal(cases.draws.mean, draws.mean)
+        np.testing.assert_array_equal(cases.draws.variance, draws.variance)
+        assert list(cases.id) == list(data.splits["test"].name)
+
+    def test_moments_are_those_of_the_draws(self):
+        net, data = network(3), hands(POSE)
+        kept, moments = (predict_split(net, data, draws=7, moments=m) for m in (False, True))
+        assert moments.draws is None
+        for name in ("location", "aleatoric", "epistemic"):
+            one, two = (getattr(c.prediction, name) for c in (kept, moments))
+            np.testing.assert_allclose(two, one, rtol=2e-4, atol=1e-6)
+
+    def test_the_choice_to_compile_reaches_the_sampler(self, monkeypatch):
+        chosen = []
+        plain = predict.dropout_moments
+        monkeypatch.setattr(
+            predict, "dropout_moments", lambda *a, compile, **k: chosen.append(compile) or plain(*a, **k)
+        )
+        for choice in (False, True):
+            predict_split(network(3), hands(POSE), draws=2, moments=True, compile=choice)
+        assert chosen == [False, True]
+
+    def test_laplace_stays_laplace(self, tmp_path):
+        net, data = network(), hands(MONTHS)
+        cases = predict_split(net, data, draws=4, law=Laplace())
+        assert cases.prediction.law == Laplace()
+        ts.write(cases, tmp_path / "draws.npz")
+        again = ts.read(tmp_path / "draws.npz")
+        assert again.prediction.law == Laplace()
+        assert again.unit == "months"
+
+    def test_one_network_alone_is_not_an_ensemble_of_one(self):
+        net, data = network(), hands(MONTHS)
+        member = predict_split([net], data, scaled=True)
+        images = data.prepare(data.splits["test"].images)
+        with torch.no_grad():
+            mean, log_variance = net(images)
+        assert member.draws.mean.shape[0] == 1
+        np.testing.assert_allclose(member.draws.mean[0], mean.numpy(), rtol=1e-6)
+        np.testing.assert_allclose(member.draws.variance[0], log_variance.exp().numpy(), rtol=1e-6)
+        assert not member.prediction.epistemic.any()
+
+    def test_groups_and_names_are_written(self, tmp_path):
+        groups = tuple(f"patient {k // 4}" for k in range(40))
+        data = hands(MONTHS, group=groups)
+        cases = predict_split(network(), data, draws=3)
+        write_split(cases, data.splits["test"], MONTHS, False, tmp_path / "d.npz")
+        again = ts.read(tmp_path / "d.npz")
+        assert tuple(again.group) == groups
+        assert again.id[7] == "7.png"
+        np.testing.assert_array_equal(again.draws.mean, cases.draws.mean)
+
+    def test_cases_without_targets_are_predicted_and_not_scored(self, tmp_path):
+        none = torch.full((40, 1), float("nan"))
+        data = hands(MONTHS, target=none)
+        draws = predict_split(network(), data, draws=3)
+        assert isinstance(draws, ts.Draws)
+        write_split(draws, data.splits["test"], MONTHS, False, tmp_path / "d.npz")
+        assert isinstance(ts.read(tmp_path / "d.npz"), ts.Draws)
+        with np.load(tmp_path / "d.npz") as kept:
+            assert kept["id"][0] == "0.png"
+            assert kept["unit"] == "months"
+        some = torch.rand(40, 1)
+        some[::2] = float("nan")
+        for moments in (False, True):
+            cases = predict_split(network(), hands(MONTHS, target=some), draws=3, moments=moments)
+            whole = predict_split(
+                network(), hands(MONTHS, target=some.nan_to_num(0.5)), draws=3, moments=moments
+            )
+            known = ~np.isnan(some.numpy()[:, 0])
+            kept = whole[known]
+            assert sigma.fit(cases.prediction, cases.target).factor == pytest.approx(
+                sigma.fit(kept.prediction, kept.target).factor
+            )
+
+    def test_errors_say_what_there_is(self):
+        with pytest.raises(ValueError, match="no split 'tests'; it has valid, test"):
+            predict_split(network(), hands(MONTHS), "tests")
+
+    def test_progress_counts_every_case(self):
+        seen = []
+        predict_split(network(), hands(MONTHS), draws=2, batch=16, progress=seen.append)
+        assert seen == [16, 16, 8]

@@ -1,0 +1,78 @@
+"""Predictions in the units of the data, each output in its own."""
+
+import numpy as np
+import pytest
+from hand_images import MONTHS, POSE, hands, network
+
+import truesigma as ts
+from truesigma.imaging.datasets import table
+from truesigma.imaging.prediction.predict import predict_split
+from truesigma.metrics import rmse, uce
+from truesigma.recalibrate import sigma
+
+
+class TestUnits:
+    def test_months_are_227_times_the_scaled_numbers_and_the_factor_is_the_same(self):
+        net, data = network(), hands(MONTHS)
+        scaled = predict_split(net, data, draws=6, scaled=True)
+        months = predict_split(net, data, draws=6)
+        assert (scaled.unit, months.unit) == ("scaled", "months")
+        np.testing.assert_allclose(months.target, 1 + 227 * scaled.target, rtol=1e-6)
+        np.testing.assert_allclose(months.draws.mean, 1 + 227 * scaled.draws.mean, rtol=1e-6)
+        one, two = (sigma.fit(c.prediction, c.target).factor for c in (scaled, months))
+        assert two == pytest.approx(one, rel=1e-5)
+        error = [rmse.score(c.prediction, c.target) for c in (scaled, months)]
+        assert error[1] == pytest.approx(227 * error[0], rel=1e-5)
+        score = [uce.score(c.prediction, c.target) for c in (scaled, months)]
+        assert score[1] == pytest.approx(227**2 * score[0], rel=1e-4)
+        covered = [ts.metrics.coverage.score(c.prediction, c.target) for c in (scaled, months)]
+        assert covered[0] == covered[1]
+
+    @pytest.mark.parametrize("variances", ["one", "each"])
+    def test_each_output_has_its_own_unit(self, variances):
+        net, data = network(3, variances), hands(POSE)
+        scaled, posed = (predict_split(net, data, draws=5, scaled=s) for s in (True, False))
+        assert posed.unit == "mm, mm, deg"
+        factor = data.factor.numpy()
+        np.testing.assert_allclose(
+            posed.prediction.epistemic, scaled.prediction.epistemic * factor**2, rtol=1e-4
+        )
+        np.testing.assert_allclose(
+            posed.prediction.aleatoric, scaled.prediction.aleatoric * factor**2, rtol=1e-5
+        )
+        np.testing.assert_allclose(posed.prediction.scale, scaled.prediction.scale * factor, rtol=1e-4)
+        fitted = [sigma.fit(c.prediction, c.target) for c in (scaled, posed)]
+        assert fitted[1].factor == pytest.approx(fitted[0].factor, rel=1e-5)
+        assert fitted[1].standard_error == pytest.approx(fitted[0].standard_error, rel=1e-4)
+        edges = [f(c.prediction).interval(0.9).upper for f, c in zip(fitted, (scaled, posed))]
+        np.testing.assert_allclose(edges[1], POSE.location(edges[0]), rtol=1e-4, atol=1e-5)
+
+    def test_an_empirical_law_keeps_its_intervals(self):
+        p = ts.Prediction(
+            [[0.2], [0.4]], [[0.01], [0.02]], [[0.0], [0.01]], law=ts.Empirical([-3.0, 0.5, 1.0])
+        )
+        made = MONTHS.prediction(p)
+        assert made.law is p.law
+        np.testing.assert_allclose(made.interval(0.5).upper, MONTHS.location(p.interval(0.5).upper))
+
+    def test_precision_stays(self):
+        draws = ts.Draws(np.zeros((2, 3, 1), np.float32), np.ones((2, 3, 1), np.float32))
+        made = MONTHS.draws(draws)
+        assert made.mean.dtype == made.variance.dtype == np.float32
+        assert (made.mean == 1).all()
+        assert not MONTHS.mixed
+        assert POSE.mixed
+
+    @pytest.mark.parametrize("base", [0.0, 2e4, -1e9])
+    def test_targets_far_from_zero_keep_their_digits(self, tmp_path, base):
+        values = base + np.arange(8) / 4
+        rows = "".join(
+            f"{k}.npy,{value!r},{split}\n"
+            for k, (value, split) in enumerate(zip(values.tolist(), ["train", "valid", "test", "train"] * 2))
+        )
+        (tmp_path / "table.csv").write_text("image,target,split\n" + rows)
+        for k in range(8):
+            np.save(tmp_path / f"{k}.npy", np.random.default_rng(k).random((8, 8), dtype=np.float32))
+        found = predict_split(network(), table.load(str(tmp_path)), draws=3)
+        np.testing.assert_allclose(found.target[:, 0] - base, [0.5, 1.5], rtol=1e-6)
+        assert found.prediction.location.dtype == (np.float32 if base == 0 else np.float64)
