@@ -108,12 +108,8 @@ def test_siblings_do_not_import_each_other(folder):
 
 
 def test_every_package_has_its_layer():
-    packages = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert packages == set().union(*LAYERS)
-    rooms = {
-        path.name for path in (ROOT / "imaging").iterdir() if path.is_dir() and path.name != "__pycache__"
-    }
-    assert rooms == set().union(*IMAGING_LAYERS)
+    assert {path.parent.name for path in ROOT.glob("*/*.py")} == set().union(*LAYERS)
+    assert {path.parent.name for path in (ROOT / "imaging").glob("*/*.py")} == set().union(*IMAGING_LAYERS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
