@@ -164,6 +164,7 @@ def test_the_table_of_recipes_is_that_of_the_files():
             "dropout before the heads (ResNet, DenseNet, EfficientNet)": ", ".join(
                 map(str, dropout if len(set(dropout)) > 1 else dropout[:1])
             ),
+            "loss": train["loss"],
             "plateau schedule watches": train["watch"]
             .replace("valid_mse", "validation MSE")
             .replace("train_loss", "training loss"),

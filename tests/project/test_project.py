@@ -18,6 +18,7 @@ from truesigma.project.project import read_project
         ("epochs = 1 ", "epochs = 0 ", "train.epochs is 0; expected 1 or more"),
         ("epochs = 1 ", "epochs = true ", "train.epochs is True; expected a whole number"),
         ("level = 0.9 ", "level = 90 ", "level"),
+        ("epochs = 1 ", 'loss = "mae" ', "train.loss is 'mae'; expected one of nll, beta_nll, faithful, mse"),
         ("epochs = 1 ", 'schedule = "step" ', "train.schedule is 'step'; expected one of plateau, cosine"),
         ("[train]", "[training]", "the recipe has the unknown 'training'; did you mean 'train'?"),
         ('root = "scans"', 'folder = "scans"', "[data] has no root"),

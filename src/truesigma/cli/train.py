@@ -48,6 +48,9 @@ def train(
     ] = None,
     head_dropout: Annotated[float | None, typer.Option("--head-dropout", help="Before the heads.")] = None,
     likelihood: Annotated[str, typer.Option("--likelihood", help="gaussian or laplace.")] = "gaussian",
+    loss: Annotated[
+        str | None, typer.Option("--loss", help="nll, beta_nll, faithful or mse, instead of the recipe's.")
+    ] = None,
     variances: Annotated[
         str, typer.Option("--variances", help="one for each case, or each output its own.")
     ] = "one",
@@ -82,6 +85,7 @@ def train(
         "batch": batch,
         "learning_rate": learning_rate,
         "patience": patience,
+        "loss": loss,
         "stage_dropout": stage_dropout,
         "head_dropout": before_heads,
     }

@@ -16,7 +16,7 @@ WATCHABLE = ("valid_mse", "valid_mse_one_pass", "valid_loss", "train_mse", "trai
 NETWORK = ("heads", "stage_dropout", "head_dropout")
 TRAIN = (
     "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "patience", "factor",
-    "watch", "keep", "draws", "repeats",
+    "watch", "keep", "loss", "draws", "repeats",
 )  # fmt: skip
 
 
@@ -30,6 +30,8 @@ class Recipe:
     gain in `watch`; "cosine" lowers it along half a wave to the last of `epochs`, for training of a known length.
     The weights kept are those of the best epoch by `keep` ("last": of the last epoch). Validation is with dropout, as
     the network is sampled; "valid_mse_one_pass" is without, as the members of an ensemble predict.
+    loss: what is minimised. "nll" is the negative log-likelihood; "beta_nll" and "faithful" give up less of the mean's
+    accuracy for a variance; "mse" trains the mean alone (see `losses`).
     draws, repeats: for the prediction that follows training.
 
     >>> Recipe(epochs=3).epochs
@@ -51,6 +53,7 @@ class Recipe:
     factor: float = 0.1
     watch: str = "valid_mse"
     keep: str = "valid_mse"
+    loss: str = "nll"
     draws: int = 25
     repeats: int = 5
 
@@ -59,6 +62,7 @@ class Recipe:
         _one_of("heads", self.heads, ("linear", "deep"))
         _one_of("optimizer", self.optimizer, ("adam", "sgd"))
         _one_of("schedule", self.schedule, ("plateau", "cosine"))
+        _one_of("loss", self.loss, ("nll", "beta_nll", "faithful", "mse"))
         for name in ("watch", "keep"):
             value = getattr(self, name)
             if str(value).startswith("test"):

@@ -15,6 +15,7 @@ FORMAT, VERSION = "truesigma project", 1
 STAGES = ("train", "sample", "calibrate", "evaluate", "report")
 # The first stage that a change in a table of the recipe touches; all behind it follow from it.
 FIRST = {"data": 0, "network": 0, "train": 0, "sample": 1, "calibrate": 2, "report": 3}
+ADDED = {"train.loss": "nll"}  # keys that recipes of earlier versions did not have, and what they meant
 
 
 @dataclass(eq=False)
@@ -70,10 +71,9 @@ def changes(before: Ledger, recipe: Mapping[str, Any], data: Mapping[str, str]) 
     for table, values in recipe.items():
         old = before.recipe.get(table, {})
         for key in dict.fromkeys([*old, *values]):
-            if old.get(key) != values.get(key):
-                found[f"{table}.{key}"] = (
-                    f"[{table}] {key} was {_shown(old.get(key))}, is {_shown(values.get(key))}"
-                )
+            was = old.get(key, ADDED.get(f"{table}.{key}"))
+            if was != values.get(key):
+                found[f"{table}.{key}"] = f"[{table}] {key} was {_shown(was)}, is {_shown(values.get(key))}"
     if not any(key.startswith("data.") for key in found) and before.data != data:
         names = [
             name for name in dict.fromkeys([*before.data, *data]) if before.data.get(name) != data.get(name)

@@ -44,10 +44,12 @@ class Training:
     precision: str = "fp32"
     workers: int = 4
     schedule: str = "plateau"
+    loss: str = "nll"
 
     def __post_init__(self) -> None:
         _one_of("train.precision", self.precision, ("fp32", "bf16"))
         _one_of("train.schedule", self.schedule, ("plateau", "cosine"))
+        _one_of("train.loss", self.loss, ("nll", "beta_nll", "faithful", "mse"))
         _at_least("train", self, {"epochs": 1, "batch": 1, "patience": 0, "seed": 0, "workers": 1})
         if not self.learning_rate > 0:
             raise ValueError(f"train.learning_rate is {self.learning_rate}; expected a number above 0")

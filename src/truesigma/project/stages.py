@@ -38,6 +38,7 @@ def training_recipe(project: Project) -> "Recipe":
         "learning_rate": train.learning_rate,
         "patience": train.patience,
         "schedule": train.schedule,
+        "loss": train.loss,
         "draws": project.sample.draws,
     }
     if project.sample.method == "ensemble":  # whose members predict without dropout

@@ -38,6 +38,7 @@ HELP = {
     "train.seed": "of weights, order, augmentation; members of an ensemble count up from it",
     "train.precision": "fp32, or bf16 on a GPU",
     "train.schedule": "of the rate: plateau, or cosine down to zero",
+    "train.loss": "nll, beta_nll or faithful: how much of the mean's accuracy a variance may cost; mse: none",
     "train.workers": "threads that read images from disk",
     "sample.method": "dropout: draws of one network; ensemble: one pass of each of several networks",
     "sample.draws": "of each case, for dropout",
@@ -62,7 +63,8 @@ TITLES = {
     "report": "What is shown.",
     "output": "",
 }
-USUAL = (("network", "weights", ""), ("train", "schedule", "plateau"))  # what a recipe need not speak of
+# What a recipe need not speak of.
+USUAL = (("network", "weights", ""), ("train", "schedule", "plateau"), ("train", "loss", "nll"))
 LISTS = ("target", "unit")  # texts with commas that a recipe shows as lists
 WIDTH = 34  # where comments begin
 

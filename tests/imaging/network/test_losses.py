@@ -1,4 +1,4 @@
-"""The likelihoods against torch.distributions, slow loops and finite differences."""
+"""Likelihoods and losses against torch.distributions, slow loops and finite differences."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from truesigma.imaging.network.losses import gaussian, laplace
+from truesigma.imaging.network.losses import beta_nll, faithful, gaussian, laplace, mse
 
 
 def arrays(
@@ -130,3 +130,39 @@ def test_one_variance_per_case_is_optimal_at_the_mean_squared_error() -> None:
     best = float(target.square().mean().log())
     around = [float(gaussian(mean, torch.full((1, 1), best + d), target)) for d in (-0.05, 0.0, 0.05)]
     assert around[1] == min(around)
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_losses_equal_slow_loops_in_value_and_gradient(each: bool) -> None:
+    """Gradients by hand: what the formulas stop is a constant there."""
+    mean, spread, target = arrays(4, 3, 7, each)
+    for loss in (beta_nll, faithful, mse):
+        m, s = mean.clone().requires_grad_(), spread.clone().requires_grad_()
+        found = loss(m, s, target)
+        found.sum().backward()
+        for case in range(4):
+            value, by_spread = 0.0, [0.0] * spread.shape[1]
+            for output in range(3):
+                column = output if each else 0
+                log_v, e = float(spread[case, column]), float(target[case, output] - mean[case, output])
+                v = math.exp(log_v)
+                nll, to_mean, to_spread = (e * e / v + log_v) / 2, -e / v, (1 - e * e / v) / 2
+                if loss is beta_nll:
+                    value += math.sqrt(v) * nll / 3
+                    to_mean, to_spread = math.sqrt(v) * to_mean, math.sqrt(v) * to_spread
+                else:
+                    value += (e * e / 2 + (nll if loss is faithful else 0)) / 3
+                    to_mean, to_spread = -e, to_spread if loss is faithful else 0.0
+                assert float(m.grad[case, output]) == pytest.approx(to_mean / 3, rel=1e-12)
+                by_spread[column] += to_spread / 3
+            assert float(found[case].detach()) == pytest.approx(value, rel=1e-12)
+            given = [0.0] * len(by_spread) if s.grad is None else s.grad[case].tolist()
+            assert given == pytest.approx(by_spread, rel=1e-12)
+
+
+def test_losses_leave_out_what_a_mask_leaves_out() -> None:
+    mean, spread, target = arrays(4, 3, 7, True)
+    mask = torch.tensor([[True, False, True]]).expand(4, 3)
+    for loss in (beta_nll, faithful, mse):
+        some = loss(*(value[:, [0, 2]] for value in (mean, spread, target)))
+        torch.testing.assert_close(loss(mean, spread, torch.where(mask, target, torch.nan), mask), some)

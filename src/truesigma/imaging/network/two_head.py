@@ -25,6 +25,7 @@ class TwoHead(nn.Module):
     backbone: gives (case, features). features: how many. outputs: of the target.
     dropout: probability before the heads. variances: "one" per case, as in the paper, or "each" output its own.
     heads: "linear", or "deep" (ReLU, then two layers with a leaky ReLU each, as in the published code).
+    detached: the second head takes the features as given and does not shape them, as the loss `faithful` needs.
 
     >>> from truesigma.imaging.backbones import small
     >>> net = TwoHead(*small.build(1), outputs=3, dropout=0.2)
@@ -44,6 +45,7 @@ class TwoHead(nn.Module):
         dropout: float,
         variances: str = "one",
         heads: str = "linear",
+        detached: bool = False,
     ) -> None:
         """Make the heads; the second one starts near the variance of a target spread evenly over [0, 1]."""
         super().__init__()
@@ -53,7 +55,7 @@ class TwoHead(nn.Module):
             )
         if heads not in ("linear", "deep"):
             raise ValueError(f"heads = {heads!r}: expected 'linear' or 'deep'")
-        self.backbone = backbone
+        self.backbone, self.detached = backbone, detached
         self.before = nn.ReLU() if heads == "deep" else nn.Identity()
         self.dropout = nn.Dropout(dropout)
         self.mean = _head(features, outputs, heads)
@@ -70,9 +72,11 @@ class TwoHead(nn.Module):
         if torch.is_autocast_enabled(features.device.type):
             # bfloat16 has 8 bits: a mean near 1 would be rounded by 0.002, more than a good network's error
             with torch.autocast(features.device.type, enabled=False):
-                features = features.float()
-                return self.mean(features), self.log_variance(features)
-        return self.mean(features), self.log_variance(features)
+                return self._heads(features.float())
+        return self._heads(features)
+
+    def _heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        return self.mean(features), self.log_variance(features.detach() if self.detached else features)
 
 
 def build(
@@ -112,7 +116,15 @@ def build(
         if seed is not None:
             torch.default_generator.manual_seed(seed)
         made, features = make(channels, pretrained=pretrained, **options)
-        net = TwoHead(made, features, outputs, dropout=dropout, variances=variances, heads=recipe.heads)
+        net = TwoHead(
+            made,
+            features,
+            outputs,
+            dropout=dropout,
+            variances=variances,
+            heads=recipe.heads,
+            detached=recipe.loss == "faithful",
+        )
     net.plan = {
         "backbone": backbone,
         "channels": channels,

@@ -2,18 +2,22 @@
 
 import warnings
 
+import torch
 from torch import Tensor, nn
 
-from ..data.dataset import DataSet, Split
+from ..data.dataset import DataSet, Split, batches
 from ..network.losses import LIKELIHOODS
+from ..network.outputs import pair
+from ..recipe import Recipe
+from ..sampling.randomness import guarded_generators, modes
 
-__all__ = ["check_choices", "check_network", "warn_of_scale"]
+__all__ = ["check_choices", "check_detached", "check_network", "warn_of_scale"]
 
 USUAL = (1e-3, 1e3)  # spans of a target that networks, rates and variances are made for, far around 1
 
 
 def check_choices(
-    data: DataSet, *, likelihood: str, precision: str, graph: str, devices: int, batch: int
+    data: DataSet, recipe: Recipe, *, likelihood: str, precision: str, graph: str, devices: int
 ) -> None:
     """Everything that can be wrong before a network is touched."""
     for name, value, allowed in (
@@ -23,6 +27,11 @@ def check_choices(
     ):
         if value not in allowed:
             raise ValueError(f"{name} = {value!r}: expected one of {', '.join(allowed)}")
+    if likelihood != "gaussian" and recipe.loss != "nll":
+        raise ValueError(
+            f"loss = {recipe.loss!r} is made from the Gaussian likelihood, and likelihood = {likelihood!r} was given; "
+            "use loss = 'nll' with it, or likelihood = 'gaussian'"
+        )
     for name in ("train", "valid"):
         if name not in data.splits or not len(data.splits[name]):
             raise ValueError(
@@ -35,8 +44,8 @@ def check_choices(
             raise ValueError(
                 f"{len(bare)} cases of the split {name!r} have no target: {shown}; leave them out"
             )
-    if devices < 1 or batch % devices:
-        raise ValueError(f"a batch of {batch} cannot be shared out evenly over {devices} devices")
+    if devices < 1 or recipe.batch % devices:
+        raise ValueError(f"a batch of {recipe.batch} cannot be shared out evenly over {devices} devices")
 
 
 def check_network(net: nn.Module) -> None:
@@ -46,6 +55,27 @@ def check_network(net: nn.Module) -> None:
         raise ValueError(
             f"the network's state holds {', '.join(other)}, no tensor, as get_extra_state gives it; checkpoints keep "
             "tensors alone: register a buffer instead"
+        )
+
+
+def check_detached(net: nn.Module, data: DataSet) -> None:
+    """Refuse a network whose mean is shaped by what its variance learns, which the loss `faithful` rules out."""
+    device = next(net.parameters()).device
+    two = next(batches(data.splits["train"], 2, prepare=data.prepare, device=device)).images
+    named = {name: parameter for name, parameter in net.named_parameters() if parameter.requires_grad}
+    with guarded_generators(device), modes(net, lambda _: False):
+        reached = [
+            {name for name, slope in zip(named, slopes) if slope is not None}
+            for head in pair(net(two))
+            for slopes in [
+                torch.autograd.grad(head.sum(), list(named.values()), retain_graph=True, allow_unused=True)
+            ]
+        ]
+    if shared := [name for name in named if name in reached[0] & reached[1]]:
+        raise ValueError(
+            f"loss = 'faithful' needs a variance that does not train what the mean is made of, and both train "
+            f"{', '.join(shared[:3])}{', ...' if len(shared) > 3 else ''}; detach the features before the second head, "
+            "as `build` does for this loss"
         )
 
 

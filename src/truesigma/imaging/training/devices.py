@@ -11,14 +11,17 @@ except ImportError:  # the same package is also published alone
 __all__ = ["Fabric", "average_buffers", "over_all", "start"]
 
 
-def start(device: str, devices: int) -> Fabric:
-    """Lightning Fabric on the device asked for; precision stays ours, so that a graph can be captured."""
+def start(device: str, devices: int, *, unused: bool = False) -> Fabric:
+    """Lightning Fabric on the device asked for; precision stays ours, so that a graph can be captured.
+
+    unused: some parameters get no gradient, which processes that share one must know.
+    """
     kind, _, index = device.partition(":")
     if kind not in ("auto", "cpu", "cuda", "mps") or (index and not index.isdigit()):
         raise ValueError(f"device = {device!r}: expected auto, cpu, cuda, cuda:NUMBER or mps")
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError("device = 'cuda', but torch sees no GPU here; use device='auto' or 'cpu'")
-    strategy = "ddp" if devices > 1 else "auto"
+    strategy = "auto" if devices == 1 else "ddp_find_unused_parameters_true" if unused else "ddp"
     fabric = Fabric(accelerator=kind, devices=[int(index)] if index else devices, strategy=strategy)
     fabric.launch()
     return fabric

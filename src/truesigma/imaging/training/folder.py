@@ -34,7 +34,7 @@ __all__ = [
 
 FILES = RECIPE, BEST, LAST, HISTORY = "recipe.json", "best.safetensors", "last.safetensors", "history.csv"
 FREE = ("epochs", "draws", "repeats")  # of [train]: may differ when a run goes on; not the end of a cosine
-DEFAULTS = {"schedule": "plateau"}  # of runs made before there was a choice
+DEFAULTS = {"schedule": "plateau", "loss": "nll"}  # of runs made before there was a choice
 
 
 def describe(

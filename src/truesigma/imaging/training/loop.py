@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from ..data.dataset import DataSet, Split, batches, resident
 from ..recipe import Recipe
-from .checks import check_choices, check_network, warn_of_scale
+from .checks import check_choices, check_detached, check_network, warn_of_scale
 from .devices import Fabric, average_buffers, over_all, start
 from .epoch import seed_of, train_epoch
 from .folder import BEST, HISTORY, LAST, check_same, describe, write_recipe
@@ -106,12 +106,12 @@ def train(
     True
     """
     called = time.monotonic()
-    check_choices(
-        data, likelihood=likelihood, precision=precision, graph=graph, devices=devices, batch=recipe.batch
-    )
+    check_choices(data, recipe, likelihood=likelihood, precision=precision, graph=graph, devices=devices)
     check_network(net)
+    if recipe.loss == "faithful":
+        check_detached(net, data)
     warn_of_scale(data.splits["train"])
-    fabric = start(device, devices)
+    fabric = start(device, devices, unused=recipe.loss == "mse")
     where, rank, world, leads = fabric.device, fabric.global_rank, fabric.world_size, fabric.is_global_zero
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists() and not folder.is_dir():
@@ -150,6 +150,7 @@ def train(
             size,
             likelihood=likelihood,
             precision=precision,
+            loss=recipe.loss,
         )
         on = random_parts(net, data, splits["valid"], precision=precision, device=where)
         seen: dict[str, Any] = {
@@ -251,16 +252,23 @@ def _step(
     *,
     likelihood: str,
     precision: str,
+    loss: str,
 ) -> tuple[Step, bool]:
     """The training step, and whether it takes full batches only."""
+
+    def plainly(forward: Callable[[Tensor], Any], backward: Any, optimizer: Any) -> Step:
+        return plain(
+            forward, backward, optimizer, meter, likelihood=likelihood, precision=precision, loss=loss
+        )
+
     if graph == "auto" and fabric.device.type == "cuda" and fabric.world_size == 1:
-        step = plain(net, Tensor.backward, optimizer, meter, likelihood=likelihood, precision=precision)
+        step = plainly(net, Tensor.backward, optimizer)
         first = next(batches(split, size, prepare=data.prepare, device=fabric.device))
         net.train()
         faster = captured(step, net, optimizer, meter, channels_last(first.images), first.target)
         return faster, faster is not step
     module, wrapped = fabric.setup(net, optimizer)
-    return plain(module, fabric.backward, wrapped, meter, likelihood=likelihood, precision=precision), False
+    return plainly(module, fabric.backward, wrapped), False
 
 
 def _put_back(net: nn.Module, state: State, folder: Path | None) -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
-from ..network.losses import LARGEST, LIKELIHOODS, SMALLEST
+from ..network.losses import LARGEST, LIKELIHOODS, LOSSES, SMALLEST
 from ..network.outputs import pair
 from ..recipe import Recipe
 
@@ -99,27 +99,28 @@ def plain(
     *,
     likelihood: str,
     precision: str,
+    loss: str = "nll",
 ) -> Step:
     """The step as ordinary calls.
 
     forward: the network. backward: of the loss. On the processor a loss that is not finite skips the update, so
     that the weights stay good; elsewhere looking would cost more than the step, and the meter notes it.
     """
-    loss_of = LIKELIHOODS[likelihood]
+    likelihood_of, loss_of = LIKELIHOODS[likelihood], LOSSES.get(loss)
 
     def step(images: Tensor, target: Tensor) -> None:
         optimizer.zero_grad(set_to_none=True)
         with autocast(images.device, precision):
             mean, spread = pair(forward(images))
-        loss = loss_of(mean, spread, target)
+        nll = likelihood_of(mean, spread, target)
+        minimised = nll if loss_of is None else loss_of(mean, spread, target)
         with torch.no_grad():
             error = (mean.float() - target).square().flatten(1).mean(1)
-            meter.add(
-                loss.detach(), error, spread_to_variance(spread.detach(), likelihood).flatten(1).mean(1)
-            )
+            variance = spread_to_variance(spread.detach(), likelihood).flatten(1).mean(1)
+            meter.add(nll.detach(), error, variance)
         if images.device.type == "cpu" and int(meter.bad) >= 0:
             return
-        backward(OBJECTIVE[likelihood] * loss.mean())
+        backward(OBJECTIVE[likelihood] * minimised.mean())
         optimizer.step()
 
     return step

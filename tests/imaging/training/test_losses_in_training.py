@@ -1,0 +1,83 @@
+"""Losses in training: `faithful` has the mean of a network trained on squared errors, others move it."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import blob_images
+import pytest
+import torch
+from blob_images import QUICK, SIDE, Halves, fit, weights
+from torch import nn
+
+from truesigma.imaging.data.dataset import DataSet
+from truesigma.imaging.training.folder import load_run
+from truesigma.imaging.training.loop import train
+
+
+def of_the_mean(trained) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in weights(trained).items() if not name.startswith("log_variance")}
+
+
+@pytest.mark.parametrize("heads", ["linear", "deep"])
+def test_faithful_has_the_mean_of_an_mse_network(data: DataSet, heads: str) -> None:
+    """With dropout and batch norm, from the same seed, to the bit; and its variance has learned something."""
+    faithful, squared, plain = (
+        fit(data, replace(QUICK, heads=heads, loss=loss)) for loss in ("faithful", "mse", "nll")
+    )
+    one, two = of_the_mean(faithful), of_the_mean(squared)
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    for row, other in zip(faithful.history, squared.history, strict=True):
+        assert row["valid_mse"] == other["valid_mse"]
+        assert row["train_mse"] == other["train_mse"]
+    assert faithful.history[-1]["valid_loss"] < squared.history[-1]["valid_loss"]
+    assert not torch.equal(
+        of_the_mean(plain)["mean.weight" if heads == "linear" else "mean.0.weight"],
+        one["mean.weight" if heads == "linear" else "mean.0.weight"],
+    )
+
+
+def test_an_mse_network_keeps_its_first_variance(data: DataSet) -> None:
+    trained = fit(data, replace(QUICK, loss="mse"))
+    assert trained.history[-1]["valid_variance"] == pytest.approx(1 / 12, rel=0.05)
+    assert trained.history[-1]["valid_mse"] < trained.history[0]["valid_mse"]
+
+
+def test_a_run_keeps_its_loss(data: DataSet, tmp_path: Path) -> None:
+    fit(data, replace(QUICK, loss="faithful", epochs=1), out=tmp_path)
+    net, about = load_run(tmp_path)
+    assert about["recipe"]["train"]["loss"] == "faithful"
+    assert net.detached
+    with pytest.raises(ValueError, match=r"train.loss = 'faithful', now 'nll' was given"):
+        fit(data, replace(QUICK, epochs=2), out=tmp_path)
+
+
+def test_a_network_whose_heads_share_features_is_refused(data: DataSet) -> None:
+    net = Halves(nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, 3)))
+    with pytest.raises(ValueError, match=r"both train inner\.1\.weight, inner\.1\.bias; detach the features"):
+        train(net, data, replace(QUICK, loss="faithful"), seed=0, device="cpu", quiet=True)
+
+
+def test_losses_of_the_gaussian_likelihood_refuse_laplace(data: DataSet) -> None:
+    with pytest.raises(ValueError, match=r"loss = 'beta_nll' is made from the Gaussian likelihood"):
+        fit(data, replace(QUICK, loss="beta_nll"), likelihood="laplace")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["faithful", "mse"])
+def test_two_processes_train_with_every_loss(tmp_path: Path, loss: str) -> None:
+    """Also where parameters get no gradient, for which processes would wait."""
+    script = tmp_path / "two.py"
+    script.write_text(
+        "import dataclasses, sys\n"
+        f"sys.path.insert(0, {str(Path(blob_images.__file__).parent)!r})\n"
+        "import blob_images as t\n"
+        f"recipe = dataclasses.replace(t.QUICK, epochs=1, loss={loss!r})\n"
+        "data = t.dataset(t.blobs(44, 1), t.blobs(25, 2), None)\n"
+        "assert t.fit(data, recipe, devices=2, out=sys.argv[1]).finished\n"
+    )
+    done = subprocess.run([sys.executable, str(script), str(tmp_path / "run")], env=os.environ)
+    assert done.returncode == 0
