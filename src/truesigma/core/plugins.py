@@ -25,7 +25,13 @@ FOLDERS = {
     "datasets": ("truesigma.imaging.datasets", "load"),
     "backbones": ("truesigma.imaging.backbones", "build"),
 }
-DATA = {"prediction", "target", "weight", "group"}  # arguments of the numeric half that are never options
+DATA = {
+    "prediction",
+    "target",
+    "weight",
+    "group",
+    "patient",
+}  # arguments of the numeric half that are never options
 
 
 def names(kind: str) -> list[str]:

@@ -113,17 +113,19 @@ def with_law(prediction: Prediction, law: Law) -> Prediction:
     return trusted(Prediction, **_parts(prediction, law=law))
 
 
-def rescale(prediction: Prediction, factor: Any) -> Prediction:
+def rescale(prediction: Prediction, factor: Any, epistemic_factor: Any = None) -> Prediction:
     """The prediction with its scale times `factor`, a number or an array; location, law and spread stay.
+
+    With `epistemic_factor`, that one is for the epistemic part, and `factor` for the aleatoric alone.
 
     >>> rescale(Prediction([0.0], [1.0], [3.0]), 2.0).epistemic
     array([12.])
     """
-    xp = namespace(prediction.location)
+    xp, other = namespace(prediction.location), factor if epistemic_factor is None else epistemic_factor
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         # Twice by the factor, not once by its square, which float32 may not hold where it holds the product.
         aleatoric = prediction.aleatoric * factor * factor
-        epistemic = None if prediction.epistemic is None else prediction.epistemic * factor * factor
+        epistemic = None if prediction.epistemic is None else prediction.epistemic * other * other
         total = aleatoric if epistemic is None else aleatoric + epistemic
     made = _parts(prediction, aleatoric=aleatoric, epistemic=epistemic)
     if not bool(xp.all((total > 0) & xp.isfinite(total))):

@@ -1,0 +1,228 @@
+r"""Sigma scaling with a factor for each kind of uncertainty: one for the aleatoric part, one for the epistemic.
+
+$$v' = s_a^2\, A + s_e^2\, E, \qquad
+  (s_a, s_e) = \arg\min_{s_a, s_e \ge 0} \sum_i \Bigl[\log \mathrm{scale}'_i + \tfrac1p |z'_i|^p\Bigr]$$
+
+with p the law's moment: the negative log-likelihood of the calibration cases. Equal factors are sigma scaling.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import Host
+from ..core.checks import check_group, nothing_left, too_few
+from ..core.elements import Outputs, blocks, check_outputs
+from ..core.law import Undefined
+from ..core.recalibration import rescale
+from ..core.values import Prediction, check_prediction
+
+TITLE = "two factors"
+GAIN = 1e-10  # of the mean loss, in nats: with less than that over one factor for both, one is taken
+STEPS = 129  # of the first search over the ratio of the factors
+REACH = (
+    12.0  # how far that search goes beyond the ratios of A and E, in log units; then one of the factors is 0
+)
+
+
+@dataclass(frozen=True)
+class TwoFactor:
+    """Multiplies the aleatoric variance by the square of the first factor, the epistemic by that of the second."""
+
+    factors: tuple[float, float]
+    standard_errors: tuple[float | None, float | None] = (None, None)
+
+    def __post_init__(self) -> None:
+        known = all(isinstance(f, float | int) and 0 <= f < math.inf for f in self.factors)
+        if not (known and max(self.factors) > 0 and len(self.factors) == len(self.standard_errors) == 2):
+            raise ValueError(
+                f"the factors are {self.factors} with standard errors {self.standard_errors}; expected two numbers "
+                "of 0 or more, not both 0, and an error or None for each. Fit them again."
+            )
+
+    @property
+    def aleatoric(self) -> float:
+        """The factor s_a."""
+        return self.factors[0]
+
+    @property
+    def epistemic(self) -> float:
+        """The factor s_e."""
+        return self.factors[1]
+
+    def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
+        _check_split(prediction)
+        return rescale(prediction, *self.factors)
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = {"factors": list(self.factors), "standard_errors": list(self.standard_errors)}
+        return {"name": "two_factor", **numbers}
+
+
+def fit(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    patient: Any = None,
+    outputs: Outputs = "separate",
+) -> TwoFactor:
+    """Fit the factors of the aleatoric and of the epistemic part that make the calibration targets most probable.
+
+    For one ratio of the two the best level is that of sigma scaling, in closed form; what remains is a search over the
+    ratio. Where one factor for both is as good (E is 0, or the same share of A everywhere), the two are equal.
+
+    Args:
+        prediction: of the calibration cases, with aleatoric and epistemic variances.
+        target: of the calibration cases, with the location's shape.
+        weight: (case,) or the location's shape.
+        group: one name per case; where no patient is given, the standard errors count groups, not cases.
+        patient: one name per case: cases that belong together; the standard errors then count patients.
+        outputs: "separate" takes each output as an element; "mean" each case, averaged over its outputs.
+
+    Returns:
+        The recalibration, with `.aleatoric`, `.epistemic` and their `.standard_errors` by cluster (None for a factor
+        of 0, and where the two cannot be told apart).
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> A, E = rng.gamma(2.0, 1.0, 5000), rng.gamma(2.0, 1.0, 5000)
+        >>> y = rng.normal(size=5000) * np.sqrt(A + 4 * E)                     # the epistemic part is too small
+        >>> fitted = fit(Prediction(0 * y, A, E), y)
+        >>> round(fitted.aleatoric, 2), round(fitted.epistemic, 2)
+        (1.04, 1.97)
+
+    Reference: Laves et al., MELBA 2021, Eq. 8, with two scalars in place of one; Kendall and Gal, NeurIPS 2017, Eq. 9,
+    for the two parts.
+    """
+    check_outputs(outputs)
+    _check_split(prediction)
+    patient = check_group(patient, len(prediction), "patient")
+    group = check_group(group, len(prediction)) if patient is None else patient
+    data = _Data.of(prediction, target, weight, group, outputs)
+    a, b = _minimise(data)
+    return TwoFactor((math.sqrt(a), math.sqrt(b)), data.standard_errors(a, b))
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """What the likelihood is made of, one value for each element: |y - location|^moment, A, E, weight and cluster."""
+
+    power: Host
+    aleatoric: Host
+    epistemic: Host
+    weight: Host
+    cluster: Host
+    moment: int
+    unit: float
+
+    @staticmethod
+    def of(prediction: Prediction, target: Any, weight: Any, group: Any, outputs: Outputs) -> "_Data":
+        columns, cases = [], 0
+        moment, unit = prediction.law.moment, prediction.law.unit
+        code = np.arange(len(prediction)) if group is None else np.unique(group, return_inverse=True)[1]
+        for block in blocks(prediction, target, weight):
+            part = block.wide.view(outputs)
+            share = np.ones_like(part.total) if part.weight is None else part.weight
+            counts = share > 0
+            cases += int(counts.any(axis=1).sum())
+            power = part.squared if moment == 2 else part.size
+            cluster = np.broadcast_to(code[block.rows, None], share.shape)
+            arrays = power, part.aleatoric, np.maximum(part.total - part.aleatoric, 0.0), share, cluster
+            columns.append([array[counts] for array in arrays])
+        if cases == 0:
+            raise nothing_left()
+        if cases < 2:
+            raise too_few(better=100)
+        power, aleatoric, epistemic, share, cluster = (np.concatenate(parts) for parts in zip(*columns))
+        if not power.any():
+            raise ValueError(
+                "every calibration error is exactly 0, so no factor fits; are these the training targets?"
+            )
+        return _Data(power, aleatoric, epistemic, share / share.sum(), cluster, moment, unit)
+
+    def level(self, a: float, b: float) -> tuple[float, float]:
+        """The factor^2 that a A + b E needs, and the mean loss with it, but for its constant."""
+        v = a * self.aleatoric + b * self.epistemic
+        if not (v > 0).all():
+            return 1.0, math.inf
+        scale = np.sqrt(v / self.unit)
+        factor = float(self.weight @ (self.power / scale**self.moment)) ** (1 / self.moment)
+        return factor**2, math.log(factor) + float(self.weight @ np.log(scale))
+
+    def slope(self, a: float, b: float) -> float:
+        """How that loss changes with the logarithm of b / a: 0 where the epistemic share says nothing of the error."""
+        v = a * self.aleatoric + b * self.epistemic
+        share, power = b * self.epistemic / v, self.power / v ** (self.moment / 2)
+        return float(self.weight @ share - self.weight @ (power * share) / (self.weight @ power)) / 2
+
+    def standard_errors(self, a: float, b: float) -> tuple[float | None, float | None]:
+        """The sandwich: slopes of the loss summed by cluster, between the inverses of its curvature."""
+        v = a * self.aleatoric + b * self.epistemic
+        power = self.power / (v / self.unit) ** (self.moment / 2)
+        # Of log(v) / 2 + power / moment, by a and b: only a factor above 0 has a slope that is 0 at the minimum.
+        free = [k for k, value in enumerate((a, b)) if value > 0]
+        parts = np.stack([self.aleatoric, self.epistemic])[free] / v
+        slope = self.weight * parts * (1 - power) / 2
+        curve = (parts * (self.weight * ((1 + self.moment / 2) * power - 1) / 2)) @ parts.T
+        clusters = np.unique(self.cluster, return_inverse=True)[1]
+        count = int(clusters.max()) + 1
+        if count < 2 or np.linalg.cond(curve) > 1e12:
+            return None, None
+        sums = np.stack([np.bincount(clusters, one, count) for one in slope])
+        inverse = np.linalg.inv(curve)
+        variance = np.diag(inverse @ (sums @ sums.T) @ inverse) * count / (count - 1)
+        errors: list[float | None] = [None, None]
+        for k, one in zip(free, variance):
+            errors[k] = math.sqrt(max(float(one), 0.0)) / (2 * math.sqrt((a, b)[k]))
+        return errors[0], errors[1]
+
+
+def _minimise(data: _Data) -> tuple[float, float]:
+    """s_a^2 and s_e^2: along their ratio the loss may have two valleys, so that a coarse search comes first."""
+    from scipy.optimize import brentq
+
+    one, loss_of_one = data.level(1.0, 1.0)
+    both = (data.aleatoric > 0) & (data.epistemic > 0)
+    if not both.any():
+        # Each case has one part only; with no epistemic part at all there is nothing to tell apart.
+        if not (data.epistemic > 0).any() or not (data.aleatoric > 0).any():
+            return one, one
+        centre, reach = 0.0, 2 * REACH
+    else:
+        ratios = np.log(data.aleatoric[both]) - np.log(data.epistemic[both])
+        centre, reach = float(ratios.min() + ratios.max()) / 2, float(np.ptp(ratios)) / 2 + REACH
+
+    grid = np.linspace(centre - reach, centre + reach, STEPS)
+    best = int(np.argmin([data.level(*_pair(x))[1] for x in grid]))
+    pairs = [(1.0, 0.0), (0.0, 1.0)]
+    around = grid[max(best - 1, 0)], grid[min(best + 1, STEPS - 1)]
+    if data.slope(*_pair(around[0])) < 0 < data.slope(*_pair(around[1])):
+        # The root of the slope, since the loss itself is flat to half the digits.
+        pairs.append(_pair(brentq(lambda x: data.slope(*_pair(x)), *around, xtol=1e-14, rtol=1e-14)))
+    a, b = min([*pairs, _pair(grid[best])], key=lambda pair: data.level(*pair)[1])
+    level, least = data.level(a, b)
+    return (one, one) if least > loss_of_one - GAIN else (level * a, level * b)
+
+
+def _pair(log_ratio: float) -> tuple[float, float]:
+    """Factors^2 of A and E with that logarithm of their ratio, neither above 1."""
+    return math.exp(min(0.0, -log_ratio)), math.exp(min(0.0, log_ratio))
+
+
+def _check_split(prediction: Prediction) -> None:
+    check_prediction(prediction)
+    if prediction.epistemic is None:
+        raise Undefined(
+            "two_factor needs the aleatoric/epistemic split, which this prediction does not have: it was given its "
+            "scale only. Use sigma, or give aleatoric and epistemic."
+        )
+
+
+def from_dict(stored: Mapping[str, Any]) -> TwoFactor:
+    numbers = {name: tuple(stored[name]) for name in ("factors", "standard_errors")}
+    return TwoFactor(**{**stored, **numbers})
