@@ -56,8 +56,8 @@ def _fewer_cases(arrays):
 
 
 DAMAGES = {
-    "draws cut": (lambda f: _cut(f, "draws.npz", 0.5), "cut short, or no .npz"),
-    "draws empty": (lambda f: _cut(f, "draws.npz", 0), "cut short, or no .npz"),
+    "draws cut": (lambda f: _cut(f, "draws.npz", 0.5), "cut short"),
+    "draws empty": (lambda f: _cut(f, "draws.npz", 0), "is empty"),
     "draws gone": (lambda f: (f / "draws.npz").unlink(), "draws.npz is missing"),
     "no test": (lambda f: _draws(f, lambda a: a.pop("test.residual")), "no draws of test"),
     "no variance": (lambda f: _draws(f, lambda a: a.pop("test.log_variance")), "holds no test.log_variance"),

@@ -14,10 +14,10 @@ from ..files.disk import BadFile, write_atomically
 from ..files.npz import FAULTS
 
 
-def write_sums(sums: Mapping[str, Sum], path: str | Path) -> None:
-    """Write sums as an .npz file, atomically; numbers come back bit for bit."""
+def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> None:
+    """Write sums as an .npz file, atomically; numbers come back bit for bit. `task` says what they are the sums of."""
     arrays: dict[str, Any] = {}
-    heads: dict[str, dict[str, Any]] = {}
+    heads: dict[str, Any] = {"task": task} if task else {}
     for number, (key, value) in enumerate(sums.items()):
         if isinstance(value, Undefined):
             heads[key] = {"kind": "undefined", "reason": str(value)}
@@ -48,8 +48,8 @@ def write_sums(sums: Mapping[str, Sum], path: str | Path) -> None:
     write_atomically(path, save)
 
 
-def read_sums(path: str | Path) -> dict[str, Sum]:
-    """The sums in a file that `write_sums` wrote.
+def read_sums(path: str | Path, *, task: str = "") -> dict[str, Sum]:
+    """The sums in a file that `write_sums` wrote; those of another `task` are refused.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -59,17 +59,16 @@ def read_sums(path: str | Path) -> dict[str, Sum]:
     {'n': array([3.]), 'nll': Undefined('no density')}
     >>> folder.cleanup()
     """
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            heads = json.loads(str(archive["heads"]))
-            return {
-                key: _value(head, *[archive[head[n]] if n in head else None for n in ("array", "columns")])
-                for key, head in heads.items()
-            }
-    except (*FAULTS, KeyError, TypeError) as problem:
-        raise BadFile(
-            f"{path} is damaged, or holds no sums ({problem}); remove it, and it is made anew."
-        ) from problem
+    again = "remove it, and it is made anew"
+    with reading(path, "is damaged, or holds no sums", again), np.load(path, allow_pickle=False) as archive:
+        heads = json.loads(str(archive["heads"]))
+        stored = heads.pop("task", "")
+        if task and stored != task:
+            raise ValueError("they are of another task, or of another version")
+        return {
+            key: _value(head, *[archive[head[n]] if n in head else None for n in ("array", "columns")])
+            for key, head in heads.items()
+        }
 
 
 def _value(head: Mapping[str, Any], array: Any, columns: Any) -> Sum:

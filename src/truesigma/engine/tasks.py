@@ -32,13 +32,13 @@ def kept(function: Function, task: Task, keep: str | None, tick: Tick) -> Sums:
     path = Path(keep) / kept_name(task)
     if path.is_file():
         try:
-            found = read_sums(path)
+            found = read_sums(path, task=path.name)  # which holds the task's hash
             tick(int(task["cases"]))
             return found
         except BadFile:
             path.unlink(missing_ok=True)  # of a disk that was full, say; it is made anew
     sums = function(task, tick)
-    write_sums(sums, path)
+    write_sums(sums, path, task=path.name)
     return sums
 
 

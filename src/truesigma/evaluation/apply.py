@@ -194,9 +194,8 @@ def _append(table: "pa.Table", columns: Mapping[str, Any]) -> "pa.Table":
 def _other_columns(source: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     """What stands beside the fields, as arrays; cells that numpy has no type for as text."""
     if check_suffix(source) == ".npz":
-        with np.load(source, allow_pickle=False) as archive:
-            own = {name: native(archive[name]) for name in archive.files if name not in fields}
-        return {**{name: array for name, array in fields.items() if name not in KNOWN}, **own}
+        others = open_members(source, set(list_members(source)) - set(fields))
+        return read_members(source, list(others.values()))
     table = _read_again(source)
     taken = {name for stem in ORDER if stem in fields for name in columns_of(stem, table.column_names)}
     found = {}

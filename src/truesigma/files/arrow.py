@@ -3,7 +3,8 @@
 import csv
 import itertools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,13 @@ def _text(cell: Any) -> str:
 
 def read_parquet(path: Path) -> "pa.Table":
     """A .parquet file as a table."""
-    import pyarrow as pa
+    with parquet_file(path) as file:
+        return file.read()
+
+
+@contextmanager
+def parquet_file(path: Path, **options: Any) -> Iterator[Any]:
+    """An opened .parquet file, whose footer agrees with itself; what goes wrong inside is called damage."""
     import pyarrow.parquet as parquet
 
     kind = content_kind(path)
@@ -105,12 +112,20 @@ def read_parquet(path: Path) -> "pa.Table":
         raise BadFile(
             f"{path} is {kind or 'text'}, not the .parquet file its name says; give it its right ending."
         )
-    try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            return file.read()
-    except (pa.ArrowException, OSError) as problem:
-        cause = str(problem).split("\n")[0]
-        raise BadFile(f"{path} is damaged or cut short ({cause}); write or copy it again.") from problem
+    with reading(path), parquet.ParquetFile(path, page_checksum_verification=True, **options) as file:
+        _check_footer(path, file.metadata)
+        yield file
+
+
+def _check_footer(path: Path, footer: Any) -> None:
+    """Refuse a footer that says one thing here and another there: it has no checksum of its own."""
+    groups = [footer.row_group(k) for k in range(footer.num_row_groups)]
+    if sum(group.num_rows for group in groups) != footer.num_rows:
+        said = ", ".join(str(group.num_rows) for group in groups[:8])
+        raise BadFile(
+            f"{path} is damaged: it says it has {footer.num_rows} rows, and its row groups {said or 'none'}; write or "
+            "copy it again."
+        )
 
 
 def frame_table(frame: Any) -> "pa.Table":
@@ -154,8 +169,14 @@ def write_csv(table: "pa.Table", path: Path, *, like: Path | None = None) -> Non
         columns = [
             [str(c).replace(".", decimal) if isinstance(c, float) else c for c in cells] for cells in columns
         ]
+    texts = [(name, cells) for name, cells in zip(table.column_names, columns) if cells and isinstance(cells[0], str)]
+    for name, cells in texts:
+        if any("\0" in cell for cell in cells):
+            raise BadFile(f"column {name!r} holds a NUL, which no .csv file can; write .npz or .parquet.")
     rows = itertools.chain([table.column_names], zip(*columns))
-    write_rows(path, rows, separator=separator, encoding=encoding)
+    # The csv module leaves a bare carriage return without quotes, where readers see the end of the row.
+    quote = any("\r" in cell for _, cells in texts for cell in cells)
+    write_rows(path, rows, separator=separator, encoding=encoding, quote_text=quote)
 
 
 def _style(path: Path) -> tuple[str, str, str]:

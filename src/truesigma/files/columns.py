@@ -123,6 +123,8 @@ def field_columns(stem: str, values: Any) -> dict[str, Any]:
     named = (
         {stem: values} if values.ndim == 1 else {f"{stem}_{k}": values[:, k] for k in range(values.shape[1])}
     )
+    if values.dtype.kind == "U":  # whose texts pyarrow would end at a NUL
+        return {name: pa.array(column.tolist(), pa.string()) for name, column in named.items()}
     return {name: pa.array(np.ascontiguousarray(column), from_pandas=True) for name, column in named.items()}
 
 

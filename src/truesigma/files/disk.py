@@ -7,7 +7,8 @@ import math
 import os
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,48 @@ MAGIC = {
     b"\x1f\x8b": "gzip data",
     b"\x80": "a Python pickle",
 }
+UNREADABLE = (OSError, ValueError)  # what reading a file raises here, `BadFile` among it
+
+
+@contextmanager
+def reading(
+    path: str | Path, what: str = "is damaged or cut short", remedy: str = "write or copy it again"
+) -> Iterator[None]:
+    """Turn whatever a decoder raises inside into a `BadFile` that names the file.
+
+    Decoders raise what they like on a damaged file: their own kinds, a TypeError, a MemoryError. So nothing but the
+    call of a decoder belongs inside: a fault of ours would be called a damaged file.
+
+    >>> with reading("a.json"):
+    ...     json.loads("{")
+    Traceback (most recent call last):
+    truesigma.files.BadFile: a.json is damaged or cut short (Expecting property name enclosed in double quotes: line 1...
+    """
+    try:
+        yield
+    except (BadFile, ModuleNotFoundError):
+        raise
+    except Exception as problem:
+        if isinstance(problem, OSError) and problem.filename is not None:
+            raise  # the system's own, which names the file
+        raise BadFile(f"{path} {what} ({reason(problem)}); {remedy}.") from problem
+
+
+def reason(problem: Exception) -> str:
+    """Say an exception in a few words.
+
+    >>> reason(MemoryError()), reason(KeyError("mean"))
+    ('it asks for more memory than there is', "KeyError: 'mean'")
+    """
+    if isinstance(problem, BadFile) and isinstance(problem.__cause__, Exception):
+        return reason(problem.__cause__)  # of which `reading` has said the file's name
+    if isinstance(problem, FileNotFoundError):
+        return "no such file"
+    if isinstance(problem, MemoryError):
+        return "it asks for more memory than there is"
+    words = (str(problem).strip().splitlines() or [""])[0][:200]
+    plain_words = isinstance(problem, OSError | ValueError | EOFError) and words
+    return words if plain_words else ": ".join(filter(None, (type(problem).__name__, words)))
 
 
 def check_exists(path: Path) -> None:
@@ -114,13 +157,19 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def write_rows(
-    path: str | Path, rows: Iterable[Iterable[Any]], *, separator: str = ",", encoding: str = "utf-8"
+    path: str | Path,
+    rows: Iterable[Iterable[Any]],
+    *,
+    separator: str = ",",
+    encoding: str = "utf-8",
+    quote_text: bool = False,
 ) -> None:
     """Write rows, the header first, as a .csv file, atomically."""
+    quoting: Any = csv.QUOTE_NONNUMERIC if quote_text else csv.QUOTE_MINIMAL
 
     def fill(part: Path) -> None:
         with part.open("w", newline="", encoding=encoding) as file:
-            csv.writer(file, delimiter=separator, lineterminator="\n").writerows(rows)
+            csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting).writerows(rows)
 
     write_atomically(path, fill)
 
@@ -176,18 +225,11 @@ def read_json(path: str | Path) -> Any:
     """The content of a JSON file."""
     path = Path(path)
     check_exists(path)
-    try:
+    with reading(path, f"is {content_kind(path) or 'not valid JSON'}", "expected a JSON file, not cut short"):
         return json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
-        kind = content_kind(path)
-        raise BadFile(
-            f"{path} is {kind or 'not valid JSON'} ({problem}); expected a JSON file. Was it cut short?"
-        ) from problem
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; `BadFile` where it is none."""
-    try:
+    with reading(path, "is not a TOML file", "correct it"):
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:  # of the text, or of its encoding
-        raise BadFile(f"{path} is not a TOML file: {problem}.") from problem

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, ImageSequence
 
+from ..files import BadFile, reading
+
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 ENDINGS = (*PICTURES, ".npy", ".nii", ".nii.gz", ".dcm")
 # Modes that hold grey values of more than 8 bits, and what they become.
@@ -47,21 +49,25 @@ def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file")
     ending = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
-    if path.is_dir() or ending == ".dcm" or (ending not in ENDINGS and is_dicom(path)):
-        image = _dicom(path)
-    elif ending in PICTURES:
-        image = _picture(path)
-    elif ending == ".npy":
-        image = channel_first(np.load(path, allow_pickle=False), dimensions)
-    elif ending in (".nii", ".nii.gz"):
-        image = _nifti(path)
-    else:
-        raise ValueError(f"{path.name}: unknown ending {ending!r}; expected one of {' '.join(ENDINGS)}")
+    with reading(path.name, "cannot be read", "restore it"):
+        image = _decoded(path, ending, dimensions)
     if dimensions and image.ndim != dimensions + 1:
-        raise ValueError(f"{path.name}: {image.ndim - 1}-D, expected {dimensions}-D")
+        raise BadFile(f"{path.name}: {image.ndim - 1}-D, expected {dimensions}-D")
     if image.dtype.kind not in "buif":
-        raise ValueError(f"{path.name}: has dtype {image.dtype}; expected numbers")
+        raise BadFile(f"{path.name}: has dtype {image.dtype}; expected numbers")
     return image
+
+
+def _decoded(path: Path, ending: str, dimensions: int) -> NDArray[Any]:
+    if path.is_dir() or ending == ".dcm" or (ending not in ENDINGS and is_dicom(path)):
+        return _dicom(path)
+    if ending in PICTURES:
+        return _picture(path)
+    if ending == ".npy":
+        return channel_first(np.load(path, allow_pickle=False), dimensions)
+    if ending in (".nii", ".nii.gz"):
+        return _nifti(path)
+    raise BadFile(f"{path.name}: unknown ending {ending!r}; expected one of {' '.join(ENDINGS)}")
 
 
 def is_dicom(path: Path) -> bool:
@@ -130,7 +136,7 @@ def _picture(path: Path) -> NDArray[Any]:
     with path.open("rb") as file, Image.open(file) as image:
         frames = [_pixels(_upright(frame)) for frame in ImageSequence.Iterator(image)]
     if len({frame.shape for frame in frames}) > 1:
-        raise ValueError(f"{path.name}: its {len(frames)} pages have different sizes")
+        raise BadFile(f"{path.name}: its {len(frames)} pages have different sizes")
     return frames[0] if len(frames) == 1 else np.stack(frames, axis=1)
 
 
@@ -155,17 +161,14 @@ def _nifti(path: Path) -> NDArray[Any]:
         raise ModuleNotFoundError(
             f"{path.name}: NIfTI needs nibabel: pip install truesigma[medical]", name="nibabel"
         ) from None
-    try:
-        image = nibabel.as_closest_canonical(nibabel.load(path))
-        array = np.asarray(image.dataobj)  # scaled by the header's slope and intercept
-    except nibabel.filebasedimages.ImageFileError as error:
-        raise ValueError(str(error)) from None
+    image = nibabel.as_closest_canonical(nibabel.load(path))
+    array = np.asarray(image.dataobj)  # scaled by the header's slope and intercept
     while array.ndim > 3 and array.shape[-1] == 1:
         array = array[..., 0]
     if array.ndim == 3:
         array = array[..., None]
     if array.ndim != 4:
-        raise ValueError(f"{path.name}: has shape {array.shape}; expected (x, y, z) or (x, y, z, channel)")
+        raise BadFile(f"{path.name}: has shape {array.shape}; expected (x, y, z) or (x, y, z, channel)")
     array = array.transpose(3, 2, 1, 0)  # (channel, z, y, x)
     return array[:, 0] if array.shape[1] == 1 else array
 
@@ -177,23 +180,18 @@ def _dicom(path: Path) -> NDArray[Any]:
         raise ModuleNotFoundError(
             f"{path.name}: DICOM needs pydicom: pip install truesigma[medical]", name="pydicom"
         ) from None
-    try:
-        if path.is_dir():
-            files = sorted(file for file in path.iterdir() if _may_be_slice(file) and is_dicom(file))
-            if not files:
-                raise ValueError(f"{path.name}: a folder without DICOM files")
-            slices = sorted((pydicom.dcmread(file) for file in files), key=_position)
-            if len({piece.get("SeriesInstanceUID") for piece in slices}) > 1:
-                raise ValueError(
-                    f"{path.name}: holds slices of more than one series; give each its own folder"
-                )
-            layers = [_dicom_pixels(piece) for piece in slices]
-            if len({layer.shape for layer in layers}) > 1 or layers[0].ndim != 3:
-                raise ValueError(f"{path.name}: its slices have different sizes")
-            return np.stack(layers, axis=1)
+    if not path.is_dir():
         return _dicom_pixels(pydicom.dcmread(path))
-    except (pydicom.errors.InvalidDicomError, AttributeError, NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"{path.name}: {error}") from None
+    files = sorted(file for file in path.iterdir() if _may_be_slice(file) and is_dicom(file))
+    if not files:
+        raise BadFile(f"{path.name}: a folder without DICOM files")
+    slices = sorted((pydicom.dcmread(file) for file in files), key=_position)
+    if len({piece.get("SeriesInstanceUID") for piece in slices}) > 1:
+        raise BadFile(f"{path.name}: holds slices of more than one series; give each its own folder")
+    layers = [_dicom_pixels(piece) for piece in slices]
+    if len({layer.shape for layer in layers}) > 1 or layers[0].ndim != 3:
+        raise BadFile(f"{path.name}: its slices have different sizes")
+    return np.stack(layers, axis=1)
 
 
 def _position(piece: Any) -> tuple[float, float]:

@@ -1,8 +1,14 @@
-"""Fields in .npz files: numpy arrays in a zip archive, never pickled objects."""
+"""Fields in .npz files: numpy arrays in a zip archive, never pickled objects, and never more than was asked for.
 
+What a member says of itself is looked at before it is unpacked: its size must be that of its array, and what a packed
+file unpacks to must not be more than the limit, for a few megabytes can unpack to as many gigabytes.
+"""
+
+import math
+import os
 import zipfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +18,32 @@ from ..core.arrays import Host
 from .disk import BadFile, content_kind, write_atomically
 from .fields import CONSTANTS, KNOWN
 
-# What unpacking a damaged, encrypted or foreign archive raises.
-FAULTS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, MemoryError)
+LIMIT, FLAG, VARIABLE = 1.0, "--unpack-limit", "TRUESIGMA_UNPACK_LIMIT"  # in GB, of what a packed file unpacks to
+TEXT = 1 << 26  # bytes of a text; the law of a million observed errors has as many
 
 
-def read_npz(path: Path) -> dict[str, Any]:
-    """Every array of the file by its name; `law` and `unit` as text."""
+@dataclass(frozen=True, eq=False)
+class Member:
+    """An array of an archive, by its head."""
+
+    name: str
+    info: zipfile.ZipInfo
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: Any
+
+    @property
+    def is_text(self) -> bool:
+        return self.name in CONSTANTS
+
+    @property
+    def packed(self) -> bool:
+        return self.info.compress_type != zipfile.ZIP_STORED
+
+
+def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
+    """What an archive holds, by the names of the arrays; an error says what it is instead, or what is named twice."""
+    check_exists(path)
     if not zipfile.is_zipfile(path):
         kind = content_kind(path)
         if kind.startswith("a zip archive"):
@@ -28,27 +54,83 @@ def read_npz(path: Path) -> dict[str, Any]:
             f"{path} is {kind or 'text'}, not the .npz file its name says; give it its right ending, or write it with "
             "numpy.savez or truesigma.write."
         )
-    found: dict[str, Any] = {}
-    name = ""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            for name in archive.files:
-                array = archive[name]
-                if not isinstance(array, np.ndarray):
-                    raise ValueError(f"{name!r} in it is not an array")
-                found[name] = native(array)
-    except FAULTS as problem:
-        if "pickle" in str(problem):
-            raise BadFile(
-                f"{path}: {name!r} holds Python objects, which are never loaded from a file because loading can run "
-                "code; save plain numbers, or text as numpy.asarray(values, dtype=str)."
-            ) from problem
-        raise BadFile(f"{path} is damaged, or no .npz file ({problem}); write or copy it again.") from problem
-    if not {"mean", "location"} & set(found):
+    with reading(path), zipfile.ZipFile(path) as archive:
+        infos = archive.infolist()
+    found = {info.filename.removesuffix(".npy"): info for info in infos}
+    if len(found) < len(infos):
+        names = [info.filename.removesuffix(".npy") for info in infos]
+        doubled = next(name for name in names if names.count(name) > 1)
+        raise BadFile(f"{path} holds {doubled!r} {names.count(doubled)} times; expected it once. Write it again.")
+    return found
+
+
+def open_members(path: Path, names: Collection[str] = KNOWN) -> dict[str, Member]:
+    """The arrays of those names, by their heads alone."""
+    infos = list_members(path)
+    found = {}
+    with reading(path), zipfile.ZipFile(path) as archive:
+        for name in (name for name in infos if name in names):
+            with archive.open(infos[name]) as file:
+                found[name] = Member(name, infos[name], *read_head(file))
+                _check_size(path, found[name], infos[name].file_size - file.tell())
+    return found
+
+
+def _check_size(path: Path, member: Member, size: int) -> None:
+    """Refuse objects, an array that is not as large as its head says, and texts that are larger than any."""
+    if member.dtype.hasobject:
         raise BadFile(
-            f"{path} holds {', '.join(sorted(found)) or 'nothing'}; expected mean and variance (draws), or location "
-            "with scale or with aleatoric and epistemic, and the target."
+            f"{path}: {member.name!r} holds Python objects, which are never loaded from a file because loading can run "
+            "code; save plain numbers, or text as numpy.asarray(values, dtype=str)."
         )
+    if math.prod(member.shape) * member.dtype.itemsize != size:
+        raise BadFile(
+            f"{path} is damaged or cut short: {member.name!r} has {size} bytes for an array of shape {member.shape} "
+            f"and type {member.dtype}; write or copy it again."
+        )
+    if member.is_text and size > TEXT:
+        raise BadFile(f"{path}: {member.name!r} is a text of {size >> 20} MB; expected {TEXT >> 20} MB at most.")
+
+
+def read_head(file: Any) -> tuple[tuple[int, ...], bool, Any]:
+    """Shape, whether it is in Fortran's order, and type of an array, which follows in the file."""
+    version = np.lib.format.read_magic(file)
+    old = np.lib.format.read_array_header_1_0
+    shape, fortran, dtype = (old if version == (1, 0) else np.lib.format.read_array_header_2_0)(file)
+    return shape, fortran and len(shape) > 1, dtype
+
+
+def read_members(path: Path, members: Collection[Member]) -> dict[str, Host]:
+    """Those arrays, unpacked, after a look at how large they will be."""
+    check_unpacked(path, sum(one.info.file_size for one in members if one.packed))
+    with reading(path), zipfile.ZipFile(path) as archive:
+        found = {}
+        for one in members:
+            with archive.open(one.info) as file:
+                found[one.name] = native(np.lib.format.read_array(file, allow_pickle=False))
+        return found
+
+
+def check_unpacked(path: Path, size: int) -> None:
+    """Refuse what would unpack to more than the limit."""
+    limit = float(os.environ.get(VARIABLE, LIMIT))
+    if size > limit * 1e9:
+        raise BadFile(
+            f"{path} has {path.stat().st_size / 1e6:.1f} MB and unpacks to {size / 1e9:.1f} GB, more than the limit of "
+            f"{limit:g} GB. If you know where it comes from and have the memory, raise it: {FLAG} "
+            f"{math.ceil(size / 1e9)} ({VARIABLE} outside the command line)."
+        )
+
+
+def read_npz(path: Path) -> dict[str, Any]:
+    """The fields of the file by their names; `law` and `unit` as text."""
+    members = open_members(path)
+    if not {"mean", "location"} & set(members):
+        raise BadFile(
+            f"{path} holds {', '.join(sorted(list_members(path))) or 'nothing'}; expected mean and variance (draws), or "
+            "location with scale or with aleatoric and epistemic, and the target."
+        )
+    found = read_members(path, list(members.values()))
     return {**{k: v for k, v in found.items() if k not in CONSTANTS}, **texts_of(path, found)}
 
 

@@ -123,7 +123,7 @@ def read_fields(source: Any) -> dict[str, Any]:
     check_exists(path)
     if suffix == ".npz":
         found = read_npz(path)
-        warn_near_misses(found)
+        warn_near_misses(list_members(path))
         return found
     table = _table(path)
     try:

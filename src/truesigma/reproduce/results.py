@@ -5,7 +5,6 @@ and the variances alone is the same.
 """
 
 import csv
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,13 +36,11 @@ class Run:
         path = self.folder / "draws.npz"
         if not path.is_file():
             raise Damaged("draws.npz is missing")
-        if not zipfile.is_zipfile(path):
-            raise Damaged("draws.npz is cut short, or no .npz file")
         try:
-            with np.load(path, allow_pickle=False) as kept:
-                return {name: kept[name] for name in kept.files}
-        except FAULTS as problem:
-            raise Damaged(f"draws.npz cannot be read ({problem})") from None
+            members = open_members(path, list_members(path))
+            return read_members(path, list(members.values()))
+        except ValueError as problem:
+            raise Damaged(str(problem).replace(f"{self.folder}/", "").rstrip(".")) from None
 
     @property
     def splits(self) -> list[str]:

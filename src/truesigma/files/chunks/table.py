@@ -13,30 +13,22 @@ from ..synonyms import warn_near_misses
 from .reader import Fields, Reader
 
 # Pages are read one after the other: a row group may be as large as the file.
-PAGEWISE: dict[str, Any] = {"pre_buffer": False, "buffer_size": 1 << 20, "page_checksum_verification": True}
+PAGEWISE: dict[str, Any] = {"pre_buffer": False, "buffer_size": 1 << 20}
 
 
 def open_parquet(path: Path) -> Reader:
     import pyarrow as pa
-    import pyarrow.parquet as parquet
 
-    if content_kind(path) != "a Parquet file":
-        read_parquet(path)  # says what it is instead
-    try:
-        with parquet.ParquetFile(path, **PAGEWISE) as file:
-            names, cases = file.schema_arrow.names, file.metadata.num_rows
-            head = (
-                table_fields(pa.Table.from_batches([next(file.iter_batches(batch_size=1))])) if cases else {}
-            )
-            marks = file.iter_batches(columns=["checkpoint"]) if "checkpoint" in names else ()
-            if len({mark for batch in marks for mark in batch.column(0).unique().to_pylist()}) > 1:
-                head.pop("checkpoint", None)  # folds in one table, each with a network of its own
-    except (pa.ArrowException, OSError) as problem:
-        raise BadFile(f"{path} is damaged or cut short ({problem}); write or copy it again.") from problem
-    except ValueError as problem:
-        raise BadFile(f"{path}: {problem}") from problem
-    if not cases:
+    with parquet_file(path, **PAGEWISE) as file:
+        names, cases = file.schema_arrow.names, file.metadata.num_rows
+        first = pa.Table.from_batches([next(file.iter_batches(batch_size=1))]) if cases else None
+        marks = file.iter_batches(columns=["checkpoint"]) if "checkpoint" in names else ()
+        networks = {mark for batch in marks for mark in batch.column(0).unique().to_pylist()}
+    if first is None:
         raise BadFile(f"{path}: there are columns and no rows; expected at least one case.")
+    head = _fields(first, path, 0)
+    if len(networks) > 1:
+        head.pop("checkpoint", None)  # folds in one table, each with a network of its own
     warn_near_misses(names)
     columns = columns_of("location", names)
     outputs = () if columns == ["location"] else (len(columns),)
@@ -44,14 +36,11 @@ def open_parquet(path: Path) -> Reader:
     read = [name for name in names if stem_of(name) in KNOWN]
 
     def chunks(rows: int) -> Iterator[Fields]:
-        try:
-            with parquet.ParquetFile(path, **PAGEWISE) as file:
-                start = 0
-                for batch in file.iter_batches(batch_size=rows, columns=read):
-                    yield _fields(pa.Table.from_batches([batch]), path, start)
-                    start += batch.num_rows
-        except (pa.ArrowException, OSError) as problem:
-            raise BadFile(f"{path} is damaged or cut short ({problem}); write or copy it again.") from problem
+        with parquet_file(path, **PAGEWISE) as file:
+            start = 0
+            for batch in file.iter_batches(batch_size=rows, columns=read):
+                yield _fields(pa.Table.from_batches([batch]), path, start)
+                start += batch.num_rows
 
     return Reader(cases, outputs, 1, {name: head[name] for name in CONSTANTS if name in head}, chunks)
 

@@ -2,7 +2,6 @@
 
 import gzip
 import math
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -79,12 +78,10 @@ def _masked(fields: Fields, path: str) -> Fields:
 
 
 def _npy(path: str) -> _Volume:
-    try:
+    kind = content_kind(Path(path)) or "text"
+    what = "cut short" if "numpy" in kind else f"{kind}, or damaged"
+    with reading(path, f"is {what}", "expected a plain array of numpy"):
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as problem:
-        kind = content_kind(Path(path)) or "text"
-        what = "cut short" if "numpy" in kind else f"{kind}, or damaged"
-        raise BadFile(f"{path} is {what} ({problem}); expected a plain array of numpy.") from problem
     if not array.shape:
         raise BadFile(f"{path} holds a single number; expected an array with the case first.")
     if not array.flags.c_contiguous:
@@ -98,15 +95,13 @@ def _nifti(path: str) -> _Volume:
     import nibabel
     from nibabel.volumeutils import apply_read_scaling
 
-    try:
+    with reading(path, "is damaged, or not a NIfTI file"):
         image: Any = nibabel.load(path)
-    except nibabel.filebasedimages.ImageFileError as problem:
-        raise BadFile(f"{path} is no NIfTI file ({problem}).") from problem
-    data = image.dataobj
-    slope, inter = (np.float64(number) for number in (data.slope, data.inter))
+        data, grid = image.dataobj, image.affine
+        slope, inter = (np.float64(number) for number in (data.slope, data.inter))
     scaled = partial(apply_read_scaling, slope=slope, inter=inter)
     values = partial(_values, path, data.offset, data.dtype, math.prod(image.shape), scaled)
-    return _Volume(path, image.affine, Stored((1, *image.shape), values, "F"))
+    return _Volume(path, grid, Stored((1, *image.shape), values, "F"))
 
 
 @contextmanager
@@ -120,17 +115,16 @@ def _values(
         def read(count: int) -> Host:
             nonlocal left
             left -= count
-            try:
+            with reading(path):
                 data = file.read(count * dtype.itemsize)
                 while not left and file.read(1 << 20):  # to the end, where gzip looks at the checksum
                     pass
-            except (OSError, EOFError, zlib.error) as problem:
-                raise BadFile(f"{path} is damaged or cut short ({problem}); copy it again.") from problem
             if len(data) < count * dtype.itemsize:
                 raise BadFile(f"{path} is cut short: it ends before its last number. Copy it again.")
             return native(scaled(np.frombuffer(data, dtype)))
 
-        file.seek(offset)
+        with reading(path):
+            file.seek(offset)
         yield read
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import os
-import struct
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,20 +20,6 @@ from PIL import Image
 from ...files.disk import write_atomically
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
-# What decoders raise on damaged files; anything else is a fault of the program and not of the file.
-UNREADABLE = (
-    OSError,
-    ValueError,
-    KeyError,
-    IndexError,
-    EOFError,
-    SyntaxError,
-    struct.error,
-    zlib.error,
-    zipfile.BadZipFile,
-    Image.DecompressionBombError,
-)
-
 
 class BrokenFiles(ValueError):
     """Some image files are missing or cannot be read; the message names them and says how many."""
@@ -136,7 +120,8 @@ def decoded(
     def one(name: str) -> NDArray[np.uint8]:
         if name not in files:
             raise FileNotFoundError(name)
-        return decode(Image.open(io.BytesIO(archive.read(files[name]))))
+        with reading(name, "cannot be read"):
+            return decode(Image.open(io.BytesIO(archive.read(files[name]))))
 
     images = np.zeros((len(names), *shape), np.uint8)
     complain(
@@ -188,13 +173,6 @@ def fill(
     return dict(sorted(broken.items()))
 
 
-def reason(error: Exception) -> str:
-    """An exception in a few words."""
-    if isinstance(error, FileNotFoundError):
-        return "no such file"
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
-
-
 def complain(broken: dict[int, str], names: Sequence[str], *, remedy: str) -> None:
     """Raise BrokenFiles, naming up to ten of the files and saying how many there are, if there are any."""
     if broken:
@@ -230,8 +208,8 @@ def recall(path: Path, names: NDArray[Any]) -> NDArray[Any] | None:
     if not path.exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as kept:
+        with reading(path), np.load(path, allow_pickle=False) as kept:
             return kept["image"] if np.array_equal(kept["name"], names) else None
     except UNREADABLE as error:
-        warnings.warn(f"{path} is damaged ({reason(error)}); decoding again", stacklevel=2)
+        warnings.warn(f"{error} Images are decoded again.", stacklevel=2)
         return None

@@ -18,7 +18,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from .archive import UNREADABLE, complain, fill
+from ..files import reading
+from .archive import complain, fill
 from .augment import Step, chain, jitter
 from .dataset import DataSet, Split
 from .prepare import Normalise
@@ -85,7 +86,7 @@ def read_volumes(folder: Path, *, workers: int = 0) -> Projections:
     pose = np.zeros((len(names), 6))
 
     def decode(name: str) -> NDArray[np.uint8]:
-        with np.load(folder / name, allow_pickle=False) as raw:
+        with reading(name), np.load(folder / name, allow_pickle=False) as raw:
             # One volume has one writer, so the pose may be filled in from the same thread.
             pose[row[name]] = raw["pos"]
             return project(raw["data"])
@@ -97,13 +98,9 @@ def read_volumes(folder: Path, *, workers: int = 0) -> Projections:
 
 def read_projections(path: Path) -> Projections:
     """Read a projected file."""
-    try:
-        with np.load(path, allow_pickle=False) as kept:
-            return Projections(kept["image"], kept["pose"], kept["name"])
-    except UNREADABLE as error:
-        raise ValueError(
-            f"{path}: not a projected OCT file ({error}); delete it to have it made anew from the raw volumes"
-        ) from None
+    remedy = "delete it to have it made anew from the raw volumes"
+    with reading(path, "is not a projected OCT file", remedy), np.load(path, allow_pickle=False) as kept:
+        return Projections(kept["image"], kept["pose"], kept["name"])
 
 
 def arrays(projections: Projections) -> dict[str, NDArray[Any]]:

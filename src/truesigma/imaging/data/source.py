@@ -126,7 +126,8 @@ class Intake:
 
     def stored(self, path: Path) -> Tensor:
         """One image as the data set stores it; ValueError where it is not like the training images."""
-        image = self.read(str(path))
+        with reading(path.name, "cannot be read", "restore it"):
+            image = self.read(str(path))
         if tuple(image.shape) != self.shape:
             raise ValueError(f"has shape {tuple(image.shape)}; the training images have {self.shape}")
         if image.dtype != self.dtype:

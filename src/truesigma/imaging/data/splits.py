@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from truesigma.files import BadFile, reading
+
 Index = NDArray[np.int64]
 SPLITS = ("train", "valid", "test")
 SPELLINGS = {
@@ -154,9 +156,10 @@ def _read(place: Path, name: str, split: str) -> Index:
         file = place / f"{name}_{split}_indices.pth"
         if not file.exists():
             raise ValueError(f"{file}: no such file; expected the published index lists")
-        return np.asarray(torch.load(file, weights_only=True), dtype=np.int64)
-    with np.load(place, allow_pickle=False) as lists:
+        with reading(file):
+            return np.asarray(torch.load(file, weights_only=True), dtype=np.int64)
+    with reading(place), np.load(place, allow_pickle=False) as lists:
         key = f"{name}_{split}"
         if key not in lists:
-            raise ValueError(f"{place} has no {key!r}, only {', '.join(lists)}: fetch the published lists")
+            raise BadFile(f"{place} has no {key!r}, only {', '.join(lists)}: fetch the published lists")
         return lists[key].astype(np.int64)

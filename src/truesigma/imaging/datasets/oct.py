@@ -74,7 +74,7 @@ def load(root: str, *, size: int = 256, jitter: str = "exact", splits: str = "",
 
 def read(path: str, *, size: int = 256) -> torch.Tensor:
     """One raw volume file as this data set stores it: uint8 (3, size, size)."""
-    with np.load(path, allow_pickle=False) as raw:
+    with reading(path), np.load(path, allow_pickle=False) as raw:
         return enlarge(project(raw["data"])[None], size)[0]
 
 

@@ -79,7 +79,7 @@ def load(
 
 def read(path: str, *, size: int = 64) -> torch.Tensor:
     """One raw volume file as this data set stores it: uint8 (3, size, size)."""
-    with np.load(path, allow_pickle=False) as raw:
+    with reading(path), np.load(path, allow_pickle=False) as raw:
         return enlarge(project(raw["data"])[None], size)[0]
 
 
@@ -126,9 +126,9 @@ def simulate(root: str, *, cases: int = 4000, raw: int = 3, seed: int = 0) -> No
 
 def _check(path: Path, cases: int, seed: int) -> None:
     """A simulation of another seed or size must not be taken for this one."""
-    with np.load(path, allow_pickle=False) as kept:
+    with reading(path), np.load(path, allow_pickle=False) as kept:
         if "sigma" not in kept or "seed" not in kept:
-            raise ValueError(f"{path} is not a simulation; give a folder of its own")
+            raise BadFile(f"{path} is not a simulation; give a folder of its own")
         found = (len(kept["name"]), int(kept["seed"]))
     if found != (cases, seed):
         raise ValueError(
