@@ -169,7 +169,11 @@ def write_csv(table: "pa.Table", path: Path, *, like: Path | None = None) -> Non
         columns = [
             [str(c).replace(".", decimal) if isinstance(c, float) else c for c in cells] for cells in columns
         ]
-    texts = [(name, cells) for name, cells in zip(table.column_names, columns) if cells and isinstance(cells[0], str)]
+    texts = [
+        (name, cells)
+        for name, cells in zip(table.column_names, columns)
+        if cells and isinstance(cells[0], str)
+    ]
     for name, cells in texts:
         if any("\0" in cell for cell in cells):
             raise BadFile(f"column {name!r} holds a NUL, which no .csv file can; write .npz or .parquet.")

@@ -8,7 +8,7 @@ import os
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def reading(
     >>> with reading("a.json"):
     ...     json.loads("{")
     Traceback (most recent call last):
-    truesigma.files.BadFile: a.json is damaged or cut short (Expecting property name enclosed in double quotes: line 1...
+    truesigma.files.BadFile: a.json is damaged or cut short (Expecting property name enclosed in double quotes...
     """
     try:
         yield
@@ -149,6 +149,35 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> None:
         raise
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: Path | None) -> Iterator[None]:
+    """Only one run at a time in a folder, which is made; the system lets go of it when a process dies."""
+    if folder is None:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # where there is no such lock, two runs are the user's care
+        yield
+        return
+    path = folder / ".lock"
+    handle = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        with suppress(OSError):  # of a file system without locks
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                free = path.exists() and path.stat().st_ino == os.fstat(handle).st_ino  # and not just removed
+            except BlockingIOError:
+                free = False
+            if not free:
+                raise ValueError(f"another run is working in {folder}; wait for it, or take another folder")
+        yield
+        path.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -18,7 +18,11 @@ from ..core.arrays import Host
 from .disk import BadFile, content_kind, write_atomically
 from .fields import CONSTANTS, KNOWN
 
-LIMIT, FLAG, VARIABLE = 1.0, "--unpack-limit", "TRUESIGMA_UNPACK_LIMIT"  # in GB, of what a packed file unpacks to
+LIMIT, FLAG, VARIABLE = (
+    1.0,
+    "--unpack-limit",
+    "TRUESIGMA_UNPACK_LIMIT",
+)  # in GB, of what a packed file unpacks to
 TEXT = 1 << 26  # bytes of a text; the law of a million observed errors has as many
 
 
@@ -60,7 +64,9 @@ def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
     if len(found) < len(infos):
         names = [info.filename.removesuffix(".npy") for info in infos]
         doubled = next(name for name in names if names.count(name) > 1)
-        raise BadFile(f"{path} holds {doubled!r} {names.count(doubled)} times; expected it once. Write it again.")
+        raise BadFile(
+            f"{path} holds {doubled!r} {names.count(doubled)} times; expected it once. Write it again."
+        )
     return found
 
 
@@ -89,7 +95,9 @@ def _check_size(path: Path, member: Member, size: int) -> None:
             f"and type {member.dtype}; write or copy it again."
         )
     if member.is_text and size > TEXT:
-        raise BadFile(f"{path}: {member.name!r} is a text of {size >> 20} MB; expected {TEXT >> 20} MB at most.")
+        raise BadFile(
+            f"{path}: {member.name!r} is a text of {size >> 20} MB; expected {TEXT >> 20} MB at most."
+        )
 
 
 def read_head(file: Any) -> tuple[tuple[int, ...], bool, Any]:
@@ -126,8 +134,9 @@ def read_npz(path: Path) -> dict[str, Any]:
     """The fields of the file by their names; `law` and `unit` as text."""
     members = open_members(path)
     if not {"mean", "location"} & set(members):
+        held = ", ".join(sorted(list_members(path))) or "nothing"
         raise BadFile(
-            f"{path} holds {', '.join(sorted(list_members(path))) or 'nothing'}; expected mean and variance (draws), or "
+            f"{path} holds {held}; expected mean and variance (draws), or "
             "location with scale or with aleatoric and epistemic, and the target."
         )
     found = read_members(path, list(members.values()))

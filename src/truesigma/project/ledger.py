@@ -1,9 +1,7 @@
 """What a project has done: progress.json in its folder, so that a run goes on and a changed recipe is noticed."""
 
-import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,29 +118,6 @@ def open_ledger(
     made = Ledger(folder, recipe, data, before.done)
     made.write()
     return made
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Only one run at a time in a folder; the system lets go of it when a process dies."""
-    try:
-        import fcntl
-    except ImportError:  # where there is no such lock, two runs are the user's care
-        yield
-        return
-    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(
-                f"another run is working in {folder}; wait for it, or take another folder"
-            ) from None
-        except OSError:  # a file system without locks
-            pass
-        yield
-    finally:
-        os.close(handle)
 
 
 def _shown(value: Any) -> str:

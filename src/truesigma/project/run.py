@@ -88,7 +88,6 @@ def run_project(
     began, told = time.monotonic(), say or unheard
     project = read_project(recipe)
     folder = project.results(out)
-    folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         told(f"reading {project.folder}")
         work = open_work(project, folder, device)

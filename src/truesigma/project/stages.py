@@ -76,7 +76,6 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
         device=work.device,
         precision=project.train.precision,
         time_limit=time_limit,
-        resume=(run / BEST).is_file(),
         workers=project.train.workers,
         say=say,
         data=work.data,

@@ -19,7 +19,7 @@ def test_files_of_a_run_are_plain(data: DataSet, tmp_path: Path) -> None:
     trained = fit(data, out=tmp_path, record={"root": "somewhere"})
     for name in ("best.safetensors", "last.safetensors"):
         with safe_open(tmp_path / name, framework="pt") as file:
-            json.loads(file.metadata()["state"])
+            json.loads(json.loads(file.metadata()["truesigma"])["values"])
     meta = json.loads((tmp_path / "recipe.json").read_text())
     assert meta["network"]["backbone"] == "small"
     assert meta["record"] == {"root": "somewhere"}
@@ -50,7 +50,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
         part.write_bytes(b"half")
         raise SafetensorError("No space left on device")
 
-    monkeypatch.setattr(checkpoint, "save_file", fails)
+    monkeypatch.setattr(tensors_file, "save_file", fails)
     with pytest.raises(OSError, match=r"state.safetensors could not be written: No space left"):
         write_state(path, {"a": torch.zeros(1)}, {"epoch": 2})
     tensors, values = read_state(path)

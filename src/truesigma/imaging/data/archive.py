@@ -21,6 +21,7 @@ from ...files.disk import write_atomically
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 
+
 class BrokenFiles(ValueError):
     """Some image files are missing or cannot be read; the message names them and says how many."""
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
+
+from truesigma.imaging.tensors import read_tensors
 
 __all__ = ["load_weights"]
 
@@ -54,10 +54,7 @@ def _read(file: Path) -> dict[str, Tensor]:
         raise ValueError(f"no file of weights {file}")
     found: Any
     if file.suffix == ".safetensors":
-        try:
-            found = load_file(file)
-        except SafetensorError as error:
-            raise ValueError(f"{file} is not a safetensors file: {error}") from error
+        found = read_tensors(file)[0]
     else:
         try:
             found = torch.load(file, map_location="cpu", weights_only=True)

@@ -149,6 +149,7 @@ def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
     if not (out / BEST).is_file():
         raise ValueError(f"{out} has no {BEST}: no epoch has been completed yet")
     net = rebuild(meta["network"])
+    read_values(out / BEST)  # of a run, and so with a hash that is looked at
     load_weights(net, out / BEST)
     return net.eval(), meta
 

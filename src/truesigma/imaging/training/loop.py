@@ -124,15 +124,19 @@ def train(
     }
     if "test" in splits and not splits["test"].labelled:
         del splits["test"]
-    with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
+    held = locked(folder if leads else None)
+    with held, torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
         net.to(where)
         for parameter in net.parameters():
             parameter.data = channels_last(parameter.data)
         optimizer = make_optimizer(net, recipe, where)
         if folder is not None and leads:
             tidy(folder)
+            if resume and (folder / LAST).is_file():
+                check_same(folder, said)
+                mend(folder, recipe)
         fabric.barrier()
-        state = _begin(net, optimizer, recipe, folder, said, resume=resume, leads=leads)
+        state = _begin(net, optimizer, recipe, folder, resume=resume, leads=leads)
         fabric.barrier()
         if state.epoch >= recipe.epochs:
             return _trained(net, state, recipe, seed, folder)
@@ -224,17 +228,14 @@ def _begin(
     optimizer: Optimizer,
     recipe: Recipe,
     folder: Path | None,
-    said: Mapping[str, Any],
     *,
     resume: bool,
     leads: bool,
 ) -> State:
     """The state to start from: the checkpoint's where a run goes on, else a fresh one."""
     if folder is not None and resume and (folder / LAST).is_file():
-        check_same(folder, said)
         return restore(folder, net, optimizer)
     if folder is not None and leads:
-        folder.mkdir(parents=True, exist_ok=True)
         for name in (LAST, BEST, HISTORY):
             (folder / name).unlink(missing_ok=True)
     return fresh(recipe)

@@ -57,7 +57,7 @@ def train_run(
     # A run may be read from another folder than it was made in.
     path, own, options = backbone.rpartition(".py")
     backbone = f"{Path(path).resolve()}{own}{options}" if own else backbone
-    begun = resume and (folder / LAST).is_file()
+    begun = resume and (folder / LAST).is_file() and not lost(folder, recipe)
     record = source.record(data) | {"start": _start(pretrained, weights)}
     # A run that goes on has its weights: nothing is fetched for it again.
     net = build(

@@ -2,6 +2,8 @@
 
 import math
 import os
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from .checkpoint import pack_optimizer, read_state, read_values, unpack_optimize
 from .folder import BEST, FILES, LAST
 from .plateau import Plateau
 
-__all__ = ["State", "advance", "fresh", "rate", "restore", "save", "tidy"]
+__all__ = ["State", "advance", "fresh", "lost", "mend", "rate", "restore", "save", "tidy"]
 
 NEXT = f"next.{BEST}"  # better weights, until last.safetensors is of their epoch or a later one
 
@@ -63,8 +65,7 @@ def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:
     return State(
         epoch=values["epoch"],
         plateau=Plateau.from_dict(values["plateau"]),
-        # Earlier versions validated in one pass without dropout.
-        rows=[{"valid_mse_one_pass": row["valid_mse"], **row} for row in values["rows"]],
+        rows=_rows(values),
         best={name: value.to(like[name].device) for name, value in weights.items()},
         best_value=best["value"],
         best_epoch=best["epoch"],
@@ -77,7 +78,7 @@ def advance(state: State, row: dict[str, Any], net: nn.Module, recipe: Recipe) -
     """Take one more epoch in: its row, the weights if they are the best, the plateau."""
     state.epoch = row["epoch"]
     state.rows.append(row)
-    value = -float(state.epoch) if recipe.keep == "last" else row[recipe.keep]
+    value = _value(row, recipe)
     if value < state.best_value:
         state.best_value, state.best_epoch = value, state.epoch
         for name, tensor in net.state_dict().items():
@@ -113,8 +114,77 @@ def tidy(out: Path) -> None:
         torn.unlink(missing_ok=True)
     if not (out / NEXT).is_file():
         return
-    reached = read_values(out / LAST)["epoch"] if (out / LAST).is_file() else 0
-    if read_values(out / NEXT)["epoch"] <= reached:
+    try:
+        reached = read_state(out / LAST)[1]["epoch"] if (out / LAST).is_file() else 0
+        waiting = read_state(out / NEXT)[1]["epoch"]
+    except BadFile:
+        return  # `mend` says what is damaged
+    if waiting <= reached:
         os.replace(out / NEXT, out / BEST)
     else:
         (out / NEXT).unlink()
+
+
+def mend(out: Path, recipe: Recipe) -> None:
+    """Make a run that can be resumed of one with damaged weights, or of none: it starts again then, with a warning.
+
+    Best weights are put back where they are those of the last epoch; a damaged file is never resumed from.
+    """
+    problem = lost(out, recipe)
+    if problem:
+        warnings.warn(f"{problem} The training starts again from its first epoch.", stacklevel=2)
+        (out / LAST).unlink(missing_ok=True)
+        return
+    damage = _best_problem(out) if (out / LAST).is_file() else ""
+    if not damage:
+        return
+    warnings.warn(f"{damage} It is put back from {LAST}.", stacklevel=2)
+    tensors, values = read_state(out / LAST)
+    weights = {name[4:]: value for name, value in tensors.items() if name.startswith("net.")}
+    write_state(out / BEST, weights, _best_of(_rows(values), recipe))
+
+
+def lost(out: Path, recipe: Recipe) -> str:
+    """Why a run in this folder cannot be resumed; "" where it can, or where there is none."""
+    if not (out / LAST).is_file():
+        return ""
+    best = _best_problem(out)
+    try:
+        values = read_state(out / LAST)[1]
+    except BadFile as problem:
+        if not best and (out / HISTORY).is_file() and len(_lines(out / HISTORY)) > recipe.epochs:
+            raise BadFile(
+                f"{problem} All {recipe.epochs} epochs were trained, and {BEST} is whole: it can be predicted with. "
+                "To train again, remove the folder, or take resume=False (--no-resume)."
+            ) from problem
+        return str(problem)
+    return best if best and _best_of(_rows(values), recipe)["epoch"] < values["epoch"] else ""
+
+
+def _best_problem(out: Path) -> str:
+    """What is wrong with the best weights; "" where they are whole."""
+    try:
+        read_state(out / BEST)
+        return ""
+    except BadFile as problem:
+        return str(problem)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def _rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The history in a checkpoint; earlier versions validated in one pass without dropout."""
+    return [{"valid_mse_one_pass": row["valid_mse"], **row} for row in values["rows"]]
+
+
+def _value(row: Mapping[str, Any], recipe: Recipe) -> float:
+    """What the kept epoch has the smallest of."""
+    return -float(row["epoch"]) if recipe.keep == "last" else row[recipe.keep]
+
+
+def _best_of(rows: Sequence[Mapping[str, Any]], recipe: Recipe) -> dict[str, Any]:
+    """The epoch that is kept, the first of the best, with its value."""
+    best = min(rows, key=lambda row: _value(row, recipe))
+    return {"epoch": best["epoch"], "value": _value(best, recipe)}
