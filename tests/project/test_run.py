@@ -16,9 +16,10 @@ import pytest
 from project_files import call, change, make_images, marks, tiny, write_table
 
 import truesigma as ts
+from truesigma.files.disk import locked
 from truesigma.project import run as running
 from truesigma.project import stages
-from truesigma.project.ledger import locked, read_ledger
+from truesigma.project.ledger import read_ledger
 from truesigma.project.project import Calibration
 
 FILES = {

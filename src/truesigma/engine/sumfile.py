@@ -10,8 +10,7 @@ import numpy as np
 from ..core.bins import LogCells, LogMeans, Variances
 from ..core.law import Undefined
 from ..core.sums import Sum
-from ..files.disk import BadFile, write_atomically
-from ..files.npz import FAULTS
+from ..files.disk import reading, write_atomically
 
 
 def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> None:

@@ -14,8 +14,8 @@ from ..core.values import Draws, Prediction, raw_spread
 from ..files.arrow import read_csv, read_parquet, write_csv, write_parquet
 from ..files.columns import METADATA, ORDER, columns_of, field_columns
 from ..files.disk import BadFile, check_folder
-from ..files.fields import KNOWN, from_fields, law_text, to_fields
-from ..files.npz import native
+from ..files.fields import from_fields, law_text, to_fields
+from ..files.npz import list_members, open_members, read_members
 from ..files.store import check_suffix, read_fields, refusal, write_fields
 from .card import Card, check_network
 

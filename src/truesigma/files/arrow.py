@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .columns import columns_of, stem_of
-from .disk import BadFile, content_kind, write_atomically, write_rows
+from .disk import BadFile, content_kind, reading, write_atomically, write_rows
 from .fields import KNOWN, NUMBERS
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read

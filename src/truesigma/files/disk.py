@@ -44,7 +44,7 @@ def reading(
     >>> with reading("a.json"):
     ...     json.loads("{")
     Traceback (most recent call last):
-    truesigma.files.BadFile: a.json is damaged or cut short (Expecting property name enclosed in double quotes...
+    truesigma.files.disk.BadFile: a.json is damaged or cut short (Expecting property name enclosed in double quotes...
     """
     try:
         yield

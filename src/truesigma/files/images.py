@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, ImageSequence
 
-from ..files import BadFile, reading
+from .disk import BadFile, reading
 
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 ENDINGS = (*PICTURES, ".npy", ".nii", ".nii.gz", ".dcm")

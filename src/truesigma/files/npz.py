@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
-from .disk import BadFile, content_kind, write_atomically
+from .disk import BadFile, check_exists, content_kind, reading, write_atomically
 from .fields import CONSTANTS, KNOWN
 
 LIMIT, FLAG, VARIABLE = (

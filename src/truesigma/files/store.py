@@ -18,7 +18,7 @@ from .arrow import frame_table, read_csv, read_parquet, write_csv, write_parquet
 from .columns import fields_table, table_fields
 from .disk import BadFile, check_exists, write_json
 from .fields import from_fields, to_fields
-from .npz import read_npz, write_npz
+from .npz import list_members, read_npz, write_npz
 from .synonyms import rename_hint, warn_near_misses
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..files.disk import write_text
-from .ledger import STAGES, Ledger, locked, open_ledger
+from ..files.disk import locked, write_text
+from .ledger import STAGES, Ledger, open_ledger
 from .project import read_project
 from .readme import predict_command, write_cases
 from .stages import Made, Say, Ticker, fit_card, sample_split, score, show, train_member

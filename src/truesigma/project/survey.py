@@ -195,8 +195,8 @@ def _split(header: Sequence[str], rows: Sequence[Row]) -> str:
 
 def _open_some(root: Path, names: Sequence[str]) -> tuple[tuple[tuple[int, ...], ...], str, dict[str, str]]:
     """Shapes by how often they came, the first dtype, and what could not be read."""
+    from ..files.disk import UNREADABLE, reason
     from ..files.images import read_image
-    from ..imaging.data.archive import UNREADABLE, reason
 
     shapes: Counter[tuple[int, ...]] = Counter()
     unreadable: dict[str, str] = {}

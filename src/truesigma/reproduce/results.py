@@ -17,7 +17,7 @@ from ..core.arrays import Host
 from ..core.decompose import decompose
 from ..core.values import Cases, Draws
 from ..files.disk import BadFile, read_json
-from ..files.npz import FAULTS
+from ..files.npz import list_members, open_members, read_members
 from .plan import Planned
 from .whole import LAWS, Damaged, check_about, check_draws, check_history, check_planned
 

@@ -12,7 +12,7 @@ import torch
 from aged_images import command, environment
 
 import truesigma as ts
-from truesigma.imaging.training.checkpoint import read_state
+from truesigma.imaging.network.tensors import read_state
 
 
 @pytest.mark.slow

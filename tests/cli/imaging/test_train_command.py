@@ -12,8 +12,8 @@ import torch
 from aged_images import SMALL, environment
 
 import truesigma as ts
+from truesigma.imaging.network.tensors import read_state
 from truesigma.imaging.training import start as launch
-from truesigma.imaging.training.checkpoint import read_state
 
 
 def test_train_says_what_it_does_and_goes_on(place, run, tmp_path):

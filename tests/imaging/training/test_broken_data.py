@@ -8,8 +8,8 @@ from blob_images import SIDE, Halves, blobs, dataset, equal, fit, same
 from torch import Tensor, nn
 
 from truesigma.imaging.data.dataset import Split
+from truesigma.imaging.network.tensors import read_state
 from truesigma.imaging.recipe import Recipe
-from truesigma.imaging.training.checkpoint import read_state
 from truesigma.imaging.training.loop import NonFinite, train
 
 

@@ -11,8 +11,9 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from truesigma.imaging.data.dataset import DataSet
-from truesigma.imaging.training import checkpoint
-from truesigma.imaging.training.checkpoint import pack_optimizer, read_state, unpack_optimizer, write_state
+from truesigma.imaging.network import tensors as tensors_file
+from truesigma.imaging.network.tensors import read_state, write_state
+from truesigma.imaging.training.checkpoint import pack_optimizer, unpack_optimizer
 
 
 def test_files_of_a_run_are_plain(data: DataSet, tmp_path: Path) -> None:

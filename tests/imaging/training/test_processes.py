@@ -11,7 +11,7 @@ import blob_images
 import pytest
 import torch
 
-from truesigma.imaging.training.checkpoint import read_state
+from truesigma.imaging.network.tensors import read_state
 
 
 @pytest.mark.slow

@@ -14,9 +14,9 @@ from blob_images import blobs, dataset, equal, fit, numbers, shaken, weights
 from torch import Tensor
 
 from truesigma.imaging.data.dataset import DataSet
+from truesigma.imaging.network.tensors import read_state, write_state
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import Recipe
-from truesigma.imaging.training.checkpoint import read_state, write_state
 from truesigma.imaging.training.folder import load_run
 from truesigma.imaging.training.loop import train
 

@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
-from ..disk import BadFile
-from ..fields import CONSTANTS, KNOWN
-from ..npz import FAULTS, native, read_npz, texts_of
+from ..disk import BadFile, reading
+from ..npz import (
+    Member,
+    list_members,
+    native,
+    open_members,
+    read_head,
+    read_members,
+    read_npz,
+    texts_of,
+)
 from ..synonyms import warn_near_misses
 from .reader import Fields, Next, Reader, Stored, cut
 

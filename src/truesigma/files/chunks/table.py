@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..arrow import read_parquet
+from ..arrow import parquet_file
 from ..columns import columns_of, stem_of, table_fields
-from ..disk import BadFile, content_kind
+from ..disk import BadFile
 from ..fields import CONSTANTS, KNOWN
 from ..store import read_fields
 from ..synonyms import warn_near_misses

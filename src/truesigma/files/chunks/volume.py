@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
-from ..disk import BadFile, content_kind
+from ..disk import BadFile, content_kind, reading
 from ..npz import native
 from .reader import Fields, Next, Piece, Reader, Stored, cut
 

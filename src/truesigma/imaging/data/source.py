@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...core import plugins
+from ...files.disk import reading
 from ..training.folder import names_hash
 from .dataset import DataSet, Prepare
 from .prepare import Normalise

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from truesigma.files import BadFile, reading
+from truesigma.files.disk import BadFile, reading
 
 Index = NDArray[np.int64]
 SPLITS = ("train", "valid", "test")

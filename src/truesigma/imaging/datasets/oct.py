@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ...files.disk import reading
 from ..data.archive import remember
 from ..data.dataset import DataSet
 from ..data.oct_projections import (

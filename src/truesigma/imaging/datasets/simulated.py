@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ...files.disk import BadFile, reading
 from ..data.archive import save_arrays
 from ..data.dataset import DataSet
 from ..data.needle import draw_voxels, projections, volume

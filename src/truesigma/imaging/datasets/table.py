@@ -28,8 +28,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...files.disk import UNREADABLE, reason
 from ...files.images import read_image
-from ..data.archive import UNREADABLE, BrokenFiles, complain, fill, reason
+from ..data.archive import BrokenFiles, complain, fill
 from ..data.augment import Step, chain, crop
 from ..data.augment import flip as mirror
 from ..data.dataset import DataSet, Split

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from truesigma.imaging.tensors import read_tensors
+from .tensors import read_tensors
 
 __all__ = ["load_weights"]
 

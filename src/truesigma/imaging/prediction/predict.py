@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from ...core.decompose import decompose
 from ...core.law import Law, Normal
 from ...core.values import Cases, Draws, Prediction
+from ...files.disk import UNREADABLE, reason
 from ...files.images import ENDINGS, is_image, is_series
-from ..data.archive import UNREADABLE, complain, reason
+from ..data.archive import complain
 from ..data.dataset import DataSet, batches, resident
 from ..data.source import Intake
 from ..data.units import SCALED, units_of

@@ -12,6 +12,7 @@ from torch import nn
 
 from ...files.disk import fingerprint, write_atomically
 from ..data.dataset import DataSet, Split
+from ..network.tensors import read_values
 from ..network.two_head import TwoHead, rebuild
 from ..network.weights import load_weights
 from ..recipe import Recipe

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ...files.disk import locked
 from ..data.dataset import DataSet, Split, batches, resident
 from ..recipe import Recipe
 from .checks import check_choices, check_detached, check_network, warn_of_scale
@@ -17,7 +18,7 @@ from .devices import Fabric, average_buffers, over_all, start
 from .epoch import seed_of, train_epoch
 from .folder import BEST, HISTORY, LAST, check_same, describe, write_recipe
 from .history import Board, Watch, write_history
-from .state import State, advance, fresh, rate, restore, save, tidy
+from .state import State, advance, fresh, mend, rate, restore, save, tidy
 from .step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
 from .validate import NonFinite, means, random_parts, validate, warn_of_shift
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from ..data.dataset import DataSet
 from ..data.source import Source
+from ..network.tensors import read_values
 from ..network.two_head import TwoHead, build
 from ..recipe import Recipe
-from .checkpoint import read_values
 from .folder import LAST
 from .loop import Trained, train
+from .state import lost
 
 
 def train_run(

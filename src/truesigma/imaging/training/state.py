@@ -11,9 +11,11 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ...files.disk import BadFile
+from ..network.tensors import read_state, write_state
 from ..recipe import Recipe
-from .checkpoint import pack_optimizer, read_state, read_values, unpack_optimizer, write_state
-from .folder import BEST, FILES, LAST
+from .checkpoint import pack_optimizer, unpack_optimizer
+from .folder import BEST, FILES, HISTORY, LAST
 from .plateau import Plateau
 
 __all__ = ["State", "advance", "fresh", "lost", "mend", "rate", "restore", "save", "tidy"]

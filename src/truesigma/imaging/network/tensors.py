@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from truesigma.files import BadFile, check_exists, reading, write_atomically
+from ...files.disk import BadFile, check_exists, reading, write_atomically
 
 __all__ = ["read_state", "read_tensors", "read_values", "write_state"]
 
