@@ -272,3 +272,51 @@ def test_a_folder_of_maps_is_its_files(run, tmp_path):
     code, out, err = run("evaluate", "--calibration", "cal", "--test", "test", "--recalibrate", "none")
     assert code == 0, err
     assert "4 calibration cases, 1 test cases" in out
+
+
+def test_cases_whose_maps_would_have_one_name_are_refused(tmp_path):
+    head = make_head((2, 3, 4))
+    for name in ("p1.nii.gz", "p1_location.nii.gz", "p1.nii"):
+        save(tmp_path / name, np.zeros((2, 3, 4)), head)
+    save(tmp_path / "s.nii.gz", np.ones((2, 3, 4)), head)
+    rows = "".join(f"{name},s.nii.gz\n" for name in ("p1.nii.gz", "p1_location.nii.gz", "p1.nii"))
+    (tmp_path / "cases.csv").write_text("location,scale\n" + rows)
+    with pytest.raises(
+        BadFile, match=r"p1\.nii\.gz and of .*p1_location\.nii\.gz would both be called .*p1_sigma"
+    ):
+        apply_maps(factor_card(2.0), [str(tmp_path / "cases.csv")], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_stopped_call_is_resumed(tmp_path, monkeypatch):
+    for k in range(3):
+        make_case(tmp_path / "in", f"p{k}", (2, 3, 4), k)
+    whole = [one.files for one in apply_maps(factor_card(2.0), [str(tmp_path / "in")], tmp_path / "whole")]
+    seen = []
+
+    def stop(count):
+        seen.append(count)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    card, out = factor_card(2.0), tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        apply_maps(card, [str(tmp_path / "in")], out, tick=stop)
+    first, second = out / "p0_sigma.nii.gz", out / "p1_sigma.nii.gz"
+    second.write_bytes(b"damaged meanwhile")
+    before = first.stat().st_mtime_ns
+    (out / ".p2_sigma.nii.gz.part").write_bytes(b"half")  # as a kill leaves it
+    made = apply_maps(card, [str(tmp_path / "in")], out)
+    assert first.stat().st_mtime_ns == before
+    assert [[name.rsplit("/")[-1] for name in one.files] for one in made] == [
+        [name.rsplit("/")[-1] for name in files] for files in whole
+    ]
+    for path in (tmp_path / "whole").iterdir():
+        assert (out / path.name).read_bytes() == path.read_bytes()
+    assert {path.name for path in out.iterdir()} == {path.name for path in (tmp_path / "whole").iterdir()}
+    # Another card, and nothing of the first is taken for its maps.
+    seen.clear()
+    with pytest.raises(KeyboardInterrupt):
+        apply_maps(card, [str(tmp_path / "in")], out, tick=stop)
+    apply_maps(factor_card(3.0), [str(tmp_path / "in")], out)
+    assert first.read_bytes() != (tmp_path / "whole" / first.name).read_bytes()

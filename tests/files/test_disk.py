@@ -37,16 +37,19 @@ def test_a_full_disk_names_the_file(tmp_path):
     assert caught.value.errno == errno.ENOSPC
 
 
-def test_writers_at_the_same_time_never_show_half_a_file(tmp_path):
+def test_writers_at_the_same_time_never_show_half_a_file(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     texts = ["a" * 20000, "b" * 30000]
     write_json(texts[0], path)
     threads = [threading.Thread(target=lambda t=t: [write_json(t, path) for _ in range(20)]) for t in texts]
+    failed = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
     for thread in threads:
         thread.start()
     seen = {path.read_text() for _ in range(200)}
     for thread in threads:
         thread.join()
+    assert not failed
     assert seen <= {f'"{t}"\n' for t in texts}
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
-from ..files.disk import plain
+from ..files.disk import plain, reading
 from ._style import BLUE, GREY, RED, Axes, axes_or_new, note_power, style
 
 TITLE = "training history"
@@ -88,7 +88,7 @@ def table(history: str | Path | Iterable[Mapping[str, Any]]) -> History:
 def _read(path: Path) -> list[dict[str, str]]:
     if not path.is_file():
         raise ValueError(f"there is no file {path}; expected the history.csv of a training run.")
-    with path.open(newline="", encoding="utf-8") as file:
+    with reading(path), path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 

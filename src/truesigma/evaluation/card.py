@@ -15,7 +15,7 @@ from ..core.tally import Tally
 from ..core.values import Cases, Draws, Prediction
 from ..files.disk import BadFile, now, read_json
 from .evaluate import Choice, versions
-from .recipe import Recipe, load_recipe
+from .recipe import Recipe, check_choices, load_recipe
 
 FORMAT = "truesigma recalibration"
 VERSION = 1
@@ -204,9 +204,7 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
         recipe = Recipe(
             str(stored["recipe"]), {name: dict(table) for name, table in stored["choices"].items()}
         )
-        missing = {"decompose", "elements", "uce"} - set(recipe.tables)
-        if missing:
-            raise ValueError(f"choices lacks {', '.join(sorted(missing))}")
+        check_choices(recipe)
         recalibration, law = _recalibration(stored["recalibration"], plugin), law_from_dict(stored["law"])
         data, used = dict(stored["data"]), dict(stored["versions"])
     except Undefined:

@@ -6,9 +6,11 @@ becomes `p1_sigma.nii.gz`, the recalibrated standard deviation, with the bounds 
 """
 
 import gzip
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,15 @@ from ..core.arrays import Host, to_host
 from ..core.law import Law, Undefined
 from ..core.values import Draws, Prediction
 from ..files.chunks import open_source
-from ..files.disk import BadFile, write_atomically
+from ..files.disk import BadFile, fingerprint, write_atomically
 from ..files.fields import from_fields
 from ..files.find import NIFTI, Source, find_sources
-from .apply import interval_fields
+from .apply import bound_names, interval_fields
 from .card import Card
+from .evaluate import versions
 
 LOCATION = "location"
+PROGRESS = ".truesigma-apply"  # which cases are done, as long as others are not: the same call resumes
 LEVEL = 1  # of compression, as nibabel has it: 6 takes twice as long and saves a tenth
 
 
@@ -62,7 +66,8 @@ def apply_maps(
     """Recalibrate maps and write sigma and the bounds of intervals as compressed NIfTI in single precision.
 
     Affine, orientation codes, units and everything else in the head are those of the location. Voxels outside the mask
-    are 0. Of a law that has no variance only the bounds are written. One case is in memory at a time.
+    are 0. Of a law that has no variance only the bounds are written. One case is in memory at a time. The
+    same call resumes one that was stopped.
 
     Args:
         card: from `calibrate` or `read_card`.
@@ -78,18 +83,23 @@ def apply_maps(
     import nibabel
 
     cases = find_maps(given)
-    read = {Path(file).resolve() for source in cases for file in source.files.values()}
+    beginnings = _beginnings(cases, Path(out))
+    _check_apart(cases, beginnings, levels)
+    job = _job(card, levels, law)
+    progress = Path(out) / PROGRESS
+    done = _finished(progress, job)
     made = []
-    for source, begin in zip(cases, _beginnings(cases, Path(out))):
+    for source, begin in zip(cases, beginnings):
+        if source.mark in done:
+            made.append(done[source.mark])
+            if tick is not None:
+                tick(1)
+            continue
         prediction = _recalibrated(card, source, law)
         head = nibabel.load(source.files[LOCATION]).header
         files = []
         for name, values in _results(prediction, levels):
             path = Path(f"{begin}{name}.nii.gz")
-            if path.resolve() in read:
-                raise BadFile(
-                    f"{path} is read by this command and would be overwritten; write to another folder."
-                )
             path.parent.mkdir(parents=True, exist_ok=True)
             write_nifti(path, values, head)
             files.append(str(path))
@@ -97,9 +107,57 @@ def apply_maps(
             prediction.location.size if prediction.mask is None else int(np.count_nonzero(prediction.mask))
         )
         made.append(Maps(source.files[LOCATION], tuple(files), counted))
+        with progress.open("a", encoding="utf-8") as file:
+            marks = {name: fingerprint(name) for name in files}
+            file.write(
+                json.dumps({"job": job, "case": source.mark, "marks": marks, **asdict(made[-1])}) + "\n"
+            )
         if tick is not None:
             tick(1)
+    progress.unlink(missing_ok=True)
     return made
+
+
+def _job(card: Card, levels: Sequence[float], law: Law | str | None) -> str:
+    """A hash of all that decides about a case's maps beside the case."""
+    said = [card.to_dict(), list(levels), str(law), versions()["truesigma"]]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _finished(progress: Path, job: str) -> dict[str, Maps]:
+    """What the same job wrote before it was stopped, by the marks of the cases, as long as it is there as it was."""
+    found = {}
+    for line in progress.read_text(encoding="utf-8").splitlines() if progress.is_file() else ():
+        try:
+            said = json.loads(line)
+            whole = said["job"] == job and all(
+                fingerprint(file) == mark for file, mark in said["marks"].items()
+            )
+            made = Maps(said["source"], tuple(said["files"]), said["voxels"])
+        except (ValueError, KeyError, TypeError):  # the line that was being written
+            continue
+        if whole:
+            found[said["case"]] = made
+    return found
+
+
+def _check_apart(cases: Sequence[Source], beginnings: Sequence[str], levels: Sequence[float]) -> None:
+    """Refuse maps that would overwrite what is read, or one another."""
+    read = {Path(file).resolve() for source in cases for file in source.files.values()}
+    taken: dict[Path, str] = {}
+    for source, begin in zip(cases, beginnings):
+        for name in ("sigma", *(bound for level in levels for bound in bound_names(level))):
+            path = Path(f"{begin}{name}.nii.gz").resolve()
+            if path in read:
+                raise BadFile(
+                    f"{path} is read by this command and would be overwritten; write to another folder."
+                )
+            if path in taken:
+                raise BadFile(
+                    f"the maps of {taken[path]} and of {source.files[LOCATION]} would both be called {path}; rename "
+                    "one of the two, or apply the card to each with a folder of its own."
+                )
+            taken[path] = source.files[LOCATION]
 
 
 def write_nifti(path: Path, values: Host, head: Any) -> None:

@@ -89,6 +89,17 @@ def load_recipe(name: str | Path | Recipe) -> Recipe:
     return Recipe(path.stem, {table: {**defaults[table], **tables.get(table, {})} for table in defaults})
 
 
+def check_choices(recipe: Recipe) -> None:
+    """Raise where a recipe from elsewhere lacks a choice, or makes one of another kind."""
+    for table, choices in _read(FOLDER / "exact.toml").items():
+        for key, usual in choices.items() if table in ("decompose", "elements", "uce") else ():
+            found = recipe.tables.get(table, {}).get(key)
+            if found is None:
+                raise ValueError(f"choices lacks {table}.{key}")
+            if type(found) is not type(usual):
+                raise ValueError(f"choices has {table}.{key} = {found!r}; expected something like {usual!r}")
+
+
 def _read(path: Path) -> dict[str, dict[str, Any]]:
     tables = read_toml(path)
     loose = [name for name, table in tables.items() if not isinstance(table, dict)]

@@ -8,7 +8,7 @@ import os
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ MAGIC = {
     b"\x1f\x8b": "gzip data",
     b"\x80": "a Python pickle",
 }
+SEAL = "content_sha256"  # of a JSON file that says what it holds
 UNREADABLE = (OSError, ValueError)  # what reading a file raises here, `BadFile` among it
 
 
@@ -134,21 +135,36 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> None:
         >>> folder.cleanup()
     """
     target = check_folder(path)
-    part = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
+    part, handle = _new_part(target)
     try:
-        part.touch()
-        mode = part.stat().st_mode  # what this user gives new files; some writers make theirs private
+        mode = os.fstat(handle).st_mode  # what this user gives new files; some writers make theirs private
         write(part)
         part.chmod(mode)
         with part.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(part, target)
-    except OSError as problem:
-        if problem.filename is None and problem.errno is not None:
+    except BaseException as problem:
+        part.unlink(missing_ok=True)
+        if isinstance(problem, OSError) and problem.filename is None and problem.errno is not None:
             problem.filename = str(target)  # a full disk does not say which file it was
         raise
     finally:
-        part.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _new_part(target: Path) -> tuple[Path, int]:
+    """An empty file beside the target that nobody else writes; what a killed process left there is taken away."""
+    part = target.with_name(f".{target.name}.part")
+    try:
+        handle = _take(part)
+        if os.fstat(handle).st_size:
+            part.unlink(missing_ok=True)
+            os.close(handle)
+            handle = _take(part)
+        return part, handle
+    except BlockingIOError:
+        other = part.with_name(f"{part.name}.{os.urandom(4).hex()}")
+        return other, os.open(other, os.O_RDWR | os.O_CREAT, 0o666)
 
 
 @contextmanager
@@ -158,26 +174,34 @@ def locked(folder: Path | None) -> Iterator[None]:
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
+    path = folder / ".lock"
+    try:
+        handle = _take(path)
+    except BlockingIOError:
+        raise ValueError(f"another run is working in {folder}; wait for it, or take another folder") from None
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _take(path: Path) -> int:
+    """A handle on a file, made if need be, that no other process holds; where there are no locks, on any."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         import fcntl
-    except ImportError:  # where there is no such lock, two runs are the user's care
-        yield
-        return
-    path = folder / ".lock"
-    handle = os.open(path, os.O_RDWR | os.O_CREAT)
-    try:
-        with suppress(OSError):  # of a file system without locks
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                free = path.exists() and path.stat().st_ino == os.fstat(handle).st_ino  # and not just removed
-            except BlockingIOError:
-                free = False
-            if not free:
-                raise ValueError(f"another run is working in {folder}; wait for it, or take another folder")
-        yield
-        path.unlink(missing_ok=True)
-    finally:
-        os.close(handle)
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Whoever held it may have removed it meanwhile.
+        if path.exists() and path.stat().st_ino == os.fstat(handle).st_ino:
+            return handle
+    except BlockingIOError:
+        pass
+    except (ImportError, OSError):  # two runs are the user's care
+        return handle
+    os.close(handle)
+    raise BlockingIOError
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -245,17 +269,62 @@ def json_text(value: Any, *, strict: bool = False) -> str:
         raise ValueError(f"this cannot be written as JSON: {problem}.") from problem
 
 
-def write_json(value: Any, path: str | Path, *, strict: bool = False) -> None:
-    """Write plain values as a JSON file, atomically; `strict` as in `json_text`."""
-    write_text(path, json_text(value, strict=strict) + "\n")
+def write_json(value: Any, path: str | Path, *, strict: bool = False, seal: bool = False) -> None:
+    """Write plain values as a JSON file, atomically; `strict` as in `json_text`, `seal` adds a hash of it."""
+    text = json_text(value, strict=strict)
+    if seal:
+        value = json.loads(text)  # as it will be read: keys are texts there
+        text = json_text({**value, SEAL: _content_hash(value)}, strict=strict)
+    write_text(path, text + "\n")
 
 
-def read_json(path: str | Path) -> Any:
-    """The content of a JSON file."""
+def read_json(path: str | Path, like: Any = None) -> Any:
+    """The content of a JSON file, which is still what was written where it has a seal.
+
+    `like` says what it must hold: a type, types, allowed texts, or a dict of them by key; `key?` need not be there.
+    """
     path = Path(path)
     check_exists(path)
     with reading(path, f"is {content_kind(path) or 'not valid JSON'}", "expected a JSON file, not cut short"):
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(found, dict) and found.pop(SEAL, None) not in (None, _content_hash(found)):
+        raise BadFile(
+            f"{path} is damaged, or was changed by hand: its content does not fit its hash. Make it again, or remove "
+            f"{SEAL} from it if the change is meant."
+        )
+    if like is not None:
+        check_like(path, found, like)
+    return found
+
+
+def check_like(path: Path, found: Any, like: Any, place: str = "it") -> None:
+    """Raise `BadFile` where plain values do not hold what is needed.
+
+    >>> check_like(Path("a.json"), {"n": "1"}, {"n": int})
+    Traceback (most recent call last):
+    truesigma.files.disk.BadFile: a.json: n is '1'; expected int. Make it again, with this truesigma.
+    """
+    again = "Make it again, with this truesigma."
+    if isinstance(like, dict):
+        if not isinstance(found, dict):
+            raise BadFile(f"{path}: {place} is {found!r:.60}; expected a table. {again}")
+        for key, inner in like.items():
+            name = key.removesuffix("?")
+            if name in found:
+                check_like(path, found[name], inner, name if place == "it" else f"{place}.{name}")
+            elif name == key:
+                raise BadFile(f"{path} lacks {name!r}{'' if place == 'it' else f' in {place}'}. {again}")
+        return
+    if isinstance(like, tuple) and isinstance(like[0], str):
+        fits, words = found in like, " or ".join(like)
+    else:
+        fits, words = isinstance(found, like), getattr(like, "__name__", str(like))
+    if not fits:
+        raise BadFile(f"{path}: {place} is {found!r:.60}; expected {words}. {again}")
+
+
+def _content_hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -168,7 +168,10 @@ def write(value: Any, path: str | Path) -> None:
         if path.suffix.lower() != ".json":
             raise ValueError(f"{path.name} should end in .json: a {type(value).__name__} is written as JSON.")
         # A score that is not defined is null; a recalibration with such a number could not be applied.
-        return write_json(value.to_dict(), path, strict=not isinstance(value, Evaluation))
+        described = value.to_dict()
+        return write_json(
+            described, path, strict=not isinstance(value, Evaluation), seal="format" in described
+        )
     if not isinstance(value, Cases | Draws | Prediction):
         raise ValueError(
             f"a {type(value).__name__} cannot be written; expected Cases, Prediction, Draws, or a result."

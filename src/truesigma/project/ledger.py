@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..files.disk import BadFile, fingerprint, now, read_json, write_json
+from ..files.disk import BadFile, check_like, fingerprint, now, read_json, write_json
 
 FILE, RUNS = "progress.json", "runs"
 FORMAT, VERSION = "truesigma project", 1
@@ -50,7 +50,7 @@ class Ledger:
     def write(self) -> None:
         """Write progress.json, atomically."""
         said = {"recipe": self.recipe, "data": self.data, "done": self.done}
-        write_json({"format": FORMAT, "version": VERSION, **said}, self.folder / FILE, strict=True)
+        write_json({"format": FORMAT, "version": VERSION, **said}, self.folder / FILE, strict=True, seal=True)
 
 
 def read_ledger(folder: Path) -> Ledger | None:
@@ -60,7 +60,11 @@ def read_ledger(folder: Path) -> Ledger | None:
     found = read_json(folder / FILE)
     if not isinstance(found, dict) or found.get("format") != FORMAT or found.get("version") != VERSION:
         raise BadFile(f"{folder / FILE} is no progress of this truesigma; take another output folder")
-    return Ledger(folder, found["recipe"], found["data"], dict(found["done"]))
+    check_like(folder / FILE, found, {"recipe": {"train": {"epochs": int}}, "data": dict, "done": dict})
+    for part, done in found["done"].items():
+        check_like(folder / FILE, part.split()[0], STAGES, "done")
+        check_like(folder / FILE, done, {"files": dict, "words": str}, f"done.{part}")
+    return Ledger(folder, found["recipe"], found["data"], found["done"])
 
 
 def changes(before: Ledger, recipe: Mapping[str, Any], data: Mapping[str, str]) -> dict[str, str]:

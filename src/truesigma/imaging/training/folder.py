@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from ...files.disk import fingerprint, write_atomically
+from ...files.disk import fingerprint, read_json, reading, write_json
 from ..data.dataset import DataSet, Split
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead, rebuild
@@ -35,6 +35,16 @@ __all__ = [
 
 FILES = RECIPE, BEST, LAST, HISTORY = "recipe.json", "best.safetensors", "last.safetensors", "history.csv"
 FREE = ("epochs", "draws", "repeats")  # of [train]: may differ when a run goes on; not the end of a cosine
+LIKE = {  # of recipe.json
+    "network": (dict, type(None)), "parameters": int, "seed": int, "precision": str,
+    "likelihood": ("gaussian", "laplace"),
+    "recipe": {"network": dict, "train": {"draws": int}},
+    "data": {"name": str, "cases": dict, "unit": list, "offset": list, "factor": list},
+    "record": {
+        "dataset?": str, "root?": str, "options?": dict, "prepare?": (dict, type(None)),
+        "image?": {"shape": list, "dtype": str},
+    },
+}  # fmt: skip
 DEFAULTS = {"schedule": "plateau", "loss": "nll"}  # of runs made before there was a choice
 
 
@@ -71,8 +81,7 @@ def describe(
 
 def write_recipe(out: Path, description: Mapping[str, Any]) -> None:
     """Write recipe.json, atomically."""
-    text = json.dumps(description, indent=1, allow_nan=False)
-    write_atomically(out / RECIPE, lambda part: part.write_text(text, encoding="utf-8"))
+    write_json(dict(description), out / RECIPE, strict=True, seal=True)
 
 
 def check_same(out: Path, description: Mapping[str, Any]) -> None:
@@ -129,10 +138,7 @@ def read_recipe(out: Path) -> dict[str, Any]:
     path = out / RECIPE
     if not path.is_file():
         raise ValueError(f"{out} is no training run: it has no {RECIPE}")
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from error
+    return dict(read_json(path, LIKE))
 
 
 def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
@@ -149,7 +155,8 @@ def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
         )
     if not (out / BEST).is_file():
         raise ValueError(f"{out} has no {BEST}: no epoch has been completed yet")
-    net = rebuild(meta["network"])
+    with reading(out / RECIPE, "describes a network that cannot be built", "train it again"):
+        net = rebuild(meta["network"])
     read_values(out / BEST)  # of a run, and so with a hash that is looked at
     load_weights(net, out / BEST)
     return net.eval(), meta
