@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from truesigma import Prediction, Tally, metrics
-from truesigma.evaluation.evaluate import LEVELS
+from truesigma.evaluation.items import LEVELS
 
 UCT, NETCAL = "uncertainty-toolbox", "netcal"
 COARSE = "theirs, by default, on 100 levels; ours on 1000 cells"

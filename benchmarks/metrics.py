@@ -26,10 +26,9 @@ from typing import Any
 import numpy as np
 
 from truesigma import Prediction, Tally
-from truesigma.evaluation.evaluate import LEVELS
+from truesigma.evaluation.items import LEVELS
 
 PEERS_UP_TO = {"uncertainty-toolbox": 1e6, "netcal": 1e7}
-COMPILED_FROM = 1e9  # elements on a GPU: below, compiling takes longer than it saves
 SHORT, LONG = 2.0, 10.0  # seconds, from which on a way has two turns, or one
 Way = Callable[[], Any]
 
@@ -79,27 +78,16 @@ def best(ways: dict[str, Way], repeats: int, device: str) -> tuple[dict[str, flo
     return wall, cores
 
 
-def our_ways(
-    location: Any, variance: Any, target: Any, kind: str, device: str, compiled: bool
-) -> dict[str, Way]:
-    """The yardstick and our ways to all scores."""
+def our_ways(location: Any, variance: Any, target: Any, device: str) -> dict[str, Way]:
+    """The yardstick and our way to all scores."""
 
     def tally() -> Any:
         return Tally.empty(levels=LEVELS).add(Prediction(location, variance), target).summary()
 
+    arrays = (location, variance, target)
     if device == "cuda":
-        ways: dict[str, Way] = {"copy": lambda: [a.clone() for a in (location, variance, target)]}
-    else:
-        ways = {"sum": lambda: [a.sum() for a in (location, variance, target)]}
-    ways["ours"] = tally
-    if compiled:
-        from truesigma.imaging.compiled import compiled_add
-
-        edges = np.linspace(float(variance.min()), float(variance.max()), 16)
-        add = compiled_add(Tally.empty(levels=LEVELS, edges=edges))
-        ways["ours, compiled"] = lambda: add(Prediction(location, variance), target).summary()
-        ways["ours, compiled"]()  # which compiles
-    return ways
+        return {"copy": lambda: [a.clone() for a in arrays], "ours": tally}
+    return {"sum": lambda: [a.sum() for a in arrays], "ours": tally}
 
 
 def uct_ways(location: Any, deviation: Any, target: Any) -> dict[str, dict[str, Way]]:
@@ -155,14 +143,7 @@ PEERS = {"uncertainty-toolbox": uct_ways, "netcal": netcal_ways}
 def measure(n: int, dtype: str, kind: str, args: argparse.Namespace) -> dict[str, Any]:
     """One row: the times for one size, and how they compare."""
     location, variance, target = arrays(n, dtype, kind, args.device)
-    ways = our_ways(
-        location,
-        variance,
-        target,
-        kind,
-        args.device,
-        (args.device == "cuda" and n >= COMPILED_FROM) or (args.compile and kind == "torch"),
-    )
+    ways = our_ways(location, variance, target, args.device)
     parts: dict[str, dict[str, list[str]]] = {}
     for name, peer in PEERS.items() if kind == "numpy" and args.peers else ():
         if n <= PEERS_UP_TO[name]:
@@ -226,7 +207,6 @@ def main() -> None:
     parser.add_argument("--libraries", default="", help="numpy, torch; by default both, and on a GPU torch")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2, help="of a processor; set OMP_NUM_THREADS too")
-    parser.add_argument("--compile", action="store_true", help="compiled torch on the processor, too")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
     parser.add_argument("--json", type=Path, default=None)
     args = parser.parse_args()

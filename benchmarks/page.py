@@ -157,7 +157,6 @@ def targets(cpu: dict[str, Any], first: dict[str, Any], gpu: dict[str, Any] | No
         ),
         (f"MB beside the arrays at {size(largest['n'])}", "flat", [largest["memory"], None], -100),
         ("GPU: copies of the arrays, 1e9", "30", pair(max, on_gpu, "passes", "ours")[:1], -30),
-        ("GPU, compiled", "5", pair(max, on_gpu, "passes", "ours, compiled")[:1], -5),
     ]
     body = []
     for words, aim, values, bound in lines:

@@ -8,18 +8,20 @@ from typing import Any
 from truesigma import Prediction
 from truesigma.core.arrays import Array
 from truesigma.core.elements import Elements, Outputs
-from truesigma.core.scores import score as measure_one
+from truesigma.core.scores import Mean, score_of
 
 TITLE = "ZMS"
 BETTER = "nominal"  # or "lower", "higher"
 UNITS = 0  # the power of the target's unit: 0, 1, 2, or "log"
-# What is summed: "elements", the mean of `terms`; "variance", bins of the variance; "pit", cells of |2 u - 1|.
-OVER = "elements"
 
 
 def terms(elements: Elements) -> Array:
     """One value for each element; mean, weight, mask, chunks and merging are the package's business."""
     return elements.squared / elements.variance
+
+
+# What is summed: the mean of the terms. `Binned` sums in bins of the variance, `Pit` in cells of |2 u - 1|.
+SUMS = Mean(terms)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None, outputs: Outputs = "separate") -> float:
@@ -40,4 +42,4 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, outputs: O
 
     Reference: Pernot, "Validation of uncertainty quantification metrics", 2023.
     """
-    return measure_one(__name__, prediction, target, weight=weight, outputs=outputs)
+    return score_of(SUMS, prediction, target, weight=weight, outputs=outputs)

@@ -16,16 +16,18 @@ from truesigma.evaluation.text import evaluation_table
 METRIC = '''
 """Twice the largest error."""
 from truesigma.core.arrays import namespace
-from truesigma.core.scores import score as measure_one
+from truesigma.core.scores import Mean, score_of
 
-TITLE, BETTER, UNITS, OVER = "mine", "lower", 1, "elements"
+TITLE, BETTER, UNITS = "mine", "lower", 1
 
 def terms(elements, *, times=2.0):
     return times * namespace(elements.residual).abs(elements.residual)
 
+SUMS = Mean(terms)
+
 def score(prediction, target, *, weight=None, times: float = {default}) -> float:
     """A score of one's own."""
-    return measure_one(__name__, prediction, target, weight=weight, times=times)
+    return score_of(SUMS, prediction, target, weight=weight, times=times)
 '''
 
 

@@ -16,8 +16,8 @@ def test_sums_come_back_bit_for_bit(tmp_path):
         "0/1/left/a": rng.normal(size=(3, 4)),
         "cells": cells,
         "empty": LogCells(0, np.zeros((3, 0)), np.inf, -np.inf),
-        "few": Variances(rng.normal(size=(2, 5)), True, cells),
-        "many": Variances(None, False, cells),
+        "few": Variances(((rng.normal(size=5), None), (rng.normal(size=5), rng.uniform(size=5))), 10),
+        "many": Variances((), 10, cells),
         "means": LogMeans(rng.normal(size=(3, 7)), 7, 2048),
         "none": ts.Undefined("because"),
     }
@@ -28,12 +28,11 @@ def test_sums_come_back_bit_for_bit(tmp_path):
     for name in ("cells", "empty", "means"):
         for key, value in vars(sums[name]).items():
             np.testing.assert_array_equal(getattr(found[name], key), value)
-    for name in ("few", "many"):
-        assert found[name].weighted == sums[name].weighted
-        np.testing.assert_array_equal(found[name].cells.sums, cells.sums)
-        assert found[name].cells.start == cells.start
+    np.testing.assert_array_equal(found["many"].cells.sums, cells.sums)
+    assert (found["many"].cells.start, found["many"].parts) == (cells.start, ())
     np.testing.assert_array_equal(found["few"].columns, sums["few"].columns)
-    assert found["many"].columns is None
+    assert found["few"].cells is None
+    assert found["few"].keep == found["many"].keep == 10
     assert str(found["none"]) == "because"
     (tmp_path / "b.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:300])
     with pytest.raises(BadFile, match="remove it, and it is made anew"):

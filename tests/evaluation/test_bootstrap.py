@@ -6,13 +6,14 @@ from scipy import stats
 
 import truesigma as ts
 from truesigma.core import plugins
-from truesigma.core.casesums import factor_rows, metric_rows, variance_edges
+from truesigma.core.rows import factor_rows
+from truesigma.core.scores import Binned, edges_over, metric_rows
 from truesigma.evaluation import replicates
 from truesigma.evaluation.bootstrap import bootstrap, compare
 from truesigma.evaluation.replicates import Replicates, Resampling, from_rows, replicate
 
-SUMMED = [n for n in plugins.names("metrics") if hasattr(plugins.load("metrics", n), "OVER")]
-BINNED = [n for n in SUMMED if plugins.load("metrics", n).OVER == "variance"]
+SUMMED = [n for n in plugins.names("metrics") if hasattr(plugins.load("metrics", n), "SUMS")]
+BINNED = [n for n in SUMMED if isinstance(plugins.load("metrics", n).SUMS, Binned)]
 
 
 def make(cases=120, outputs=2, seed=0, factor=0.7, law=None, **more):
@@ -48,7 +49,7 @@ def weighted_loop(cases, name, counts, options):
         return metric.score(p, cases.target, weight=weight, **options)
     error = np.where(mask, (np.nan_to_num(cases.target) - p.location) ** 2, 0)
     spacing = "width" if name == "uce" else "mass"
-    edges = variance_edges(cases, outputs="separate", bins=15, spacing=spacing)
+    edges = edges_over([(p, cases.target, cases.weight)], outputs="separate", bins=15, spacing=spacing)
     total, gaps = 0.0, []
     for k in range(15):
         last = p.variance <= edges[k + 1] if k == 14 else p.variance < edges[k + 1]

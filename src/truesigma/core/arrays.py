@@ -197,8 +197,7 @@ def total(values: Array) -> Array:
         import torch
 
         few = values.dtype not in (torch.bool, torch.float32) or values.numel() < ROW
-        # What is only traced, to be compiled, is no plain tensor: its sum is the compiler's business.
-        if few or values.device.type == "cpu" or type(values) is not torch.Tensor:
+        if few or values.device.type == "cpu":
             return torch.sum(values, dtype=torch.float64)
         return _total_of_rows(values.reshape(-1))
     return namespace(values).sum(values)

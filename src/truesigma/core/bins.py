@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 from typing import Literal
 
 import numpy as np
@@ -28,9 +29,7 @@ def bin_edges(values: Array, *, bins: int = 15, spacing: Spacing = "width", weig
     >>> bin_edges(np.array([1.0, 2.0, 5.0]), bins=2)
     array([1., 3., 5.])
     """
-    check_whole("bins", bins, 1)
-    if spacing not in ("width", "mass"):
-        raise ValueError(f"spacing is {spacing!r}; expected 'width' or 'mass'.")
+    _check_bins(bins, spacing)
     xp = namespace(values)
     values = xp.reshape(values, (-1,))
     if weight is not None:
@@ -44,11 +43,17 @@ def bin_edges(values: Array, *, bins: int = 15, spacing: Spacing = "width", weig
     return edges if edges.size > 1 else np.repeat(edges, 2)
 
 
+def _check_bins(bins: int, spacing: str) -> None:
+    check_whole("bins", bins, 1)
+    if spacing not in ("width", "mass"):
+        raise ValueError(f"spacing is {spacing!r}; expected 'width' or 'mass'.")
+
+
 def _quantiles(values: Array, weight: Array, share: Host) -> Host:
     """Linear quantiles; with weights, those of the data in which each value stands weight / smallest weight times."""
     xp = namespace(values)
-    order = xp.argsort(values)
-    if weight is None:
+    order = None if weight is None else xp.argsort(values)
+    if order is None:
         ends = None
         position = share * (values.shape[0] - 1)
     else:
@@ -68,8 +73,15 @@ def _quantiles(values: Array, weight: Array, share: Host) -> Host:
             np.minimum(np.searchsorted(ends, first + step + 1e-6, side="right"), ends.size - 1)
             for step in (0, 1)
         )
+    if isinstance(values, np.ndarray) and order is None:
+        # A few values at their places take a fraction of the time that all in order take.
+        values = np.partition(values, np.unique(np.concatenate([lower, upper])))
+    elif order is None:
+        values = xp.sort(values)
+    else:
+        values = xp.take(values, order)
     below, above = (
-        to_host(xp.take(values, xp.take(order, xp.asarray(i, device=device_of(values))))).astype(np.float64)
+        to_host(xp.take(values, xp.asarray(i, device=device_of(values)))).astype(np.float64)
         for i in (lower, upper)
     )
     return below + (position - first) * (above - below)
@@ -160,9 +172,7 @@ class LogCells:
         return LogCells(start + int(filled[0]), some, low, high, per_octave)
 
     def merge(self, other: "LogCells") -> "LogCells":
-        filled = [c for c in (self, other) if c.sums.shape[1]]
-        if len(filled) < 2:
-            return filled[0] if filled else self
+        filled = [c for c in (self, other) if c.sums.shape[1]] or [self]
         start = min(c.start for c in filled)
         sums = np.zeros((3, max(c.start + c.sums.shape[1] for c in filled) - start))
         for cells in filled:
@@ -171,7 +181,7 @@ class LogCells:
 
     def edges(self, *, bins: int = 15, spacing: Spacing = "width") -> Host:
         """Edges of bins: of equal width exact ones, of equal mass the quantiles to within a cell, or an element."""
-        check_whole("bins", bins, 1)
+        _check_bins(bins, spacing)
         if spacing == "width":
             return (
                 np.linspace(self.low, self.high, bins + 1) if self.high > self.low else np.repeat(self.low, 2)
@@ -211,37 +221,57 @@ class LogCells:
 class Variances:
     """What edges of bins are found from: every variance while they are few, then cells that are 0.02 % wide.
 
-    `columns` (2, element) holds variance and weight, and is None once there are too many.
+    `parts` are (variance, weight) pairs of arrays, where they are; `cells` stand in their place beyond `keep` elements.
     """
 
-    columns: Host | None
-    weighted: bool
-    cells: LogCells
+    parts: tuple[tuple[Array, Array], ...]
+    keep: float
+    cells: LogCells | None = None
 
     @staticmethod
-    def of(variance: Array, weight: Array = None) -> "Variances":
-        """The variances of one chunk of elements (1-D arrays)."""
-        cells = LogCells.of(variance, variance, weight, per_octave=FINE)
-        if variance.shape[0] > KEPT:
-            return Variances(None, weight is not None, cells)
-        values = to_host(variance).astype(np.float64)
-        share = np.ones_like(values) if weight is None else to_host(weight).astype(np.float64)
-        some = share > 0
-        return Variances(np.stack([values[some], share[some]]), weight is not None, cells)
+    def of(variance: Array, weight: Array = None, *, keep: float = KEPT, ends: bool = False) -> "Variances":
+        """The variances of one chunk of elements (1-D arrays); with `ends` only the smallest and the largest."""
+        if weight is not None:
+            variance, weight = variance[weight > 0], weight[weight > 0]
+        if ends or variance.shape[0] == 0:
+            low, high = extremes(variance) if variance.shape[0] else (math.inf, -math.inf)
+            return Variances((), keep, LogCells(0, np.zeros((3, 0)), low, high, FINE))
+        return Variances(((variance, weight),), keep)._within(keep)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.parts and (self.cells is None or self.cells.low > self.cells.high)
 
     def merge(self, other: "Variances") -> "Variances":
-        columns = None
-        if self.columns is not None and other.columns is not None:
-            columns = np.concatenate([self.columns, other.columns], axis=1)
-            columns = None if columns.shape[1] > KEPT else columns
-        return Variances(columns, self.weighted or other.weighted, self.cells.merge(other.cells))
+        both = Variances((*self.parts, *other.parts), self.keep)
+        if self.cells is None and other.cells is None:
+            return both._within(self.keep)
+        known = [cells for cells in (self.cells, other.cells, both._within(0).cells) if cells is not None]
+        return Variances((), self.keep, reduce(LogCells.merge, known))
+
+    def _within(self, keep: float) -> "Variances":
+        """The same, in cells where there are more than so many."""
+        if sum(variance.shape[0] for variance, _ in self.parts) <= keep:
+            return self
+        cells = [LogCells.of(variance, variance, weight, per_octave=FINE) for variance, weight in self.parts]
+        return Variances((), self.keep, reduce(LogCells.merge, cells))
 
     def edges(self, *, bins: int = 15, spacing: Spacing = "width") -> Host:
         """Edges of bins: exact ones, but for those of equal mass of very many elements."""
-        if self.columns is None:
+        if self.cells is not None:
             return self.cells.edges(bins=bins, spacing=spacing)
-        weight = self.columns[1] if self.weighted else None
-        return bin_edges(self.columns[0], bins=bins, spacing=spacing, weight=weight)
+        variance, weight = self.columns
+        return bin_edges(variance, bins=bins, spacing=spacing, weight=weight)
+
+    @property
+    def columns(self) -> tuple[Array, Array]:
+        """All variances, and their weights: None where nothing is weighted."""
+        variances, weights = zip(*self.parts)
+        xp = namespace(*variances)
+        if all(weight is None for weight in weights):
+            return xp.concat(variances), None
+        ones = [xp.ones_like(v) if w is None else w for v, w in self.parts]
+        return xp.concat(variances), xp.concat(ones)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,17 +5,17 @@ variance averaged over its outputs (the paper: its network has one sigma per ima
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 
 from .arrays import Array, chunk_size, namespace, on_host, to_host, total
-from .checks import check_target, check_weight, nothing_left
+from .checks import check_group, check_target, check_weight, nothing_left
 from .law import Law, Pairs, Undefined, has_terms
-from .values import Prediction, check_prediction, raw_spread
+from .values import Prediction, check_prediction, raw_spread, take
 
 Outputs = Literal["separate", "mean"]
 Error = Literal["mean", "draws"]
@@ -24,6 +24,7 @@ NO_ALEATORIC = (
     "part='aleatoric' needs aleatoric variances above 0, which some cases lack; use part='total', or a mask."
 )
 Terms = Array | Pairs  # one value an element; or pairs (factor, values) that add up to it
+Through = Callable[..., Prediction]  # a recalibration: from (prediction, group=...) to another prediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +136,8 @@ class Elements:
         return xp.where(some, self.aleatoric, xp.ones_like(self.aleatoric))
 
     @cached_property
-    def sums(self) -> dict[int, Array]:
-        """Sums of the arrays above that are known already, by the identity of the array: several scores share them."""
+    def sums(self) -> dict[Any, Any]:
+        """Sums that are known already, by the identity of the array, or of the edges: several scores share them."""
         return {}
 
 
@@ -190,7 +191,10 @@ class Block:
     def wide(self) -> "Block":
         """The same cases in float64 on the host, for sums that overflow float32."""
         parts = {name: None if a is None else to_host(a) for name, a in self.parts.items()}
-        parts = {k: a if a is None or a.dtype == bool else a.astype(np.float64) for k, a in parts.items()}
+        parts = {
+            k: a if a is None or a.dtype == bool else a.astype(np.float64, copy=False)
+            for k, a in parts.items()
+        }
         return Block(self.law, parts, self.rows)
 
     @property
@@ -264,28 +268,47 @@ class Block:
         return self.elements if outputs == "separate" else self.pooled
 
 
-def blocks(prediction: Prediction, target: Any, weight: Any = None, *, larger: int = 1) -> Iterator[Block]:
-    """All cases, checked, in blocks of whole cases that fit the cache (or are one case each), or `larger` ones."""
+def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
+    """All cases, checked, in blocks of whole cases that fit the cache, or are one case each."""
+    return (make() for make in block_makers(prediction, target, weight))
+
+
+def block_makers(
+    prediction: Prediction,
+    target: Any,
+    weight: Any = None,
+    *,
+    group: Any = None,
+    through: Through | None = None,
+) -> Iterator[Callable[[], Block]]:
+    """The same as functions that make a block each, so that threads share that work, too.
+
+    `through` is a recalibration that changes the cases of a block, with their names in `group`.
+    """
     check_prediction(prediction)
     if len(prediction) == 0:
         raise nothing_left()
     target = check_target(prediction.location, prediction.mask, target)
     weight = check_weight(weight, prediction.location, prediction.mask)
+    group = check_group(group, len(prediction))
     cases = len(prediction)
-    whole: dict[str, Array] = {
-        "location": prediction.location,
-        "target": target,
-        "aleatoric": prediction.aleatoric,
-        "epistemic": prediction.epistemic,
-        "spread": raw_spread(prediction),
-        "weight": weight,
-        "mask": prediction.mask,
-    }
-    whole = {name: on_host(a) for name, a in whole.items()}
-    step = max(1, larger * chunk_size(target) * cases // math.prod(target.shape))
-    for start in range(0, cases, step):
-        rows = slice(start, min(start + step, cases))
+    step = max(1, chunk_size(target) * cases // math.prod(target.shape))
+
+    def make(rows: slice) -> Block:
+        some = prediction[rows] if through is None else through(prediction[rows], group=take(group, rows))
+        whole: dict[str, Array] = {
+            "location": some.location,
+            "target": target[rows],
+            "aleatoric": some.aleatoric,
+            "epistemic": some.epistemic,
+            "spread": raw_spread(some),
+            "weight": None if weight is None else weight[rows],
+            "mask": some.mask,
+        }
         # Reshaped a block at a time: an array that is only broadcast would be copied whole.
         shape = (rows.stop - rows.start, -1)
-        parts = {name: None if a is None else a[rows].reshape(shape) for name, a in whole.items()}
-        yield Block(prediction.law, parts, rows)
+        parts = {name: None if a is None else on_host(a).reshape(shape) for name, a in whole.items()}
+        return Block(some.law, parts, rows)
+
+    for start in range(0, cases, step):
+        yield partial(make, slice(start, min(start + step, cases)))

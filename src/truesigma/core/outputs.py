@@ -3,7 +3,7 @@
 from typing import Any, TypeVar
 
 from .arrays import Array, expand, namespace
-from .values import Cases, Prediction, trusted
+from .values import Cases, Prediction, changed
 
 T = TypeVar("T", Array, Prediction, Cases)
 
@@ -23,15 +23,11 @@ def output_of(values: T, output: int) -> T:
         weight: Any = values.weight
         if weight is not None and weight.ndim > 1:  # one number may stand for all outputs
             weight = output_of(expand("weight", weight, tuple(values.target.shape)), output)
-        kept = {name: getattr(values, name) for name in ("group", "unit", "id")}
-        prediction = output_of(values.prediction, output)
-        return trusted(
-            Cases, prediction=prediction, target=output_of(values.target, output), weight=weight, **kept
-        )
+        one, target = output_of(values.prediction, output), output_of(values.target, output)
+        return changed(values, prediction=one, target=target, weight=weight, draws=None)
     if isinstance(values, Prediction):
-        names = ("location", "aleatoric", "epistemic", "spread", "mask")
-        parts = {name: output_of(getattr(values, name), output) for name in names}
-        return trusted(Prediction, law=values.law, **parts)
+        parts = {name: output_of(part, output) for name, part in vars(values).items() if name != "law"}
+        return changed(values, **parts)
     return namespace(values).reshape(values, (values.shape[0], -1))[:, output]
 
 

@@ -117,6 +117,15 @@ def options(kind: str, module: ModuleType) -> dict[str, inspect.Parameter]:
     return {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and is_option(kind, n)}
 
 
+def defaults(kind: str, module: ModuleType) -> dict[str, Any]:
+    """The options of a plug-in at their defaults.
+
+    >>> defaults("metrics", load("metrics", "coverage"))
+    {'level': 0.9}
+    """
+    return {name: option.default for name, option in options(kind, module).items()}
+
+
 def is_option(kind: str, name: str) -> bool:
     """Whether a keyword is an option; a data set may call the names of its columns `target` and `group`.
 

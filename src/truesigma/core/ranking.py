@@ -13,6 +13,7 @@ import numpy as np
 from .arrays import Host
 from .checks import nothing_left
 from .elements import blocks
+from .rows import weight_of
 from .sums import flat
 from .values import Prediction
 
@@ -41,16 +42,16 @@ def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "c
     """
     if by not in ("case", "element"):
         raise ValueError(f"by is {by!r}; expected 'case' (all outputs together) or 'element' (each output).")
-    columns: list[tuple[Host, ...]] = []
-    for block in blocks(prediction, target, weight):
-        elements = block.wide.view("mean" if by == "case" else "separate")
-        error, variance, share = flat(elements.squared, elements.total, elements.weight)
-        columns.append((error, variance, np.ones_like(error) if share is None else share))
-    error, variance, share = (np.concatenate(column) for column in zip(*columns))
+    views = (
+        block.wide.view("mean" if by == "case" else "separate")
+        for block in blocks(prediction, target, weight)
+    )
+    columns = zip(*[(*flat(e.squared, e.total), weight_of(e).ravel()) for e in views])
+    error, variance, share = (np.concatenate(column) for column in columns)
     some = share > 0
     if not some.any():
         raise nothing_left()
-    return Ranked(error[some], variance[some], share[some])
+    return Ranked(error, variance, share) if some.all() else Ranked(error[some], variance[some], share[some])
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +86,19 @@ def keep_lowest(key: Host, error: Host, weight: Host) -> Kept:
     >>> kept.mse([0.5, 1.0])
     array([1., 2.])
     """
-    distinct, index = np.unique(key, return_inverse=True)
-    mass = np.bincount(index, weights=weight)
-    held = np.bincount(index, weights=weight * error)
+    alike = weight.min() == weight.max()
+    if key is error and alike:
+        key = error = np.sort(key)
+    else:
+        order = np.argsort(key)
+        key, error = key[order], error[order]
+        weight = weight if alike else weight[order]
+    mass, held = weight, weight * error
+    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+    if first.size < key.size:
+        key, mass, held = key[first], np.add.reduceat(mass, first), np.add.reduceat(held, first)
     whole = mass.sum()
     share = np.concatenate([[0.0], np.cumsum(mass)]) / whole
     total = np.concatenate([[0.0], np.cumsum(held)]) / whole
     share[-1] = 1.0  # rounding of the sum must not leave the last case out
-    return Kept(distinct, share, total, held / mass)
+    return Kept(key, share, total, held / mass)

@@ -1,16 +1,17 @@
 """What every fitted recalibration is, and the way back from its stored form."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from . import plugins
-from .arrays import Host, namespace
+from .arrays import Host, extremes, namespace
 from .checks import nothing_left, too_few
 from .elements import NO_ALEATORIC, Part, blocks
 from .law import Law, Undefined
-from .values import Prediction, check_prediction, raw_spread, trusted
+from .values import Prediction, changed, check_prediction, raw_spread
 
 
 @runtime_checkable
@@ -74,12 +75,12 @@ def select_part(prediction: Prediction, part: Part) -> Prediction:
     xp, some = namespace(prediction.location), prediction.aleatoric > 0
     if not bool(xp.all(some if prediction.mask is None else some | ~prediction.mask)):
         raise Undefined(NO_ALEATORIC)
-    return trusted(Prediction, **_parts(prediction, epistemic=xp.zeros_like(prediction.epistemic)))
+    return _with(prediction, epistemic=xp.zeros_like(prediction.epistemic))
 
 
-def _parts(prediction: Prediction, **changed: Any) -> dict[str, Any]:
-    """What a recalibrated prediction is made of: all that is not changed, with the spread as it was."""
-    return {**vars(prediction), "spread": raw_spread(prediction), **changed}
+def _with(prediction: Prediction, **parts: Any) -> Prediction:
+    """The prediction with other parts, and the spread as it was before any recalibration."""
+    return changed(prediction, spread=raw_spread(prediction), **parts)
 
 
 def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple[Host, Host]:
@@ -110,7 +111,7 @@ def with_law(prediction: Prediction, law: Law) -> Prediction:
             f"the recalibration was fitted on another likelihood than {prediction.law.name}; expected predictions of "
             "the same one. Fit it again on such predictions."
         )
-    return trusted(Prediction, **_parts(prediction, law=law))
+    return _with(prediction, law=law)
 
 
 def rescale(prediction: Prediction, factor: Any, epistemic_factor: Any = None) -> Prediction:
@@ -121,14 +122,15 @@ def rescale(prediction: Prediction, factor: Any, epistemic_factor: Any = None) -
     >>> rescale(Prediction([0.0], [1.0], [3.0]), 2.0).epistemic
     array([12.])
     """
-    xp, other = namespace(prediction.location), factor if epistemic_factor is None else epistemic_factor
+    other = factor if epistemic_factor is None else epistemic_factor
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         # Twice by the factor, not once by its square, which float32 may not hold where it holds the product.
         aleatoric = prediction.aleatoric * factor * factor
         epistemic = None if prediction.epistemic is None else prediction.epistemic * other * other
         total = aleatoric if epistemic is None else aleatoric + epistemic
-    made = _parts(prediction, aleatoric=aleatoric, epistemic=epistemic)
-    if not bool(xp.all((total > 0) & xp.isfinite(total))):
+    made = _with(prediction, aleatoric=aleatoric, epistemic=epistemic)
+    low, high = extremes(total)
+    if not (low > 0 and high < math.inf):
         # Through the checks: they say which cases leave the range of their dtype, unless a mask hides them all.
-        return Prediction(**made)
-    return trusted(Prediction, **made)
+        return Prediction(**vars(made))
+    return made

@@ -1,129 +1,309 @@
-"""Scores of arrays in memory: any number of sum-like metrics in one pass, with exact bins.
+"""What a metric sums, which its file says once as `SUMS`: the mean of a term, sums in bins of the variance, or the PIT.
 
-A metric's file says what is summed (`OVER`, `terms`) and how its value follows from the sums (`finish`), so each
-formula stands once; the `Tally` reads the same files for data that comes in pieces.
+Each kind knows its statistic (what a block of cases adds up to), its rows (what each case adds, for the bootstrap) and
+the value that follows from the sums. Memory, files, tallies and the bootstrap all plan with these, so that a new kind
+of sum is one more class here.
 """
 
-import sys
+import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from dataclasses import dataclass
+from functools import partial, reduce
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
-from .arrays import Host, namespace
-from .bins import Bins, Spacing, bin_edges
+import numpy as np
+
+from . import plugins
+from .arrays import Host
+from .bins import KEPT, Bins, Spacing, Variances, assign
 from .checks import nothing_left
-from .elements import Block, Outputs, blocks, check_error, check_outputs
+from .elements import Elements, Error, Outputs, Terms, Through, blocks, check_error, check_outputs
 from .law import Undefined
-from .plugins import accepted, options
-from .sums import Statistic, Sum, accumulate, bin_sums, flat, mean_sums, pit_sums
-from .values import Prediction
+from .rows import Finish, Rows, mean_rows, stack_rows, weight_of
+from .sums import (
+    PIT_CELLS,
+    Plan,
+    Statistic,
+    Sum,
+    accumulate,
+    bin_sums,
+    cell_sums,
+    mean_sums,
+    pit_sums,
+    variance_sums,
+)
+from .values import Cases, Prediction
 
-Edges = Callable[[Outputs, int, Spacing], Host]  # from outputs, bins and spacing to the edges of the variance
+Options = Mapping[str, Any]
+
+
+class Summed(Protocol):
+    """What every kind of sum offers."""
+
+    def key(self, name: str, options: Options) -> str:
+        """The name of the sums in a tally; metrics that share one share the sums."""
+        ...
+
+    def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
+        """What a block of cases adds up to; `edges` are of the bins of the variance."""
+        ...
+
+    def rows(self, cases: Cases, options: Options) -> Rows:
+        """The same of each case, (case, column)."""
+        ...
+
+    def value(self, sums: Sum, options: Options) -> float:
+        """The score, from the sums of some cases, or of their rows."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """The weighted mean of `terms` over all elements; `finish` makes the score of it."""
+
+    terms: Callable[..., Terms]
+    finish: Callable[..., float] = float
+
+    def key(self, name: str, options: Options) -> str:
+        return f"{name} {options['level']}" if "level" in options else name
+
+    def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
+        return partial(mean_sums, terms=_with(self.terms, options), outputs=outputs_in(options))
+
+    def rows(self, cases: Cases, options: Options) -> Rows:
+        return mean_rows(cases, _with(self.terms, options), outputs=outputs_in(options))
+
+    def value(self, sums: Sum, options: Options) -> float:
+        return _with(self.finish, options)(sums[1] / _counted(sums[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class Binned:
+    """Weight, error and variance in bins of the variance, of which `finish` makes the score."""
+
+    finish: Callable[..., float]
+
+    def key(self, name: str, options: Options) -> str:
+        return "variance"
+
+    def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
+        shape: dict[str, Any] = {"outputs": outputs_in(options), "error": _error_in(options)}
+        if edges is None:  # known only at the end
+            return partial(cell_sums, **shape)
+        return partial(bin_sums, edges=edges, closed=options.get("closed", True), **shape)
+
+    def rows(self, cases: Cases, options: Options) -> Rows:
+        kind: dict[str, Any] = {name: options[name] for name in ("outputs", "bins", "spacing")}
+        edges = edges_over([(cases.prediction, cases.target, cases.weight)], **kind, wide=True)
+        cells, error = len(edges), _error_in(options)
+
+        def parts(e: Elements) -> list[tuple[Host, Host]]:
+            cell, weight = assign(e.variance, edges, closed=options.get("closed", True)) + 1, weight_of(e)
+            sums = [weight, weight * e.error(error), weight * e.variance]
+            # The layout of `bin_sums`: weight, error and variance in each bin, and all weight in a row of its own.
+            return [
+                *((cell + k * cells, part) for k, part in enumerate(sums)),
+                (0 * cell + 3 * cells, weight),
+            ]
+
+        return stack_rows(cases, outputs_in(options), 4 * cells, parts)
+
+    def value(self, sums: Sum, options: Options) -> float:
+        if hasattr(sums, "bins"):  # gathered without edges
+            if not options.get("closed", True):
+                raise Undefined("bins open to the left need their edges first: not in a single pass.")
+            bins = sums.bins(bins=options["bins"], spacing=options["spacing"])
+        else:
+            count, error, variance, whole = np.reshape(sums, (4, -1))
+            bins = Bins(count[1:], error[1:], variance[1:], float(whole[0]))
+        _counted(bins.total)
+        return _with(self.finish, options)(bins)
+
+
+@dataclass(frozen=True, eq=False)
+class Pit:
+    """Shares of all elements in equal cells of |2 u - 1|, u the probability integral transform, for `finish`."""
+
+    finish: Callable[..., float]
+
+    def key(self, name: str, options: Options) -> str:
+        return "pit"
+
+    def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
+        return pit_sums
+
+    def rows(self, cases: Cases, options: Options) -> Rows:
+        def parts(e: Elements) -> list[tuple[Host, Host]]:
+            return [(np.minimum(e.central * PIT_CELLS, PIT_CELLS - 1).astype(np.int64), weight_of(e))]
+
+        return stack_rows(cases, "separate", PIT_CELLS, parts)
+
+    def value(self, sums: Sum, options: Options) -> float:
+        return _with(self.finish, options)(sums / _counted(sums.sum()))
+
+
+class Request(NamedTuple):
+    """A number to compute: what is summed for it, and all options of its metric."""
+
+    sums: Summed
+    options: Options
+
+
+def request(metric: ModuleType, options: Options) -> Request:
+    """The request for a metric's score; options that are not given are at their defaults.
+
+    >>> request(plugins.load("metrics", "coverage"), {}).options
+    {'level': 0.9}
+    """
+    return Request(metric.SUMS, {**plugins.defaults("metrics", metric), **options})
+
+
+def range_plan(requests: Mapping[str, Request], *, keep: float = KEPT) -> Plan:
+    """What the edges of bins are found from: the variances of the elements, by `outputs`."""
+    kinds: dict[Outputs, set[Spacing]] = {}
+    for one in requests.values():
+        if isinstance(one.sums, Binned):
+            kinds.setdefault(outputs_in(one.options), set()).add(one.options["spacing"])
+    made: dict[str, Statistic] = {
+        outputs: partial(variance_sums, outputs=outputs, keep=keep, ends="mass" not in spacings)
+        for outputs, spacings in kinds.items()
+    }
+    return Plan(made, {"separate"} & set(made))
+
+
+def edges_from(requests: Mapping[str, Request], looked: Mapping[str, Sum]) -> dict[str, Host | Undefined]:
+    """The edges of every request with bins, from what `range_plan` summed up; or why there are none."""
+    found: dict[str, Host | Undefined] = {}
+    known: dict[tuple[Any, ...], Host | Undefined] = {}  # both conventions of UCE have the same edges
+    for key, one in requests.items():
+        if isinstance(one.sums, Binned):
+            kind = outputs_in(one.options), one.options["bins"], one.options["spacing"]
+            if kind not in known:
+                seen = looked.get(kind[0])
+                known[kind] = seen if isinstance(seen, Undefined) else _edges(seen, one.options)
+            found[key] = known[kind]
+    return found
+
+
+def plan(requests: Mapping[str, Request], edges: Mapping[str, Any]) -> Plan:
+    """The statistics of all requests; one whose edges are `Undefined` has none."""
+    made = {
+        key: one.sums.statistic(one.options, edges.get(key))
+        for key, one in requests.items()
+        if not isinstance(edges.get(key), Undefined)
+    }
+    return Plan(made, {key for key in made if outputs_in(requests[key].options) == "separate"})
+
+
+def value_of(one: Request, sums: Sum) -> float | Undefined:
+    """The score from its sums, or the `Undefined` that says why there is none."""
+    if isinstance(sums, Undefined):
+        return sums
+    try:
+        return float(one.sums.value(sums, one.options))
+    except Undefined as reason:
+        return reason
 
 
 def measure(
     prediction: Prediction,
     target: Any,
-    requests: Iterable[tuple[ModuleType, Mapping[str, Any]]],
+    requests: Iterable[Request],
     *,
     weight: Any = None,
+    group: Any = None,
+    through: Through | None = None,
 ) -> list[float | Undefined]:
-    """Values of several sum-like metrics in one pass, with exact bin edges; `Undefined` where one has no value.
+    """Scores of arrays in memory, together: a first look for the edges of bins, then one pass for all sums.
 
     Args:
         prediction: what was predicted.
         target: what was true, with the location's shape.
-        requests: (metric module, options) pairs.
+        requests: of metrics, with their options.
         weight: (case,) or the location's shape.
+        group: one name per case, for `through`.
+        through: a recalibration, applied to the cases as they pass.
+
+    Returns:
+        A value for each request, or the `Undefined` that says why it has none.
     """
-    asked = [(metric, {**defaults(metric), **chosen}) for metric, chosen in requests]
-    known: dict[tuple[Outputs, int, Spacing], Host] = {}  # UCE in both conventions shares its edges
-
-    def edges(*key: Any) -> Host:
-        if key not in known:
-            known[key] = exact_edges([(prediction, target, weight)], *key)
-        return known[key]
-
-    plan: dict[str, Statistic] = {}
-    for number, (metric, given) in enumerate(asked):
-        try:
-            plan[f"{number}"] = statistic_of(metric, given, edges)
-        except Undefined as reason:
-            plan[f"{number}"] = partial(_raise, reason=reason)
-    pieces = [f"{n}" for n, (_, given) in enumerate(asked) if given.get("outputs", "separate") == "separate"]
-    sums = accumulate(prediction, target, plan, weight=weight, by_piece=pieces)
-    return [value_of(metric, sums[f"{number}"], given) for number, (metric, given) in enumerate(asked)]
+    asked = {f"{number}": one for number, one in enumerate(requests)}
+    look = partial(accumulate, prediction, target, weight=weight, group=group, through=through)
+    first = range_plan(asked, keep=math.inf)
+    edges = edges_from(asked, look(first) if first.statistics else {})
+    sums = {**edges, **look(plan(asked, edges))}
+    return [value_of(one, sums[key]) for key, one in asked.items()]
 
 
-def score(
-    metric: ModuleType | str, prediction: Prediction, target: Any, *, weight: Any, **chosen: Any
-) -> float:
-    """The value of one metric; what the `score` of every sum-like metric calls, with `__name__` for `metric`."""
-    module = sys.modules[metric] if isinstance(metric, str) else metric
-    value = measure(prediction, target, [(module, chosen)], weight=weight)[0]
+def score_of(sums: Summed, prediction: Prediction, target: Any, *, weight: Any, **options: Any) -> float:
+    """The score of one metric, which has such sums, with all its options: what a metric's `score` calls."""
+    if isinstance(sums, str):
+        raise ValueError(
+            "a metric no longer finds its formula by its name; say what it sums, SUMS = Mean(terms), and give that: "
+            "score_of(SUMS, prediction, target, ...). docs/adding.md shows a skeleton."
+        )
+    value = measure(prediction, target, [Request(sums, options)], weight=weight)[0]
     if isinstance(value, Undefined):
         raise value
     return value
 
 
-def _raise(block: Block, *, reason: Undefined) -> Sum:
-    raise reason
-
-
-def defaults(metric: ModuleType) -> dict[str, Any]:
-    """The metric's options at their defaults."""
-    return {name: option.default for name, option in options("metrics", metric).items()}
-
-
-def statistic_of(metric: ModuleType, given: Mapping[str, Any], edges: Edges) -> Statistic:
-    """What a metric with all its options sums up."""
-    outputs, error = given.get("outputs", "separate"), given.get("error", "mean")
-    check_outputs(outputs)
-    check_error(error)
-    if metric.OVER == "pit":
-        return pit_sums
-    if metric.OVER == "elements":
-        terms = partial(metric.terms, **accepted(metric.terms, given))
-        return partial(mean_sums, terms=terms, outputs=outputs)
-    known = edges(outputs, given["bins"], given["spacing"])
-    return partial(bin_sums, edges=known, closed=given.get("closed", True), outputs=outputs, error=error)
-
-
-def exact_edges(
-    runs: Iterable[tuple[Prediction, Any, Any]], outputs: Outputs, bins: int, spacing: Spacing
+def edges_over(
+    runs: Iterable[tuple[Prediction, Any, Any]],
+    *,
+    outputs: Outputs,
+    bins: int,
+    spacing: Spacing,
+    wide: bool = False,
 ) -> Host:
-    """Edges over all variances of (prediction, target, weight): a first look at data that is in memory anyway."""
-    views = (block.view(outputs) for run in runs for block in blocks(*run))
-    variances, weights = zip(*[flat(view.variance, view.weight) for view in views])
-    xp = namespace(*variances)
-    whole = None
-    if any(weight is not None for weight in weights):
-        whole = xp.concat([xp.ones_like(v) if w is None else w for v, w in zip(variances, weights)])
-        if not bool(xp.any(whole > 0)):
-            raise nothing_left()
-    return bin_edges(xp.concat(variances), bins=bins, spacing=spacing, weight=whole)
+    """Edges of the bins over the variances of all (prediction, target, weight), in float64 where `wide`."""
+    each = (block.wide if wide else block for run in runs for block in blocks(*run))
+    looked = reduce(Variances.merge, (variance_sums(block, outputs=outputs, keep=math.inf) for block in each))
+    return _edges(looked, {"bins": bins, "spacing": spacing})
 
 
-def value_of(metric: ModuleType, sums: Sum, given: Mapping[str, Any]) -> float | Undefined:
-    """The metric's value from its sums, or the `Undefined` that says why it has none."""
-    if isinstance(sums, Undefined):
-        return sums
-    whole: Any
-    if metric.OVER == "variance":
-        whole = (
-            sums if isinstance(sums, Bins) else Bins(sums[0, 1:], sums[1, 1:], sums[2, 1:], float(sums[3, 0]))
-        )
-        total = whole.total
-    else:
-        whole, total = (sums, sums.sum()) if metric.OVER == "pit" else (sums[1], sums[0])
-    if total <= 0:
+def metric_rows(cases: Cases, metric: ModuleType, options: Options) -> tuple[Rows, Finish]:
+    """Rows of a metric that says what it sums, and the way from their sums to its value.
+
+    >>> rows, finish = metric_rows(
+    ...     Cases(Prediction([0.0, 0.0], [1.0, 1.0]), [3.0, 4.0]), plugins.load("metrics", "rmse"), {}
+    ... )
+    >>> rows.toarray()
+    array([[ 1.,  9.],
+           [ 1., 16.]])
+    >>> finish(rows.toarray().sum(axis=0))
+    3.5355339059327378
+    """
+    one = request(metric, options)
+    return one.sums.rows(cases, one.options), partial(value_of, one)
+
+
+def outputs_in(options: Options) -> Outputs:
+    """What the elements are, which options say; each output where they do not."""
+    outputs: Outputs = options.get("outputs", "separate")
+    check_outputs(outputs)
+    return outputs
+
+
+def _error_in(options: Options) -> Error:
+    check_error(options["error"])
+    return options["error"]
+
+
+def _edges(seen: Variances | None, options: Options) -> Host:
+    if seen is None or seen.is_empty:
         raise nothing_left()
-    if metric.OVER != "variance":
-        whole = whole / total
-    if not hasattr(metric, "finish"):
-        return float(whole)
-    try:
-        return float(metric.finish(whole, **accepted(metric.finish, given)))
-    except Undefined as reason:
-        return reason
+    return seen.edges(bins=options["bins"], spacing=options["spacing"])
+
+
+def _with(function: Callable[..., Any], options: Options) -> Callable[..., Any]:
+    """The function with those of the options that it takes."""
+    return partial(function, **plugins.accepted(function, options))
+
+
+def _counted(total: float) -> float:
+    """The weight of all elements, which some must have."""
+    if not total > 0:
+        raise nothing_left()
+    return total

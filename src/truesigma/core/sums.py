@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import is_array_api_obj
@@ -28,9 +28,9 @@ from .arrays import (
     widen,
     workers,
 )
-from .bins import LogCells, Variances, assign
+from .bins import KEPT, LogCells, Variances, assign
 from .cells import cell_totals, close_last, segment_sums, unit_counts
-from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
+from .elements import Block, Elements, Error, Outputs, Part, Terms, Through, block_makers
 from .law import Undefined
 from .values import Prediction, check_prediction
 
@@ -70,12 +70,23 @@ def weighted_sum(elements: Elements, terms: Terms) -> Array:
 def bin_sums(block: Block, *, edges: Host, closed: bool, outputs: Outputs, error: Error) -> Array:
     """(weight, error, variance) in each bin of the variance, shape (3, bin); a fourth row begins with all weight."""
     elements = block.view(outputs)
-    variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
-    index = assign(variance, edges, closed=closed)
-    columns = [None, errors, variance] if weight is None else [weight, errors * weight, variance * weight]
-    sums = cell_totals(index + 1, len(edges), columns)
+    errors, weight = flat(elements.error(error), elements.weight)
+    index, held = _binned(elements, edges, closed)
+    sums = cell_totals(index, len(edges), [errors if weight is None else errors * weight])
     whole = pack(sums, elements.count, *[0.0] * (len(edges) - 1))
-    return namespace(sums).concat([sums, whole[None, :]])
+    return namespace(sums).concat([held[:1], sums, held[1:], whole[None, :]])
+
+
+def _binned(elements: Elements, edges: Host, closed: bool) -> tuple[Array, Array]:
+    """The bin of each element, from 1, and (weight, variance) in each: both conventions of an error share them."""
+    known = id(edges), closed
+    if known not in elements.sums:
+        variance, weight = flat(elements.variance, elements.weight)
+        index = assign(variance, edges, closed=closed) + 1
+        columns = [None, variance] if weight is None else [weight, variance * weight]
+        elements.sums[known] = index, cell_totals(index, len(edges), columns)
+    found: tuple[Array, Array] = elements.sums[known]
+    return found
 
 
 def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> LogCells:
@@ -86,10 +97,10 @@ def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> LogCells:
     )
 
 
-def variance_sums(block: Block, *, outputs: Outputs) -> Variances:
-    """The variances, to find edges from."""
+def variance_sums(block: Block, *, outputs: Outputs, keep: float = KEPT, ends: bool = False) -> Variances:
+    """The variances, to find edges from: each of them up to `keep`, or only their `ends`."""
     elements = block.view(outputs)
-    return Variances.of(*flat(elements.variance, elements.weight))
+    return Variances.of(*flat(elements.variance, elements.weight), keep=keep, ends=ends)
 
 
 def pit_sums(block: Block) -> Array:
@@ -180,30 +191,38 @@ def flat(*arrays: Array) -> list[Array]:
     return [None if a is None else namespace(a).reshape(a, (-1,)) for a in arrays]
 
 
+class Plan(NamedTuple):
+    """Statistics by their key, and the keys of those that need no whole cases: large ones go through in pieces."""
+
+    statistics: Mapping[str, Statistic]
+    by_piece: Collection[str] = ()
+
+
 def accumulate(
     prediction: Prediction,
     target: Any,
-    statistics: Mapping[str, Statistic],
+    plan: Plan | Mapping[str, Statistic],
     *,
     weight: Any = None,
-    by_piece: Collection[str] = (),
+    group: Any = None,
+    through: Through | None = None,
 ) -> dict[str, Sum]:
     """Sums of every statistic over all cases, in one pass; one that has none becomes the `Undefined` that says why.
 
-    A block whose sums overflow float32 is summed again in float64. Statistics named in `by_piece` need no whole cases,
-    so that one large volume goes through the cache in pieces.
+    A block whose sums overflow float32 is summed again in float64. With `through`, a recalibration, the sums are of
+    what it makes of the cases; it is given their names in `group`.
     """
     check_prediction(prediction)
     keep_memory()
-    each = blocks(prediction, target, weight)
+    each = block_makers(prediction, target, weight, group=group, through=through)
     runs = iter(lambda: list(islice(each, RUN)), [])
-    work = partial(_run_sums, statistics=statistics, by_piece=by_piece)
+    work = partial(_run_sums, plan=plan if isinstance(plan, Plan) else Plan(plan))
     some = math.prod(prediction.location.shape) > 2 * RUN * chunk_size(prediction.location)
     return join_sums(_in_order(work, runs, workers(prediction.location) if some else 1))
 
 
 def _in_order(
-    work: Callable[[list[Block]], dict[str, Sum]], runs: Iterable[list[Block]], threads: int
+    work: Callable[[list[Any]], dict[str, Sum]], runs: Iterable[list[Any]], threads: int
 ) -> Iterator[dict[str, Sum]]:
     """What becomes of each run, by so many threads, in the order of the runs; only a few are held at a time."""
     if threads == 1:
@@ -219,19 +238,18 @@ def _in_order(
             yield waiting.popleft().result()
 
 
-def _run_sums(
-    run: list[Block], *, statistics: Mapping[str, Statistic], by_piece: Collection[str]
-) -> dict[str, Sum]:
-    """Sums of every statistic over some blocks; empties the list, because a block keeps what it computed."""
-    pieces = {key: statistics[key] for key in by_piece}
-    whole = {key: statistic for key, statistic in statistics.items() if key not in by_piece}
+def _run_sums(run: list[Callable[[], Block]], *, plan: Plan) -> dict[str, Sum]:
+    """Sums of every statistic over some blocks, of which only one is held at a time."""
+    pieces = {key: plan.statistics[key] for key in plan.by_piece}
+    whole = {key: statistic for key, statistic in plan.statistics.items() if key not in plan.by_piece}
 
     def each() -> Iterator[dict[str, Sum]]:
-        while run:
-            block = run.pop(0)
+        for make in run:
+            block = make()
             if block.is_large:
                 yield from (block_sums(piece, pieces) for piece in block.pieces())
-            yield block_sums(block, whole if block.is_large else statistics)
+            yield block_sums(block, whole if block.is_large else plan.statistics)
+            del block  # and all that it computed
 
     return join_sums(each())
 

@@ -8,36 +8,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from . import plugins
-from .bins import LogCells
 from .cells import members
 from .checks import check_group, check_level, check_target, check_weight, nothing_left
 from .elements import Error, Outputs, check_error, check_outputs
 from .law import Undefined
-from .scores import defaults, value_of
+from .scores import Request, plan, request, value_of
 from .sums import (
+    Plan,
     Statistic,
     Sum,
     accumulate,
     add_sums,
-    bin_sums,
-    cell_sums,
     count_sums,
     factor_of,
     factor_sums,
     join_sums,
-    mean_sums,
     output_factor_sums,
-    pit_sums,
 )
 from .values import Prediction, check_prediction, take
-
-Chosen = tuple[str, ModuleType, dict[str, Any]]  # a metric's name, its module, and all of its options
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,11 +131,11 @@ class Tally:
         if not self.sums:
             raise nothing_left()
         found: dict[str, Any] = {"n": float(self.sums["n"][0])}
-        for name, metric, options in self._metrics():
-            value = value_of(metric, self._metric_sums(name, metric, options), options)
+        for name, one in _requests(self.levels, self.outputs, self.error):
+            value = value_of(one, self.sums[one.sums.key(name, one.options)])
             plain = None if isinstance(value, Undefined) else value
-            if "level" in options:
-                found.setdefault(name, {})[options["level"]] = plain
+            if "level" in one.options:
+                found.setdefault(name, {})[one.options["level"]] = plain
             else:
                 found[name] = plain
         for part in ("total", "aleatoric"):
@@ -190,71 +183,44 @@ class Tally:
         groups = f", {len(self.groups)} groups" if self.groups else ""
         return f"Tally({count:g} elements{groups}, outputs={self.outputs!r}, error={self.error!r})"
 
-    def _metrics(self) -> tuple[Chosen, ...]:
-        return _metrics(self.levels, self.outputs, self.error)
-
-    def _statistics(self) -> tuple[dict[str, Statistic], list[str]]:
-        """What is summed, and which of it needs no whole cases."""
-        return _statistics(self.levels, self.edges, self.outputs, self.error, self.by_output)
+    def _plan(self) -> Plan:
+        return _plan(self.levels, self.edges, self.outputs, self.error, self.by_output)
 
     def _of(self, prediction: Prediction, target: Any, weight: Any) -> "Tally":
         """A tally of the same settings that holds these cases alone."""
-        plan, pieces = self._statistics()
-        sums = accumulate(prediction, target, plan, weight=weight, by_piece=pieces)
+        sums = accumulate(prediction, target, self._plan(), weight=weight)
         return replace(self, sums=sums, groups={}, moment=prediction.law.moment)
-
-    def _metric_sums(self, name: str, metric: ModuleType, options: Mapping[str, Any]) -> Sum:
-        if metric.OVER == "elements":
-            return self.sums[_key(name, options)]
-        sums = self.sums[metric.OVER]
-        if isinstance(sums, LogCells):
-            return sums.bins(bins=options["bins"], spacing=options["spacing"])
-        return sums
-
-
-def _key(name: str, options: Mapping[str, Any]) -> str:
-    return f"{name} {options['level']}" if "level" in options else name
 
 
 # A tally is added to batch by batch, and asks for the same every time.
 @lru_cache(maxsize=64)
-def _metrics(levels: tuple[float, ...], outputs: Outputs, error: Error) -> tuple[Chosen, ...]:
-    """Name, module and options of all sum-like metrics, those with a level once for each."""
-    found: list[Chosen] = []
+def _requests(levels: tuple[float, ...], outputs: Outputs, error: Error) -> list[tuple[str, Request]]:
+    """All metrics that say what they sum, by their names; those with a level once for each."""
+    found = []
     for name in plugins.names("metrics"):
         metric = plugins.load("metrics", name)
-        if hasattr(metric, "OVER"):
-            options = {**defaults(metric)}
-            options.update({k: v for k, v in (("outputs", outputs), ("error", error)) if k in options})
-            for level in levels if "level" in options else [None]:
-                found.append((name, metric, {**options, **({} if level is None else {"level": level})}))
-    return tuple(found)
+        if hasattr(metric, "SUMS"):
+            known = plugins.options("metrics", metric)
+            shared = {k: v for k, v in (("outputs", outputs), ("error", error)) if k in known}
+            each: list[dict[str, Any]] = [{"level": level} for level in levels] if "level" in known else [{}]
+            found += [(name, request(metric, {**shared, **own})) for own in each]
+    return found
 
 
 @lru_cache(maxsize=64)
-def _statistics(
+def _plan(
     levels: tuple[float, ...],
     edges: tuple[float, ...] | None,
     outputs: Outputs,
     error: Error,
     by_output: bool,
-) -> tuple[dict[str, Statistic], list[str]]:
-    shape: dict[str, Any] = {"outputs": outputs, "error": error}
-    plan: dict[str, Statistic] = {"n": count_sums, "pit": pit_sums}
-    pieces = ["n", "pit"]
-    if edges is None:
-        plan["variance"] = partial(cell_sums, **shape)
-    else:
-        plan["variance"] = partial(bin_sums, edges=np.array(edges), closed=True, **shape)
-    pieces += ["variance"] if outputs == "separate" else []
-    for name, metric, options in _metrics(levels, outputs, error):
-        if metric.OVER == "elements":
-            terms = partial(metric.terms, **plugins.accepted(metric.terms, options))
-            kind = options.get("outputs", "separate")
-            plan[_key(name, options)] = partial(mean_sums, terms=terms, outputs=kind)
-            pieces += [_key(name, options)] if kind == "separate" else []
+) -> Plan:
+    """What is summed up: what the metrics ask for, the weight, and the factors."""
+    asked = {one.sums.key(name, one.options): one for name, one in _requests(levels, outputs, error)}
+    metrics = plan(asked, {} if edges is None else dict.fromkeys(asked, np.array(edges)))
+    statistics: dict[str, Statistic] = {"n": count_sums, **metrics.statistics}
     for part in ("total", "aleatoric"):
-        plan[f"factor {part}"] = partial(factor_sums, outputs=outputs, error="mean", part=part)
+        statistics[f"factor {part}"] = partial(factor_sums, outputs=outputs, error="mean", part=part)
         if by_output:
-            plan[f"factor {part} by output"] = partial(output_factor_sums, part=part)
-    return plan, pieces
+            statistics[f"factor {part} by output"] = partial(output_factor_sums, part=part)
+    return Plan(statistics, {"n", *metrics.by_piece})

@@ -41,6 +41,15 @@ def trusted(kind: type[T], **values: Any) -> T:
     return made
 
 
+def changed(value: T, **parts: Any) -> T:
+    """The same value with other parts, unchecked: `dataclasses.replace` for values of ours.
+
+    >>> changed(Cases(Prediction([0.0], [1.0]), [0.5], unit="mm"), unit="cm")
+    Cases(1 cases, normal, in cm)
+    """
+    return trusted(type(value), **{**vars(value), **parts})
+
+
 def _set(value: Any, **attributes: Any) -> None:
     for name, attribute in attributes.items():
         object.__setattr__(value, name, attribute)
@@ -129,7 +138,7 @@ class Draws:
     def __getitem__(self, index: Any) -> "Draws":
         """The draws of some cases: a slice, a boolean mask or an index array over the cases."""
         mean, variance = take(self.mean, index, 1), take(self.variance, index, 1)
-        return trusted(Draws, mean=mean, variance=variance, mask=take(self.mask, index), law=self.law)
+        return changed(self, mean=mean, variance=variance, mask=take(self.mask, index))
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.mean.shape[2:])
@@ -228,8 +237,9 @@ class Prediction:
 
     def __getitem__(self, index: Any) -> "Prediction":
         """The prediction of some cases: a slice, a boolean mask or an index array over the cases."""
-        parts = {name: take(part, index) for name, part in vars(self).items() if name != "law"}
-        return trusted(Prediction, law=self.law, **parts)
+        return changed(
+            self, **{name: take(part, index) for name, part in vars(self).items() if name != "law"}
+        )
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.location.shape[1:])
@@ -282,15 +292,15 @@ class Cases:
         _set(self, target=target, weight=weight, **labels)
         if draws is not None:
             check_draws(draws, prediction)
-            _set(self, draws=trusted(Draws, **{**vars(draws), "mask": prediction.mask}))
+            _set(self, draws=changed(draws, mask=prediction.mask))
 
     def __len__(self) -> int:
         return len(self.prediction)
 
     def __getitem__(self, index: Any) -> "Cases":
         parts = {name: take(getattr(self, name), index) for name in ("target", "weight", "group", "id")}
-        parts |= {"draws": None if self.draws is None else self.draws[index], "unit": self.unit}
-        return trusted(Cases, prediction=self.prediction[index], checkpoint=self.checkpoint, **parts)
+        draws = None if self.draws is None else self.draws[index]
+        return changed(self, prediction=self.prediction[index], draws=draws, **parts)
 
     def __repr__(self) -> str:
         unit = f", in {self.unit}" if self.unit else ""

@@ -12,7 +12,7 @@ from ..core.bins import Spacing, assign
 from ..core.cells import segment_sums
 from ..core.elements import Block, Error, Outputs, check_error, check_outputs
 from ..core.law import Undefined
-from ..core.scores import exact_edges
+from ..core.scores import edges_over
 from ..core.sums import accumulate, bin_sums, flat
 from ..files.disk import plain
 from ._repeats import Run
@@ -60,7 +60,7 @@ def bin_runs(runs: list[Run], *, error: Error, outputs: Outputs, bins: int, spac
     check_error(error)
     check_outputs(outputs)
     # Over the variances of all repeats, so that a bin means the same in each of them.
-    edges = exact_edges(runs, outputs=outputs, bins=bins, spacing=spacing)
+    edges = edges_over(runs, outputs=outputs, bins=bins, spacing=spacing)
     chosen: dict[str, Any] = {"outputs": outputs, "error": error}
     uce = plugins.load("metrics", "uce")
     layers, scores = [], []

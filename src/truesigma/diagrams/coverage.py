@@ -14,7 +14,7 @@ from ..core.arrays import Host
 from ..core.checks import check_level
 from ..core.law import Undefined
 from ..core.ranking import rank
-from ..core.scores import measure
+from ..core.scores import measure, request
 from ..core.values import Prediction
 from ..files.disk import plain
 from ._repeats import runs
@@ -81,7 +81,7 @@ def table(
     for level in wanted:
         check_level(float(level))
     metric = plugins.load("metrics", "coverage")
-    requests = [(metric, {"level": float(level)}) for level in wanted]
+    requests = [request(metric, {"level": float(level)}) for level in wanted]
     many = runs(prediction, target, weight)
     rows = [measure(one, truth, requests, weight=share) for one, truth, share in many]
     for value in (value for row in rows for value in row):

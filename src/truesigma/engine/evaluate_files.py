@@ -6,36 +6,21 @@ for exact bins; one sums what every score is made of. Memory holds a few cases a
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core import plugins
-from ..core.bins import LogCells
 from ..core.cells import members
 from ..core.checks import NothingLeft, nothing_left
 from ..core.law import Law, Undefined
-from ..core.recalibration import Recalibration
-from ..core.scores import defaults, value_of
-from ..evaluation.evaluate import Choice, Evaluation, Request, by_label, each, label_of, requests_of, row_of
+from ..core.scores import Request, edges_from, range_plan, value_of
+from ..evaluation.evaluate import About, Evaluation, check_alike
+from ..evaluation.fit import Choice, Fit, Named, choose_all, fit
+from ..evaluation.items import Item, asked_metrics, items_of, row_of
 from ..evaluation.passes import CASES, Passes, Report, Sums
 from ..evaluation.recipe import Recipe, load_recipe
 from ..files.fileset import FileSet, NotWhole, is_volume, open_fileset, read_whole
 from ..files.find import Files
 from .local import run as run_here
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A fitted recalibration, and the choice it comes from."""
-
-    name: str
-    plugin: str  # its name, or the path of its file
-    options: Mapping[str, Any]  # as they were given
-    settings: Mapping[str, Any]  # with those of the recipe
-    fitted: Recalibration
-
-    @property
-    def part(self) -> Any:
-        return self.settings.get("part", "total")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,40 +31,32 @@ class Streamed:
     groups: Mapping[str, Evaluation] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
-class _Item:
-    """A number to compute for a recalibration: the key of its sums, and all options of its metric."""
+class _Placed(NamedTuple):
+    """A number to compute for a recalibration, and the key of its sums."""
 
     number: int
     key: str
-    request: Request
-    given: Mapping[str, Any]
-
-    @property
-    def over(self) -> str:
-        return str(getattr(self.request.metric, "OVER", ""))
+    item: Item
+    request: Request | None
 
 
 def fit_files(files: FileSet, recalibrations: Iterable[Choice], passes: Passes) -> dict[str, Fit]:
     """Fit recalibrations on a set of files, in one pass, by their labels; what needs all cases at once reads them."""
-    chosen = []
-    for name, module, options in by_label(recalibrations).values():
-        settings = {**plugins.accepted(module.fit, passes.recipe.fit_options(name)), **options}
-        chosen.append((name, plugins.address(module), module, options, settings))
-    summed = [(plugin, settings) for _, plugin, module, _, settings in chosen if hasattr(module, "gather")]
-    sums = passes.over(files, "fit", "calibration", {"fits": summed}) if summed else {}
+    chosen = choose_all(recalibrations, passes.recipe)
+    summed = [one for one in chosen.values() if hasattr(one.module, "gather")]
+    asked = [(plugins.address(one.module), one.settings) for one in summed]
+    sums = passes.over(files, "fit", "calibration", {"fits": asked}) if summed else {}
     found: dict[str, Fit] = {}
-    number, whole = 0, None
-    for name, plugin, module, options, settings in chosen:
-        if hasattr(module, "gather"):
-            own = {k.partition("/")[2]: v for k, v in sums.items() if k.startswith(f"{number}/")}
-            number += 1
-            fitted = module.fit_gathered(own, files.law, **plugins.accepted(module.fit_gathered, settings))
+    whole = None
+    for label, one in chosen.items():
+        if one in summed:
+            start = f"{summed.index(one)}/"
+            own = {key.removeprefix(start): value for key, value in sums.items() if key.startswith(start)}
+            options = plugins.accepted(one.module.fit_gathered, one.settings)
+            found[label] = Fit(one, one.module.fit_gathered(own, files.law, **options))
         else:
-            whole = whole or read_whole(files, passes.recipe, mask_missing=passes.mask_missing, why=name)
-            data = {"weight": whole.weight, "group": whole.group}
-            fitted = module.fit(whole.prediction, whole.target, **data, **settings)
-        found[label_of(name, options)] = Fit(name, plugin, options, settings, fitted)
+            whole = whole or read_whole(files, passes.recipe, mask_missing=passes.mask_missing, why=one.name)
+            found[label] = Fit(one, fit(one, whole, passes.recipe))
     return found
 
 
@@ -88,7 +65,7 @@ def evaluate_files(
     test: Sequence[Files | FileSet],
     *,
     recalibrations: Iterable[Choice] = ("none", "sigma", "aux"),
-    metrics: Iterable[Choice] | None = None,
+    metrics: Iterable[Named] | None = None,
     recipe: str | Recipe = "exact",
     law: Law | str | None = None,
     mask_missing: bool = False,
@@ -136,32 +113,30 @@ def evaluate_files(
     fitted_on, *tested = (
         one if isinstance(one, FileSet) else open_fileset(one, law=law) for one in (calibration, *test)
     )
-    _check_alike(fitted_on, tested)
-    asked = [
-        plugins.parse("metrics", m) for m in each(plugins.names("metrics") if metrics is None else metrics)
-    ]
+    check_alike(_about(fitted_on), [_about(files) for files in tested])
+    asked = asked_metrics(metrics)
     passes = Passes(chosen, mask_missing, run, keep, report)
-    fits = fit_files(fitted_on, recalibrations, passes)
-    items = [
-        _Item(number, f"{number}/{place}", request, {**defaults(request.metric), **request.options})
-        for number, fit in enumerate(fits.values())
-        for place, request in enumerate(requests_of(asked, chosen, fit.part))
+    fits = list(fit_files(fitted_on, recalibrations, passes).values())
+    placed = [
+        _Placed(number, f"{number}/{place}", item, item.request)
+        for number, fit in enumerate(fits)
+        for place, item in enumerate(items_of(asked, chosen, fit.chosen.part))
     ]
     choice = {"one_pass": one_pass, "by_group": by_group}
     sums = [
         {
-            **_score_sums(files, list(fits.values()), items, passes, f"test {number}", **choice),
-            **_whole_scores(files, list(fits.values()), items, passes, by_group),
+            **_score_sums(files, fits, placed, passes, f"test {number}", **choice),
+            **_whole_scores(files, fits, placed, passes, by_group),
         }
         for number, files in enumerate(tested, start=1)
     ]
 
     def table(group: str | None, cases: int) -> Evaluation:
-        rows = []
-        for item in items:
-            fit, values = list(fits.values())[item.number], tuple(_value(item, one, group) for one in sums)
-            rows.append(row_of(fit.name, fit.part, fit.options, item.request, values))
-        fitted = {label: fit.fitted for label, fit in fits.items()}
+        rows = [
+            row_of(fits[one.number].chosen, one.item, [_value(one, some, group) for some in sums])
+            for one in placed
+        ]
+        fitted = {fit.chosen.label: fit.fitted for fit in fits}
         sizes = {"calibration": fitted_on.cases, "test": cases, "repeats": len(tested)}
         return Evaluation(chosen, tuple(rows), fitted, sizes, fitted_on.unit)
 
@@ -173,7 +148,7 @@ def evaluate_files(
 def _score_sums(
     files: FileSet,
     fits: list[Fit],
-    items: list[_Item],
+    placed: list[_Placed],
     passes: Passes,
     words: str,
     *,
@@ -181,90 +156,79 @@ def _score_sums(
     by_group: bool,
 ) -> Sums:
     """The sums of every item over a test set, by its key; the reason where there can be none."""
-    fitted = [[fit.plugin, fit.fitted.to_dict()] for fit in fits]
-    edges = {} if one_pass else _edges(files, fitted, items, passes, words)
+    fitted = [[plugins.address(fit.chosen.module), fit.fitted.to_dict()] for fit in fits]
+    edges = {} if one_pass else _edges(files, fitted, placed, passes, words)
     reasons: Sums = {key: found for key, found in edges.items() if isinstance(found, Undefined)}
     asked = []
-    for item in items:
-        if item.over and item.key not in reasons:
-            metric, options = plugins.address(item.request.metric), dict(item.request.options)
-            asked.append((item.number, item.key, metric, options, edges.get(item.key)))
+    for one in placed:
+        if one.request is not None and one.key not in reasons:
+            known = edges[one.key].tolist() if one.key in edges else None
+            metric, options = plugins.address(one.item.metric), dict(one.item.options)
+            asked.append((one.number, one.key, metric, options, known))
     settings = {"fitted": fitted, "requests": asked, "by_group": by_group}
     return {**passes.over(files, "sums", words, settings), **reasons}
 
 
 def _whole_scores(
-    files: FileSet, fits: list[Fit], items: list[_Item], passes: Passes, by_group: bool
+    files: FileSet, fits: list[Fit], placed: list[_Placed], passes: Passes, by_group: bool
 ) -> Sums:
     """The scores themselves of metrics that are no sums, where all cases fit into memory; else why there are none."""
-    asked = [item for item in items if not item.over]
+    asked = [one for one in placed if one.request is None]
     if not asked:
         return {}
     if files.outputs is None:  # read as elements, so that a case would be something else than it is elsewhere
-        return {item.key: Undefined("it has no value for volumes of different shapes.") for item in asked}
-    name = asked[0].request.name
+        return {one.key: Undefined("it has no value for volumes of different shapes.") for one in asked}
     try:
-        whole = read_whole(files, passes.recipe, mask_missing=passes.mask_missing, why=name)
+        whole = read_whole(files, passes.recipe, mask_missing=passes.mask_missing, why=asked[0].item.name)
     except NotWhole as reason:
-        return {item.key: Undefined(str(reason)) for item in asked}
+        return {one.key: Undefined(str(reason)) for one in asked}
     parts = members(whole.group) if by_group and whole.group is not None else ()
     found: Sums = {}
     for end, some in [("", slice(None)), *((f"/{name}", some) for name, some in parts)]:
         cases = whole[some]
-        for item in asked:
-            made = fits[item.number].fitted(cases.prediction, group=cases.group)
+        for one in asked:
+            made = fits[one.number].fitted(cases.prediction, group=cases.group)
             try:
-                options = {"weight": cases.weight, **item.request.options}
-                value = item.request.metric.score(made, cases.target, **options)
-            except Undefined as reason:
-                value = reason
+                found[one.key + end] = one.item.score(made, cases)
             except ValueError as problem:
-                value = _of_group(problem, end.removeprefix("/") or None)
-            found[item.key + end] = value
+                found[one.key + end] = _of_group(problem, end.removeprefix("/") or None)
     return found
 
 
 def _edges(
-    files: FileSet, fitted: list[Any], items: list[_Item], passes: Passes, words: str
+    files: FileSet, fitted: list[Any], placed: list[_Placed], passes: Passes, words: str
 ) -> dict[str, Any]:
     """The edges of every item with bins, from a pass that finds the range of the variances."""
-    binned = [item for item in items if item.over == "variance"]
-    kinds = sorted({(item.number, item.given["outputs"]) for item in binned})
-    asked = {"fitted": fitted, "kinds": kinds}
-    cells = passes.over(files, "range", f"{words}, range", asked) if kinds else {}
+    asked: list[dict[str, Request]] = [{} for _ in fitted]
+    for one in placed:
+        if one.request is not None:
+            asked[one.number][one.key] = one.request
+    kinds = [
+        (number, key) for number, some in enumerate(asked) for key in sorted(range_plan(some).statistics)
+    ]
+    looked = (
+        passes.over(files, "range", f"{words}, range", {"fitted": fitted, "kinds": kinds}) if kinds else {}
+    )
     found: dict[str, Any] = {}
-    for item in binned:
-        seen = cells.get(f"{item.number}/{item.given['outputs']}")
-        if isinstance(seen, Undefined):
-            found[item.key] = seen
-            continue
-        if seen is None or not seen.cells.sums.shape[1]:
-            raise nothing_left()
-        found[item.key] = seen.edges(bins=item.given["bins"], spacing=item.given["spacing"]).tolist()
+    for number, some in enumerate(asked):
+        own = {key.partition("/")[2]: seen for key, seen in looked.items() if key.startswith(f"{number}/")}
+        found |= edges_from(some, own)
     return found
 
 
-def _value(item: _Item, sums: Sums, group: str | None) -> float | Undefined:
+def _value(one: _Placed, sums: Sums, group: str | None) -> float | Undefined:
     """The item's value from its sums, or why it has none."""
-    if isinstance(sums.get(item.key), Undefined):
-        return sums[item.key]
-    found = sums.get(item.key if group is None else f"{item.key}/{group}")
+    if isinstance(sums.get(one.key), Undefined):
+        return sums[one.key]
+    found = sums.get(one.key if group is None else f"{one.key}/{group}")
     if found is None and group is not None:
         return Undefined("the group is not in every one of the test sets.")
-    if not item.over and found is not None:
+    if one.request is None and found is not None:
         return found  # the score itself
     try:
-        if found is None:
+        if found is None or one.request is None:
             raise nothing_left()
-        if isinstance(found, LogCells):
-            if not item.given.get("closed", True):
-                return Undefined("bins open to the left need their edges first: not in a single pass.")
-            if not found.sums.shape[1]:
-                raise nothing_left()
-            found = found.bins(bins=item.given["bins"], spacing=item.given["spacing"])
-        return value_of(item.request.metric, found, item.given)
-    except Undefined as reason:
-        return reason
+        return value_of(one.request, found)
     except ValueError as problem:
         return _of_group(problem, group)
 
@@ -278,20 +242,6 @@ def _of_group(problem: ValueError, group: str | None) -> Undefined:
     raise ValueError(f"group {group!r}: {problem}") from None
 
 
-def _check_alike(calibration: FileSet, tested: list[FileSet]) -> None:
-    if not tested:
-        raise ValueError("test is empty; expected at least one set of files.")
-    for number, files in enumerate(tested, start=1):
-        # Volumes differ in shape from patient to patient, within a set and between two.
-        volumes = all(is_volume(one.sources[0]) for one in (files, calibration))
-        pairs = {
-            "outputs": (None, None) if volumes else (files.outputs, calibration.outputs),
-            "law": (files.law.name, calibration.law.name),
-            "unit": (files.unit or calibration.unit, calibration.unit or files.unit),
-        }
-        for words, (found, expected) in pairs.items():
-            if found != expected:
-                raise ValueError(
-                    f"test set {number} ({files.sources[0].name}) has {words} {found}, the calibration set "
-                    f"({calibration.sources[0].name}) {expected}; expected the same."
-                )
+def _about(files: FileSet) -> About:
+    first = files.sources[0]
+    return About(f" ({first.name})", files.outputs, files.law.name, files.unit, is_volume(first))

@@ -1,13 +1,15 @@
 """Sums on disk: what a part of the data adds up to, kept so that a run that was stopped goes on where it was."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..core.bins import LogCells, LogMeans, Variances
+from ..core.arrays import to_host
+from ..core.bins import KEPT, LogCells, LogMeans, Variances
 from ..core.law import Undefined
 from ..core.sums import Sum
 from ..files.disk import reading, write_atomically
@@ -24,11 +26,13 @@ def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> 
         name = f"a{number}"
         heads[key] = {"array": name}
         if isinstance(value, Variances):
-            heads[key] |= {"kind": "variances", "weighted": value.weighted}
-            if value.columns is not None:
-                heads[key]["columns"] = f"{name}v"
-                arrays[f"{name}v"] = value.columns
-            value = value.cells
+            heads[key] |= {"kind": "variances", "keep": value.keep}
+            if value.parts:
+                variance, weight = value.columns
+                heads[key] |= {"weighted": weight is not None, "columns": f"{name}v"}
+                share = np.ones(len(variance)) if weight is None else to_host(weight)
+                arrays[f"{name}v"] = np.stack([to_host(variance), share])
+            value = value.cells or LogCells(0, np.zeros((3, 0)), math.inf, -math.inf)
         if isinstance(value, LogCells):
             heads[key] = {"kind": "cells", **heads[key], "start": value.start, "per_octave": value.per_octave}
             heads[key] |= {"low": value.low, "high": value.high}
@@ -76,5 +80,10 @@ def _value(head: Mapping[str, Any], array: Any, columns: Any) -> Sum:
         return Undefined(head["reason"])
     if kind in ("cells", "variances"):
         cells = LogCells(head["start"], array, head["low"], head["high"], head["per_octave"])
-        return cells if kind == "cells" else Variances(columns, head["weighted"], cells)
+        if kind == "cells":
+            return cells
+        keep = head.get("keep", KEPT)  # which older files do not say
+        if columns is None:
+            return Variances((), keep, cells)
+        return Variances(((columns[0], columns[1] if head["weighted"] else None),), keep)
     return LogMeans(array, head["seen"], head["keep"]) if kind == "means" else array

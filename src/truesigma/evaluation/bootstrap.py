@@ -10,7 +10,7 @@ from ..core import plugins
 from ..core.arrays import to_host
 from ..core.law import Undefined
 from ..core.values import Cases
-from .evaluate import each
+from .fit import each
 from .replicates import By, Replicates, Resampling, Score, replicate
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from ..core.recalibration import Recalibration, load_recalibration
 from ..core.tally import Tally
 from ..core.values import Cases, Draws, Prediction
 from ..files.disk import BadFile, now, read_json
-from .evaluate import Choice, versions
+from .evaluate import versions
+from .fit import Choice, fit
 from .recipe import Recipe, check_choices, load_recipe
 
 FORMAT = "truesigma recalibration"
@@ -115,16 +115,10 @@ def calibrate(
             f"cases is a {type(cases).__name__}; expected Cases, as Cases(prediction, target), or a Tally."
         )
     chosen = load_recipe(recipe)
-    name, module, options = plugins.parse("recalibrate", recalibration)
-    settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
+    fitted = fit(recalibration, cases, chosen)
     if isinstance(cases, Tally):
-        if signature(module.fit).parameters["target"].default is not None:  # a tally holds the targets
-            raise ValueError(f"{name} cannot be fitted from the sums of a tally; give the cases.")
-        fitted = module.fit(cases, **settings)
         law, seen = (Laplace() if cases.moment == 1 else Normal()), int(cases.sums["factor total"][0])
         return Card(fitted, law, chosen, {**(data or {}), "cases": seen}, unit, now(), versions())
-    prediction = chosen.prediction(cases)
-    fitted = module.fit(prediction, cases.target, weight=cases.weight, group=cases.group, **settings)
     card = describe(fitted, cases, recipe=chosen, data=data)
     return replace(card, unit=unit or card.unit)
 

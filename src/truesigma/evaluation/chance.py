@@ -8,7 +8,7 @@ import numpy as np
 from ..core import plugins
 from ..core.arrays import Host
 from ..core.law import Law, Undefined
-from ..core.scores import measure
+from ..core.scores import measure, request
 from ..core.values import Cases
 
 SETS = 100
@@ -40,7 +40,7 @@ def calibrated_range(
     rng = np.random.default_rng(seed)
     p = cases.prediction
     scale = np.nan_to_num(p.scale) if p.mask is not None else p.scale
-    asked = [(plugins.load("metrics", name), options) for name, options in requests]
+    asked = [request(plugins.load("metrics", name), options) for name, options in requests]
     found = np.full((sets, len(asked)), np.nan)
     logit, quantiles = quantile_table(p.law)
     for row in found:

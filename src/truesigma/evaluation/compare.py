@@ -1,7 +1,8 @@
 """Which recalibration? Each is scored on cases that it was not fitted on, and one is chosen by a proper score."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -9,13 +10,16 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host
-from ..core.casesums import Finish, Rows, metric_rows
 from ..core.checks import check_whole
 from ..core.law import Undefined
 from ..core.recalibration import Recalibration
-from ..core.values import Cases
+from ..core.rows import Finish, Rows
+from ..core.scores import Mean, metric_rows
+from ..core.values import Cases, changed
 from .bootstrap import estimate
-from .evaluate import Choice, by_label, each, label_of, requests_of, versions
+from .evaluate import versions
+from .fit import Choice, Named, choose_all, each, fit, label_of
+from .items import items_of
 from .recipe import Recipe, load_recipe
 from .replicates import Replicates, Resampling, from_rows
 from .text import comparison_table, plain_text
@@ -77,7 +81,7 @@ def compare(
     cases: Cases,
     *,
     recalibrations: Iterable[Choice] = ("none", "sigma", "aux"),
-    metric: Choice = "nll",
+    metric: Named = "nll",
     folds: int = 10,
     seed: int = 0,
     level: float = 0.95,
@@ -122,20 +126,19 @@ def compare(
     fold = fold_of(cases, folds=folds, seed=seed)
     by: Any = "case" if cases.group is None else "group"
     plan = Resampling.of(cases, by=by, replicates=replicates, level=level, seed=seed)
-    as_made = Cases(chosen.prediction(cases), cases.target, group=cases.group, weight=cases.weight)
+    as_made = chosen.applied(cases)
 
     fitted: dict[str, Recalibration] = {}
     scores: dict[str, Replicates | Undefined] = {}
     widths: dict[str, Replicates | Undefined] = {}
-    for label, (name, module, options) in by_label(["none", *each(recalibrations)]).items():
-        settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
-        request = requests_of([asked], chosen, settings.get("part", "total"))[0]
-        wanted = [(request.metric, request.options), (plugins.load("metrics", "width"), {"level": LEVEL})]
+    for label, one in choose_all(["none", *each(recalibrations)], chosen).items():
+        item = items_of([asked], chosen, one.part)[0]
+        wanted = [(item.metric, item.options), (plugins.load("metrics", "width"), {"level": LEVEL})]
         scores[label], widths[label] = (
             part if isinstance(part, Undefined) else from_rows([part], plan)[0]
-            for part in _cross_fitted(as_made, fold, module, settings, wanted)
+            for part in _cross_fitted(as_made, fold, partial(fit, one, recipe=chosen), wanted)
         )
-        fitted[label] = _fit(module, as_made, settings)
+        fitted[label] = fit(one, as_made, chosen)
 
     words = label_of(asked[0], asked[2])
     sign = -1 if asked[1].BETTER == "higher" else 1
@@ -188,10 +191,10 @@ def numbers_in(stored: Any) -> int:
     return int(isinstance(stored, int | float) and not isinstance(stored, bool))
 
 
-def _proper(metric: Choice) -> tuple[str, ModuleType, dict[str, Any]]:
+def _proper(metric: Named) -> tuple[str, ModuleType, dict[str, Any]]:
     """The metric, if a recalibration may be chosen by it."""
     name, module, options = plugins.parse("metrics", metric)
-    if not (getattr(module, "PROPER", False) and getattr(module, "OVER", None) == "elements"):
+    if not (getattr(module, "PROPER", False) and isinstance(getattr(module, "SUMS", None), Mean)):
         known = [n for n in plugins.names("metrics") if getattr(plugins.load("metrics", n), "PROPER", False)]
         raise ValueError(
             f"{name} is no proper score of an uncertainty: one can do well in it by saying something untrue, or it "
@@ -201,15 +204,10 @@ def _proper(metric: Choice) -> tuple[str, ModuleType, dict[str, Any]]:
     return name, module, {"level": default["level"].default, **options} if "level" in default else options
 
 
-def _fit(module: ModuleType, cases: Cases, settings: Mapping[str, Any]) -> Recalibration:
-    return module.fit(cases.prediction, cases.target, weight=cases.weight, group=cases.group, **settings)
-
-
 def _cross_fitted(
     cases: Cases,
     fold: Host,
-    module: ModuleType,
-    settings: Mapping[str, Any],
+    fit_on: Callable[[Cases], Recalibration],
     metrics: list[tuple[ModuleType, Mapping[str, Any]]],
 ) -> list[tuple[Rows, Finish] | Undefined]:
     """What each case adds to each metric under a recalibration fitted on the other folds."""
@@ -219,9 +217,9 @@ def _cross_fitted(
     parts: list[list[Rows] | Undefined] = [[] for _ in metrics]
     ways: dict[int, Finish] = {}
     for k in np.unique(fold):
-        fitted = _fit(module, cases[fold != k], settings)
+        fitted = fit_on(cases[fold != k])
         rest = cases[fold == k]
-        made = Cases(fitted(rest.prediction, group=rest.group), rest.target, weight=rest.weight)
+        made = changed(rest, prediction=fitted(rest.prediction, group=rest.group))
         for number, (metric, options) in enumerate(metrics):
             held = parts[number]
             if isinstance(held, Undefined):

@@ -2,21 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from ..core import plugins
 from ..core.law import Undefined
 from ..core.recalibration import Recalibration
 from ..core.scores import measure
 from ..core.values import Cases, Prediction
+from .fit import Choice, Named, fit_all
+from .items import Item, asked_metrics, items_of, row_of
 from .recipe import Recipe, load_recipe
 from .text import evaluation_table, plain_text
-
-LEVELS = (0.5, 0.9, 0.95, 0.99)
-Choice = str | tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +90,7 @@ def evaluate(
     test: Cases | Sequence[Cases],
     *,
     recalibrations: Iterable[Choice] = ("none", "sigma", "aux"),
-    metrics: Iterable[Choice] | None = None,
+    metrics: Iterable[Named] | None = None,
     recipe: str | Recipe = "exact",
 ) -> Evaluation:
     """Fit each recalibration on the calibration cases and score it on the test cases.
@@ -122,164 +117,70 @@ def evaluate(
     """
     chosen = load_recipe(recipe)
     repeats: list[Any] = list(test) if isinstance(test, list | tuple) else [test]
-    _check_alike(calibration, repeats)
-    fitted_on = chosen.prediction(calibration)
-    tested = [chosen.prediction(cases) for cases in repeats]
-    asked = [
-        plugins.parse("metrics", m) for m in each(plugins.names("metrics") if metrics is None else metrics)
-    ]
-    rows: list[dict[str, Any]] = []
-    fitted: dict[str, Recalibration] = {}
-    for label, (name, module, options) in by_label(recalibrations).items():
-        settings = {**plugins.accepted(module.fit, chosen.fit_options(name)), **options}
-        recalibration = module.fit(
-            fitted_on, calibration.target, weight=calibration.weight, group=calibration.group, **settings
-        )
-        fitted[label] = recalibration
-        part = settings.get("part", "total")
-        requests = requests_of(asked, chosen, part)
-        columns = [
-            _scores(recalibration(p, group=cases.group), cases, requests) for p, cases in zip(tested, repeats)
-        ]
-        rows += [row_of(name, part, options, *one) for one in zip(requests, zip(*columns))]
+    check_alike(_about("calibration", calibration), [_about("test", cases) for cases in repeats])
+    tested = [(chosen.prediction(cases), cases) for cases in repeats]
+    asked = asked_metrics(metrics)
+    fits = fit_all(recalibrations, calibration, chosen)
+    rows = []
+    for fit in fits.values():
+        items = items_of(asked, chosen, fit.chosen.part)
+        columns = [_scores(fit.fitted, prediction, cases, items) for prediction, cases in tested]
+        rows += [row_of(fit.chosen, item, values) for item, values in zip(items, zip(*columns))]
     sizes = {"calibration": len(calibration), "test": len(repeats[0]), "repeats": len(repeats)}
+    fitted = {label: fit.fitted for label, fit in fits.items()}
     return Evaluation(chosen, tuple(rows), fitted, sizes, calibration.unit)
 
 
-@dataclass(frozen=True, eq=False)
-class Request:
-    """One number to compute: the name of its row, the metric, all options, and those the user gave."""
+def _scores(
+    recalibration: Recalibration, prediction: Prediction, cases: Cases, items: list[Item]
+) -> list[float | Undefined]:
+    """The value of each item: sums together, as the cases pass through the recalibration; others from all at once."""
+    requests = [one for one in (item.request for item in items) if one is not None]
+    data = {"weight": cases.weight, "group": cases.group}
+    summed = iter(
+        measure(prediction, cases.target, requests, **data, through=recalibration) if requests else ()
+    )
+    if len(requests) == len(items):
+        return list(summed)
+    whole = recalibration(prediction, group=cases.group)
+    return [item.score(whole, cases) if item.request is None else next(summed) for item in items]
+
+
+class About(NamedTuple):
+    """What two sets of cases must have in common, and how an error calls the set."""
 
     name: str
-    metric: ModuleType
-    options: Mapping[str, Any]
-    asked: Mapping[str, Any]
+    outputs: tuple[int, ...] | None  # None where they differ
+    law: str
+    unit: str
+    volumes: bool = False  # which differ in shape from patient to patient, within a set and between two
 
 
-def requests_of(
-    asked: Iterable[tuple[str, ModuleType, dict[str, Any]]], recipe: Recipe, part: Any
-) -> list[Request]:
-    """The numbers that metrics with their options ask for, under a recipe."""
-    found = []
-    for name, metric, given in asked:
-        known = plugins.options("metrics", metric)
-        settings = {k: v for k, v in recipe.score_options(name, part).items() if k in known}
-        options = {**settings, **given}
-        levels = [given["level"]] if "level" in given else LEVELS if "level" in known else [None]
-        plain = {k: v for k, v in given.items() if k != "level"}
-        for level in levels:
-            chosen = options if level is None else {**options, "level": level}
-            found.append(Request(name, metric, chosen, plain))
-        if name == "uce" and "error" not in given:
-            # The two conventions really differ, so both are always shown, the recipe's under the plain name.
-            other = "draws" if options.get("error", "mean") == "mean" else "mean"
-            found.append(Request(f"uce_{other}", metric, {**options, "error": other}, plain))
-    return found
+def check_alike(calibration: About, tested: Sequence[About]) -> None:
+    """Refuse test sets that are not like the calibration set, wherever they are."""
+    if not tested:
+        raise ValueError("test is empty; expected at least one set of cases.")
+    for number, one in enumerate(tested, start=1):
+        volumes = one.volumes and calibration.volumes
+        pairs = {
+            "outputs of shape": (None, None) if volumes else (one.outputs, calibration.outputs),
+            "law": (repr(one.law), repr(calibration.law)),
+            "targets": tuple(
+                f"in {unit}" for unit in (one.unit or calibration.unit, calibration.unit or one.unit)
+            ),
+        }
+        for words, (found, expected) in pairs.items():
+            if found != expected:
+                raise ValueError(
+                    f"test set {number}{one.name} has {words} {found}, the calibration set{calibration.name} "
+                    f"{expected}; expected the same."
+                )
 
 
-def _scores(prediction: Prediction, cases: Cases, requests: list[Request]) -> list[float | Undefined]:
-    """Sum-like metrics together in one pass, the others one by one."""
-    together = [r for r in requests if hasattr(r.metric, "OVER")]
-    values = iter(
-        measure(prediction, cases.target, [(r.metric, r.options) for r in together], weight=cases.weight)
-    )
-    found: list[float | Undefined] = []
-    for request in requests:
-        if hasattr(request.metric, "OVER"):
-            found.append(next(values))
-            continue
-        try:
-            found.append(
-                request.metric.score(prediction, cases.target, weight=cases.weight, **request.options)
-            )
-        except Undefined as reason:
-            found.append(reason)
-    return found
-
-
-def row_of(
-    recalibration: str,
-    part: str,
-    options: Mapping[str, Any],
-    request: Request,
-    values: tuple[float | Undefined, ...],
-) -> dict[str, Any]:
-    """The row of a request, from the recalibration with its options and the value in each repeat."""
-    undefined = [v for v in values if isinstance(v, Undefined)]
-    if undefined and request.asked.get("error") == "draws":
-        raise undefined[0]  # asked for by name; a row that is shown by default may stay empty
-    reasons = [str(v) for v in undefined]
-    numbers = [v for v in values if not isinstance(v, Undefined)]
-    defined = not reasons and bool(np.isfinite(numbers).all())
-    extra = {k: v for k, v in options.items() if k != "part"}
-    return {
-        "recalibration": recalibration,
-        "part": part,
-        "metric": request.name,
-        "level": request.options.get("level"),
-        "value": float(np.mean(numbers)) if defined else None,
-        "sd": float(np.std(numbers, ddof=1)) if defined and len(numbers) > 1 else None,
-        "reason": reasons[0] if reasons else None if defined else "not finite",
-        "options": {**extra, **request.asked},
-    }
-
-
-def each(choices: Any) -> Iterable[Any]:
-    """What was chosen, one by one: a name alone is a list of one, and so is a pair of a name and its options.
-
-    >>> each("sigma"), each(("aux", {"hidden": 4})), each(["none", "sigma"])
-    (['sigma'], [('aux', {'hidden': 4})], ['none', 'sigma'])
-    """
-    pair = isinstance(choices, tuple) and len(choices) == 2 and isinstance(choices[1], Mapping)
-    return [choices] if pair or isinstance(choices, str) or callable(choices) else choices
-
-
-def by_label(recalibrations: Iterable[Choice]) -> dict[str, tuple[str, ModuleType, dict[str, Any]]]:
-    """Name, module and options of each recalibration by its label; what is chosen again counts once.
-
-    >>> list(by_label(["none", "sigma:part=aleatoric", "none"]))
-    ['none', 'sigma:part=aleatoric']
-    """
-    found: dict[str, tuple[str, ModuleType, dict[str, Any]]] = {}
-    for choice in each(recalibrations):
-        name, module, options = plugins.parse("recalibrate", choice)
-        first = found.setdefault(label_of(name, options), (name, module, options))[1]
-        if first.__file__ != module.__file__:
-            raise ValueError(
-                f"{first.__file__} and {module.__file__} are both called {name!r}, so that nobody could tell them "
-                "apart; rename your own."
-            )
-    return found
-
-
-def label_of(name: str, options: Mapping[str, Any]) -> str:
-    """A recalibration with its options, as the command line writes it."""
-    return name + (":" + ",".join(f"{k}={v}" for k, v in options.items()) if options else "")
-
-
-def _check_alike(calibration: Cases, repeats: list[Cases]) -> None:
-    if not repeats:
-        raise ValueError("test is empty; expected Cases, or a list with at least one.")
-    for name, cases in [("calibration", calibration), *[("test", cases) for cases in repeats]]:
-        if not isinstance(cases, Cases):
-            raise ValueError(
-                f"{name} holds a {type(cases).__name__}; expected Cases, predictions with their targets. From draws: "
-                "Cases(decompose(draws), target, draws=draws)."
-            )
-    for number, cases in enumerate(repeats):
-        shapes = [tuple(c.prediction.location.shape[1:]) for c in (calibration, cases)]
-        if shapes[0] != shapes[1]:
-            raise ValueError(
-                f"test set {number + 1} has outputs of shape {shapes[1]}, the calibration set {shapes[0]}; "
-                "expected the same."
-            )
-        laws = [c.prediction.law.name for c in (calibration, cases)]
-        if laws[0] != laws[1]:
-            raise ValueError(
-                f"test set {number + 1} has law {laws[1]!r}, the calibration set {laws[0]!r}; expected the same."
-            )
-        if calibration.unit and cases.unit and calibration.unit != cases.unit:
-            raise ValueError(
-                f"test set {number + 1} has targets in {cases.unit}, the calibration set in {calibration.unit}; "
-                "expected the same."
-            )
+def _about(name: str, cases: Any) -> About:
+    if not isinstance(cases, Cases):
+        raise ValueError(
+            f"{name} holds a {type(cases).__name__}; expected Cases, predictions with their targets. From draws: "
+            "Cases(decompose(draws), target, draws=draws)."
+        )
+    return About("", tuple(cases.prediction.location.shape[1:]), cases.prediction.law.name, cases.unit)

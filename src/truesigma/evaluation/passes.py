@@ -10,9 +10,9 @@ import numpy as np
 from ..core import plugins
 from ..core.cells import members
 from ..core.law import law_from_dict
-from ..core.scores import defaults, statistic_of
-from ..core.sums import Statistic, Sum, accumulate, add_sums, cell_sums, join_sums, variance_sums
-from ..core.values import Prediction, take
+from ..core.scores import Request, plan, request
+from ..core.sums import Plan, Statistic, Sum, accumulate, add_sums, join_sums, variance_sums
+from ..core.values import Prediction
 from ..engine.local import run as run_here
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.disk import BadFile, fingerprint
@@ -113,27 +113,22 @@ def range_step(task: Mapping[str, Any]) -> Step:
     plans: list[dict[str, Statistic]] = [{} for _ in task["fitted"]]
     for number, outputs in task["kinds"]:
         plans[number][f"{number}/{outputs}"] = partial(variance_sums, outputs=outputs)
-    return _by_recalibration(task, plans, {key for plan in plans for key in plan if key.endswith("separate")})
+    return _by_recalibration(
+        task, [Plan(one, {key for key in one if key.endswith("separate")}) for one in plans]
+    )
 
 
 def sums_step(task: Mapping[str, Any]) -> Step:
     """What `requests`, (number, key, metric, options, edges), sum up; and KEY/GROUP for each group where asked."""
-    plans: list[dict[str, Statistic]] = [{} for _ in task["fitted"]]
-    pieces = set()
+    asked: list[dict[str, Request]] = [{} for _ in task["fitted"]]
+    known = {}
     for number, key, name, options, edges in task["requests"]:
-        metric = plugins.load("metrics", name)
-        given = {**defaults(metric), **options}
-        if metric.OVER == "variance" and edges is None:
-            plans[number][key] = partial(cell_sums, outputs=given["outputs"], error=given["error"])
-        else:
-            known = np.array(edges or ())  # of an earlier pass
-            plans[number][key] = statistic_of(metric, given, lambda *_, known=known: known)
-        if given.get("outputs", "separate") == "separate":
-            pieces.add(key)
-    return _by_recalibration(task, plans, pieces)
+        asked[number][key] = request(plugins.load("metrics", name), options)
+        known[key] = None if edges is None else np.array(edges)  # of an earlier pass
+    return _by_recalibration(task, [plan(one, known) for one in asked])
 
 
-def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]], pieces: set[str]) -> Step:
+def _by_recalibration(task: Mapping[str, Any], plans: list[Plan]) -> Step:
     """Sums of the plan of each recalibration, over the prediction it makes."""
     fitted = [
         plugins.load("recalibrate", plugin).from_dict({k: v for k, v in stored.items() if k != "name"})
@@ -143,18 +138,18 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]]
     def step(chunk: Chunk, prediction: Prediction) -> Sums:
         cases = chunk.cases
         found: Sums = {}
-        for recalibration, plan in zip(fitted, plans):
-            made = recalibration(prediction, group=cases.group) if plan else prediction
-            by_piece = [key for key in plan if key in pieces]
+        for recalibration, one in zip(fitted, plans):
             if not task.get("by_group"):
-                found |= accumulate(made, cases.target, plan, weight=cases.weight, by_piece=by_piece)
+                data = {"weight": cases.weight, "group": cases.group}
+                found |= accumulate(prediction, cases.target, one, **data, through=recalibration)
                 continue
             if cases.group is None:
                 name = Source(**task["source"]).name
                 raise BadFile(f"{name} has no group, by which scores were asked for; add it, or do not ask.")
             for name, some in members(cases.group):
-                target, weight = take(cases.target, some), take(cases.weight, some)
-                sums = accumulate(made[some], target, plan, weight=weight, by_piece=by_piece)
+                part = cases[some]
+                data = {"weight": part.weight, "group": part.group}
+                sums = accumulate(prediction[some], part.target, one, **data, through=recalibration)
                 for key, value in sums.items():
                     found[key] = add_sums(found.get(key), value)
                     found[f"{key}/{name}"] = value

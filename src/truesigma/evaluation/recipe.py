@@ -15,7 +15,7 @@ from ..core.decompose import decompose
 from ..core.elements import Part
 from ..core.law import Undefined
 from ..core.outputs import case_means
-from ..core.values import Cases, Draws, Prediction
+from ..core.values import Cases, Draws, Prediction, changed
 from ..files.disk import read_toml
 
 FOLDER = Path(__file__).parent / "recipes"
@@ -50,6 +50,10 @@ class Recipe:
                 "scale. Use recipe 'exact', or give aleatoric and epistemic (variances), or the draws."
             )
         return cases.prediction
+
+    def applied(self, cases: Cases) -> Cases:
+        """The cases with the prediction that this recipe makes, in place of their draws."""
+        return changed(cases, prediction=self.prediction(cases), draws=None)
 
     def fit_options(self, name: str) -> dict[str, Any]:
         """The options this recipe gives a recalibration."""

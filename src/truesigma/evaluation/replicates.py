@@ -15,9 +15,10 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host
-from ..core.casesums import Finish, Rows, metric_rows
 from ..core.checks import check_level
 from ..core.law import Undefined
+from ..core.rows import Finish, Rows
+from ..core.scores import metric_rows
 from ..core.values import Cases
 
 By = Literal["auto", "case", "group"]
@@ -172,7 +173,7 @@ def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[R
             continue
         _, metric, options = plugins.parse("metrics", score)
         try:
-            if hasattr(metric, "OVER"):
+            if hasattr(metric, "SUMS"):
                 summed[number] = metric_rows(cases, metric, options)
             else:
                 found[number] = _again(partial(_score, metric=metric, options=options), cases, plan)

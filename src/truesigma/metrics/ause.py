@@ -6,8 +6,10 @@ MSE_v(r) is the mean squared error of the cases that are left when the share r w
 MSE_e(r) the same when the largest errors are removed, which nothing can beat.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ..core.arrays import workers
 from ..core.law import Undefined
 from ..core.ranking import By, keep_lowest, rank
 from ..core.values import Prediction
@@ -41,5 +43,10 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "
     cases = rank(prediction, target, weight=weight, by=by)
     if cases.mse == 0:
         raise Undefined("every error is exactly 0, so no order of the cases is better than another.")
-    sorted_by = [keep_lowest(key, cases.error, cases.weight).area for key in (cases.variance, cases.error)]
-    return max(sorted_by[0] - sorted_by[1], 0.0) / cases.mse
+    with ThreadPoolExecutor(
+        min(2, workers(cases.error))
+    ) as pool:  # numpy sorts two arrays at a time, if there is room
+        by_variance, by_error = pool.map(
+            lambda key: keep_lowest(key, cases.error, cases.weight).area, (cases.variance, cases.error)
+        )
+    return max(by_variance - by_error, 0.0) / cases.mse

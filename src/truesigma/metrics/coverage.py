@@ -8,13 +8,12 @@ from typing import Any
 from ..core.arrays import Array
 from ..core.elements import Elements
 from ..core.law import central_bounds
-from ..core.scores import score as measure_one
+from ..core.scores import Mean, score_of
 from ..core.values import Prediction
 
 TITLE = "coverage"
 BETTER = "nominal"
 UNITS = 0
-OVER = "elements"
 
 
 def terms(elements: Elements, *, level: float = 0.9) -> Array:
@@ -22,6 +21,9 @@ def terms(elements: Elements, *, level: float = 0.9) -> Array:
     if elements.law.symmetric:
         return elements.folded <= high
     return (elements.z >= low) & (elements.z <= high)
+
+
+SUMS = Mean(terms)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:
@@ -42,4 +44,4 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, level: flo
 
     Reference: Laves et al., MELBA 2021, section 4.1 ("observed interval").
     """
-    return measure_one(__name__, prediction, target, weight=weight, level=level)
+    return score_of(SUMS, prediction, target, weight=weight, level=level)

@@ -9,13 +9,12 @@ from typing import Any
 
 from ..core.elements import Elements, Terms
 from ..core.law import has_terms
-from ..core.scores import score as measure_one
+from ..core.scores import Mean, score_of
 from ..core.values import Prediction
 
 TITLE = "CRPS"
 BETTER = "lower"
 UNITS = 1
-OVER = "elements"
 PROPER = True
 
 
@@ -24,6 +23,9 @@ def terms(elements: Elements) -> Terms:
     if has_terms(law):
         return law.crps_terms(elements.size, elements.scale, elements.power, elements.central)
     return elements.scale * law.crps(elements.folded, elements.folded_cdf)
+
+
+SUMS = Mean(terms)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
@@ -43,4 +45,4 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Reference: Gneiting and Raftery, JASA 2007, Eq. 21; Jordan, Krueger and Lerch, JSS 2019 (Laplace).
     """
-    return measure_one(__name__, prediction, target, weight=weight)
+    return score_of(SUMS, prediction, target, weight=weight)

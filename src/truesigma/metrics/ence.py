@@ -12,19 +12,21 @@ import numpy as np
 
 from ..core.bins import Bins, Spacing
 from ..core.elements import Error, Outputs
-from ..core.scores import score as measure_one
+from ..core.scores import Binned, score_of
 from ..core.values import Prediction
 
 TITLE = "ENCE"
 BETTER = "lower"
 UNITS = 0
-OVER = "variance"
 
 
 def finish(bins: Bins) -> float:
     some = bins.filled
     predicted, observed = np.sqrt(some.variance), np.sqrt(some.error)
     return float(np.mean(abs(predicted - observed) / predicted))
+
+
+SUMS = Binned(finish)
 
 
 def score(
@@ -57,6 +59,6 @@ def score(
 
     Reference: Levi et al., "Evaluating and Calibrating Uncertainty Prediction in Regression Tasks", 2019, Eq. 8.
     """
-    return measure_one(
-        __name__, prediction, target, weight=weight, error=error, outputs=outputs, bins=bins, spacing=spacing
+    return score_of(
+        SUMS, prediction, target, weight=weight, error=error, outputs=outputs, bins=bins, spacing=spacing
     )

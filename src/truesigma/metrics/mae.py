@@ -7,17 +7,19 @@ from typing import Any
 
 from ..core.arrays import Array
 from ..core.elements import Elements
-from ..core.scores import score as measure_one
+from ..core.scores import Mean, score_of
 from ..core.values import Prediction
 
 TITLE = "MAE"
 BETTER = "lower"
 UNITS = 1
-OVER = "elements"
 
 
 def terms(elements: Elements) -> Array:
     return elements.size
+
+
+SUMS = Mean(terms)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
@@ -37,4 +39,4 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Reference: common to the field; bone-age challenges rank by it (Halabi et al., 2019).
     """
-    return measure_one(__name__, prediction, target, weight=weight)
+    return score_of(SUMS, prediction, target, weight=weight)

@@ -8,19 +8,21 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.scores import score as measure_one
+from ..core.scores import Pit, score_of
 from ..core.values import Prediction
 
 TITLE = "miscalibration area"
 BETTER = "lower"
 UNITS = 0
-OVER = "pit"
 
 
 def finish(shares: Host) -> float:
     level = np.linspace(0, 1, len(shares) + 1)
     gap = abs(np.concatenate([[0.0], np.cumsum(shares)]) - level)
     return float(np.mean((gap[1:] + gap[:-1]) / 2))
+
+
+SUMS = Pit(finish)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
@@ -41,4 +43,4 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Reference: Kuleshov et al., ICML 2018; Tran et al., 2020.
     """
-    return measure_one(__name__, prediction, target, weight=weight)
+    return score_of(SUMS, prediction, target, weight=weight)

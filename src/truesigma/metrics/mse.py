@@ -7,17 +7,19 @@ from typing import Any
 
 from ..core.arrays import Array
 from ..core.elements import Elements
-from ..core.scores import score as measure_one
+from ..core.scores import Mean, score_of
 from ..core.values import Prediction
 
 TITLE = "MSE"
 BETTER = "lower"
 UNITS = 2
-OVER = "elements"
 
 
 def terms(elements: Elements) -> Array:
     return elements.squared
+
+
+SUMS = Mean(terms)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
@@ -37,4 +39,4 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Reference: Laves et al., MELBA 2021, Table 1.
     """
-    return measure_one(__name__, prediction, target, weight=weight)
+    return score_of(SUMS, prediction, target, weight=weight)

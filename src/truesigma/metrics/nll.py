@@ -10,13 +10,12 @@ from typing import Any, Literal
 from ..core.arrays import namespace
 from ..core.elements import Elements, Outputs, Terms
 from ..core.law import Undefined, has_terms
-from ..core.scores import score as measure_one
+from ..core.scores import Mean, score_of
 from ..core.values import Prediction
 
 TITLE = "NLL"
 BETTER = "lower"
 UNITS = "log"
-OVER = "elements"
 PROPER = True
 
 
@@ -41,6 +40,9 @@ def terms(elements: Elements, *, units: str = "nats") -> Terms:
 
 def finish(mean: float, *, units: str = "nats") -> float:
     return 2 * mean - math.log(2 * math.pi) if units == "table" else mean
+
+
+SUMS = Mean(terms, finish)
 
 
 def score(
@@ -70,4 +72,4 @@ def score(
 
     Reference: Laves et al., MELBA 2021, Eq. 4 and Table 2; Nix and Weigend, 1994.
     """
-    return measure_one(__name__, prediction, target, weight=weight, outputs=outputs, units=units)
+    return score_of(SUMS, prediction, target, weight=weight, outputs=outputs, units=units)

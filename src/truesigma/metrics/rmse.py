@@ -8,13 +8,12 @@ from typing import Any
 
 from ..core.arrays import Array
 from ..core.elements import Elements
-from ..core.scores import score as measure_one
+from ..core.scores import Mean, score_of
 from ..core.values import Prediction
 
 TITLE = "RMSE"
 BETTER = "lower"
 UNITS = 1
-OVER = "elements"
 
 
 def terms(elements: Elements) -> Array:
@@ -23,6 +22,9 @@ def terms(elements: Elements) -> Array:
 
 def finish(mean: float) -> float:
     return math.sqrt(mean)
+
+
+SUMS = Mean(terms, finish)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
@@ -42,4 +44,4 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Reference: Laves et al., MELBA 2021, Table 1 (there squared, as MSE).
     """
-    return measure_one(__name__, prediction, target, weight=weight)
+    return score_of(SUMS, prediction, target, weight=weight)

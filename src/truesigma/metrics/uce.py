@@ -8,13 +8,12 @@ from typing import Any
 from ..core.bins import Bins, Spacing
 from ..core.elements import Error, Outputs
 from ..core.law import Undefined
-from ..core.scores import score as measure_one
+from ..core.scores import Binned, score_of
 from ..core.values import Prediction
 
 TITLE = "UCE"
 BETTER = "lower"
 UNITS = 2
-OVER = "variance"
 
 
 def finish(bins: Bins) -> float:
@@ -24,6 +23,9 @@ def finish(bins: Bins) -> float:
             "every variance is the same, so that with left-open bins no case is in one; use closed=True."
         )
     return float((some.count / bins.total * abs(some.error - some.variance)).sum())
+
+
+SUMS = Binned(finish)
 
 
 def score(
@@ -59,8 +61,8 @@ def score(
 
     Reference: Laves et al., MELBA 2021, section 2.5 (Eq. 13).
     """
-    return measure_one(
-        __name__,
+    return score_of(
+        SUMS,
         prediction,
         target,
         weight=weight,

@@ -7,13 +7,12 @@ from typing import Any
 
 from ..core.elements import Elements, Terms
 from ..core.law import Undefined, central_bounds
-from ..core.scores import score as measure_one
+from ..core.scores import Mean, score_of
 from ..core.values import Prediction
 
 TITLE = "width"
 BETTER = "lower"
 UNITS = 1
-OVER = "elements"
 
 
 def terms(elements: Elements, *, level: float = 0.9) -> Terms:
@@ -21,6 +20,9 @@ def terms(elements: Elements, *, level: float = 0.9) -> Terms:
     if high - low == float("inf"):
         raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
     return [(high - low, elements.scale)]
+
+
+SUMS = Mean(terms)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:
@@ -41,4 +43,4 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, level: flo
 
     Reference: Laves et al., MELBA 2021, section 4.1; Kuleshov et al., 2018 (sharpness of intervals).
     """
-    return measure_one(__name__, prediction, target, weight=weight, level=level)
+    return score_of(SUMS, prediction, target, weight=weight, level=level)

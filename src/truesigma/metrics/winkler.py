@@ -9,13 +9,12 @@ from typing import Any
 from ..core.arrays import above_zero, less, namespace
 from ..core.elements import Elements, Terms
 from ..core.law import Undefined, central_bounds
-from ..core.scores import score as measure_one
+from ..core.scores import Mean, score_of
 from ..core.values import Prediction
 
 TITLE = "Winkler"
 BETTER = "lower"
 UNITS = 1
-OVER = "elements"
 PROPER = True
 
 
@@ -30,6 +29,9 @@ def terms(elements: Elements, *, level: float = 0.9) -> Terms:
         beyond = namespace(elements.residual).maximum(*ends)
     factor, outside = above_zero(beyond)
     return [(high - low, elements.scale), (2 * factor / (1 - level), outside)]
+
+
+SUMS = Mean(terms)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:
@@ -50,4 +52,4 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, level: flo
 
     Reference: Winkler, JASA 1972; Gneiting and Raftery, JASA 2007, Eq. 43.
     """
-    return measure_one(__name__, prediction, target, weight=weight, level=level)
+    return score_of(SUMS, prediction, target, weight=weight, level=level)

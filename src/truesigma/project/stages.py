@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..core.plugins import parse
 from ..core.values import Cases
 from ..evaluation.card import calibrate, factor_text, read_card
-from ..evaluation.evaluate import evaluate, label_of
+from ..evaluation.evaluate import evaluate
+from ..evaluation.fit import label_of
 from ..evaluation.text import evaluation_table, plain_text
 from ..files.disk import fingerprint, write_rows, write_text
 from ..files.store import read_cases, write

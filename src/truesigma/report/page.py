@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.values import Cases, Draws, Prediction
-from ..evaluation.evaluate import Choice, each
+from ..evaluation.fit import Choice, each
 from ..evaluation.recipe import Recipe
 from ..evaluation.replicates import By
 from ..files.disk import plain, write_text

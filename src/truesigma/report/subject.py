@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,12 +10,13 @@ from ..core import plugins
 from ..core.arrays import Host, to_host
 from ..core.checks import check_level, check_weight
 from ..core.law import Law, Undefined
-from ..core.values import Cases, Draws, Prediction, trusted
-from ..evaluation.card import Card, calibrate
-from ..evaluation.evaluate import Choice, by_label
+from ..core.values import Cases, Draws, Prediction, changed
+from ..evaluation.card import Card, describe
+from ..evaluation.fit import Choice, fit_all
 from ..evaluation.recipe import Recipe, load_recipe
 from ..evaluation.replicates import By, Resampling
 
+T = TypeVar("T", Prediction, Draws)
 BEFORE = "none"
 
 
@@ -95,10 +96,9 @@ def make_subject(
             f"the test cases have outputs of shape {shapes[1]}, the calibration cases {shapes[0]}; expected the same."
         )
     test = on_host(test)
-    cards = {
-        label: calibrate(on_host(calibration), (plugins.address(module), options), recipe=chosen)
-        for label, (_, module, options) in by_label([BEFORE, *recalibrations]).items()
-    }
+    fitted_on = on_host(calibration)
+    fits = fit_all([BEFORE, *recalibrations], fitted_on, chosen)
+    cards = {label: describe(one.fitted, fitted_on, recipe=chosen) for label, one in fits.items()}
     cases = {label: with_prediction(test, card(test)) for label, card in cards.items()}
     plan = Resampling.of(test, by=by, replicates=replicates, seed=seed)
     found = Subject(cases, cards, chosen, level, plan)
@@ -116,21 +116,19 @@ def make_subject(
 
 
 def with_prediction(cases: Cases, prediction: Prediction) -> Cases:
-    """The same cases with another prediction."""
-    kept = {name: getattr(cases, name) for name in ("target", "group", "weight", "unit", "id")}
-    return trusted(Cases, prediction=prediction, **kept)
+    """The same cases with another prediction, which is not that of their draws."""
+    return changed(cases, prediction=prediction, draws=None)
 
 
 def on_host(cases: Cases) -> Cases:
     """The cases as float64 arrays of numpy."""
-    p, draws = cases.prediction, cases.draws
-    parts = {n: _host(getattr(p, n)) for n in ("location", "aleatoric", "epistemic", "spread", "mask")}
-    if draws is not None:
-        drawn = {n: _host(getattr(draws, n)) for n in ("mean", "variance", "mask")}
-        draws = trusted(Draws, law=draws.law, **drawn)
-    rest = {"target": _host(cases.target), "weight": _host(cases.weight), "draws": draws}
-    named = {name: getattr(cases, name) for name in ("group", "unit", "id")}
-    return trusted(Cases, prediction=trusted(Prediction, law=p.law, **parts), **rest, **named)
+    rest = {"target": _host(cases.target), "weight": _host(cases.weight)}
+    draws = None if cases.draws is None else _all_on_host(cases.draws)
+    return changed(cases, prediction=_all_on_host(cases.prediction), draws=draws, **rest)
+
+
+def _all_on_host(value: T) -> T:
+    return changed(value, **{name: _host(part) for name, part in vars(value).items() if name != "law"})
 
 
 def sigma_of(prediction: Prediction) -> Host:

@@ -3,7 +3,8 @@
 import shlex
 from pathlib import Path
 
-from ...evaluation.evaluate import LEVELS, Evaluation
+from ...evaluation.evaluate import Evaluation
+from ...evaluation.items import LEVELS
 from ...evaluation.text import DASH, TextTable, plain_text, short
 from ..propose import HEAD_DROPOUT, STAGE_DROPOUT
 from .settings import CHOICES, Settings

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from ...core import plugins
-from ...core.casesums import factor_rows, metric_rows
 from ...core.checks import check_weight
 from ...core.law import Undefined
 from ...core.outputs import output_of
+from ...core.rows import factor_rows
+from ...core.scores import metric_rows
 from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.replicates import Replicates, Resampling, from_rows

@@ -6,8 +6,8 @@ import numpy as np
 
 from ...core import plugins
 from ...core.bins import Spacing
-from ...core.casesums import metric_rows, variance_edges
 from ...core.law import Undefined
+from ...core.scores import edges_over, metric_rows
 from ...core.values import Cases
 from ...diagrams.calibration import TRUST
 from ..blocks import Section, choice, columns, controls, csv_button, details, figure, paragraph
@@ -39,7 +39,13 @@ def _bins(subject: Subject, label: str, cases: Cases, spacing: Spacing) -> list[
         "bins": BINS,
         "spacing": spacing,
     }
-    edges = variance_edges(cases, outputs=options["outputs"], bins=BINS, spacing=spacing)
+    edges = edges_over(
+        [(cases.prediction, cases.target, cases.weight)],
+        outputs=options["outputs"],
+        bins=BINS,
+        spacing=spacing,
+        wide=True,
+    )
     held, _ = metric_rows(cases, uce, options)
     count, error, variance = np.asarray(held.sum(axis=0)).reshape(4, -1)[:3, 1:]
     inside = counted(cases).reshape(len(cases), -1)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...core.casesums import mean_of, mean_rows
+from ...core.rows import mean_of, mean_rows
 from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.replicates import from_rows

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import hstack
 
 from ...core import plugins
-from ...core.casesums import metric_rows
+from ...core.scores import metric_rows
 from ...diagrams.coverage import LEVELS
 from ..blocks import Section, columns, csv_button, details, figure, paragraph, split
 from ..numbers import percent

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
-from ...core.casesums import mean_rows
 from ...core.ranking import keep_lowest
+from ...core.rows import mean_rows
 from ...evaluation.bootstrap import Estimate
 from ..blocks import Section, columns, controls, csv_button, details, figure, paragraph
 from ..markup import element, join

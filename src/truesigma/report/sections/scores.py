@@ -9,7 +9,7 @@ from ...core import plugins
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.catalogue import catalogue
 from ...evaluation.chance import calibrated_range
-from ...evaluation.evaluate import LEVELS
+from ...evaluation.items import LEVELS
 from ...evaluation.replicates import Replicates, replicate
 from ..blocks import (
     Section,
@@ -106,7 +106,7 @@ def _rounded(change: Estimate, size: float) -> Estimate:
 
 
 def _has_sums(metric: str) -> bool:
-    return hasattr(plugins.load("metrics", metric), "OVER")
+    return hasattr(plugins.load("metrics", metric), "SUMS")
 
 
 def _requests(subject: Subject) -> list[tuple[str, str, dict[str, Any]]]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...core.bins import assign, bin_edges
-from ...core.casesums import mean_of, mean_rows
+from ...core.rows import mean_of, mean_rows
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.replicates import from_rows
 from ..blocks import Section, columns, csv_button, figure, paragraph, split

@@ -1,0 +1,76 @@
+"""What each case adds to a sum-like score: a row of sums for every case, from which any choice of cases can be scored.
+
+The sums of all rows are those that the score is made of. Rows are sparse: a case of one output lies in one bin.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .arrays import Host
+from .elements import Elements, Outputs, Part, Terms, blocks
+from .law import Undefined
+from .sums import factor_of
+from .values import Cases
+
+Rows = Any  # (case, column), a scipy sparse array
+Finish = Callable[[Host], "float | Undefined"]  # from the sums of some rows, (column,), to their score
+
+
+def mean_rows(cases: Cases, terms: Callable[[Elements], Terms], *, outputs: Outputs = "separate") -> Rows:
+    """(weight, weighted sum of the terms) of each case."""
+
+    def parts(e: Elements) -> list[tuple[Host, Host]]:
+        weight = weight_of(e)
+        first = np.zeros(weight.shape, dtype=np.int64)
+        found = terms(e)
+        values = sum(factor * part for factor, part in found) if isinstance(found, list) else found
+        return [(first, weight), (first + 1, weight * values)]
+
+    return stack_rows(cases, outputs, 2, parts)
+
+
+def mean_of(sums: Host) -> float:
+    """The mean from what `mean_rows` sums up; NaN of nothing."""
+    return float(sums[1] / sums[0]) if sums[0] > 0 else math.nan
+
+
+def factor_rows(cases: Cases, *, part: Part = "total", outputs: Outputs = "separate") -> tuple[Rows, Finish]:
+    """Rows of the factor that sigma scaling would still need: 1 where the scale is right."""
+    moment = cases.prediction.law.moment
+    rows = mean_rows(cases, lambda e: e.ratio(part, "mean"), outputs=outputs)
+
+    def finish(sums: Host) -> float | Undefined:
+        factor = factor_of(np.array([0.0, *sums]), moment)
+        return Undefined("nothing is left to fit a factor on.") if factor is None else factor
+
+    return rows, finish
+
+
+def stack_rows(
+    cases: Cases, outputs: Outputs, width: int, parts: Callable[[Elements], list[tuple[Host, Host]]]
+) -> Rows:
+    """One row a case: `parts` gives columns and what is added there, each (case, output)."""
+    from scipy.sparse import coo_array, csr_array
+
+    whole = csr_array((len(cases), width))
+    for block in blocks(cases.prediction, cases.target, cases.weight):
+        for piece in block.pieces() if outputs == "separate" else [block]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = parts(piece.wide.view(outputs))
+            column, value = (np.concatenate([part[k].ravel() for part in found]) for k in (0, 1))
+            row = np.arange(block.rows.start, block.rows.stop)[:, None]
+            row = np.concatenate([np.broadcast_to(row, part[0].shape).ravel() for part in found])
+            whole = whole + coo_array((value, (row, column)), shape=whole.shape).tocsr()
+    if not np.isfinite(whole.data).all():
+        raise Undefined(
+            "the sums overflow float64: errors, variances or weights are too far apart for this score."
+        )
+    return whole
+
+
+def weight_of(elements: Elements) -> Host:
+    """The weight of each element, 1 where none is given."""
+    return np.ones(elements.residual.shape) if elements.weight is None else elements.weight

@@ -1,0 +1,117 @@
+"""Fit recalibrations: from a choice such as "aux:hidden=4", some cases and a recipe to a fitted recalibration."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from inspect import signature
+from types import ModuleType
+from typing import Any, Union
+
+from ..core import plugins
+from ..core.recalibration import Recalibration
+from ..core.tally import Tally
+from ..core.values import Cases
+from .recipe import Recipe
+
+Named = str | tuple[str, Mapping[str, Any]]  # "aux:hidden=4", or ("aux", {"hidden": 4})
+Choice = Union[Named, "Fit"]
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A recalibration as it was chosen: its plug-in, the options that were given, and those with the recipe's."""
+
+    name: str
+    module: ModuleType
+    options: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """The choice as the command line writes it."""
+        return label_of(self.name, self.options)
+
+    @property
+    def part(self) -> Any:
+        """The part of the uncertainty that is recalibrated, and kept."""
+        return self.settings.get("part", "total")
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A recalibration that was fitted; given as a choice it is taken as it is."""
+
+    chosen: Chosen
+    fitted: Recalibration
+
+
+def fit(choice: Choice | Chosen, cases: Cases | Tally, recipe: Recipe) -> Recalibration:
+    """Fit one recalibration on some cases, or on a tally of them, under a recipe.
+
+    >>> from truesigma import Prediction
+    >>> from truesigma.evaluation.recipe import load_recipe
+    >>> fit("sigma", Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]), load_recipe("exact")).factor
+    2.0
+    """
+    if isinstance(choice, Fit):
+        return choice.fitted
+    one = choice if isinstance(choice, Chosen) else choose(choice, recipe)
+    if isinstance(cases, Tally):
+        if signature(one.module.fit).parameters["target"].default is not None:  # a tally holds the targets
+            raise ValueError(f"{one.name} cannot be fitted from the sums of a tally; give the cases.")
+        return one.module.fit(cases, **one.settings)
+    data = {"weight": cases.weight, "group": cases.group}
+    return one.module.fit(recipe.prediction(cases), cases.target, **data, **one.settings)
+
+
+def fit_all(choices: Iterable[Choice], cases: Cases, recipe: Recipe) -> dict[str, Fit]:
+    """Fit recalibrations on the same cases, by their labels; what is chosen again counts once."""
+    choices = list(each(choices))
+    known = {choice.chosen.label: choice for choice in choices if isinstance(choice, Fit)}
+    made = recipe.applied(cases)
+    return {
+        label: known[label] if label in known else Fit(one, fit(one, made, recipe))
+        for label, one in choose_all(choices, recipe).items()
+    }
+
+
+def choose(choice: Choice, recipe: Recipe) -> Chosen:
+    """The recalibration that a choice names, with the options that the recipe gives it."""
+    if isinstance(choice, Fit):
+        return choice.chosen
+    name, module, options = plugins.parse("recalibrate", choice)
+    settings = {**plugins.accepted(module.fit, recipe.fit_options(name)), **options}
+    return Chosen(name, module, options, settings)
+
+
+def choose_all(choices: Iterable[Choice], recipe: Recipe) -> dict[str, Chosen]:
+    """Each recalibration by its label; what is chosen again counts once.
+
+    >>> from truesigma.evaluation.recipe import load_recipe
+    >>> list(choose_all(["none", "sigma:part=aleatoric", "none"], load_recipe("exact")))
+    ['none', 'sigma:part=aleatoric']
+    """
+    found: dict[str, Chosen] = {}
+    for choice in each(choices):
+        new = choose(choice, recipe)
+        first = found.setdefault(new.label, new)
+        if first.module.__file__ != new.module.__file__:
+            raise ValueError(
+                f"{first.module.__file__} and {new.module.__file__} are both called {new.name!r}, so that nobody could "
+                "tell them apart; rename your own."
+            )
+    return found
+
+
+def each(choices: Any) -> Iterable[Any]:
+    """What was chosen, one by one: a name alone is a list of one, and so is a pair of a name and its options.
+
+    >>> each("sigma"), each(("aux", {"hidden": 4})), each(["none", "sigma"])
+    (['sigma'], [('aux', {'hidden': 4})], ['none', 'sigma'])
+    """
+    pair = isinstance(choices, tuple) and len(choices) == 2 and isinstance(choices[1], Mapping)
+    return [choices] if pair or isinstance(choices, str | Fit) or callable(choices) else choices
+
+
+def label_of(name: str, options: Mapping[str, Any]) -> str:
+    """A plug-in with its options, as the command line writes it."""
+    return name + (":" + ",".join(f"{k}={v}" for k, v in options.items()) if options else "")
