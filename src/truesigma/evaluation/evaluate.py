@@ -106,6 +106,7 @@ def evaluate(
         The evaluation: `print` it, `.rows` (for a data frame), `.value("sigma", "uce")`, `.to_dict()`.
 
     Example:
+        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> y = rng.normal(size=2000)
         >>> half = lambda y: Cases(Prediction(0 * y, 0 * y + 0.25, 0 * y), y)   # sigma is half of what it should be
