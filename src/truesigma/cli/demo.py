@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ._options import Json
-from ._session import check_json
+from ._session import Session, check_json
 
 
 def register(app: typer.Typer) -> None:
@@ -31,14 +31,14 @@ def demo(
 
     check_json(json)
     settings = Settings(seed=seed, train=train, valid=valid, test=test, epochs=epochs, draws=draws)
-    session = context.obj
+    session: Session = context.obj
     try:
-        made = run_demo(out, settings, say=session.say, quiet=session.quiet)
+        made = run_demo(out, settings, say=None if session.quiet else session.say)
     except KeyboardInterrupt:
-        session.say(f"stopped; the same command goes on with what is in {out}.")
+        session.say(f"stopped; the same command resumes what is in {out}.")
         raise typer.Exit(130) from None
-    session.deliver(made.table, {**made.to_dict(), "folder": str(out)}, json)
-    session.say(f"\n{made.headline}\n")
+    session.deliver(made.run.scores.rstrip(), {**made.to_dict(), "folder": str(out)}, json)
+    session.say(f"\n{made.run.headline}\n")
     session.say(
         f"{made.seconds:.0f} s. Look at {out / 'report.html'}; the rest is described in {out / 'README.md'}"
     )
