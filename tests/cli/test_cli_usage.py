@@ -96,7 +96,7 @@ def test_warnings_are_short_and_quiet_leaves_them_out(folder, run):
     assert run(*same, "--quiet")[2] == ""
     write(ts.read("cal.csv")[5:50], "some.npz")
     _, _, err = run("evaluate", "--calibration", "cal.csv", "--test", "some.npz", *QUICK)
-    assert err.startswith("warning: 45 ids stand in both cal.csv and some.npz, such as c10")
+    assert err.startswith("warning: 45 ids are in both cal.csv and some.npz, such as c10")
     named = ts.read("cal.csv")
     write(ts.Cases(named.prediction, named.target, unit="mm")[5:50], "some.npz")
     _, _, err = run("evaluate", "--calibration", "cal.csv", "--test", "some.npz", *QUICK)
@@ -118,7 +118,7 @@ def test_patients_in_both_sets_are_named(folder, run):
     for test in ("other.csv", "third.csv"):
         said[test] = run("evaluate", "--calibration", "one.csv", "--test", test, *QUICK)[2]
     said["site"] = run("evaluate", "--calibration", "one-site.csv", "--test", "other-site.csv", *QUICK)[2]
-    assert said["other.csv"].startswith("warning: 25 groups stand in both one.csv and other.csv, such as P0.")
+    assert said["other.csv"].startswith("warning: 25 groups are in both one.csv and other.csv, such as P0.")
     assert said["third.csv"] == said["site"] == ""
 
 

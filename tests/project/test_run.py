@@ -230,7 +230,7 @@ def test_an_interrupt_says_how_to_go_on(begun, run, monkeypatch):
     monkeypatch.setattr(running, "train_member", interrupted)
     code, _, err = run("run", "recipe.toml", "--device", "cpu")
     assert code == 130
-    assert "the same command goes on" in err
+    assert "the same command resumes" in err
 
 
 def test_images_that_are_read_from_disk_give_the_same(begun, made, run):

@@ -17,7 +17,7 @@ import typer
 from ._filesets import join_files
 from ._session import Session
 
-ANYWHERE = ("--quiet", "--debug")  # options of the whole program, taken wherever they stand on the line
+ANYWHERE = ("--quiet", "--debug")  # options of the whole program, taken anywhere on the line
 EXTRAS = {
     "torch": "train",
     "timm": "train",

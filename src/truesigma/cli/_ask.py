@@ -87,7 +87,7 @@ def whole(question: str, default: str) -> int:
         answer = ask(question, default)
         if answer.isdigit():
             return int(answer)
-        print_line(f"{answer!r} is no whole number")
+        print_line(f"{answer!r} is not a whole number")
 
 
 def print_line(text: str) -> None:

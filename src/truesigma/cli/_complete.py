@@ -16,7 +16,7 @@ def named_argument(kind: str, help: str) -> Any:
 
 
 def offer(kind: str, incomplete: str) -> list[str]:
-    """What may stand where `incomplete` stands; a comma list goes on with its last item.
+    """List what may complete `incomplete`; in a comma list, its last item.
 
     >>> offer("recalibrate", "none,si"), offer("recipes", "p"), offer("kinds", "me")
     (['none,sigma'], ['paper'], ['metrics'])

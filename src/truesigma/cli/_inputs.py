@@ -23,7 +23,7 @@ def read_set(
 ) -> "Cases":
     """The cases of a file that count: those of which a mask, or a missing target, leaves nothing are left out.
 
-    `name_rows` names those without an id by where they stand in the file: in a table the rows below the header, from 1.
+    `name_rows` names those without an id by their place in the file: in a table the rows below the header, from 1.
     """
     from ..core.arrays import to_host
     from ..files.store import read_cases
@@ -74,13 +74,13 @@ def warn_unlike(
 
 
 def warn_repeated(repeats: Sequence[Sequence[Path]]) -> None:
-    """Say so where predictions stand in two test sets, whose deviation is then too small."""
+    """Warn where two test sets share predictions: their deviation is then too small."""
     seen: set[Path] = set()
     for number, paths in enumerate(repeats, start=1):
         both = [path for path in paths if path.resolve() in seen]
         if both:
             warnings.warn(
-                f"{len(both)} file(s) of test set {number} stand in an earlier one, too, such as {both[0]}: the "
+                f"{len(both)} file(s) of test set {number} are in an earlier one, too, such as {both[0]}: the "
                 "deviation between the sets is too small.",
                 stacklevel=1,
             )
@@ -104,7 +104,7 @@ def warn_leak(
             both = set(map(str, cases.id)) & set(map(str, fitted_on.id))
         if both:
             warnings.warn(
-                f"{len(both)} ids stand in both {calibration} and {path}, such as {min(both)}: cases that were "
+                f"{len(both)} ids are in both {calibration} and {path}, such as {min(both)}: cases that were "
                 "fitted on are scored.",
                 stacklevel=1,
             )
@@ -119,14 +119,14 @@ def warn_leak(
 
 
 def _warn_shared_groups(calibration: Path, fitted_on: "Cases", path: Path, cases: "Cases") -> None:
-    """Say so where patients stand in both sets; a few groups, such as sites, may well do."""
+    """Warn where patients are in both sets; a few groups, such as sites, may well be."""
     from ..evaluation.replicates import MANY
 
     groups = [set() if one.group is None else set(map(str, one.group)) for one in (fitted_on, cases)]
     both = groups[0] & groups[1]
     if both and min(map(len, groups)) >= MANY:
         warnings.warn(
-            f"{len(both)} groups stand in both {calibration} and {path}, such as {min(both)}. If they are patients, "
+            f"{len(both)} groups are in both {calibration} and {path}, such as {min(both)}. If they are patients, "
             "the recalibration has seen them, and these scores may be too good.",
             stacklevel=1,
         )

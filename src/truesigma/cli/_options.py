@@ -30,5 +30,5 @@ DatasetOptions = Annotated[
 ]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:NUMBER or mps.")]
 TimeLimit = Annotated[
-    str | None, typer.Option("--time-limit", help="Such as 90, 30m or 8h; the same command goes on.")
+    str | None, typer.Option("--time-limit", help="Such as 90, 30m or 8h; the same command resumes.")
 ]

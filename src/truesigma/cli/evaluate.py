@@ -65,7 +65,7 @@ def evaluate(
     address: Annotated[str | None, typer.Option("--address", help="Of the Ray cluster.")] = None,
     keep: Annotated[
         Path | None,
-        typer.Option("--keep", metavar="DIR", help="Keep what each file adds up to, and go on from it."),
+        typer.Option("--keep", metavar="DIR", help="Keep what each file adds up to, and resume from it."),
     ] = None,
     json: Json = None,
 ) -> None:

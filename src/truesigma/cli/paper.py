@@ -17,9 +17,9 @@ Data = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder of data sets: run first what is missing.")
 ]
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where training keeps its state.")]
-Hours = Annotated[float | None, typer.Option("--hours", help="Time for training; another call goes on.")]
+Hours = Annotated[float | None, typer.Option("--hours", help="Time for training; another call resumes it.")]
 HERE, RUNS = Path("paper"), Path("runs")
-BESIDE = "ours, the paper's, the published logs'"  # what stands in a table
+BESIDE = "ours, the paper's, the published logs'"  # what a table shows
 
 
 def register(app: typer.Typer) -> None:
@@ -139,7 +139,7 @@ def run(
     precision: Annotated[str, typer.Option("--precision", help="auto, fp32 or bf16.")] = "auto",
     json: Json = None,
 ) -> None:
-    """Train an experiment, or go on with it, and write its results."""
+    """Train an experiment, or resume it, and write its results."""
     from ..reproduce import open_paper
     from ..reproduce.run import run_planned
     from ..reproduce.write import status_rows

@@ -143,7 +143,7 @@ def run(
             tick=lambda total: ticker(session.say, total),
         )
     except KeyboardInterrupt:
-        session.say(f"stopped; the same command goes on with what is in {folder}.")
+        session.say(f"stopped; the same command resumes what is in {folder}.")
         raise typer.Exit(130) from None
     except RuntimeError as problem:
         if type(problem).__name__ != "OutOfMemoryError":  # torch's, which is not imported for --help
@@ -152,7 +152,7 @@ def run(
             "the GPU has not enough memory; halve train.batch and sample.batch, or data.size."
         ) from None
     if not made.complete:
-        return session.deliver("stopped by the time limit; the same command goes on", made.to_dict(), json)
+        return session.deliver("stopped by the time limit; the same command resumes it", made.to_dict(), json)
     session.deliver(made.scores.rstrip(), made.to_dict(), json)
     session.say(
         f"\n{made.headline}\n\nLook at {folder / 'report.html'}; the rest is described in {folder / 'README.md'}"

@@ -1,4 +1,4 @@
-"""train: a network on a data set, in a folder that can be gone on with."""
+"""train: a network on a data set, in a folder that training can resume from."""
 
 import os
 from pathlib import Path
@@ -72,7 +72,7 @@ def train(
     workers: Annotated[int, typer.Option("--workers", help="Threads that read images which stream.")] = 4,
     json: Json = None,
 ) -> None:
-    """Train a network, or go on with its run."""
+    """Train a network, or resume its run."""
     from ..imaging.data.source import Source
     from ..imaging.recipe import load_recipe
     from ..imaging.training.start import train_run
@@ -113,7 +113,7 @@ def train(
             say=session.say if leads and not session.quiet else None,
         )
     except KeyboardInterrupt:
-        session.say(f"stopped; the same command goes on with what is in {out}.")
+        session.say(f"stopped; the same command resumes what is in {out}.")
         raise typer.Exit(130) from None
     if leads:
         session.deliver(_words(trained, out), _result(trained, out), json)
@@ -159,7 +159,7 @@ def _best(trained: "Trained") -> dict[str, Any]:
 
 def _words(trained: "Trained", out: Path) -> str:
     done = len(trained.history)
-    state = "finished" if trained.finished else "stopped by the time limit; the same command goes on"
+    state = "finished" if trained.finished else "stopped by the time limit; the same command resumes it"
     row = _best(trained)
     return (
         f"{state} after {done} epochs; kept epoch {trained.best_epoch}, with validation MSE {row['valid_mse']:.4g} "

@@ -2,7 +2,7 @@
 
 Every value checks what it is given once, when it is made; the mathematics behind it then holds only mathematics.
 Axes: the case first (behind the draw, in Draws), every further axis is output. Values outside a mask are neither
-checked nor used, so NaN may stand there.
+checked nor used, so NaN may be there.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What a project has done: progress.json in its folder, so that a run goes on and a changed recipe is noticed."""
+"""What a project has done: progress.json in its folder, so that a run resumes and a changed recipe is noticed."""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,7 @@ def read_ledger(folder: Path) -> Ledger | None:
         return None
     found = read_json(folder / FILE)
     if not isinstance(found, dict) or found.get("format") != FORMAT or found.get("version") != VERSION:
-        raise BadFile(f"{folder / FILE} is no progress of this truesigma; take another output folder")
+        raise BadFile(f"{folder / FILE} was not written by this truesigma; take another output folder")
     check_like(folder / FILE, found, {"recipe": {"train": {"epochs": int}}, "data": dict, "done": dict})
     for part, done in found["done"].items():
         check_like(folder / FILE, part.split()[0], STAGES, "done")
@@ -92,7 +92,7 @@ def open_ledger(
     redo: bool,
     say: Callable[[str], None],
 ) -> Ledger:
-    """The ledger to go on with: refused where the recipe or the data changed, unless they are to be redone."""
+    """Open the ledger to resume from; a changed recipe or changed data are refused, unless they are to be redone."""
     before = read_ledger(folder)
     if before is None:
         if (folder / RUNS).exists():
@@ -118,7 +118,7 @@ def open_ledger(
     longer = longer and recipe["train"].get("schedule") == "plateau"  # a cosine has come to its end
     touching = {key for key in found if FIRST[key.partition(".")[0]] == 0}
     if touching and not (touching == {"train.epochs"} and longer):
-        shutil.rmtree(folder / RUNS, ignore_errors=True)  # more epochs go on, all else begins anew
+        shutil.rmtree(folder / RUNS, ignore_errors=True)  # more epochs resume, all else begins anew
     made = Ledger(folder, recipe, data, before.done)
     made.write()
     return made

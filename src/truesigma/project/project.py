@@ -179,7 +179,7 @@ def _project(found: Mapping[str, Any], home: Path) -> Project:
     _known("the recipe", found, ("data", *TABLES, "output"))
     for name, table in found.items():
         if not isinstance(table, Mapping):
-            raise ValueError(f"{name} stands outside a table; expected tables such as [data] and [train]")
+            raise ValueError(f"{name} is outside a table; expected tables such as [data] and [train]")
     data = dict(found.get("data", {}))
     if not isinstance(data.get("root"), str):
         raise ValueError('[data] has no root; expected the folder of the images, such as root = "scans"')

@@ -1,4 +1,4 @@
-"""A project from start to end: every part is done once, and a run that was stopped goes on where it was."""
+"""A project from start to end: every part is done once, and a run that was stopped resumes where it was."""
 
 import time
 from collections.abc import Callable
@@ -69,14 +69,14 @@ def run_project(
     say: Say | None = print,
     tick: Ticker = uncounted,
 ) -> Finished:
-    """Train, sample, recalibrate, evaluate and report; the same call goes on with what was stopped.
+    """Train, sample, recalibrate, evaluate and report; the same call resumes what was stopped.
 
     Args:
         recipe: the path of a recipe.toml, as `truesigma init` writes it.
         out: the folder that everything goes to; None: the recipe's.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
         redo: do those stages again that a changed recipe, or changed data, touches.
-        time_limit: seconds; training stops before, and the same call goes on.
+        time_limit: seconds; training stops before, and the same call resumes it.
         say: is told what is being done; None: nothing is said.
         tick: from a number of cases to a function that is told how many more were drawn.
 

@@ -58,7 +58,7 @@ def backbone_of(project: Project) -> str:
 
 
 def train_member(work: Work, member: int, *, time_limit: float | None, say: Say | None) -> Made | None:
-    """Train a network, or go on with it; None where the time limit came first."""
+    """Train a network, or resume it; return None where the time limit came first."""
     from ..imaging.training.folder import BEST, HISTORY, RECIPE
     from ..imaging.training.start import train_run
 

@@ -215,7 +215,5 @@ def _open_some(root: Path, names: Sequence[str]) -> tuple[tuple[tuple[int, ...],
             f"none of the {len(unreadable)} images looked at can be read, such as {root / name} ({why})"
         )
     if len({len(shape) for shape in shapes}) > 1:
-        raise ValueError(
-            f"images of 2-D and of 3-D stand together ({', '.join(map(str, shapes))}); split the table"
-        )
+        raise ValueError(f"2-D and 3-D images are mixed ({', '.join(map(str, shapes))}); split the table")
     return tuple(shape for shape, _ in shapes.most_common()), str(kinds[0]), unreadable

@@ -86,7 +86,7 @@ def _scripts(tokens: Tokens, base: Html) -> Html:
 
 
 def _atom(tokens: Tokens) -> Html:
-    """One thing that an index can stand at: a letter, a number, a group, a fraction."""
+    """Read one thing that can carry an index: a letter, a number, a group, a fraction."""
     token = tokens.take()
     if token == "{":
         return _row(tokens, "}")

@@ -43,7 +43,7 @@ def join(children: Iterable[str]) -> Html:
 
 
 def json_text(value: Any) -> Html:
-    """Plain values as JSON that can stand inside a script element: `<`, `>` and `&` are escaped, NaN is null.
+    """Write plain values as JSON for a script element: `<`, `>` and `&` are escaped, NaN is null.
 
     >>> json_text({"id": "</script>"})
     '{"id":"\\\\u003c/script\\\\u003e"}'

@@ -74,7 +74,7 @@ def report(
         calibration_cases: the cases the recalibration is fitted on, never the test cases.
         test: the cases to report about; `group` and `id` are used where they are there.
         recalibrations: names, with options as `"aux:hidden=4"`; the page speaks of the first (that is not none), the
-            others stand beside it in the table of scores.
+            others appear beside it in the table of scores.
         recipe: "exact", "paper", "code", or the path of a TOML file.
         shifted: a second set, with or without targets, for the shift histograms.
         images: a folder with the cases' images, named by their ids, for thumbnails of the worst cases.

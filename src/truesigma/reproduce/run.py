@@ -1,4 +1,4 @@
-"""Make new results: train an experiment of the plan, or go on with it, and sample it (needs torch and the data)."""
+"""Make new results: train an experiment of the plan, or resume it, and sample it (needs torch and the data)."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,10 +40,10 @@ def run_planned(
         paper: the opened folder; results go to its results/NAME.
         name: of the experiment.
         data: folder of the data set, or of several by name (oct, boneage, breastpathq as folders or zip files).
-        runs: where the training state is kept; the same call goes on with it.
+        runs: where the training state is kept; the same call resumes from it.
         other: BreastPathQ, for the severe shift of bone age; None looks for it below `data`.
         epochs: instead of what the plan or the recipe says.
-        seconds: time for training; what was reached by then is sampled, and another call goes on.
+        seconds: time for training; what was reached by then is sampled, and another call resumes it.
         device: "auto", "cpu" or "cuda".
         precision: "fp32", "bf16", or "auto": bf16 on a GPU.
         quiet: no progress.
@@ -118,7 +118,7 @@ def run_missing(
         names: of experiments and ensembles; None: all of the plan.
         seconds: for training, all together; on a cluster for each run.
         engine: "local" runs one after the other, in the order of the plan; "ray" side by side on a cluster, whose nodes
-            must see the same folders. Either goes on with what was begun.
+            must see the same folders. Either resumes what was begun.
         address: of the Ray cluster.
         gpus: of each run on the cluster, a share such as 0.5 being allowed.
         options: of `run_planned`.
@@ -134,7 +134,7 @@ def run_missing(
         if planned.data_set != "simulated" and locate(data, planned.data_set) == Path(data):
             say(f"{planned.name}: no {planned.data_set} below {data}")
             continue
-        waiting.append((planned.name, "going on" if found else "training"))
+        waiting.append((planned.name, "resuming" if found else "training"))
     done: list[str] = []
     if work is None:
         began = time.monotonic()

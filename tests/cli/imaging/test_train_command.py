@@ -104,7 +104,7 @@ def test_ctrl_c_says_how_to_go_on(place, run, tmp_path, monkeypatch):
         *SMALL, "-o", tmp_path / "x",
     )  # fmt: skip
     assert code == 130
-    assert "the same command goes on" in err
+    assert "the same command resumes" in err
 
 
 @pytest.mark.slow

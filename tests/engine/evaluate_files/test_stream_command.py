@@ -98,7 +98,7 @@ def test_a_repeat_that_is_none_is_doubted(tmp_path, capsys):
         code = command(
             "evaluate", "--calibration", one, "--test", *files, "--test", *files, "--metrics", "rmse"
         )
-        assert (code, "of test set 2 stand in an earlier one, too" in capsys.readouterr().err) == (0, True)
+        assert (code, "of test set 2 are in an earlier one, too" in capsys.readouterr().err) == (0, True)
     volumes(tmp_path, ".npy", 0, 3)
     for k, name in ((k, name) for k in range(3) for name in ("location", "aleatoric", "epistemic")):
         np.save(tmp_path / f"again_p{k}_{name}.npy", np.load(tmp_path / f"s0_p{k}_{name}.npy"))
@@ -110,4 +110,4 @@ def test_a_repeat_that_is_none_is_doubted(tmp_path, capsys):
         (tmp_path / f"{start}.csv").write_text("\n".join([",".join((*parts, "target")), *rows]))
     sets = ("--test", tmp_path / "s0.csv", "--test", tmp_path / "again.csv")
     assert command("evaluate", "--calibration", tmp_path / "s0.csv", *sets, "--metrics", "rmse") == 0
-    assert "stand in an earlier one" not in capsys.readouterr().err
+    assert "are in an earlier one" not in capsys.readouterr().err

@@ -16,7 +16,7 @@ from ..numbers import number, percent, with_unit
 from ..subject import Subject, variance_ratio
 
 STEPS = 100
-START = 10  # where the slider stands first
+START = 10  # where the slider begins
 FEW = 10  # cases in each half, below which the halves are not compared
 
 

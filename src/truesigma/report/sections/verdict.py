@@ -19,7 +19,7 @@ CONFIDENCE = 0.95  # of the factor's interval
 def verdict(held: Estimate, level: float, factor: Estimate | None = None) -> str:
     """What a coverage says about sigma, and the factor that was fitted to it on other cases.
 
-    That an interval holds the level is no proof: it is true only where all of the interval is close to the level. A
+    That an interval holds the level proves nothing: it is true only where all of the interval is close to the level. A
     factor whose interval excludes 1 shows an error that few test cases cannot.
 
     >>> verdict(Estimate(0.51, 0.49, 0.52), 0.9), verdict(Estimate(0.91, 0.80, 0.96), 0.9)
