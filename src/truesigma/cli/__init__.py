@@ -36,7 +36,7 @@ EXTRAS = {
 
 
 def build() -> typer.Typer:
-    """The program with the commands of every file in this folder."""
+    """Build the program from the commands of every file in this folder."""
     app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback()(_program)
     for found in pkgutil.iter_modules(__path__):
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def explain(problem: Exception) -> tuple[str, int]:
-    """What to say about an exception, and the exit code.
+    """Explain an exception, and give the exit code.
 
     >>> explain(ValueError("level is 90; expected a number between 0 and 1."))
     ('level is 90; expected a number between 0 and 1.', 2)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def ask(question: str, default: str = "", choices: list[str] | None = None) -> str:
-    """An answer in words; Enter takes the default."""
+    """Ask for an answer in words; Enter takes the default."""
     from rich.console import Console
     from rich.prompt import Prompt
 
@@ -22,7 +22,7 @@ def ask(question: str, default: str = "", choices: list[str] | None = None) -> s
 
 
 def folder() -> Path:
-    """Where the images are."""
+    """Ask where the images are."""
     while True:
         answer = Path(ask("Folder of the images", ".")).expanduser()
         if answer.is_dir():
@@ -31,7 +31,7 @@ def folder() -> Path:
 
 
 def table() -> Path | None:
-    """Where the table is; None: to be looked for."""
+    """Ask where the table is; None: to be looked for."""
     while True:
         answer = ask("Their csv table (Enter: the only one there)")
         if not answer:
@@ -82,7 +82,7 @@ def wishes(seen: "Survey", given: "Wishes", out: Path, gpu: bool) -> "Wishes":
 
 
 def whole(question: str, default: str) -> int:
-    """A whole number."""
+    """Ask for a whole number."""
     while True:
         answer = ask(question, default)
         if answer.isdigit():
@@ -91,7 +91,7 @@ def whole(question: str, default: str) -> int:
 
 
 def print_line(text: str) -> None:
-    """A word between the questions."""
+    """Print a word between the questions."""
     from rich.console import Console
 
     Console(stderr=True).print(text, markup=False)

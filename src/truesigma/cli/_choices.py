@@ -4,7 +4,7 @@ from ._session import Session
 
 
 def split_choices(text: str) -> list[str]:
-    """The items of a comma list; an item with `=` and no `:` continues the options of the one before.
+    """Split a comma list; an item with `=` and no `:` continues the options of the one before.
 
     >>> split_choices("none,aux:hidden=4,steps=500,sigma")
     ['none', 'aux:hidden=4,steps=500', 'sigma']
@@ -25,7 +25,7 @@ def split_choices(text: str) -> list[str]:
 
 
 def with_part(choices: list[str], part: str) -> tuple[list[str], list[str]]:
-    """The choices with `part` given to each recalibration that takes it and has none; and those that do not take it.
+    """Give `part` to each recalibration that takes it and has none; name those that do not take it.
 
     >>> with_part(["none", "sigma:part=total"], "aleatoric")
     (['none:part=aleatoric', 'sigma:part=total'], [])
@@ -46,7 +46,7 @@ def with_part(choices: list[str], part: str) -> tuple[list[str], list[str]]:
 
 
 def recalibrations(session: Session, text: str, part: str) -> list[str]:
-    """The choices of a comma list, with their part; a note for each that takes none."""
+    """Split a comma list and give each choice its part, with a note for each that takes none."""
     choices, without = with_part(split_choices(text), part)
     for name in without:
         session.say(f"note: {name} has no option part and is fitted on the total.")
@@ -54,7 +54,7 @@ def recalibrations(session: Session, text: str, part: str) -> list[str]:
 
 
 def split_levels(texts: list[str]) -> list[float]:
-    """Levels from `--level 0.5,0.9 --level 0.99`.
+    """Read levels from `--level 0.5,0.9 --level 0.99`.
 
     >>> split_levels(["0.5,0.9", "0.99"])
     [0.5, 0.9, 0.99]

@@ -6,12 +6,12 @@ import typer
 
 
 def named_option(flag: str, kind: str, help: str) -> Any:
-    """A typer option whose value is a name of that kind, or a comma list of names."""
+    """Make a typer option whose value is a name of that kind, or a comma list of names."""
     return typer.Option(flag, help=help, autocompletion=lambda incomplete: offer(kind, incomplete))
 
 
 def named_argument(kind: str, help: str) -> Any:
-    """The same as an argument without a flag."""
+    """Make the same as an argument without a flag."""
     return typer.Argument(help=help, autocompletion=lambda incomplete: offer(kind, incomplete))
 
 

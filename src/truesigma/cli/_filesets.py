@@ -31,7 +31,7 @@ SHOWN = (  # of each group: metric, level, what its value is multiplied with, ti
 
 
 def join_files(arguments: Sequence[str]) -> list[str]:
-    """The arguments with the files after one --test or --calibration as one argument, a file in each line.
+    """Join the files after one --test or --calibration to one argument, a file in each line.
 
     >>> join_files(["evaluate", "--test", "a.npz", "b.npz", "--recipe", "paper"])
     ['evaluate', '--test', 'a.npz\\nb.npz', '--recipe', 'paper']
@@ -51,12 +51,12 @@ def join_files(arguments: Sequence[str]) -> list[str]:
 
 
 def files_of(text: str) -> list[str]:
-    """The files of one argument."""
+    """Split the files of one argument."""
     return text.split("\n")
 
 
 def one_set(texts: Sequence[str]) -> list[str]:
-    """The files of an option that names one set, and is given once."""
+    """Return the files of an option that names one set, and is given once."""
     if len(texts) > 1:
         raise ValueError(
             "--calibration is given more than once, and there is one calibration set; give all of its files after one "
@@ -66,7 +66,7 @@ def one_set(texts: Sequence[str]) -> list[str]:
 
 
 def are_many(files: Sequence[str]) -> bool:
-    """Whether they are to be read in pieces: several, a glob, a manifest, single arrays, or a large file."""
+    """Tell whether they are to be read in pieces: several, a glob, a manifest, single arrays, or a large file."""
     from ..files.find import SINGLE, is_manifest
 
     if len(files) > 1:
@@ -78,7 +78,7 @@ def are_many(files: Sequence[str]) -> bool:
 
 
 def _unpacked(path: Path) -> int:
-    """About how many bytes a file holds when it is unpacked; of one that is damaged, those that are there."""
+    """Estimate the bytes of a file when it is unpacked; of one that is damaged, those that are there."""
     size = path.stat().st_size
     if path.suffix.lower() == ".npz" and zipfile.is_zipfile(path):
         try:
@@ -114,7 +114,7 @@ def refuse_maps(*paths: Path) -> None:
 
 
 def engine_run(engine: str | None, address: str | None) -> Callable[..., Any]:
-    """The `run` of the engine that was asked for."""
+    """Load the `run` of the engine that was asked for."""
     from ..engine import load_engine
 
     if address is not None and engine != "ray":
@@ -126,7 +126,7 @@ def engine_run(engine: str | None, address: str | None) -> Callable[..., Any]:
 def evaluate_many(
     session: Session, calibration: list[str], test: list[list[str]], *, json: str | None, **options: Any
 ) -> tuple[str, dict[str, Any]]:
-    """What is printed, and what is written, about an evaluation of many files."""
+    """Evaluate many files: what is printed, and what is written."""
     from ..engine.evaluate_files import evaluate_files
     from ..evaluation.text import evaluation_table, plain_text
     from ..files.fileset import open_fileset
@@ -159,7 +159,7 @@ def calibrate_many(
     law: str | None,
     mask_missing: bool,
 ) -> "Card":
-    """The card of a recalibration that was fitted on many files."""
+    """Fit a recalibration on many files, and return its card."""
     from ..engine.evaluate_files import fit_files
     from ..evaluation.card import Card
     from ..evaluation.evaluate import versions
@@ -178,7 +178,7 @@ def calibrate_many(
 
 
 def describe(files: "FileSet") -> dict[str, Any]:
-    """What a result says about a set of files it was computed from."""
+    """Describe a set of files that a result was computed from."""
     import hashlib
     import math
 
@@ -192,7 +192,7 @@ def describe(files: "FileSet") -> dict[str, Any]:
 
 
 def group_table(found: "Streamed") -> "TextTable":
-    """A line for each group and recalibration, with a few scores that were asked for."""
+    """Lay out a line for each group and recalibration, with a few scores that were asked for."""
     from ..evaluation.text import TextTable, short
 
     rows = []
@@ -214,17 +214,17 @@ def group_table(found: "Streamed") -> "TextTable":
 
 
 def _paths(*sets: "FileSet") -> list[Path]:
-    """Every file of some sets."""
+    """List every file of some sets."""
     return [Path(path) for files in sets for source in files.sources for path in source.files.values()]
 
 
 def _predicted(files: "FileSet") -> list[Path]:
-    """The files that hold predictions; targets and masks may be those of many."""
+    """List the files that hold predictions; targets and masks may be those of many."""
     return [Path(s.files[""] if "" in s.files else s.files["location"]) for s in files.sources]
 
 
 def _first(files: "FileSet") -> Path:
-    """The file that names a set."""
+    """Name a set by its first file."""
     return Path(files.sources[0].name)
 
 

@@ -21,7 +21,7 @@ def read_set(
     mask_missing: bool = False,
     name_rows: bool = False,
 ) -> "Cases":
-    """The cases of a file that count: those of which a mask, or a missing target, leaves nothing are left out.
+    """Read the cases of a file that count: those that a mask, or missing targets, leave empty are dropped.
 
     `name_rows` names those without an id by their place in the file: in a table the rows below the header, from 1.
     """
@@ -42,7 +42,7 @@ def read_set(
 
 
 def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:
-    """What a result says about a file it was computed from."""
+    """Describe a file that a result was computed from."""
     from ..evaluation.card import outputs_of
     from ..files.disk import fingerprint
 
@@ -133,7 +133,7 @@ def _warn_shared_groups(calibration: Path, fitted_on: "Cases", path: Path, cases
 
 
 def _same_rows(one: "Cases", other: "Cases") -> int:
-    """How many cases of `other` are equal to one of the first in location, variances and target."""
+    """Count the cases of `other` that equal one of the first in location, variances and target."""
     from hashlib import blake2b
 
     import numpy as np

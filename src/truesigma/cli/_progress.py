@@ -29,7 +29,7 @@ def progress(quiet: bool) -> Iterator[Report | None]:
 
 
 def ticker(say: Callable[[str], None], total: int) -> Callable[[int], None]:
-    """A function that counts cases and says now and then how many are done, and the time left."""
+    """Make a function that counts cases and says now and then how many are done, and the time left."""
     began = printed = time.monotonic()
     done = 0
 

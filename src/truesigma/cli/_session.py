@@ -17,7 +17,7 @@ class Session:
     quiet: bool = False
 
     def say(self, text: str) -> None:
-        """A notice, on stderr."""
+        """Print a notice, on stderr."""
         if not self.quiet:
             sys.stderr.write(text + "\n")
 
@@ -43,20 +43,20 @@ class Session:
 
 
 def check_json(json: str | None, *inputs: Path) -> None:
-    """`check_target` for the option --json, where `-` is stdout."""
+    """Check the target of the option --json, where `-` is stdout."""
     if json is not None and json != "-":
         check_target(json, *inputs)
 
 
 def check_card(out: Path, *inputs: Path) -> None:
-    """`check_target` for the card of a recalibration."""
+    """Check the target of a recalibration's card."""
     check_target(out, *inputs)
     if out.suffix.lower() != ".json":
         raise ValueError(f"{out} should end in .json: a card is written as JSON.")
 
 
 def check_page(out: Path, *inputs: Path) -> None:
-    """`check_target` for a report."""
+    """Check the target of a report."""
     check_target(out, *inputs)
     if out.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{out} should end in .html: a report is a page for the browser.")

@@ -82,7 +82,7 @@ def apply(
 
 
 def are_maps(given: list[str]) -> bool:
-    """Whether files of single arrays are meant: NIfTI, a folder, a glob, or a manifest of them."""
+    """Tell whether files of single arrays are meant: NIfTI, a folder, a glob, or a manifest of them."""
     from ..files.find import is_manifest
 
     matched = [

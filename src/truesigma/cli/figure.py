@@ -204,7 +204,7 @@ def _card(
 def _predictions(
     test: list[Path], fitting: Path | None, recalibrate: str, recipe: str, law: str | None, mask_missing: bool
 ) -> tuple[list["Cases"], dict[str, list["Prediction"]]]:
-    """The repeated test runs, and their predictions by recalibration."""
+    """Read the repeated test runs, and predict each by recalibration."""
     from ..files.store import read_cases
 
     runs = [read_cases(path, law=law, mask_missing=mask_missing) for path in test]

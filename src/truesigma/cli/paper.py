@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 
 def table_command(name: str, words: str) -> Callable[..., None]:
-    """The command that shows a table of the paper; `words` are its help."""
+    """Make the command that shows a table of the paper; `words` are its help."""
 
     def command(
         context: typer.Context,

@@ -242,7 +242,7 @@ def _images(
 
 
 def _settings(runs: list["Run"], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of sampling; what was not said is the run's own."""
+    """Collect the arguments of sampling; what was not said is the run's own."""
     where = next(runs[0].net.parameters()).device.type
     usual = runs[0].about["precision"] if where == "cuda" else "fp32"  # elsewhere bf16 gains nothing
     draws = runs[0].draws if chosen["draws"] is None else chosen["draws"]
@@ -285,7 +285,7 @@ def _result(
 
 
 def _refuse(beside: str, given: Mapping[str, Any]) -> None:
-    """Options that would have no effect are not passed over."""
+    """Refuse options that would have no effect."""
     for name, value in given.items():
         if value:
             hint = "; `truesigma apply` recalibrates draws" if name == "--card" else ""

@@ -120,7 +120,7 @@ def train(
 
 
 def pairs(texts: list[str] | None) -> dict[str, str]:
-    """Options given as `name=value`.
+    """Read options given as `name=value`.
 
     >>> pairs(["size=64", "csv=a=b.csv"])
     {'size': '64', 'csv': 'a=b.csv'}
@@ -135,7 +135,7 @@ def pairs(texts: list[str] | None) -> dict[str, str]:
 
 
 def seconds(text: str) -> float:
-    """A time limit in seconds.
+    """Read a time limit, in seconds.
 
     >>> seconds("90"), seconds("1.5h")
     (90.0, 5400.0)

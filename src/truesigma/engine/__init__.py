@@ -13,7 +13,7 @@ NAMES = ("local", "ray")
 
 
 def load_engine(name: str) -> Callable[..., Any]:
-    """The `run` of the engine of that name.
+    """Load the `run` of the engine of that name.
 
     >>> load_engine("local").__module__
     'truesigma.engine.local'

@@ -144,7 +144,7 @@ def _wait(waiting: list[Any], tick: Tick, *, at_most: int) -> list[Any]:
 
 
 def _leaf(function: Function, task: Task, keep: str | None, folder: str) -> tuple[Sums, int]:
-    """The sums, which stay where they are until they are merged, and the number of cases for the one who waits.
+    """Return the sums, which stay there until they are merged, and the number of cases for who waits.
 
     `folder` is where the command was given: paths that are relative are so to it, wherever Ray started its nodes.
     """

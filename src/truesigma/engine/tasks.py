@@ -20,13 +20,13 @@ FAN = 8  # tasks merged at a time
 
 
 def kept_name(task: Task) -> str:
-    """The name of the file that keeps a task's sums: the same task by the same version has the same."""
+    """Name the file that keeps a task's sums: the same task by the same version has the same."""
     text = json.dumps([task, versions()["truesigma"]], sort_keys=True)
     return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.npz"
 
 
 def kept(function: Function, task: Task, keep: str | None, tick: Tick) -> Sums:
-    """The sums of a task: from its file where there is one, else computed, and then written to it."""
+    """Read the sums of a task from its file where there is one; else compute and write them."""
     if keep is None:
         return function(task, tick)
     path = Path(keep) / kept_name(task)
@@ -43,7 +43,7 @@ def kept(function: Function, task: Task, keep: str | None, tick: Tick) -> Sums:
 
 
 def prepare(tasks: Iterable[Task], keep: str | Path | None) -> tuple[list[Task], str | None]:
-    """The tasks as a list, and the folder for their sums, made if need be."""
+    """List the tasks, and make the folder for their sums if need be."""
     found = list(tasks)
     if not found:
         raise ValueError("there is nothing to do; expected at least one task.")
@@ -60,12 +60,12 @@ def prepare(tasks: Iterable[Task], keep: str | Path | None) -> tuple[list[Task],
 
 
 def groups(items: Sequence[Any]) -> list[Sequence[Any]]:
-    """The items in groups of FAN: one level of the tree."""
+    """Divide the items into groups of FAN: one level of the tree."""
     return [items[start : start + FAN] for start in range(0, len(items), FAN)]
 
 
 def merge_tree(sums: Iterable[Sums], merge: Merge) -> Sums:
-    """All sums merged level by level in groups of FAN, holding only a few at a time.
+    """Merge all sums level by level in groups of FAN, holding only a few at a time.
 
     >>> merge_tree([{"n": k} for k in range(20)], lambda some: {"n": sum(one["n"] for one in some)})
     {'n': 190}
@@ -92,4 +92,4 @@ def merge_tree(sums: Iterable[Sums], merge: Merge) -> Sums:
 
 
 def no_tick(cases: int) -> None:
-    """The tick where nobody wants to know."""
+    """Ignore the ticks."""

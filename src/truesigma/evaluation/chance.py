@@ -17,7 +17,7 @@ SETS = 100
 def calibrated_range(
     cases: Cases, requests: Sequence[tuple[str, Mapping[str, Any]]], *, sets: int = SETS, seed: int = 0
 ) -> list[tuple[float, float] | None]:
-    """The middle 95 % of each score over test sets whose targets are drawn from the predictions themselves.
+    """Draw targets from the predictions themselves, and return the middle 95 % of each score over such test sets.
 
     Elements are drawn independently; where outputs or cases of a group err together, the true range is wider.
 
@@ -55,7 +55,7 @@ def calibrated_range(
 
 
 def quantile_table(law: Law) -> tuple[Host, Host]:
-    """Quantiles of z over a grid of log-odds, which is dense in the tails; interpolated they turn chance into z."""
+    """Tabulate quantiles of z over log-odds, dense in the tails; interpolated they turn chance into z."""
     logit = np.linspace(-20, 20, 4001)
     quantiles = np.array([law.quantile(p) for p in 1 / (1 + np.exp(-logit))])
     finite = np.isfinite(quantiles)  # beyond the outermost observed z an empirical law has none

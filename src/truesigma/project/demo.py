@@ -85,7 +85,7 @@ class Demo:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values: the headline, the time and all scores."""
+        """Return plain values: the headline, the time and all scores."""
         scores = read_json(self.run.folder / "scores.json")
         return {"headline": self.run.headline, "seconds": round(self.seconds, 1), **scores}
 

@@ -14,7 +14,7 @@ CLEARLY = 1.1  # times the error of one pass: from there on a warning
 
 
 def one_pass(work: "Work", split: str, drawn: Cases, precision: "Precision") -> tuple[str, str]:
-    """Both errors on a split in words, and a warning where the draws are clearly worse ("" where they are not).
+    """Say both errors on a split, and warn where the draws are clearly worse ("" where they are not).
 
     Args:
         work: with its one network, trained.
@@ -42,7 +42,7 @@ def one_pass(work: "Work", split: str, drawn: Cases, precision: "Precision") -> 
 
 
 def in_words(draws: float, single: float, unit: str) -> str:
-    """Both root mean squared errors.
+    """Say both root mean squared errors.
 
     >>> in_words(1.4567, 1.3712, "months")
     'mean of the draws: RMSE 1.46; one pass without dropout: 1.37 (months)'
@@ -53,7 +53,7 @@ def in_words(draws: float, single: float, unit: str) -> str:
 
 
 def warning(draws: float, single: float) -> str:
-    """What to do where the draws are clearly worse; "" where they are not.
+    """Say what to do where the draws are clearly worse; "" where they are not.
 
     >>> warning(1.46, 1.37)
     ''

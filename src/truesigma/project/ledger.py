@@ -26,7 +26,7 @@ class Ledger:
     done: dict[str, dict[str, Any]]
 
     def is_done(self, part: str) -> bool:
-        """Whether a part was finished, and what it wrote is still there as it was."""
+        """Tell whether a part was finished, and what it wrote is still there as it was."""
         files = self.done.get(part, {}).get("files")
         if files is None:
             return False
@@ -54,7 +54,7 @@ class Ledger:
 
 
 def read_ledger(folder: Path) -> Ledger | None:
-    """What a folder says it holds; None where nothing was begun."""
+    """Read what a folder says it holds; None where nothing was begun."""
     if not (folder / FILE).exists():
         return None
     found = read_json(folder / FILE)
@@ -68,7 +68,7 @@ def read_ledger(folder: Path) -> Ledger | None:
 
 
 def changes(before: Ledger, recipe: Mapping[str, Any], data: Mapping[str, str]) -> dict[str, str]:
-    """What differs now, by `table.key`, in words."""
+    """Describe what differs now, by `table.key`."""
     found = {}
     for table, values in recipe.items():
         old = before.recipe.get(table, {})

@@ -28,7 +28,7 @@ def list_images(folder: Path) -> list[str]:
 def find_paths(
     folder: Path, table: Path, header: Sequence[str], rows: Sequence[Row], images: Sequence[str]
 ) -> tuple[Path, str]:
-    """The folder that paths start from, and the column or the pattern that gives them.
+    """Return the folder that paths start from, and the column or the pattern that gives them.
 
     Args:
         folder: of the images.
@@ -60,7 +60,7 @@ def find_paths(
 
 
 def nearest(roots: Sequence[Path], names: Sequence[str]) -> Path:
-    """The folder in which most of the names are there."""
+    """Return the folder in which most of the names are there."""
     return max(roots, key=lambda root: sum((root / name).exists() for name in names))
 
 
@@ -71,13 +71,13 @@ def _share(root: Path, rows: Sequence[Row], image: str) -> float:
 
 
 def _pattern(row: Row, path: str) -> str:
-    """A path with cells of a row as columns: `A/7_t1.nii.gz` is `{patient}/{id}_t1.nii.gz`; "" where none is in it."""
+    """Return a path with cells of a row as columns: `A/7_t1.nii.gz` is `{patient}/{id}_t1.nii.gz`; "" where none is in it."""
     parts = [_part(row, part) for part in PurePosixPath(path).parts]
     return "/".join(parts) if any("{" in part for part in parts) else ""
 
 
 def _part(row: Row, part: str) -> str:
-    """A folder or a file name with whole words of it, between signs that are neither letter nor digit, as columns."""
+    """Return a folder or a file name with whole words of it, between signs that are neither letter nor digit, as columns."""
     cells = sorted(((value.strip(), column) for column, value in row.items()), key=lambda one: -len(one[0]))
     found, at = "", 0
     while at < len(part):

@@ -32,7 +32,7 @@ class Plan:
     disk: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "cases": self.cases,
             "groups": self.groups,
@@ -50,7 +50,7 @@ class Plan:
         }
 
     def lines(self) -> list[str]:
-        """The plan in words."""
+        """Describe the plan, line by line."""
         shape = " x ".join(map(str, self.image))
         splits = [
             f"{name} {count}" + (f" ({self.groups[name]} groups)" if name in self.groups else "")
@@ -148,7 +148,7 @@ def _try(work: Work) -> Any:
 
 
 def _left(work: Work, member: int) -> float:
-    """The share of a network's epochs that is still to be trained."""
+    """Return the share of a network's epochs that is still to be trained."""
     from ..imaging.training.folder import HISTORY
 
     file, epochs = work.folder / RUNS / str(member) / HISTORY, work.project.train.epochs
@@ -157,13 +157,13 @@ def _left(work: Work, member: int) -> float:
 
 
 def _bytes(data: Any) -> int:
-    """Of the images that are held in memory; those that are streamed count nothing."""
+    """Count the bytes of images that are held in memory; those that are streamed take none."""
     held = [split.images for split in data.splits.values()]
     return sum(images.numel() * images.element_size() for images in held if hasattr(images, "numel"))
 
 
 def clock(seconds: float) -> str:
-    """A time in words.
+    """Write a time in words.
 
     >>> clock(0.4), clock(95), clock(5400)
     ('less than a second', '1 min 35 s', '1 h 30 min')
@@ -179,7 +179,7 @@ def clock(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in words.
+    """Write a number of bytes in words.
 
     >>> size(2_500_000)
     '2.5 MB'

@@ -146,14 +146,14 @@ class Project:
         return self.home / self.root
 
     def results(self, out: str | Path | None = None) -> Path:
-        """The folder that results go to: the one given, or else the recipe's."""
+        """Return the folder that results go to: the one given, or else the recipe's."""
         folder = self.home / self.output if out is None else Path(out)
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder} is a file; expected a folder to write to")
         return folder
 
     def tables(self) -> dict[str, dict[str, Any]]:
-        """Plain values, table by table: what decides about results, and so what a change of is noticed."""
+        """Return plain values, table by table: all that decides about results, so that a change is noticed."""
         found = {"data": {"dataset": self.dataset, **self.options}}
         for name in TABLES:
             found[name] = plain(asdict(getattr(self, name)))

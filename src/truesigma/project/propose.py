@@ -51,7 +51,7 @@ class Wishes:
 
 
 def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposal:
-    """The project for what was seen and wished.
+    """Propose the project for what was seen and wished.
 
     Args:
         seen: from `survey`.
@@ -142,7 +142,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
 
 
 def split_cases(seen: Survey, group: str, split: str, seed: int) -> dict[str, int]:
-    """How many cases each split will have; an error where one would have none."""
+    """Count the cases each split will have; an error where one would have none."""
     from ..imaging.data.splits import by_column, by_group, check_groups
 
     groups = [row[group] for row in seen.rows] if group else [str(k) for k in range(len(seen.rows))]
@@ -193,7 +193,7 @@ def _network(backbone: str, likelihood: str, variances: str) -> Network:
 
 
 def has_gpu(device: str) -> bool:
-    """Whether a run on this device has a GPU."""
+    """Tell whether a run on this device has a GPU."""
     if device.startswith("cpu"):
         return False
     import torch
@@ -202,7 +202,7 @@ def has_gpu(device: str) -> bool:
 
 
 def target_names(texts: Sequence[str]) -> tuple[str, ...]:
-    """Columns given again and again, or with commas between.
+    """Split columns that were given one by one, or with commas between.
 
     >>> target_names(["age", "height,weight"])
     ('age', 'height', 'weight')

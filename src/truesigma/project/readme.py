@@ -10,7 +10,7 @@ from .work import Work
 
 
 def write_cases(work: Work) -> None:
-    """cases.csv: which case is in which split, with its group and its targets."""
+    """Write cases.csv: which case is in which split, with its group and its targets."""
     columns = [f"target_{k}" for k in range(work.data.outputs)] if work.data.outputs > 1 else ["target"]
     rows = [["id", "split", "group", *columns]]
     for split, cases in work.data.splits.items():
@@ -22,19 +22,19 @@ def write_cases(work: Work) -> None:
 
 
 def run_paths(work: Work) -> list[str]:
-    """Folders of the networks, as a shell takes them."""
+    """List the folders of the networks, as a shell takes them."""
     return [shlex.quote(str(work.folder / RUNS / str(k))) for k in range(work.project.sample.networks)]
 
 
 def predict_command(work: Work) -> str:
-    """What to type for new images."""
+    """Say what to type for new images."""
     command = "predict" if work.project.sample.method == "dropout" else "ensemble"
     card = shlex.quote(str(work.folder / "card.json"))
     return f"truesigma {command} {' '.join(run_paths(work))} --images NEW_IMAGES --card {card} -o new.csv"
 
 
 def readme(work: Work, headline: str) -> str:
-    """What the folder holds."""
+    """Describe what the folder holds."""
     split = work.project.calibrate.split
     return f"""# What `truesigma run` made
 

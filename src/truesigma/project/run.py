@@ -49,7 +49,7 @@ class Finished:
     done: dict[str, dict[str, Any]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "folder": str(self.folder),
             "complete": self.complete,
@@ -103,7 +103,7 @@ def run_project(
 def parts_of(
     work: Work, *, limit: Callable[[], float] | None = None, say: Say | None = None, tick: Ticker = uncounted
 ) -> list[Part]:
-    """What there is to do, in order."""
+    """List what there is to do, in order."""
     project = work.project
     networks = project.sample.networks
 

@@ -29,7 +29,7 @@ Ticker = Callable[[int], Callable[[int], None]]  # from a number of cases to wha
 
 
 def training_recipe(project: Project) -> "Recipe":
-    """The recipe "exact" with what the project says otherwise."""
+    """Return the recipe "exact" with what the project says otherwise."""
     from ..imaging.recipe import load_recipe
 
     train, network = project.train, project.network
@@ -52,7 +52,7 @@ def training_recipe(project: Project) -> "Recipe":
 
 
 def backbone_of(project: Project) -> str:
-    """Its name; a file is looked for beside the recipe."""
+    """Return the backbone's name; a file is looked for beside the recipe."""
     name = project.network.backbone
     return str(project.home / name) if name.endswith(".py") else name
 
@@ -154,7 +154,7 @@ def score(work: Work) -> Made:
 
 
 def predict_test(work: Work, test: Cases) -> None:
-    """The recalibrated predictions of the test cases with their intervals, in the target's unit."""
+    """Write the recalibrated test cases with their intervals, in the target's unit."""
     from ..imaging.prediction.write import write_predictions
 
     units = work.units
@@ -169,7 +169,7 @@ def predict_test(work: Work, test: Cases) -> None:
 
 
 def show(work: Work, say: Say) -> Made:
-    """The page with thumbnails, and the figures."""
+    """Write the page with thumbnails, and the figures."""
     from ..report import report
 
     project, folder = work.project, work.folder
@@ -197,7 +197,7 @@ def show(work: Work, say: Say) -> Made:
 
 
 def draw(work: Work, valid: Cases, test: Cases) -> list[str]:
-    """The figures."""
+    """Draw the figures."""
     from ..imaging.training.folder import HISTORY
 
     project, folder = work.project, work.folder

@@ -60,7 +60,7 @@ class Survey:
         return [name for name in self.numeric if name not in taken]
 
     def lines(self) -> list[str]:
-        """What was seen, in words."""
+        """Describe what was seen."""
         count = len(self.rows)
         space = " x ".join(map(str, self.shapes[0][1:]))
         sizes = space if len(self.shapes) == 1 else f"{space} and {len(self.shapes) - 1} other sizes"
@@ -169,7 +169,7 @@ def _numeric(header: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[floa
 
 
 def _group(header: Sequence[str], rows: Sequence[Row], taken: Sequence[str]) -> str:
-    """A column that is called like a patient's and is not the name of the image itself.
+    """Find a column that is called like a patient's and is not the name of the image itself.
 
     One with a few gaps is taken, too, and refused later: left out, it would let patients into two splits.
     """
@@ -194,7 +194,7 @@ def _split(header: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def _open_some(root: Path, names: Sequence[str]) -> tuple[tuple[tuple[int, ...], ...], str, dict[str, str]]:
-    """Shapes by how often they came, the first dtype, and what could not be read."""
+    """Open some images: shapes by how often they came, the first dtype, and what could not be read."""
     from ..files.disk import UNREADABLE, reason
     from ..files.images import read_image
 

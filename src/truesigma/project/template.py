@@ -70,7 +70,7 @@ WIDTH = 34  # where comments begin
 
 
 def recipe_text(proposal: Proposal) -> str:
-    """The recipe.toml of a proposal, with a comment in each line.
+    """Write a proposal as a recipe.toml, with a comment in each line.
 
     >>> toml("size", 64, "pixels")
     'size = 64                         # pixels'
@@ -92,7 +92,7 @@ def recipe_text(proposal: Proposal) -> str:
 
 
 def toml(key: str, value: Any, comment: str) -> str:
-    """One line of TOML."""
+    """Write one line of TOML."""
     if isinstance(value, str):
         # Texts of JSON are texts of TOML.
         text = json.dumps(value, ensure_ascii=False)

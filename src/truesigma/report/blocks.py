@@ -27,7 +27,7 @@ def paragraph(*children: str, kind: str | None = None) -> Html:
 
 
 def figure(key: str, label: str) -> Html:
-    """The place of a figure; the script draws it. `label` says in words what is to be seen."""
+    """Make the place of a figure, which the script draws. `label` says in words what is to be seen."""
     empty = element(
         "noscript", None, "This figure needs JavaScript; its numbers are in the text and the tables."
     )
@@ -39,7 +39,7 @@ def csv_button(key: str) -> Html:
 
 
 def choice(name: str, legend: str, options: Mapping[str, str]) -> Html:
-    """Radio buttons of which the first is chosen."""
+    """Make radio buttons of which the first is chosen."""
     buttons = []
     for index, (value, words) in enumerate(options.items()):
         given: Attributes = {"type": "radio", "name": name, "value": value, "checked": index == 0}
@@ -48,7 +48,7 @@ def choice(name: str, legend: str, options: Mapping[str, str]) -> Html:
 
 
 def split(words: Sequence[str], picture: Html) -> Html:
-    """Words beside a figure, below each other where the page is narrow."""
+    """Put words beside a figure, or below it where the page is narrow."""
     return element("div", {"class": "split"}, element("div", None, *words), picture)
 
 
@@ -61,7 +61,7 @@ def details(summary: str, *children: str) -> Html:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Html]], *, caption: str, sort: bool = False) -> Html:
-    """A table that scrolls sideways where it is too wide; cells come from `cell` and `value_cell`."""
+    """Make a table that scrolls sideways where it is too wide; cells come from `cell` and `value_cell`."""
     lines = list(rows)
     aligned = (
         ["number" if one.startswith('<td class="number"') else None for one in lines[0]] if lines else []
@@ -87,7 +87,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Html]], *, caption: str, 
 
 
 def cell(text: str, *, number: bool = False, sort: float | None = None, head: bool = False) -> Html:
-    """A cell; `sort` is what its column is sorted by."""
+    """Make a cell; `sort` is what its column is sorted by."""
     given: Attributes = {"class": "number" if number else None, "data-sort": sort}
     return element("th", {"scope": "row", **given}, text) if head else element("td", given, text)
 
@@ -95,7 +95,7 @@ def cell(text: str, *, number: bool = False, sort: float | None = None, head: bo
 def value_cell(
     found: Estimate, *, unit: str = "", power: int = 1, share: bool = False, best: bool = False
 ) -> Html:
-    """A number with its interval below."""
+    """Make a cell of a number with its interval below."""
     value, interval = estimate_parts(found, share=share, digits=1 if share else None)
     shown = with_unit(value, unit, power)
     children = [element("strong", None, shown) if best else element("span", None, shown)]
@@ -106,13 +106,13 @@ def value_cell(
 
 
 def gauge(shown: Mapping[str, Estimate], nominal: float) -> Html:
-    """Shares on a line from 0 to 100 %: a dot and its interval for each, and a mark where they should be."""
+    """Draw shares on a line from 0 to 100 %: a dot and its interval for each, a mark where they should be."""
     drawn = whiskers(shown, nominal, middle=12)
     return element("svg", {"class": "gauge", "height": 24, "width": "100%", "aria-hidden": "true"}, drawn)
 
 
 def whiskers(shown: Mapping[str, Estimate], nominal: float, *, middle: int, reach: int = 9) -> Html:
-    """What a gauge holds, around the height `middle`; places are shares of the width, so that it fits any."""
+    """Draw what a gauge holds, around the height `middle`; places are shares of the width, so that it fits any."""
     top, bottom = middle - reach, middle + reach
 
     def at(share: float) -> str:
@@ -133,7 +133,7 @@ def whiskers(shown: Mapping[str, Estimate], nominal: float, *, middle: int, reac
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Rows as columns, all with the same names.
+    """Turn rows into columns, all with the same names.
 
     >>> columns([{"a": 1, "b": 2}, {"a": 3, "b": 4}])
     {'a': [1, 3], 'b': [2, 4]}
@@ -142,5 +142,5 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def estimate_columns(name: str, found: Estimate) -> dict[str, float | None]:
-    """A number and its interval as columns of a csv."""
+    """Lay out a number and its interval as columns of a csv."""
     return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}

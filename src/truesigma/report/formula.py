@@ -31,7 +31,7 @@ class UnknownTex(ValueError):
 
 
 def formulas(text: str) -> list[Html]:
-    r"""Each `$$...$$` of a docstring as MathML, or as code where it uses a command that is not known.
+    r"""Write each `$$...$$` of a docstring as MathML, or as code where it uses a command that is not known.
 
     >>> formulas("$$e^2$$")
     ['<math display="block"><mrow><msup><mi>e</mi><mn>2</mn></msup></mrow></math>']
@@ -63,7 +63,7 @@ class Tokens:
 
 
 def _row(tokens: Tokens, end: str | None = None) -> Html:
-    """Everything up to `end`, with indices put where they belong."""
+    """Read everything up to `end`, with indices put where they belong."""
     parts: list[Html] = []
     while tokens.next != end:
         parts.append(_scripts(tokens, _atom(tokens)))

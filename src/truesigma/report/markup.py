@@ -18,7 +18,7 @@ Attributes = Mapping[str, str | int | float | bool | None]
 
 
 def element(name: str, attributes: Attributes | None = None, *children: str) -> Html:
-    """An element; children and attribute values that are plain text are escaped.
+    """Write an element; children and attribute values that are plain text are escaped.
 
     >>> element("td", {"class": "name"}, "<b>", element("b", None, "x"))
     '<td class="name">&lt;b&gt;<b>x</b></td>'
@@ -34,7 +34,7 @@ def element(name: str, attributes: Attributes | None = None, *children: str) -> 
 
 
 def join(children: Iterable[str]) -> Html:
-    """Children one after the other, plain text escaped.
+    """Join children, plain text escaped.
 
     >>> join(["a < b", element("br")])
     'a &lt; b<br>'

@@ -10,7 +10,7 @@ SQUARED = "\N{SUPERSCRIPT TWO}"
 
 
 def decimals(step: float) -> int:
-    """Digits behind the point that show a step of this size with one figure.
+    """Count the digits behind the point that show a step of this size with one figure.
 
     >>> decimals(0.35), decimals(12.0), decimals(0.004)
     (1, 0, 3)
@@ -19,7 +19,7 @@ def decimals(step: float) -> int:
 
 
 def number(value: float | None, step: float | None = None) -> str:
-    """A number rounded to the size of `step`, or to three figures.
+    """Write a number rounded to the size of `step`, or to three figures.
 
     >>> number(13.3367, 0.35), number(-0.00012345), number(1234.5), number(None)
     ('13.3', '−1.23e-4', '1230', '–')
@@ -39,7 +39,7 @@ def number(value: float | None, step: float | None = None) -> str:
 
 
 def percent(share: float | None, digits: int = 0) -> str:
-    """A share in per cent.
+    """Write a share in per cent.
 
     >>> percent(0.51231), percent(0.899, 1)
     ('51\\xa0%', '89.9\\xa0%')
@@ -48,7 +48,7 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 
 def with_unit(text: str, unit: str, power: int = 1) -> str:
-    """Text with its unit behind it, where there is one.
+    """Put its unit behind a text, where there is one.
 
     >>> with_unit("178", "mm", 2)
     '178\\xa0mm²'
@@ -57,7 +57,7 @@ def with_unit(text: str, unit: str, power: int = 1) -> str:
 
 
 def estimate_parts(found: Estimate, *, share: bool = False, digits: int | None = None) -> tuple[str, str]:
-    """Value and interval as texts; the interval is empty where there is none.
+    """Write value and interval as texts; the interval is empty where there is none.
 
     >>> estimate_parts(Estimate(13.337, 12.981, 13.691))
     ('13.3', '[13.0, 13.7]')
@@ -81,7 +81,7 @@ def estimate_parts(found: Estimate, *, share: bool = False, digits: int | None =
 def estimate_text(
     found: Estimate, *, unit: str = "", power: int = 1, share: bool = False, digits: int | None = None
 ) -> str:
-    """Value, unit and interval in a row of text.
+    """Write value, unit and interval in a row of text.
 
     >>> estimate_text(Estimate(13.337, 12.981, 13.691), unit="mm")
     '13.3\\xa0mm [13.0, 13.7]'
@@ -91,7 +91,7 @@ def estimate_text(
 
 
 def capital(text: str) -> str:
-    """The text with a capital first letter.
+    """Give the text a capital first letter.
 
     >>> capital("miscalibration area"), capital("NLL")
     ('Miscalibration area', 'NLL')

@@ -68,7 +68,7 @@ def report(
     files: Mapping[str, Mapping[str, Any]] | None = None,
     docs: str = "",
 ) -> Report:
-    """The report as one HTML page, to be written to a file.
+    """Make the report, one HTML page to be written to a file.
 
     Args:
         calibration_cases: the cases the recalibration is fitted on, never the test cases.
@@ -133,7 +133,7 @@ def report(
 
 
 def assemble(sections: list[Section], *, title: str, unit: str) -> str:
-    """The template with everything in it.
+    """Fill the template.
 
     The security policy names the page's own script by its hash and forbids all others and every connection: even if
     some text should turn into markup, it could neither run nor fetch anything.
@@ -170,7 +170,7 @@ def _hash(text: str) -> str:
 
 
 def _short(table: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Columns with numbers cut to a few figures, which halves the page."""
+    """Cut the numbers of columns to a few figures, which halves the page."""
     return {
         name: [float(f"{v:.{FIGURES}g}") if isinstance(v, float) else v for v in column]
         for name, column in table.items()

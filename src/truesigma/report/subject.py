@@ -68,7 +68,7 @@ class Subject:
         return {label: self.cases[label] for label in dict.fromkeys((BEFORE, self.label))}
 
     def options(self, metric: str) -> dict[str, Any]:
-        """What the recipe asks of a metric."""
+        """Say what the recipe asks of a metric."""
         known = plugins.options("metrics", plugins.load("metrics", metric))
         aleatoric = getattr(self.cards[self.label].recalibration, "part", "total") == "aleatoric"
         chosen = self.recipe.score_options(metric, "aleatoric" if aleatoric else "total")
@@ -116,12 +116,12 @@ def make_subject(
 
 
 def with_prediction(cases: Cases, prediction: Prediction) -> Cases:
-    """The same cases with another prediction, which is not that of their draws."""
+    """Return the same cases with another prediction, which is not that of their draws."""
     return changed(cases, prediction=prediction, draws=None)
 
 
 def on_host(cases: Cases) -> Cases:
-    """The cases as float64 arrays of numpy."""
+    """Bring the cases to float64 arrays of numpy."""
     rest = {"target": _host(cases.target), "weight": _host(cases.weight)}
     draws = None if cases.draws is None else _all_on_host(cases.draws)
     return changed(cases, prediction=_all_on_host(cases.prediction), draws=draws, **rest)
@@ -132,7 +132,7 @@ def _all_on_host(value: T) -> T:
 
 
 def sigma_of(prediction: Prediction) -> Host:
-    """The predictive standard deviation; where the law has no variance, the scale."""
+    """Return the predictive standard deviation; where the law has no variance, the scale."""
     return np.sqrt(prediction.total * variance_ratio(prediction.law))
 
 
@@ -144,7 +144,7 @@ def _host(values: Any) -> Any:
 
 
 def counted(cases: Cases) -> Host:
-    """Which elements count: those inside the mask with a weight above 0."""
+    """Tell which elements count: those inside the mask with a weight above 0."""
     p = cases.prediction
     weight = check_weight(cases.weight, p.location, p.mask)
     some = np.ones(p.location.shape, bool) if weight is None else weight > 0
@@ -152,7 +152,7 @@ def counted(cases: Cases) -> Host:
 
 
 def variance_ratio(law: Law) -> float:
-    """Variance over total (aleatoric + epistemic): 1 for the laws of networks; scale^2 where a law has no variance."""
+    """Divide variance by total (aleatoric + epistemic): 1 for the laws of networks; scale^2 where a law has no variance."""
     try:
         return law.variance / law.unit
     except Undefined:

@@ -14,7 +14,7 @@ ENDINGS = (".nii.gz", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp",
 
 
 def find_images(folder: Path, names: Iterable[str]) -> dict[str, Path]:
-    """The image of each name: a file called so, with or without its ending, in the folder or below it.
+    """Find the image of each name: a file called so, with or without its ending, in the folder or below it.
 
     Names are only compared with what lies in the folder and never made into a path, so that none can leave it.
     """
@@ -39,7 +39,7 @@ def _is_dicom(path: Path) -> bool:
 
 
 def thumbnail(path: Path) -> str | None:
-    """The picture as a data: address; of a volume its middle slice. None where it cannot be read."""
+    """Write the picture as a data: address; of a volume its middle slice. None where it cannot be read."""
     from PIL import Image
 
     from ..files.images import read_image

@@ -55,7 +55,7 @@ class Part:
 
 
 def groups(subject: Subject) -> list[Part]:
-    """The groups with enough cases to be judged, most off first; none where there is one group, or none that is.
+    """Judge the groups with enough cases, most off first; none where there is one group, or none is large enough.
 
     Where groups are drawn together, as patients are, each has an error of its own that its cases share: all of them
     miss, or none. No test by case can tell that from a sigma that is off, so they are shown without a verdict.
@@ -78,7 +78,7 @@ def groups(subject: Subject) -> list[Part]:
 
 
 def outputs(subject: Subject) -> list[Part]:
-    """Each output on its own, where there are two or more, and not a whole image of them."""
+    """Judge each output alone, where there are two or more, and not a whole image of them."""
     if not 2 <= subject.outputs <= SHOWN:
         return []
     parts = []
@@ -89,7 +89,7 @@ def outputs(subject: Subject) -> list[Part]:
 
 
 def _inner(subject: Subject, cases: Cases) -> Resampling:
-    """Inside one group there is nothing but cases to draw."""
+    """Resample cases: inside one group there is nothing else to draw."""
     plan = subject.plan
     return Resampling.of(cases, by="case", replicates=plan.replicates, level=plan.level, seed=plan.seed)
 
@@ -115,7 +115,7 @@ def _counts(cases: Cases) -> Any:
 
 
 def _worth(cases: Cases) -> float:
-    """How many elements of equal weight those that count are worth: (sum w)^2 / sum w^2, after Kish."""
+    """Count the elements of equal weight that those in use are worth: (sum w)^2 / sum w^2, after Kish."""
     some, p = counted(cases), cases.prediction
     weight = check_weight(cases.weight, p.location, p.mask)
     if weight is None or not some.any():
@@ -125,7 +125,7 @@ def _worth(cases: Cases) -> float:
 
 
 def _chance(found: Replicates | Undefined, level: float, units: int, most: float) -> float:
-    """Two-sided p-value of the coverage: twice the smaller binomial tail.
+    """Compute the two-sided p-value of the coverage: twice the smaller binomial tail.
 
     The number of cases is the one that the bootstrap's standard error is worth: fewer where cases or outputs err
     together or count differently. Where no replicate differs from another, it is that of the units. It is at most
@@ -144,7 +144,7 @@ def _chance(found: Replicates | Undefined, level: float, units: int, most: float
 
 
 def _judge(parts: list[Part], level: float) -> list[Part]:
-    """Each part with its verdict; p-values are corrected for the number of parts, after Holm."""
+    """Give each part its verdict; p-values are corrected for the number of parts, after Holm."""
     order = sorted(range(len(parts)), key=lambda k: parts[k].chance)
     adjusted, worst = {}, 0.0
     for place, k in enumerate(order):
@@ -191,12 +191,12 @@ def section(subject: Subject, by_group: list[Part], by_output: list[Part]) -> Se
 
 
 def title_of(parts: Sequence[Part]) -> str:
-    """Of the section, and of links to it."""
+    """Title the section, and links to it."""
     return TITLE if any(part.kind == "group" for part in parts) else "By output"
 
 
 def _unjudged(subject: Subject, judged: int) -> str:
-    """Why groups are missing here; nothing where all are judged, or there are none to compare."""
+    """Say why groups are missing here; nothing where all are judged, or there are none to compare."""
     names = subject.before.group
     count = 0 if names is None else len(np.unique(names))
     if count < 2 or judged == count:

@@ -18,7 +18,7 @@ BINS = 15
 
 
 def table(subject: Subject) -> list[dict[str, Any]]:
-    """One row for each bin of each diagram: variance, mean squared error and its bootstrap band, count."""
+    """Tabulate the bins of each diagram: variance, mean squared error and its bootstrap band, count."""
     rows = []
     for label, cases in subject.pair.items():
         for spacing in ("mass", "width"):

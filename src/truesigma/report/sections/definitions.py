@@ -23,7 +23,7 @@ BETTER = {
 
 
 def section(docs: str = "") -> Section:
-    """`docs` is the address of the documentation, for links; without it the place is named in words."""
+    """Explain the terms; `docs` is the address of the documentation, without which the place is named in words."""
     helps = {entry.name: entry.help for entry in catalogue("metrics")}
     entries = []
     for name in plugins.names("metrics"):

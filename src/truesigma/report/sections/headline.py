@@ -80,7 +80,7 @@ def _rough(words: str) -> list[Html]:
 
 
 def sentence(subject: Subject, scores: list[Score]) -> str:
-    """The first sentence of the page, as plain text."""
+    """Write the first sentence of the page, as plain text."""
     words = "".join(text for text, _ in _words(subject, *_coverage(subject, scores)))
     return words.replace("\N{NO-BREAK SPACE}", " ")
 
@@ -91,7 +91,7 @@ def _coverage(subject: Subject, scores: list[Score]) -> tuple[Estimate, Estimate
 
 
 def _words(subject: Subject, before: Estimate, after: Estimate) -> list[tuple[str, str]]:
-    """The sentence in pieces: text, and which of the two it speaks of."""
+    """Write the sentence in pieces: text, and which of the two it speaks of."""
     held = [estimate_parts(found, share=True, digits=0)[0] for found in (before, after)]
     what = "targets" if subject.outputs > 1 else "cases"
     said = [
@@ -118,7 +118,7 @@ def _bounds(found: Estimate) -> str:
 
 
 def _hero(shown: Mapping[str, Estimate], nominal: float) -> Html:
-    """The shares on a line with their names: before below it, after above, and where they should be."""
+    """Draw the shares on a line with their names: before below it, after above, and where they should be."""
     parts = [whiskers(shown, nominal, middle=30, reach=14)]
     for kind, found in shown.items():
         if found.value is not None:
@@ -195,7 +195,7 @@ def _cards(
 
 
 def _notes(subject: Subject, scores: list[Score], parts: list[Part], referral: Referral) -> list[Html]:
-    """What else a reader must know: scores and groups that are off, a bias, a sigma that knows no case."""
+    """Say what else a reader must know: scores and groups that are off, a bias, a sigma that knows no case."""
     notes = []
     if off_scores := against(subject, scores):
         link = element("a", {"href": "#scores"}, "Scores")

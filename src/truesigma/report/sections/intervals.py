@@ -14,7 +14,7 @@ from ..subject import Subject
 
 
 def table(subject: Subject) -> list[dict[str, Any]]:
-    """Observed share at each level, before and after, with its bootstrap band."""
+    """Tabulate the observed share at each level, before and after, with its bootstrap band."""
     metric = plugins.load("metrics", "coverage")
     rows = []
     for label, cases in subject.pair.items():

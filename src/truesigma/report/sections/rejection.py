@@ -36,7 +36,7 @@ class Referral:
     oracle: Host  # MSE of the rest when the largest errors are referred first
 
     def row(self, percent: int) -> dict[str, float]:
-        """All of it at one place of the slider."""
+        """Return the row of one place of the slider."""
         return {name: float(getattr(self, name)[percent]) for name in self.__dataclass_fields__}
 
 
@@ -66,7 +66,7 @@ def table(subject: Subject) -> Referral:
 
 
 def unsure_ratio(subject: Subject, referral: Referral) -> Estimate | None:
-    """MSE of the less sure half over that of the surer one, 1 where sigma knows nothing; None for a few cases."""
+    """Divide the MSE of the less sure half by the surer one's: 1 where sigma knows nothing, None for few cases."""
     held, variance = _errors(subject)
     less = variance > referral.threshold[STEPS // 2] ** 2 * (1 + 1e-12)  # the threshold was a square before
     counts = held[:, 0] > 0
@@ -86,7 +86,7 @@ def unsure_ratio(subject: Subject, referral: Referral) -> Estimate | None:
 
 
 def _errors(subject: Subject) -> tuple[Host, Host]:
-    """Weight and weighted squared error of each case, and its variance; infinite where nothing counts."""
+    """Sum each case: weight, weighted squared error, and its variance, infinite where nothing counts."""
     cases = subject.after
     held = mean_rows(cases, lambda e: e.squared, outputs="mean").toarray()
     some = held[:, 0] > 0
@@ -96,7 +96,7 @@ def _errors(subject: Subject) -> tuple[Host, Host]:
 
 
 def _band(subject: Subject, held: Host, variance: Host, threshold: Host) -> tuple[Host, Host]:
-    """Bootstrap intervals of the kept cases' MSE, at thresholds that are held fixed."""
+    """Bootstrap the kept cases' MSE, at thresholds that are held fixed."""
     # Thresholds fall, so a case is kept at the first so many of them.
     stays = np.searchsorted(-threshold, -variance, side="right")
     cells = np.zeros((len(held), 2 * (STEPS + 1)))
@@ -108,7 +108,7 @@ def _band(subject: Subject, held: Host, variance: Host, threshold: Host) -> tupl
 
 
 def sentence(subject: Subject, row: dict[str, float], mse: float) -> str:
-    """What one place of the slider means, in words."""
+    """Say what one place of the slider means."""
     unit = subject.unit
     rmse = math.sqrt(row["mse"])
     bounds = f"[{number(math.sqrt(row['low']))}, {number(math.sqrt(row['high']))}]"

@@ -14,7 +14,7 @@ SHOWN = 1500  # points; more would hide each other, and slow the page
 
 
 def table(subject: Subject, *, seed: int = 0) -> dict[str, list[Any]]:
-    """Some elements, drawn evenly: their names, targets, predictions, and sigma before and after."""
+    """Draw some elements evenly: their names, targets, predictions, and sigma before and after."""
     places = np.flatnonzero(counted(subject.after))
     if places.size > SHOWN:
         places = np.sort(np.random.default_rng(seed).choice(places, SHOWN, replace=False))
@@ -33,7 +33,7 @@ def table(subject: Subject, *, seed: int = 0) -> dict[str, list[Any]]:
 
 
 def name_of(subject: Subject, case: Any) -> str:
-    """The case's id, or its number (from 0)."""
+    """Return the case's id, or its number (from 0)."""
     return f"case {case}" if subject.before.id is None else str(subject.before.id[case])
 
 

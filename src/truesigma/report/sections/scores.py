@@ -71,7 +71,7 @@ class Score:
 
 
 def table_of(subject: Subject) -> list[Score]:
-    """All metrics with the recipe's options; those with a level at the report's, coverage at several."""
+    """Score all metrics with the recipe's options; those with a level at the report's, coverage at several."""
     asked = _requests(subject)
     summed = [(name, metric, options) for name, metric, options in asked if _has_sums(metric)]
     other = [(name, metric, options) for name, metric, options in asked if not _has_sums(metric)]
@@ -99,7 +99,7 @@ def table_of(subject: Subject) -> list[Score]:
 
 
 def _rounded(change: Estimate, size: float) -> Estimate:
-    """A change that is nothing but rounding is none: sigma scaling leaves the order of the cases as it is."""
+    """Drop a change that is only rounding: sigma scaling leaves the order of the cases as it is."""
     numbers = (change.value, change.low, change.high)
     value, low, high = (0.0 if v is not None and abs(v) < 1e-6 * abs(size) else v for v in numbers)
     return Estimate(value, low, high, change.reason)
@@ -182,7 +182,7 @@ def _times(found: Estimate, factor: float) -> Estimate:
 
 
 def range_text(score: Score) -> str:
-    """The range of a model whose sigma is true, in words."""
+    """Say the range of a model whose sigma is true."""
     if score.ideal is None:
         return DASH
     times = 100 if score.share else 1
@@ -192,7 +192,7 @@ def range_text(score: Score) -> str:
 
 
 def _best(score: Score, labels: list[str]) -> str | None:
-    """The label of the best value; None where they are all the same, or none is defined."""
+    """Return the label of the best value; None where they are all the same, or none is defined."""
     better = plugins.load("metrics", score.metric).BETTER
     if better == "nominal" and "level" not in score.options:
         return None  # what is nominal, only the metric knows

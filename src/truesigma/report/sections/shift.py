@@ -30,7 +30,7 @@ class Found:
 
 
 def table(subject: Subject) -> Found | None:
-    """The variance of test and shifted cases after recalibration; None where no shifted cases were given."""
+    """Compare the variance of test and shifted cases after recalibration; None where no shifted cases were given."""
     if subject.shifted is None:
         return None
     moved = subject.shifted
@@ -54,7 +54,7 @@ def _variances(prediction: Prediction) -> Host:
 
 
 def auroc_interval(unshifted: Host, shifted: Host, *, level: float) -> tuple[float, float]:
-    """Confidence interval of the AUROC by its placement values, cases taken as independent.
+    """Compute the AUROC's confidence interval by its placement values, cases taken as independent.
 
     Where the two sets do not overlap nothing varies; the bound is then the binomial one of the smaller set.
 
@@ -63,7 +63,7 @@ def auroc_interval(unshifted: Host, shifted: Host, *, level: float) -> tuple[flo
     from scipy.special import ndtri
 
     def placements(values: Host, others: Host) -> Host:
-        """For each value the share of the others below it, ties by half."""
+        """Compute for each value the share of the others below it, ties by half."""
         ordered = np.sort(others)
         sides = [np.searchsorted(ordered, values, side=side) for side in ("left", "right")]
         return (sides[0] + sides[1]) / (2 * ordered.size)
@@ -79,7 +79,7 @@ def auroc_interval(unshifted: Host, shifted: Host, *, level: float) -> tuple[flo
 
 
 def sentences(subject: Subject, found: Found | None) -> list[str]:
-    """What is to be said about the shifted cases; nothing where there are none."""
+    """Say what the shifted cases show; nothing where there are none."""
     if found is None:
         return []
     name = NAMES[1]

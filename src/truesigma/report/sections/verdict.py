@@ -17,7 +17,7 @@ CONFIDENCE = 0.95  # of the factor's interval
 
 
 def verdict(held: Estimate, level: float, factor: Estimate | None = None) -> str:
-    """What a coverage says about sigma, and the factor that was fitted to it on other cases.
+    """Judge sigma by a coverage, and by the factor that was fitted to it on other cases.
 
     That an interval holds the level proves nothing: it is true only where all of the interval is close to the level. A
     factor whose interval excludes 1 shows an error that few test cases cannot.
@@ -43,7 +43,7 @@ def verdict(held: Estimate, level: float, factor: Estimate | None = None) -> str
 
 
 def tolerance(level: float) -> float:
-    """How far from the level a share may be and still be called true: a third of the misses, or a few points.
+    """Set how far from the level a share may be and still be called true: a third of the misses, or a few points.
 
     >>> round(tolerance(0.9), 3), round(tolerance(0.99), 3)
     (0.03, 0.003)
@@ -52,14 +52,14 @@ def tolerance(level: float) -> float:
 
 
 def excludes_one(factor: Estimate) -> int:
-    """1 where the factor's interval lies above 1, -1 where below, 0 where it holds 1 or is not known."""
+    """Return 1 where the factor's interval lies above 1, -1 where below, 0 where it holds 1 or is not known."""
     if factor.low is None or factor.high is None:
         return 0
     return int(factor.low > 1) - int(factor.high < 1)
 
 
 def factor_of(subject: Subject, clusters: int) -> Estimate | None:
-    """The fitted factor with its interval: Student's t, as the standard error itself comes from so many clusters.
+    """Give the fitted factor its interval: Student's t, as the standard error itself comes from so many clusters.
 
     It is of log s: a factor is above 0, and the standard error falls with it, so that an interval of s itself, which
     would reach as far up as down, misses the truth more often, nearly always from below.
@@ -77,20 +77,20 @@ def factor_of(subject: Subject, clusters: int) -> Estimate | None:
 
 
 def factor_before(subject: Subject, factor: Estimate | None) -> Estimate | None:
-    """The factor, where it speaks of the whole sigma and of the mean prediction's error, as the coverage does."""
+    """Return the factor where it speaks of the whole sigma and the mean prediction's error, as the coverage does."""
     whole = getattr(subject.cards[subject.label].recalibration, "part", "total") == "total"
     return factor if whole and "error=draws" not in subject.label else None
 
 
 def clusters_of(calibration: Cases) -> int:
-    """How many groups, or cases where there are none, the factor's standard error counts."""
+    """Count the groups, or cases where there are none, behind the factor's standard error."""
     cases = on_host(calibration)
     some = counted(cases).reshape(len(cases), -1).any(axis=1)
     return int(some.sum()) if cases.group is None else len(np.unique(np.asarray(cases.group)[some]))
 
 
 def few_groups(subject: Subject, calibration: Cases, clusters: int) -> str:
-    """What to say about a factor that rests on few groups; nothing where there are enough, or no groups."""
+    """Warn of a factor that rests on few groups; nothing where there are enough, or no groups."""
     if calibration.group is None or clusters >= FEW or factor_of(subject, clusters) is None:
         return ""
     if clusters < 2:
@@ -105,7 +105,7 @@ def few_groups(subject: Subject, calibration: Cases, clusters: int) -> str:
 
 
 def groups_not_counted(subject: Subject) -> str:
-    """What to say where test cases have groups and the bootstrap drew cases: true for sites, not for patients."""
+    """Warn where test cases have groups and the bootstrap drew cases: right for sites, not for patients."""
     names = subject.before.group
     count = 0 if names is None else len(np.unique(names))
     if subject.plan.by != "case" or not 2 <= count < len(subject.before):
@@ -117,7 +117,7 @@ def groups_not_counted(subject: Subject) -> str:
 
 
 def against(subject: Subject, scores: list[Score]) -> list[str]:
-    """Scores after recalibration that a true sigma would seldom give: coverage at other levels, UCE and ENCE.
+    """List scores after recalibration that a true sigma would seldom give: coverage at other levels, UCE and ENCE.
 
     The range holds 95 % of test sets. As several scores are looked at, and the fit has an error of its own, one must
     lie beyond it by a third of its width, three standard errors from its middle. It is of elements that err on their
@@ -144,14 +144,14 @@ def against(subject: Subject, scores: list[Score]) -> list[str]:
 
 
 def _as_its_range(score: Score, value: float) -> str:
-    """A score with the digits of its range, so that a reader sees it beyond."""
+    """Write a score with the digits of its range, so that a reader sees it beyond."""
     assert score.ideal is not None
     step = (score.ideal[1] - score.ideal[0]) / 4
     return percent(value, decimals(100 * step)) if score.share else number(value, step or None)
 
 
 def size_words(factor: Estimate) -> str:
-    """What a factor says about the sigma it was fitted to."""
+    """Describe the sigma that a factor was fitted to."""
     assert factor.value is not None
     if factor.low is None or factor.high is None:
         return "how sure that is cannot be told"

@@ -17,7 +17,7 @@ SHOWN = 10
 
 
 def worst(subject: Subject) -> dict[str, list[dict[str, Any]]]:
-    """The cases of the largest |error| / sigma and of the largest |error|, each with the output where it is largest."""
+    """Find the cases of the largest |error| / sigma and |error|, each with the output where it is largest."""
     cases = subject.after
     p, size = cases.prediction, len(cases)
     inside = np.reshape(counted(cases), (size, -1))
