@@ -145,14 +145,13 @@ def test_what_no_node_has_is_waited_for():
 
 @contextmanager
 def answering(words):
-    """The address of a server that says these words, and its settings or not."""
+    """The address of a server that says these words before it is asked."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer():
             line, _ = server.accept()
             with line:
                 line.sendall(words)
-                line.recv(100)
                 time.sleep(0 if words else 1)
 
         threading.Thread(target=answer, daemon=True).start()
@@ -160,15 +159,12 @@ def answering(words):
 
 
 def test_who_answers_at_an_address(monkeypatch):
-    """A dashboard, or somebody who says nothing: Ray would wait for minutes. Ray itself speaks HTTP/2."""
+    """A dashboard, or somebody who says nothing: Ray would wait for minutes. Ray itself speaks first."""
     from truesigma.engine import ray
 
     monkeypatch.setattr(ray, "PATIENCE", 0.2)
-    for words in (b"HTTP/1.0 400 Bad request\r\n", b""):
-        with (
-            answering(words) as address,
-            pytest.raises(ValueError, match=f"no Ray cluster answers at {address}"),
-        ):
+    for words, said in ((b"SSH-2.0-OpenSSH_9.6\r\n", "no Ray cluster answers"), (b"", "nobody speaks")):
+        with answering(words) as address, pytest.raises(ValueError, match=f"{said} at {address}"):
             ray.check_address(address)
     with answering(bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))) as address:
         ray.check_address(address)

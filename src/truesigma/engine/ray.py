@@ -13,8 +13,7 @@ from .tasks import Function, Merge, Sums, Task, Tick, groups, kept, no_tick, pre
 
 RETRIES = 8  # of a task whose node was lost; what is wrong with its input is not tried again
 AHEAD = 64  # tasks handed out before their turn
-PATIENCE = 10  # seconds until somebody has to answer at an address
-HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)  # of gRPC, with no settings
+PATIENCE = 10  # seconds until somebody has to speak at an address
 
 
 def run(
@@ -122,10 +121,13 @@ def check_address(address: str | None) -> None:
         return
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE) as line:
-            if os.environ.get("RAY_USE_TLS", "0") in ("", "0"):
-                line.sendall(HELLO)
-                if line.recv(9)[3:4] != b"\x04":  # its settings come first
-                    raise OSError("somebody else does; is it the port of a dashboard?")
+            # Unless all is encrypted, Ray speaks first, with its settings; a dashboard waits to be asked.
+            if os.environ.get("RAY_USE_TLS", "0") in ("", "0") and line.recv(9)[3:4] != b"\x04":
+                raise OSError("somebody else does")
+    except TimeoutError:
+        raise ValueError(
+            f"nobody speaks at {address}; expected the address that 'ray start --head' prints, not a dashboard's."
+        ) from None
     except (OSError, OverflowError) as problem:
         raise ValueError(
             f"no Ray cluster answers at {address} ({problem}); expected the address that 'ray start --head' prints."
