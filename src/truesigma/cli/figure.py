@@ -1,5 +1,7 @@
 """figure: publication figures from files of predictions, as wide as a journal's column."""
 
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,7 @@ from ._options import Json, LawName, Masking, RecipeName
 from ._session import check_json, check_target
 
 if TYPE_CHECKING:
+    from ..evaluation.recipe import Recipe
     from ..core.values import Cases, Prediction
 
 KINDS = (".pdf", ".png", ".svg")
@@ -31,96 +34,107 @@ Choices = Annotated[
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="A .pdf, .png or .svg file.")]
 Title = Annotated[str, typer.Option("--title", help="Of the panel.")]
 Unit = Annotated[str | None, typer.Option("--unit", help="Of the target. [default: the file's]")]
+Runs = list["Cases"]  # repeated test runs
+Made = dict[str, list["Prediction"]]  # of each run, by recalibration
+Drawn = tuple[Any, dict[str, Any]]  # axes, and the tables they show
 
 
 def register(app: typer.Typer) -> None:
     commands = typer.Typer(no_args_is_help=True, help="Publication figures as .pdf, .png or .svg.")
-    for command in (calibration, coverage, rejection, shift, history):
+    for draw, kind in ((calibration, Test), (coverage, Test), (rejection, One)):
+        commands.command(draw.__name__)(of_files(draw, kind))
+    for command in (shift, history):
         commands.command(command.__name__)(command)
     app.add_typer(commands, name="figure")
 
 
+def of_files(draw: Callable[..., Drawn], kind: Any) -> Callable[..., None]:
+    """Make a command of a function that draws test runs: its options are those that name files, then its own.
+
+    Args:
+        draw: from runs, their predictions by recalibration, the recipe and options of its own to axes and tables.
+        kind: of the option --test, which may be given once or several times.
+    """
+
+    def command(
+        context: typer.Context,
+        test: Test,
+        out: Out,
+        fitting: Fitting = None,
+        recalibrate: Choices = "none,sigma",
+        recipe: RecipeName = "exact",
+        law: LawName = None,
+        mask_missing: Masking = False,
+        json: Json = None,
+        **own: Any,
+    ) -> None:
+        from ..evaluation.recipe import load_recipe
+        from ..files.store import read_cases
+
+        files = test if isinstance(test, list) else [test]
+        _check(out, json, fitting, *files)
+        reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
+        runs, chosen = [read_cases(path, **reading) for path in files], load_recipe(recipe)
+        choices = ["none"] if fitting is None else split_choices(recalibrate)
+        fitted = _fit(fitting, choices, chosen, reading)
+        made = {choice: [apply(run) for run in runs] for choice, apply in fitted.items()}
+        axes, tables = draw(runs, made, chosen, **own)
+        _deliver(context, axes.figure, out, {label: table.columns for label, table in tables.items()}, json)
+
+    *shared, last, _ = signature(command).parameters.values()
+    shared[1] = shared[1].replace(annotation=kind)
+    own = list(signature(draw).parameters.values())[3:]
+    joined = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*shared, *own, last)]
+    command.__dict__["__signature__"] = Signature(joined)
+    command.__doc__ = draw.__doc__
+    return command
+
+
 def calibration(
-    context: typer.Context,
-    test: Test,
-    out: Out,
-    fitting: Fitting = None,
-    recalibrate: Choices = "none,sigma",
+    runs: Runs,
+    made: Made,
+    recipe: "Recipe",
     bins: Annotated[int, typer.Option("--bins", help="Number of bins.")] = 15,
     spacing: Annotated[
         str, typer.Option("--spacing", help="width, or mass for bins of equal count.")
     ] = "width",
     log: Annotated[bool, typer.Option("--log", help="Logarithmic axes, for bins of equal count.")] = False,
     unit: Unit = None,
-    recipe: RecipeName = "exact",
-    law: LawName = None,
-    mask_missing: Masking = False,
-    json: Json = None,
-) -> None:
+) -> Drawn:
     """Observed error over predicted variance, a panel for each recalibration."""
     from ..diagrams import calibration as diagram
-    from ..evaluation.recipe import load_recipe
 
-    _check(out, json, fitting, *test)
-    runs, found = _predictions(test, fitting, recalibrate, recipe, law, mask_missing)
-    chosen = load_recipe(recipe)
-    asked: dict[str, Any] = {"bins": bins, "spacing": spacing}
-    asked |= {k: v for k, v in chosen.score_options("uce", "total").items() if k in ("error", "outputs")}
-    targets, weights = [c.target for c in runs], [c.weight for c in runs]
-    tables = {label: diagram.table(many, targets, weight=weights, **asked) for label, many in found.items()}
-    axes = diagram.draw_row(tables, unit=runs[0].unit if unit is None else unit, log=log)
-    _deliver(context, axes[0].figure, out, {label: table.columns for label, table in tables.items()}, json)
+    asked = recipe.score_options("uce", "total")
+    options: Any = {"bins": bins, "spacing": spacing, "error": asked["error"], "outputs": asked["outputs"]}
+    tables = {label: diagram.table(many, **_observed(runs), **options) for label, many in made.items()}
+    return diagram.draw_row(tables, unit=runs[0].unit if unit is None else unit, log=log)[0], tables
 
 
-def coverage(
-    context: typer.Context,
-    test: Test,
-    out: Out,
-    fitting: Fitting = None,
-    recalibrate: Choices = "none,sigma",
-    title: Title = "",
-    recipe: RecipeName = "exact",
-    law: LawName = None,
-    mask_missing: Masking = False,
-    json: Json = None,
-) -> None:
+def coverage(runs: Runs, made: Made, recipe: "Recipe", title: Title = "") -> Drawn:
     """Observed over estimated prediction intervals."""
     from ..diagrams import coverage as diagram
 
-    _check(out, json, fitting, *test)
-    runs, found = _predictions(test, fitting, recalibrate, recipe, law, mask_missing)
-    targets, weights = [c.target for c in runs], [c.weight for c in runs]
-    tables = {label: diagram.table(many, targets, weight=weights) for label, many in found.items()}
-    axes = diagram.draw(tables, title=title)
-    _deliver(context, axes.figure, out, {label: table.columns for label, table in tables.items()}, json)
+    tables = {label: diagram.table(many, **_observed(runs)) for label, many in made.items()}
+    return diagram.draw(tables, title=title), tables
 
 
 def rejection(
-    context: typer.Context,
-    test: One,
-    out: Out,
-    fitting: Fitting = None,
-    recalibrate: Choices = "none,sigma",
+    runs: Runs,
+    made: Made,
+    recipe: "Recipe",
     over: Annotated[str, typer.Option("--over", help="share, or threshold as in the paper.")] = "share",
     title: Title = "",
     unit: Unit = None,
-    recipe: RecipeName = "exact",
-    law: LawName = None,
-    mask_missing: Masking = False,
-    json: Json = None,
-) -> None:
+) -> Drawn:
     """Error of the cases that are kept when the unsure ones are referred."""
     from ..diagrams import rejection as diagram
 
-    _check(out, json, fitting, test)
     axis: Any = over  # checked where it is used
-    runs, found = _predictions([test], fitting, recalibrate, recipe, law, mask_missing)
     cases = runs[0]
     tables = {
-        label: diagram.table(many[0], cases.target, weight=cases.weight) for label, many in found.items()
+        label: diagram.table(many[0], cases.target, weight=cases.weight) for label, many in made.items()
     }
-    axes = diagram.draw(tables, over=axis, title=title, unit=cases.unit if unit is None else unit)
-    _deliver(context, axes.figure, out, {label: table.columns for label, table in tables.items()}, json)
+    return diagram.draw(tables, over=axis, title=title, unit=cases.unit if unit is None else unit), tables
 
 
 def shift(
@@ -142,15 +156,17 @@ def shift(
     json: Json = None,
 ) -> None:
     """Histograms of the variance of test and shifted cases, with the AUROC."""
-    from ..core.values import Cases
     from ..diagrams import shift as diagram
+    from ..evaluation.recipe import load_recipe
     from ..files.store import read_new
+    from ..core.values import Cases
 
     _check(out, json, fitting, test, *shifted)
     if len({path.stem for path in [test, *shifted]}) < 1 + len(shifted):
         raise ValueError("two of the files have the same name, which the legend shows; rename one.")
-    given = {path.stem: read_new(path, law=law, mask_missing=mask_missing) for path in [test, *shifted]}
-    apply = _card(fitting, recalibrate, recipe, law, mask_missing)
+    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
+    given = {path.stem: read_new(path, **reading) for path in [test, *shifted]}
+    apply = _fit(fitting, [recalibrate], load_recipe(recipe), reading)[recalibrate]
     named = {name: apply(value) for name, value in given.items()}
     first = given[test.stem]
     table = diagram.table(named.pop(test.stem), named, name=test.stem)
@@ -188,29 +204,21 @@ def _check(out: Path, json: str | None, *inputs: Path | None) -> None:
         raise ValueError(f"{out} ends in {out.suffix or 'nothing'!r}; expected {', '.join(KINDS)}.")
 
 
-def _card(
-    fitting: Path | None, choice: str, recipe: str, law: str | None, mask_missing: bool
-) -> Any:  # a function from Prediction, Draws or Cases to the recalibrated Prediction
+def _fit(
+    fitting: Path | None, choices: list[str], recipe: "Recipe", reading: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Make functions, by choice, from Prediction, Draws or Cases to the recalibrated Prediction."""
     from ..evaluation.card import as_cases, calibrate
-    from ..evaluation.recipe import load_recipe
     from ..files.store import read_cases
 
-    if fitting is not None:
-        return calibrate(read_cases(fitting, law=law, mask_missing=mask_missing), choice, recipe=recipe)
-    chosen = load_recipe(recipe)
-    return lambda value: chosen.prediction(as_cases(value))
+    if fitting is None:
+        return dict.fromkeys(choices, lambda value: recipe.prediction(as_cases(value)))
+    cases = read_cases(fitting, **reading)
+    return {choice: calibrate(cases, choice, recipe=recipe) for choice in choices}
 
 
-def _predictions(
-    test: list[Path], fitting: Path | None, recalibrate: str, recipe: str, law: str | None, mask_missing: bool
-) -> tuple[list["Cases"], dict[str, list["Prediction"]]]:
-    """Read the repeated test runs, and predict each by recalibration."""
-    from ..files.store import read_cases
-
-    runs = [read_cases(path, law=law, mask_missing=mask_missing) for path in test]
-    choices = split_choices(recalibrate) if fitting is not None else ["none"]
-    cards = {choice: _card(fitting, choice, recipe, law, mask_missing) for choice in choices}
-    return runs, {choice: [card(cases) for cases in runs] for choice, card in cards.items()}
+def _observed(runs: Runs) -> dict[str, Any]:
+    return {"target": [run.target for run in runs], "weight": [run.weight for run in runs]}
 
 
 def _deliver(context: typer.Context, drawn: Any, out: Path, table: Any, json: str | None) -> None:
