@@ -1,6 +1,7 @@
 """predict and ensemble: draws of a split, or a table of new images, from trained runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from inspect import Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,91 +49,76 @@ Precision = Annotated[str | None, typer.Option("--precision", help="fp32 or bf16
 Compiled = Annotated[
     bool, typer.Option("--compile", help="Compile first, for minutes; pays on a GPU with many images.")
 ]
+OF_DRAWS = ("draws", "seed", "repeat", "compile")
 
 
 def register(app: typer.Typer) -> None:
-    app.command("predict")(predict)
-    app.command("ensemble")(ensemble)
+    app.command("predict")(sampling(joined=False))
+    app.command("ensemble")(sampling(joined=True))
 
 
-def predict(
-    context: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that train wrote.")],
-    out: Out,
-    more: Annotated[list[Path] | None, typer.Argument(metavar="IMAGE", hidden=True)] = None,
-    split: SplitName = None,
-    images: Images = None,
-    card: CardFile = None,
-    level: Levels = None,
-    draws: Annotated[
-        int | None, typer.Option("--draws", help="Of each case. [default: the recipe's]")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the dropout masks.")] = 0,
-    repeat: Annotated[
-        int, typer.Option("--repeat", help="Runs with seeds one apart, written to FILE-0, FILE-1, ...")
-    ] = 1,
-    moments: Moments = False,
-    scaled: Scaled = False,
-    batch: Batch = 16,
-    root: Root = None,
-    option: DatasetOptions = None,
-    skip_broken: Skip = False,
-    precision: Precision = None,
-    compile: Compiled = False,
-    device: Device = "auto",
-    json: Json = None,
-) -> None:
-    """Draw predictions of a split, or of new images."""
-    chosen = {"draws": draws, "seed": seed, "batch": batch, "precision": precision, "compile": compile}
-    given = {"root": root, "options": pairs(option), "device": device}
-    session, wanted = context.obj, [*(images or []), *(more or [])]
-    if more and not images:
-        raise ValueError(f"{more[0]} was given beside the run; expected --images before the first image.")
-    check_json(json, *wanted)
-    if wanted:
-        _refuse("--images", {"--split": split, "--scaled": scaled, "--repeat": repeat > 1})
-        result = _images(session, [run], wanted, out, card, level, skip_broken, given, chosen)
-    else:
-        _refuse("--split", {"--card": card, "--level": level, "--skip-broken": skip_broken})
-        result = _split(session, [run], split or "test", out, repeat, moments, scaled, given, chosen)
-    session.deliver(result.pop("text"), result, json)
+def sampling(*, joined: bool) -> Callable[..., None]:
+    """Make the command that draws from one network, or the one that joins several, which has no options of draws."""
 
-
-def ensemble(
-    context: typer.Context,
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that train wrote.")],
-    out: Out,
-    split: SplitName = None,
-    images: Images = None,
-    card: CardFile = None,
-    level: Levels = None,
-    moments: Moments = False,
-    scaled: Scaled = False,
-    batch: Batch = 16,
-    root: Root = None,
-    option: DatasetOptions = None,
-    skip_broken: Skip = False,
-    precision: Precision = None,
-    device: Device = "auto",
-    json: Json = None,
-) -> None:
-    """Join single predictions of networks trained apart."""
-    chosen = {"draws": None, "seed": 0, "batch": batch, "precision": precision}
-    given = {"root": root, "options": pairs(option), "device": device}
-    session = context.obj
-    # What follows --images on the line is images, up to the next option; runs have a recipe.
-    members = [path for path in runs if not images or (path / "recipe.json").is_file()]
-    wanted = [*(images or []), *(path for path in runs if path not in members)]
-    check_json(json, *wanted)
-    if wanted:
-        _refuse("--images", {"--split": split, "--scaled": scaled})
-        result = _images(session, members, wanted, out, card, level, skip_broken, given, chosen, joined=True)
-    else:
-        _refuse("--split", {"--card": card, "--level": level, "--skip-broken": skip_broken})
-        result = _split(
-            session, members, split or "test", out, 1, moments, scaled, given, chosen, joined=True
+    def command(
+        context: typer.Context,
+        runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that train wrote.")],
+        out: Out,
+        split: SplitName = None,
+        images: Images = None,
+        card: CardFile = None,
+        level: Levels = None,
+        draws: Annotated[
+            int | None, typer.Option("--draws", help="Of each case. [default: the recipe's]")
+        ] = None,
+        seed: Annotated[int, typer.Option("--seed", help="Of the dropout masks.")] = 0,
+        repeat: Annotated[
+            int, typer.Option("--repeat", help="Runs with seeds one apart, written to FILE-0, FILE-1, ...")
+        ] = 1,
+        moments: Moments = False,
+        scaled: Scaled = False,
+        batch: Batch = 16,
+        root: Root = None,
+        option: DatasetOptions = None,
+        skip_broken: Skip = False,
+        precision: Precision = None,
+        compile: Compiled = False,
+        device: Device = "auto",
+        json: Json = None,
+    ) -> None:
+        session: Session = context.obj
+        chosen = {"draws": draws, "seed": seed, "batch": batch, "precision": precision}
+        chosen |= {} if joined else {"compile": compile}
+        given = {"root": root, "options": pairs(option), "device": device}
+        # What follows --images on the line is images, up to the next option; members of an ensemble have a recipe.
+        members = (
+            [path for path in runs if not images or (path / "recipe.json").is_file()] if joined else runs[:1]
         )
-    session.deliver(result.pop("text"), result, json)
+        more = [path for path in runs if path not in members]
+        if more and not images:
+            raise ValueError(f"{more[0]} was given beside the run; expected --images before the first image.")
+        wanted = [*(images or []), *more]
+        check_json(json, *wanted)
+        if wanted:
+            _refuse("--images", {"--split": split, "--scaled": scaled, "--repeat": repeat > 1})
+            result = _images(session, members, wanted, out, card, level, skip_broken, given, chosen, joined)
+        else:
+            _refuse("--split", {"--card": card, "--level": level, "--skip-broken": skip_broken})
+            result = _split(
+                session, members, split or "test", out, repeat, moments, scaled, given, chosen, joined
+            )
+        session.deliver(result.pop("text"), result, json)
+
+    options = signature(command).parameters
+    if joined:
+        command.__doc__ = "Join single predictions of networks trained apart."
+        kept = [one for name, one in options.items() if name not in OF_DRAWS]
+    else:
+        command.__doc__ = "Draw predictions of a split, or of new images."
+        one_run = Annotated[list[Path], typer.Argument(metavar="RUN", help="The folder that train wrote.")]
+        kept = [one.replace(annotation=one_run) if name == "runs" else one for name, one in options.items()]
+    command.__dict__["__signature__"] = Signature(kept)
+    return command
 
 
 def _split(
@@ -145,7 +131,7 @@ def _split(
     scaled: bool,
     given: Mapping[str, Any],
     chosen: Mapping[str, Any],
-    joined: bool = False,
+    joined: bool,
 ) -> dict[str, Any]:
     from ..files.store import check_suffix
     from ..imaging.data.source import check_data, recorded
@@ -192,7 +178,7 @@ def _images(
     skip: bool,
     given: Mapping[str, Any],
     chosen: Mapping[str, Any],
-    joined: bool = False,
+    joined: bool,
 ) -> dict[str, Any]:
     from ..core.decompose import decompose
     from ..core.values import Draws
