@@ -14,8 +14,8 @@ from ._options import Json, LawName, Masking, RecipeName
 from ._session import check_json, check_target
 
 if TYPE_CHECKING:
-    from ..evaluation.recipe import Recipe
     from ..core.values import Cases, Prediction
+    from ..evaluation.recipe import Recipe
 
 KINDS = (".pdf", ".png", ".svg")
 Fitting = Annotated[
@@ -156,10 +156,10 @@ def shift(
     json: Json = None,
 ) -> None:
     """Histograms of the variance of test and shifted cases, with the AUROC."""
+    from ..core.values import Cases
     from ..diagrams import shift as diagram
     from ..evaluation.recipe import load_recipe
     from ..files.store import read_new
-    from ..core.values import Cases
 
     _check(out, json, fitting, test, *shifted)
     if len({path.stem for path in [test, *shifted]}) < 1 + len(shifted):

@@ -123,11 +123,11 @@ def run_demo(
 
 def predict_new(folder: Path, settings: Settings) -> None:
     """Predict volumes of another simulation from their raw files, with the card, in mm and degrees."""
-    from ..imaging.datasets.simulated import simulate
-    from ..imaging.prediction.runs import open_runs
-    from ..imaging.prediction.predict import list_images, predict_images
-    from ..imaging.prediction.write import recalibrated, write_images
     from ..imaging.data.source import intake, recorded
+    from ..imaging.datasets.simulated import simulate
+    from ..imaging.prediction.predict import list_images, predict_images
+    from ..imaging.prediction.runs import open_runs
+    from ..imaging.prediction.write import recalibrated, write_images
 
     simulate(str(folder / "new"), cases=NEW, raw=NEW, seed=settings.seed + 1)
     run = open_runs([folder / RUNS / "0"], device="cpu")[0]

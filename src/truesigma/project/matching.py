@@ -13,7 +13,7 @@ LOOKED_AT = 200  # rows that a pattern is tried on
 
 
 def list_images(folder: Path) -> list[str]:
-    """Images below a folder, as paths from it, in order; a folder of DICOM slices is one, too."""
+    """List images below a folder, as paths from it, in order; a folder of DICOM slices is one, too."""
     found = []
     for place, folders, files in os.walk(folder):
         folders.sort()
@@ -65,19 +65,19 @@ def nearest(roots: Sequence[Path], names: Sequence[str]) -> Path:
 
 
 def _share(root: Path, rows: Sequence[Row], image: str) -> float:
-    """Of the rows, how many have an image of their own."""
+    """Count the rows that have an image of their own."""
     names = {image_name(row, image) for row in rows} - {""}
     return sum(is_image(root / name) for name in names) / len(rows)
 
 
 def _pattern(row: Row, path: str) -> str:
-    """Return a path with cells of a row as columns: `A/7_t1.nii.gz` is `{patient}/{id}_t1.nii.gz`; "" where none is in it."""
+    """Put columns for the cells in a path: `A/7_t1.nii.gz` is `{patient}/{id}_t1.nii.gz`; "" where none is in it."""
     parts = [_part(row, part) for part in PurePosixPath(path).parts]
     return "/".join(parts) if any("{" in part for part in parts) else ""
 
 
 def _part(row: Row, part: str) -> str:
-    """Return a folder or a file name with whole words of it, between signs that are neither letter nor digit, as columns."""
+    """Put columns for whole words of a folder or a file name, between signs that are neither letter nor digit."""
     cells = sorted(((value.strip(), column) for column, value in row.items()), key=lambda one: -len(one[0]))
     found, at = "", 0
     while at < len(part):
@@ -90,7 +90,7 @@ def _part(row: Row, part: str) -> str:
 
 
 def _rooted(folder: Path, pattern: str) -> tuple[Path, str]:
-    """Folders that all images lie in are the root's, so that cases have short names."""
+    """Add the folders that all images lie in to the root, so that cases have short names."""
     parts = pattern.split("/")
     fixed = next(k for k, part in enumerate(parts) if "{" in part)
     return folder.joinpath(*parts[:fixed]), "/".join(parts[fixed:])
