@@ -268,7 +268,7 @@ def test_mixed_dimensions_are_refused(tmp_path):
     path = write_table(tmp_path / "t.csv", [{"file": f"{r['id']}.png", "age": r["age"]} for r in rows])
     with path.open("a") as file:
         file.write("v.npy,3\n")
-    with pytest.raises(ValueError, match="2-D and of 3-D stand together"):
+    with pytest.raises(ValueError, match="2-D and 3-D images are mixed"):
         survey(tmp_path / "scans", path)
 
 
