@@ -169,7 +169,7 @@ def test_calibrate_and_apply(folder, run):
 
 def test_a_plugin_of_ones_own(folder, run):
     source = Path(ts.recalibrate.sigma.__file__).read_text().replace("from ..", "from truesigma.")
-    Path("mine.py").write_text(source)
+    Path("mine.py").write_text(source.replace("from ._", "from truesigma.recalibrate._"))
     _, out, _ = run(*TYPICAL, "--recalibrate", "./mine.py:part=aleatoric,sigma:part=aleatoric", "--json", "-")
     values = [row["value"] for row in json.loads(out)["rows"]]
     assert values[: len(values) // 2] == values[len(values) // 2 :]
