@@ -152,7 +152,7 @@ def counted(cases: Cases) -> Host:
 
 
 def variance_ratio(law: Law) -> float:
-    """Divide variance by total (aleatoric + epistemic): 1 for the laws of networks; scale^2 where a law has no variance."""
+    """Divide variance by total (aleatoric + epistemic): 1 for networks; scale^2 where a law has no variance."""
     try:
         return law.variance / law.unit
     except Undefined:
