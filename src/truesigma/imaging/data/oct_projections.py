@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..files import reading
+from ...files.disk import reading
 from .archive import complain, fill
 from .augment import Step, chain, jitter
 from .dataset import DataSet, Split
