@@ -49,9 +49,6 @@ KNOWN = {
     ("evaluation/passes.py", "truesigma.engine.local.run"),
     ("files/fileset.py", "truesigma.evaluation.recipe.Recipe"),
     ("files/store.py", "truesigma.evaluation.evaluate.Evaluation"),
-    ("imaging/data/source.py", "truesigma.imaging.training.folder.names_hash"),
-    ("imaging/training/experiment.py", "truesigma.imaging.prediction.runs.LAWS"),
-    ("imaging/training/timing.py", "truesigma.imaging.prediction.predict.predict_split"),
 }
 
 

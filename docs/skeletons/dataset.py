@@ -12,9 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from truesigma.imaging.data.augment import chain, flip
-from truesigma.imaging.data.dataset import DataSet, Split
-from truesigma.imaging.data.prepare import Normalise
+from truesigma.imaging import DataSet, Normalise, Split, chain, flip
 
 TITLE = "Rings"
 SOURCE = "https://example.org/rings"

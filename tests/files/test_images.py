@@ -10,7 +10,7 @@ from PIL import Image
 
 from truesigma.files.images import channel_first, is_image, is_series, read_image
 from truesigma.imaging.data.archive import BrokenFiles, complain, fill, open_archive, recall, save_arrays
-from truesigma.imaging.data.resize import as_stored
+from truesigma.imaging.data.prepare import as_stored
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 256, (5, 7), dtype=np.uint8)

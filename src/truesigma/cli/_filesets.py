@@ -160,9 +160,9 @@ def calibrate_many(
     mask_missing: bool,
 ) -> "Card":
     """Fit a recalibration on many files, and return its card."""
+    from ..core.provenance import versions
     from ..engine.evaluate_files import fit_files
     from ..evaluation.card import Card
-    from ..evaluation.evaluate import versions
     from ..evaluation.passes import Passes
     from ..evaluation.recipe import load_recipe
     from ..files.disk import now

@@ -45,8 +45,8 @@ def apply(
     json: Json = None,
 ) -> None:
     """Recalibrate predictions and add interval bounds."""
+    from ..core.provenance import versions
     from ..evaluation.card import read_card
-    from ..evaluation.evaluate import versions
     from ..files.disk import fingerprint
 
     session: Session = context.obj

@@ -14,7 +14,7 @@ from ._session import Session, check_json, check_target
 from .train import pairs
 
 if TYPE_CHECKING:
-    from ..imaging.prediction.runs import Run
+    from ..imaging.prediction.runs import OpenRun
 
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help=".npz, .csv or .parquet to write.")]
 SplitName = Annotated[
@@ -136,7 +136,7 @@ def _split(
     from ..files.store import check_suffix
     from ..imaging.data.source import check_data, recorded
     from ..imaging.prediction.predict import predict_split
-    from ..imaging.prediction.runs import checkpoint_of, open_runs
+    from ..imaging.prediction.runs import mark_of, open_runs
     from ..imaging.prediction.write import write_split
 
     if repeat < 1:
@@ -163,7 +163,7 @@ def _split(
         tick = ticker(session.say, len(data.splits[split]) if split in data.splits else 0)
         numbered = {**settings, "seed": settings["seed"] + k}
         value = predict_split(nets, data, split, **numbered, moments=moments, scaled=scaled, progress=tick)
-        write_split(value, data.splits[split], units, scaled, file, checkpoint_of(runs))
+        write_split(value, data.splits[split], units, scaled, file, mark_of(runs))
     about = {"split": split, "unit": "scaled" if scaled else units.text, "moments": moments}
     return _result(runs, len(data.splits[split]), settings, files, about, joined)
 
@@ -187,7 +187,7 @@ def _images(
     from ..files.store import check_suffix
     from ..imaging.data.source import intake, recorded
     from ..imaging.prediction.predict import list_images, predict_images
-    from ..imaging.prediction.runs import checkpoint_of, open_runs
+    from ..imaging.prediction.runs import mark_of, open_runs
     from ..imaging.prediction.write import needs_draws, recalibrated, write_images
 
     check_suffix(out)
@@ -196,7 +196,7 @@ def _images(
     loaded = None if card is None else read_card(card)
     runs = open_runs(folders, device=given["device"])
     if loaded is not None:
-        check_network(loaded, checkpoint_of(runs))
+        check_network(loaded, mark_of(runs))
     way = intake(recorded(runs[0].about, root=given["root"], options=given["options"]), runs[0].about)
     files, settings = list_images(wanted, volumes=runs[0].volumes), _settings(runs, chosen)
     named = set(wanted)
@@ -227,7 +227,7 @@ def _images(
     return _result(runs, len(read), settings, [out], about, joined)
 
 
-def _settings(runs: list["Run"], chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(runs: list["OpenRun"], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Collect the arguments of sampling; what was not said is the run's own."""
     where = next(runs[0].net.parameters()).device.type
     usual = runs[0].about["precision"] if where == "cuda" else "fp32"  # elsewhere bf16 gains nothing
@@ -236,21 +236,21 @@ def _settings(runs: list["Run"], chosen: Mapping[str, Any]) -> dict[str, Any]:
     return {**chosen, "draws": draws, "precision": precision, "law": runs[0].law}
 
 
-def _how(runs: list["Run"], settings: Mapping[str, Any], joined: bool) -> str:
+def _how(runs: list["OpenRun"], settings: Mapping[str, Any], joined: bool) -> str:
     where = next(runs[0].net.parameters()).device
     what = f"{len(runs)} members" if joined else f"{settings['draws']} draws"
     return f"{what} each, {settings['precision']} on {where}"
 
 
 def _result(
-    runs: list["Run"],
+    runs: list["OpenRun"],
     cases: int,
     settings: Mapping[str, Any],
     files: list[Path],
     about: Mapping[str, Any],
     joined: bool,
 ) -> dict[str, Any]:
-    from ..evaluation.evaluate import versions
+    from ..core.provenance import versions
     from ..files.disk import fingerprint
 
     count = len(runs) if joined else settings["draws"]

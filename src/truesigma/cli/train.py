@@ -171,7 +171,7 @@ def _words(trained: "Trained", out: Path) -> str:
 
 
 def _result(trained: "Trained", out: Path) -> dict[str, Any]:
-    from ..evaluation.evaluate import versions
+    from ..core.provenance import versions
 
     return {
         "run": str(out),

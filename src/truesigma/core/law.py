@@ -274,6 +274,10 @@ class Empirical:
         return {"name": self.name, "unit": self.unit, "moment": self.moment, **table}
 
 
+# The law that each likelihood of a network stands for.
+LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}
+
+
 def has_terms(law: Law) -> TypeGuard[Normal | Laplace]:
     """Whether the density is exp(-|z|^moment / moment - log_norm): then scores are sums of few arrays."""
     return isinstance(law, Normal | Laplace)

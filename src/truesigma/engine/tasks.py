@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..core.provenance import versions
 from ..core.sums import Sum
-from ..evaluation.evaluate import versions
 from ..files.disk import BadFile
 from .sumfile import read_sums, write_sums
 

@@ -9,11 +9,11 @@ from typing import Any
 from ..core import plugins
 from ..core.decompose import decompose
 from ..core.law import Laplace, Law, Normal, Undefined, law_from_dict
+from ..core.provenance import versions
 from ..core.recalibration import Recalibration, load_recalibration
 from ..core.tally import Tally
 from ..core.values import Cases, Draws, Prediction
 from ..files.disk import BadFile, now, read_json
-from .evaluate import versions
 from .fit import Choice, fit
 from .recipe import Recipe, check_choices, load_recipe
 

@@ -12,12 +12,12 @@ from ..core import plugins
 from ..core.arrays import Host
 from ..core.checks import check_whole
 from ..core.law import Undefined
+from ..core.provenance import versions
 from ..core.recalibration import Recalibration
 from ..core.rows import Finish, Rows
 from ..core.scores import Mean, metric_rows
 from ..core.values import Cases, changed
 from .bootstrap import estimate
-from .evaluate import versions
 from .fit import Choice, Named, choose_all, each, fit, label_of
 from .items import items_of
 from .recipe import Recipe, load_recipe

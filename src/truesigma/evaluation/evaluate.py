@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..core.law import Undefined
+from ..core.provenance import versions
 from ..core.recalibration import Recalibration
 from ..core.scores import measure
 from ..core.values import Cases, Prediction
@@ -69,20 +70,6 @@ class Evaluation:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What a notebook shows of it."""
         printer.text(str(self))
-
-
-def versions() -> dict[str, str]:
-    """Versions of what computed a result."""
-    import platform  # these two are slow to import, and only results that are written need them
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"python": platform.python_version()}
-    for name in ("truesigma", "numpy", "scipy"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # run from a source tree that is not installed
-            found[name] = "unknown"
-    return found
 
 
 def evaluate(

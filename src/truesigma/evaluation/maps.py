@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core.arrays import Host, to_host
 from ..core.law import Law, Undefined
+from ..core.provenance import versions
 from ..core.values import Draws, Prediction
 from ..files.chunks import open_source
 from ..files.disk import BadFile, fingerprint, write_atomically
@@ -25,7 +26,6 @@ from ..files.fields import from_fields
 from ..files.find import NIFTI, Source, find_sources
 from .apply import bound_names, interval_fields
 from .card import Card
-from .evaluate import versions
 
 LOCATION = "location"
 PROGRESS = ".truesigma-apply"  # which cases are done, as long as others are not: the same call resumes

@@ -1,4 +1,4 @@
-"""The torch half: images in, draws out.
+"""The torch half: images in, draws out; and what data sets and backbones of one's own are made of.
 
 >>> from truesigma import imaging
 >>> "dropout_draws" in imaging.__all__
@@ -7,76 +7,55 @@ True
 Importing the package is light; a name loads what it needs when it is first used, and says what to install where that is
 missing.
 """
+# ruff: noqa: F403  (stars tell type checkers what the table below says when the program runs)
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .data.dataset import DataSet, Reader, Split
-    from .data.source import Source
-    from .metric import TallyMetric
-    from .network.two_head import TwoHead, build
-    from .network.weights import load_weights
-    from .prediction.predict import predict_images, predict_split
-    from .recipe import Recipe, load_recipe
-    from .sampling.draws import dropout_draws, dropout_moments, ensemble_draws
-    from .sampling.trace import partition
-    from .training.folder import load_run
-    from .training.loop import NonFinite, Trained, train
+    from .data.augment import *
+    from .data.dataset import *
+    from .data.prepare import *
+    from .data.source import *
+    from .data.splits import *
+    from .metric import *
+    from .network.timm_features import *
+    from .network.two_head import *
+    from .network.weights import *
+    from .prediction.predict import *
+    from .recipe import *
+    from .sampling.draws import *
+    from .sampling.trace import *
+    from .training.folder import *
+    from .training.loop import *
 
 # The file of each public name.
-HOME = {
-    "DataSet": "data.dataset",
-    "NonFinite": "training.loop",
-    "Reader": "data.dataset",
-    "Recipe": "recipe",
-    "Source": "data.source",
-    "Split": "data.dataset",
-    "TallyMetric": "metric",
-    "Trained": "training.loop",
-    "TwoHead": "network.two_head",
-    "build": "network.two_head",
-    "dropout_draws": "sampling.draws",
-    "dropout_moments": "sampling.draws",
-    "ensemble_draws": "sampling.draws",
-    "load_recipe": "recipe",
-    "load_run": "training.folder",
-    "load_weights": "network.weights",
-    "partition": "sampling.trace",
-    "predict_images": "prediction.predict",
-    "predict_split": "prediction.predict",
-    "train": "training.loop",
+_FILES = {
+    "data.augment": "chain crop flip jitter transpose",
+    "data.dataset": "DataSet Reader Split",
+    "data.prepare": "Normalise",
+    "data.source": "Source",
+    "data.splits": "by_group seeded",
+    "metric": "TallyMetric",
+    "network.timm_features": "timm_features",
+    "network.two_head": "TwoHead build",
+    "network.weights": "load_weights",
+    "prediction.predict": "predict_images predict_split",
+    "recipe": "Recipe load_recipe",
+    "sampling.draws": "dropout_draws dropout_moments ensemble_draws",
+    "sampling.trace": "partition",
+    "training.folder": "load_run",
+    "training.loop": "NonFinite Trained train",
 }
-
-__all__ = [
-    "DataSet",
-    "NonFinite",
-    "Reader",
-    "Recipe",
-    "Source",
-    "Split",
-    "TallyMetric",
-    "Trained",
-    "TwoHead",
-    "build",
-    "dropout_draws",
-    "dropout_moments",
-    "ensemble_draws",
-    "load_recipe",
-    "load_run",
-    "load_weights",
-    "partition",
-    "predict_images",
-    "predict_split",
-    "train",
-]
+_HOME = {name: file for file, names in _FILES.items() for name in names.split()}
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in HOME:
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        home = importlib.import_module(f"{__name__}.{HOME[name]}")
+        home = importlib.import_module(f"{__name__}.{_HOME[name]}")
     except ModuleNotFoundError as missing:
         package = (missing.name or "").split(".")[0]
         if package in ("", "truesigma"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["Recipe", "load_recipe"]
+__all__ = ["Planned", "Recipe", "load_recipe"]
 
 WATCHABLE = ("valid_mse", "valid_mse_one_pass", "valid_loss", "train_mse", "train_loss")
 NETWORK = ("heads", "stage_dropout", "head_dropout")
@@ -105,6 +105,24 @@ class Recipe:
         network = {key: getattr(self, key) for key in NETWORK}
         network["head_dropout"] = dict(self.head_dropout)
         return {"name": self.name, "network": network, "train": {key: getattr(self, key) for key in TRAIN}}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One network to train: its name is the folder of its results, `step` its place in the queue."""
+
+    name: str
+    data_set: str
+    network: str
+    step: int
+    likelihood: str = "gaussian"
+    seed: int = 0
+    recipe: str = "exact"
+    variant: str = ""  # what is different, where it is not one of the paper's networks
+    train: Mapping[str, Any] = field(default_factory=dict)  # what differs from the recipe, such as epochs
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the data set
+    # Options that add shifted splits, for sampling only.
+    shifts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:

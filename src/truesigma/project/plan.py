@@ -120,9 +120,9 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
 
 
 def _try(work: Work) -> Any:
+    from ..core.law import LAWS
     from ..imaging.network.two_head import build
-    from ..imaging.prediction.runs import LAWS
-    from ..imaging.training.timing import try_out
+    from ..imaging.prediction.timing import try_out
 
     project = work.project
     recipe = training_recipe(project)

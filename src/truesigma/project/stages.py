@@ -95,7 +95,7 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
     Where the recalibration is fitted, the draws of dropout are compared with one pass without it.
     """
     from ..imaging.prediction.predict import predict_split
-    from ..imaging.prediction.runs import checkpoint_of
+    from ..imaging.prediction.runs import mark_of
     from ..imaging.prediction.write import write_split
 
     sample, runs = work.project.sample, work.runs
@@ -114,7 +114,7 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
         progress=tick(len(work.data.splits[split])),
     )
     chosen, file = work.data.splits[split], work.folder / f"{split}.npz"
-    write_split(cases, chosen, work.units, work.units.mixed, file, checkpoint_of(runs))
+    write_split(cases, chosen, work.units, work.units.mixed, file, mark_of(runs))
     count = f"{sample.draws} draws" if sample.method == "dropout" else f"{sample.members} members"
     words = f"{len(work.data.splits[split])} cases x {count}"
     if sample.method == "dropout" and split == work.project.calibrate.split and isinstance(cases, Cases):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..imaging.data.dataset import DataSet
     from ..imaging.data.source import Source
     from ..imaging.data.units import Units
-    from ..imaging.prediction.runs import Run
+    from ..imaging.prediction.runs import OpenRun
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Work:
         return units_of(self.data)
 
     @cached_property
-    def runs(self) -> "list[Run]":
+    def runs(self) -> "list[OpenRun]":
         """The trained networks, opened once: looking one through for its dropout takes seconds."""
         from ..imaging.prediction.runs import open_runs
 

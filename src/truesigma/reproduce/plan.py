@@ -1,32 +1,14 @@
 """What is to be run: the grid of `paper/experiments.toml` as frozen values."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from ..files.toml import make, read_toml
+from ..imaging.recipe import Planned as Planned
 
 FILE = "experiments.toml"
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One network to train: its name is the folder of its results, `step` its place in the queue."""
-
-    name: str
-    data_set: str
-    network: str
-    step: int
-    likelihood: str = "gaussian"
-    seed: int = 0
-    recipe: str = "exact"
-    variant: str = ""  # what is different, where it is not one of the paper's networks
-    train: Mapping[str, Any] = field(default_factory=dict)  # what differs from the recipe, such as epochs
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the data set
-    # Options that add shifted splits, for sampling only.
-    shifts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

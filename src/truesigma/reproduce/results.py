@@ -15,11 +15,12 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.decompose import decompose
+from ..core.law import LAWS
 from ..core.values import Cases, Draws
 from ..files.disk import BadFile, read_json
 from ..files.npz import list_members, open_members, read_members
 from .plan import Planned
-from .whole import LAWS, Damaged, check_about, check_draws, check_history, check_planned
+from .whole import Damaged, check_about, check_draws, check_history, check_planned
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,23 +62,13 @@ def run_planned(
         )
     import torch
 
-    from ..imaging.training.experiment import Experiment, run_experiment
+    from ..imaging.training.experiment import run_experiment
 
     if precision == "auto":
         precision = "bf16" if torch.cuda.is_available() and device != "cpu" else "fp32"
-    experiment = Experiment(
-        planned.name,
-        planned.data_set,
-        planned.network,
-        likelihood=planned.likelihood,
-        seed=planned.seed,
-        recipe=planned.recipe,
-        train={**planned.train, **({} if epochs is None else {"epochs": epochs})},
-        options=planned.options,
-        shifts=_shifts(planned, data, other),
-    )
+    train = {**planned.train, **({} if epochs is None else {"epochs": epochs})}
     return run_experiment(
-        experiment,
+        replace(planned, train=train, shifts=_shifts(planned, data, other)),
         root,
         runs,
         paper.root / "results",

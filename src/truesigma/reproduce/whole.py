@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.law import Laplace, Law, Normal
+from ..core.law import LAWS
 from .plan import Planned
 
-LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}
 # What run.json must say, and what it may.
 NEEDED: dict[str, type] = {
     "data_set": str, "network": str, "likelihood": str, "seed": int, "recipe": dict, "cases": dict, "epochs": int,

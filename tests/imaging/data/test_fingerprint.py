@@ -9,8 +9,8 @@ import torch
 from truesigma.core.law import Normal
 from truesigma.imaging.data.dataset import DataSet, Split
 from truesigma.imaging.data.fingerprint import fingerprints
+from truesigma.imaging.prediction.timing import Trial, try_out
 from truesigma.imaging.recipe import Recipe
-from truesigma.imaging.training.timing import Trial, try_out
 
 
 class Streamed:

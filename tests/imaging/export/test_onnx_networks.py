@@ -10,8 +10,8 @@ from torch import nn
 
 from truesigma.imaging import TwoHead
 from truesigma.imaging.backbones import small3d
+from truesigma.imaging.export.graph import averages
 from truesigma.imaging.export.onnx import to_onnx
-from truesigma.imaging.export.pooling import averages
 
 
 class Layers(nn.Module):

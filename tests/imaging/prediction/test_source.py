@@ -3,9 +3,10 @@
 import pytest
 from hand_images import RECIPE
 
+from truesigma.imaging.data.fingerprint import names_hash
 from truesigma.imaging.data.source import Source, check_data, intake, recorded
 from truesigma.imaging.data.units import units_from, units_of
-from truesigma.imaging.training.folder import check_same, load_run, names_hash
+from truesigma.imaging.training.folder import check_same, load_run
 from truesigma.imaging.training.start import train_run
 
 

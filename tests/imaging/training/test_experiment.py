@@ -7,13 +7,14 @@ import pytest
 
 import truesigma as ts
 from truesigma.cli import main
-from truesigma.imaging.training.experiment import Experiment, run_experiment, write_results
+from truesigma.imaging.recipe import Planned
+from truesigma.imaging.training.experiment import run_experiment, write_results
 
 
 def test_a_run_of_the_grid_predicts(tmp_path):
     options = {"cases": 40, "train": 16, "valid": 12}
-    one = Experiment(
-        "one", "simulated", "small", train={"epochs": 1, "draws": 3, "repeats": 1}, options=options
+    one = Planned(
+        "one", "simulated", "small", step=1, train={"epochs": 1, "draws": 3, "repeats": 1}, options=options
     )
     run_experiment(
         one,
@@ -49,10 +50,11 @@ def test_an_earlier_description_does_not_stand_beside_new_draws(tmp_path, monkey
 def test_a_network_without_dropout_is_sampled_in_its_one_pass(tmp_path):
     """As the member of an ensemble: no draws by chance to wait for, and no error after all that training."""
     without = {"stage_dropout": 0.0, "head_dropout": {"other": 0.0}}
-    experiment = Experiment(
+    experiment = Planned(
         "member",
         "simulated",
         "small",
+        step=1,
         train={"epochs": 1, "repeats": 2, **without},
         options={"cases": 40, "train": 20, "valid": 10},
     )

@@ -13,7 +13,7 @@ from torch import nn
 
 from truesigma.imaging.data.dataset import DataSet
 from truesigma.imaging.recipe import Recipe
-from truesigma.imaging.training.plateau import Plateau
+from truesigma.imaging.training.checkpoint import Plateau
 
 
 @settings(max_examples=40, deadline=None)

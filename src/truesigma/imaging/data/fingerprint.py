@@ -1,6 +1,7 @@
 """What a data set is, as one hash for each split: names, groups, targets and the images themselves."""
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 from torch import Tensor
@@ -23,6 +24,15 @@ def fingerprints(data: DataSet) -> dict[str, str]:
     64
     """
     return {name: _hash(split, data) for name, split in data.splits.items()}
+
+
+def names_hash(names: Sequence[str]) -> str:
+    """A short text that differs for other cases, whatever their order.
+
+    >>> names_hash(["a", "b"]) == names_hash(["b", "a"]) != names_hash(["a"])
+    True
+    """
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]
 
 
 def _hash(split: Split, data: DataSet) -> str:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ...core import plugins
 from ...files.disk import reading
-from ..training.folder import names_hash
 from .dataset import DataSet, Prepare
+from .fingerprint import names_hash
 from .prepare import Normalise
 from .units import units_from, units_of
 

@@ -34,8 +34,7 @@ from ..data.archive import BrokenFiles, complain, fill
 from ..data.augment import Step, chain, crop
 from ..data.augment import flip as mirror
 from ..data.dataset import DataSet, Split
-from ..data.prepare import Normalise
-from ..data.resize import as_stored
+from ..data.prepare import Normalise, as_stored
 from ..data.rows import (
     Row,
     check_filled,

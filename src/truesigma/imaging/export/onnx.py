@@ -20,14 +20,14 @@ from torch import Tensor, nn
 from ...core.checks import check_level, check_whole
 from ...core.law import Law, Normal
 from ...core.plugins import accepted
+from ...core.provenance import versions
 from ...core.values import Draws
 from ...evaluation.card import Card, check_network
-from ...evaluation.evaluate import versions
 from ...files.disk import BadFile, check_folder, fingerprint, now, plain, write_atomically
 from ..data.prepare import Normalise
 from ..data.source import prepare_of, recorded
 from ..data.units import Units
-from ..prediction.runs import Run, checkpoint_of, open_runs
+from ..prediction.runs import OpenRun, mark_of, open_runs
 from ..sampling.draws import dropout_draws, ensemble_draws
 from ..training.folder import BEST
 from .check import as_predicted, verify
@@ -175,7 +175,7 @@ def export_runs(
     runs = open_runs(folders, device="cpu")
     run, single = runs[0], deterministic or len(runs) > 1
     if card is not None:
-        check_network(card, checkpoint_of(runs))
+        check_network(card, mark_of(runs))
     if draws is not None and single:
         raise ValueError(
             "draws are those of Monte-Carlo dropout in one run; leave them out for a single pass or an ensemble."
@@ -212,7 +212,7 @@ def check_path(out: str | Path) -> Path:
     return target
 
 
-def _network(run: Run) -> dict[str, Any]:
+def _network(run: OpenRun) -> dict[str, Any]:
     return {
         "backbone": Path(run.about["network"]["backbone"]).name,
         "data": run.about["data"]["name"],

@@ -6,7 +6,16 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["LIKELIHOODS", "LOSSES", "beta_nll", "faithful", "gaussian", "laplace", "mse"]
+__all__ = [
+    "LIKELIHOODS",
+    "LOSSES",
+    "beta_nll",
+    "faithful",
+    "gaussian",
+    "laplace",
+    "mse",
+    "predicted_variance",
+]
 
 # exp(20) and exp(-20) are far outside any variance of a target scaled to about [0, 1], and finite in float32
 SMALLEST, LARGEST = -20.0, 20.0
@@ -119,6 +128,16 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
 }
 
 
+def predicted_variance(second: Tensor, likelihood: str) -> Tensor:
+    """The variance that a network's second output stands for: exp(s), or 2 b^2 = 2 exp(2 log b) for Laplace.
+
+    >>> predicted_variance(torch.zeros(1), "laplace")
+    tensor([2.])
+    """
+    second = second.float().clamp(SMALLEST, LARGEST)
+    return second.exp() if likelihood == "gaussian" else 2 * (2 * second).exp()
+
+
 def _means(terms: Tensor, mask: Tensor | None) -> Tensor:
     """The mean of each case over the outputs that count."""
     if mask is None:
@@ -127,17 +146,17 @@ def _means(terms: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _checked(
-    mean: Tensor, spread: Tensor, target: Tensor, mask: Tensor | None
+    mean: Tensor, second: Tensor, target: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Refuse shapes that would broadcast into a silently wrong number; widen half precision; clamp the spread."""
+    """Refuse shapes that would broadcast into a silently wrong number; widen half precision; clamp the second head."""
     if mean.ndim < 2 or mean.shape != target.shape:
         raise ValueError(
             f"mean has shape {tuple(mean.shape)} and target {tuple(target.shape)}; expected both (case, output)"
         )
-    fits = spread.ndim == mean.ndim and all(s in (1, m) for s, m in zip(spread.shape[1:], mean.shape[1:]))
-    if not fits or spread.shape[0] != mean.shape[0]:
+    fits = second.ndim == mean.ndim and all(s in (1, m) for s, m in zip(second.shape[1:], mean.shape[1:]))
+    if not fits or second.shape[0] != mean.shape[0]:
         raise ValueError(
-            f"the second head has shape {tuple(spread.shape)} for a mean of shape {tuple(mean.shape)}; "
+            f"the second head has shape {tuple(second.shape)} for a mean of shape {tuple(mean.shape)}; "
             "expected one value per case (case, 1) or one per output (case, output)"
         )
     if mask is not None:
@@ -148,8 +167,8 @@ def _checked(
             )
         # replaced before anything is computed: the gradient of NaN is NaN, also where it is multiplied by 0
         target = torch.where(mask, target, mean.detach().to(target.dtype))
-    kind = torch.promote_types(torch.promote_types(mean.dtype, spread.dtype), torch.float32)
-    spread = spread.to(kind)
+    kind = torch.promote_types(torch.promote_types(mean.dtype, second.dtype), torch.float32)
+    second = second.to(kind)
     # the value is clamped, the gradient is not: a plain clamp would have no gradient that leads back
-    spread = spread + (spread.clamp(SMALLEST, LARGEST) - spread).detach()
-    return mean.to(kind), spread, target.to(kind)
+    second = second + (second.clamp(SMALLEST, LARGEST) - second).detach()
+    return mean.to(kind), second, target.to(kind)

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...core.law import Laplace, Law, Normal
+from ...core.law import LAWS, Law
+from ..data.fingerprint import names_hash
 from ..data.units import Units, units_from
 from ..network.two_head import TwoHead
 from ..training.devices import start
-from ..training.folder import checkpoint, load_run, names_hash
-
-LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}
+from ..training.folder import load_run, weights_mark
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class OpenRun:
     """A run's folder, its network in evaluation mode, and what its recipe.json says."""
 
     folder: Path
@@ -46,10 +45,10 @@ class Run:
         return len(self.about["record"].get("image", {}).get("shape", ())) > 3
 
     def __repr__(self) -> str:
-        return f"Run({self.folder}, {self.about['data']['name']})"
+        return f"OpenRun({self.folder}, {self.about['data']['name']})"
 
 
-def open_runs(folders: Sequence[str | Path], *, device: str = "auto") -> list[Run]:
+def open_runs(folders: Sequence[str | Path], *, device: str = "auto") -> list[OpenRun]:
     """Open runs on a device; several must have been trained on the same data, read in the same way.
 
     Args:
@@ -58,7 +57,7 @@ def open_runs(folders: Sequence[str | Path], *, device: str = "auto") -> list[Ru
     """
     if not folders:
         raise ValueError("no runs were given; expected at least one folder that `truesigma train` wrote")
-    runs = [Run(Path(folder), *load_run(folder)) for folder in folders]
+    runs = [OpenRun(Path(folder), *load_run(folder)) for folder in folders]
     for other in runs[1:]:
         _check_alike(runs[0], other)
     where = start(device, 1).device
@@ -70,13 +69,13 @@ def open_runs(folders: Sequence[str | Path], *, device: str = "auto") -> list[Ru
     return runs
 
 
-def checkpoint_of(runs: Sequence[Run]) -> str:
+def mark_of(runs: Sequence[OpenRun]) -> str:
     """The mark of the weights that predict together; of an ensemble it does not depend on the order."""
-    marks = [checkpoint(run.folder) for run in runs]
+    marks = [weights_mark(run.folder) for run in runs]
     return marks[0] if len(marks) == 1 else names_hash(marks)
 
 
-def _check_alike(first: Run, other: Run) -> None:
+def _check_alike(first: OpenRun, other: OpenRun) -> None:
     """Members of an ensemble answer the same question: same data, same split, same unit, same likelihood."""
     for key in ("name", "unit", "offset", "factor", "cases"):
         _compare(first, other, key, first.about["data"][key], other.about["data"][key])
@@ -87,7 +86,7 @@ def _check_alike(first: Run, other: Run) -> None:
             _compare(first, other, "training cases" if key == "train" else key, *pair)
 
 
-def _compare(first: Run, other: Run, what: str, one: Any, two: Any) -> None:
+def _compare(first: OpenRun, other: OpenRun, what: str, one: Any, two: Any) -> None:
     numbers = what in ("offset", "factor")
     same = np.allclose(one, two, rtol=1e-6) if numbers and len(one) == len(two) else one == two
     if not same:

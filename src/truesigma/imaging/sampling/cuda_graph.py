@@ -1,6 +1,6 @@
 """Work on a GPU as one CUDA graph: launched at once instead of kernel by kernel.
 
-Small batches leave a GPU waiting for launches, and sampling repeats the same work for every batch.
+Small batches leave a GPU waiting for launches, and sampling and training repeat the same work for every batch.
 """
 
 import time
@@ -33,7 +33,7 @@ def waits_for_launches(work: Callable[[], Any], device: torch.device) -> tuple[b
     return time.perf_counter() - launched < _QUEUE * (launched - start), results
 
 
-def on_gpu(work: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+def capture(work: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
     """Capture some work; (its results, which every replay overwrites, and the replay)."""
     graph = torch.cuda.CUDAGraph()
     with warnings.catch_warnings():
@@ -66,7 +66,7 @@ class Captured:
 
     def __call__(self, *inputs: Tensor) -> Any:
         """What the function returns, in tensors of its own."""
-        record = self.record or (on_gpu if inputs[0].is_cuda else None)
+        record = self.record or (capture if inputs[0].is_cuda else None)
         if record is None or self.failed:
             return self.function(*inputs)
         kind = tuple((t.shape, t.dtype, t.stride()) for t in inputs)

@@ -112,9 +112,13 @@ def _frozen(value: Any) -> Any:
     return tuple(_frozen(v) for v in value) if isinstance(value, list | tuple) else value
 
 
-def autocast(device: torch.device, precision: str) -> torch.autocast:
-    """Mixed precision for "bf16"; for "fp32" none, whatever surrounds the call."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+def autocast(device: torch.device, precision: str, *, cache: bool = True) -> torch.autocast:
+    """Mixed precision for "bf16"; for "fp32" none, whatever surrounds the call.
+
+    cache: keep the cast weights from one operation to the next; a captured step must cast them in each replay.
+    """
+    enabled = precision == "bf16"
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled, cache_enabled=cache)
 
 
 def check_precision(precision: str) -> None:

@@ -1,12 +1,232 @@
-"""The tensors of an optimiser by the names of their parameters, and back."""
+"""What a training run knows from epoch to epoch, and its checkpoints: safetensors files, swapped in atomically."""
 
-from collections.abc import Mapping
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-__all__ = ["pack_optimizer", "unpack_optimizer"]
+from ...files.disk import BadFile
+from ..network.tensors import read_state, write_state
+from ..recipe import Recipe
+from .folder import BEST, FILES, HISTORY, LAST
+
+GAIN = 1e-4  # smaller relative gains do not count
+NEXT = f"next.{BEST}"  # better weights, until last.safetensors is of their epoch or a later one
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """The learning rate, the best watched value so far, and the epochs waited since.
+
+    After `patience` epochs without a gain of one part in ten thousand, the next one without multiplies the rate
+    by `factor`: the rule of torch's ReduceLROnPlateau, as a value that can be written to a file. The gain is
+    measured on the magnitude, so it also works for losses below zero.
+
+    >>> Plateau(0.1).after(1.0, patience=0, factor=0.5).after(1.0, patience=0, factor=0.5).rate
+    0.05
+    """
+
+    rate: float
+    best: float = math.inf
+    waited: int = 0
+
+    def after(self, value: float, *, patience: int, factor: float) -> "Plateau":
+        """The state after one more epoch whose watched value is given."""
+        if value < self.best - (abs(self.best) * GAIN if math.isfinite(self.best) else 0.0):
+            return replace(self, best=value, waited=0)
+        if self.waited + 1 > patience:
+            return replace(self, rate=self.rate * factor, waited=0)
+        return replace(self, waited=self.waited + 1)
+
+    def to_dict(self) -> dict[str, float | int | None]:
+        """Plain values for JSON; a best that is not there yet is null."""
+        return {
+            "rate": self.rate,
+            "best": self.best if math.isfinite(self.best) else None,
+            "waited": self.waited,
+        }
+
+    @staticmethod
+    def from_dict(stored: dict[str, float | None]) -> "Plateau":
+        """The Plateau that `to_dict` wrote."""
+        rate, best, waited = stored["rate"], stored["best"], stored["waited"]
+        return Plateau(rate or 0.0, math.inf if best is None else best, int(waited or 0))
+
+
+@dataclass(eq=False)
+class State:
+    """Epochs done, their rows, the learning rate's plateau, and the best weights so far (kept on the device)."""
+
+    epoch: int
+    plateau: Plateau
+    rows: list[dict[str, Any]]
+    best: dict[str, Tensor]
+    best_value: float = math.inf
+    best_epoch: int = 0
+    best_on_disk: int = 0  # the epoch of best.safetensors
+    on_disk: int = 0  # the epoch of last.safetensors
+
+
+def fresh(recipe: Recipe) -> State:
+    """The state before the first epoch."""
+    return State(epoch=0, plateau=Plateau(recipe.learning_rate), rows=[], best={})
+
+
+def rate(state: State, recipe: Recipe) -> float:
+    """The learning rate of the next epoch.
+
+    >>> [round(rate(State(epoch, Plateau(1.0), [], {}), Recipe(epochs=4, learning_rate=1, schedule="cosine")), 3)
+    ...  for epoch in range(4)]
+    [1.0, 0.854, 0.5, 0.146]
+    """
+    if recipe.schedule == "cosine":
+        return recipe.learning_rate * (1 + math.cos(math.pi * state.epoch / recipe.epochs)) / 2
+    return state.plateau.rate
+
+
+def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:
+    """The state of the last checkpoint, with its tensors put into the network and the optimiser."""
+    tensors, values = read_state(out / LAST)
+    net.load_state_dict({name[4:]: value for name, value in tensors.items() if name.startswith("net.")})
+    unpack_optimizer(tensors, net, optimizer)
+    weights, best = read_state(out / BEST)
+    if best["epoch"] > values["epoch"]:
+        # Earlier versions could leave weights of an epoch that the checkpoint has not reached: it comes again.
+        weights, best = {}, {"epoch": 0, "value": math.inf}
+    like = net.state_dict()
+    return State(
+        epoch=values["epoch"],
+        plateau=Plateau.from_dict(values["plateau"]),
+        rows=_rows(values),
+        best={name: value.to(like[name].device) for name, value in weights.items()},
+        best_value=best["value"],
+        best_epoch=best["epoch"],
+        best_on_disk=best["epoch"],
+        on_disk=values["epoch"],
+    )
+
+
+def advance(state: State, row: dict[str, Any], net: nn.Module, recipe: Recipe) -> None:
+    """Take one more epoch in: its row, the weights if they are the best, the plateau."""
+    state.epoch = row["epoch"]
+    state.rows.append(row)
+    value = _value(row, recipe)
+    if value < state.best_value:
+        state.best_value, state.best_epoch = value, state.epoch
+        for name, tensor in net.state_dict().items():
+            if name in state.best:
+                state.best[name].copy_(tensor)
+            else:
+                state.best[name] = tensor.detach().clone()
+    state.plateau = state.plateau.after(row[recipe.watch], patience=recipe.patience, factor=recipe.factor)
+
+
+def save(out: Path, state: State, net: nn.Module, optimizer: Optimizer) -> None:
+    """Write the checkpoint: the best weights if they changed, and last.safetensors.
+
+    A kill at any moment leaves a pair that belongs together: `tidy` ends what was begun.
+    """
+    better = state.best_on_disk != state.best_epoch
+    if better:
+        write_state(out / NEXT, state.best, {"epoch": state.best_epoch, "value": state.best_value})
+    tensors = {f"net.{name}": value for name, value in net.state_dict().items()} | pack_optimizer(
+        net, optimizer
+    )
+    values = {"epoch": state.epoch, "plateau": state.plateau.to_dict(), "rows": state.rows}
+    write_state(out / LAST, tensors, values)
+    state.on_disk = state.epoch
+    if better:
+        os.replace(out / NEXT, out / BEST)
+        state.best_on_disk = state.best_epoch
+
+
+def tidy(out: Path) -> None:
+    """Remove what a killed run was writing; weights that wait are swapped in if last.safetensors knows their epoch."""
+    for torn in (path for name in (*FILES, NEXT) for path in out.glob(f".{name}.*")):
+        torn.unlink(missing_ok=True)
+    if not (out / NEXT).is_file():
+        return
+    try:
+        reached = read_state(out / LAST)[1]["epoch"] if (out / LAST).is_file() else 0
+        waiting = read_state(out / NEXT)[1]["epoch"]
+    except BadFile:
+        return  # `mend` says what is damaged
+    if waiting <= reached:
+        os.replace(out / NEXT, out / BEST)
+    else:
+        (out / NEXT).unlink()
+
+
+def mend(out: Path, recipe: Recipe) -> None:
+    """Make a run that can be resumed of one with damaged weights, or of none: it starts again then, with a warning.
+
+    Best weights are put back where they are those of the last epoch; a damaged file is never resumed from.
+    """
+    problem = lost(out, recipe)
+    if problem:
+        warnings.warn(f"{problem} The training starts again from its first epoch.", stacklevel=2)
+        (out / LAST).unlink(missing_ok=True)
+        return
+    damage = _best_problem(out) if (out / LAST).is_file() else ""
+    if not damage:
+        return
+    warnings.warn(f"{damage} It is put back from {LAST}.", stacklevel=2)
+    tensors, values = read_state(out / LAST)
+    weights = {name[4:]: value for name, value in tensors.items() if name.startswith("net.")}
+    write_state(out / BEST, weights, _best_of(_rows(values), recipe))
+
+
+def lost(out: Path, recipe: Recipe) -> str:
+    """Why a run in this folder cannot be resumed; "" where it can, or where there is none."""
+    if not (out / LAST).is_file():
+        return ""
+    best = _best_problem(out)
+    try:
+        values = read_state(out / LAST)[1]
+    except BadFile as problem:
+        if not best and (out / HISTORY).is_file() and len(_lines(out / HISTORY)) > recipe.epochs:
+            raise BadFile(
+                f"{problem} All {recipe.epochs} epochs were trained, and {BEST} is whole: it can be predicted with. "
+                "To train again, remove the folder, or take resume=False (--no-resume)."
+            ) from problem
+        return str(problem)
+    return best if best and _best_of(_rows(values), recipe)["epoch"] < values["epoch"] else ""
+
+
+def _best_problem(out: Path) -> str:
+    """What is wrong with the best weights; "" where they are whole."""
+    try:
+        read_state(out / BEST)
+        return ""
+    except BadFile as problem:
+        return str(problem)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def _rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The history in a checkpoint; earlier versions validated in one pass without dropout."""
+    return [{"valid_mse_one_pass": row["valid_mse"], **row} for row in values["rows"]]
+
+
+def _value(row: Mapping[str, Any], recipe: Recipe) -> float:
+    """What the kept epoch has the smallest of."""
+    return -float(row["epoch"]) if recipe.keep == "last" else row[recipe.keep]
+
+
+def _best_of(rows: Sequence[Mapping[str, Any]], recipe: Recipe) -> dict[str, Any]:
+    """The epoch that is kept, the first of the best, with its value."""
+    best = min(rows, key=lambda row: _value(row, recipe))
+    return {"epoch": best["epoch"], "value": _value(best, recipe)}
 
 
 def pack_optimizer(net: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:

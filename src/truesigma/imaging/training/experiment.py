@@ -7,7 +7,6 @@ log-variances, in half precision, so that anyone recomputes every score in secon
 import json
 import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,39 +14,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...core.law import LAWS
+from ...core.provenance import versions
 from ...core.values import Draws
 from ...files.disk import write_atomically
 from ..data.archive import save_arrays
 from ..data.dataset import DataSet, Split, batches, resident
 from ..data.source import Source
 from ..network.two_head import build
-from ..prediction.runs import LAWS
-from ..recipe import Recipe, load_recipe
+from ..recipe import Planned, Recipe, load_recipe
 from ..sampling.draws import Precision, dropout_draws, ensemble_draws
 from ..sampling.randomness import NotRandom
-from .folder import versions
+from .folder import PACKAGES
 from .history import write_history
 from .loop import Trained, train
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """What to train and on what; `name` is the folder of its results."""
-
-    name: str
-    data_set: str
-    network: str
-    likelihood: str = "gaussian"
-    seed: int = 0
-    recipe: str = "exact"
-    train: Mapping[str, Any] = field(default_factory=dict)  # what differs from the recipe, such as epochs
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the data set
-    # Options that add shifted splits, for sampling only.
-    shifts: Mapping[str, Any] = field(default_factory=dict)
-
-
 def run_experiment(
-    experiment: Experiment,
+    experiment: Planned,
     root: str | Path,
     runs: str | Path,
     results: str | Path,
@@ -105,7 +89,7 @@ def run_experiment(
 
 
 def sample(
-    net: nn.Module, data: DataSet, recipe: Recipe, experiment: Experiment, *, precision: Precision, batch: int
+    net: nn.Module, data: DataSet, recipe: Recipe, experiment: Planned, *, precision: Precision, batch: int
 ) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     """Residual draws and log-variances of every split but the training one: test repeated, the others once.
 
@@ -150,7 +134,7 @@ def _halves(draws: Draws, target: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any,
 
 def write_results(
     folder: Path,
-    experiment: Experiment,
+    experiment: Planned,
     trained: Trained,
     data: DataSet,
     kept: Mapping[str, np.ndarray[Any, Any]],
@@ -181,7 +165,7 @@ def write_results(
         "plateaus": 0 if annealed else len(rates) - 1,
         "seconds": round(sum(row["seconds"] for row in trained.history), 1),
         "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
-        "versions": versions(),
+        "versions": versions(*PACKAGES),
     }
     text = json.dumps(described, indent=1, allow_nan=False) + "\n"
     write_atomically(folder / "run.json", lambda part: part.write_text(text, encoding="utf-8"))

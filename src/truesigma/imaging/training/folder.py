@@ -1,17 +1,16 @@
 """A training run's folder: what it says about itself, and the network read back from it."""
 
-import hashlib
 import json
-import platform
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from ...core.provenance import versions
 from ...files.disk import fingerprint, read_json, reading, write_json
 from ..data.dataset import DataSet, Split
+from ..data.fingerprint import names_hash
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead, rebuild
 from ..network.weights import load_weights
@@ -24,16 +23,15 @@ __all__ = [
     "LAST",
     "RECIPE",
     "check_same",
-    "checkpoint",
     "describe",
     "load_run",
-    "names_hash",
     "read_recipe",
-    "versions",
+    "weights_mark",
     "write_recipe",
 ]
 
 FILES = RECIPE, BEST, LAST, HISTORY = "recipe.json", "best.safetensors", "last.safetensors", "history.csv"
+PACKAGES = ("torch", "timm", "lightning")  # what a training depends on
 FREE = ("epochs", "draws", "repeats")  # of [train]: may differ when a run goes on; not the end of a cosine
 LIKE = {  # of recipe.json
     "network": (dict, type(None)), "parameters": int, "seed": int, "precision": str,
@@ -75,7 +73,7 @@ def describe(
         "likelihood": likelihood,
         "precision": precision,
         "record": dict(record),
-        "versions": versions() | {"python": platform.python_version()},
+        "versions": versions(*PACKAGES),
     }
 
 
@@ -120,15 +118,6 @@ def _pairs(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[
             yield f"{table}.{key}", before.get(key, DEFAULTS.get(key)), after[key]
 
 
-def names_hash(names: Sequence[str]) -> str:
-    """A short text that differs for other cases, whatever their order.
-
-    >>> names_hash(["a", "b"]) == names_hash(["b", "a"]) != names_hash(["a"])
-    True
-    """
-    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]
-
-
 def _labels_hash(split: Split) -> str:
     return names_hash([f"{name} {target}" for name, target in zip(split.name, split.target.tolist())])
 
@@ -162,22 +151,6 @@ def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
     return net.eval(), meta
 
 
-def checkpoint(out: Path) -> str:
+def weights_mark(out: Path) -> str:
     """The mark of a run's weights, the beginning of their file's SHA-256: predictions and cards carry it."""
     return fingerprint(out / BEST)[:16]
-
-
-def versions() -> dict[str, str]:
-    """Of the packages that a training depends on.
-
-    >>> sorted(versions())
-    ['lightning', 'timm', 'torch', 'truesigma']
-    """
-
-    def one(name: str) -> str:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            return "unknown"
-
-    return {name: one(name) for name in ("truesigma", "torch", "timm", "lightning")}

@@ -13,12 +13,12 @@ from torch.optim import Optimizer
 from ...files.disk import locked
 from ..data.dataset import DataSet, Split, batches, resident
 from ..recipe import Recipe
+from .checkpoint import State, advance, fresh, mend, rate, restore, save, tidy
 from .checks import check_choices, check_detached, check_network, warn_of_scale
 from .devices import Fabric, average_buffers, over_all, start
 from .epoch import seed_of, train_epoch
 from .folder import BEST, HISTORY, LAST, check_same, describe, write_recipe
 from .history import Board, Watch, write_history
-from .state import State, advance, fresh, mend, rate, restore, save, tidy
 from .step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
 from .validate import NonFinite, means, random_parts, validate, warn_of_shift
 

@@ -9,9 +9,9 @@ from ..data.source import Source
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead, build
 from ..recipe import Recipe
+from .checkpoint import lost
 from .folder import LAST
 from .loop import Trained, train
-from .state import lost
 
 
 def train_run(

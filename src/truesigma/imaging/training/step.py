@@ -2,18 +2,19 @@
 
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
-from ..network.losses import LARGEST, LIKELIHOODS, LOSSES, SMALLEST
+from ..network.losses import LIKELIHOODS, LOSSES, predicted_variance
 from ..network.outputs import pair
 from ..recipe import Recipe
+from ..sampling.cuda_graph import capture
+from ..sampling.trace import autocast
 
-__all__ = ["Meter", "Step", "autocast", "captured", "channels_last", "make_optimizer", "plain", "set_rate"]
+__all__ = ["Meter", "Step", "captured", "channels_last", "make_optimizer", "plain", "set_rate"]
 
 Step = Callable[[Tensor, Tensor], None]  # (images, target): updates the weights and the meter
 
@@ -46,21 +47,6 @@ class Meter:
         self.sums.zero_()
         self.step.zero_()
         self.bad.fill_(-1)
-
-
-def spread_to_variance(spread: Tensor, likelihood: str) -> Tensor:
-    """The variance that a network's second output stands for: exp(s), or 2 b^2 = 2 exp(2 log b) for Laplace.
-
-    >>> spread_to_variance(torch.zeros(1), "laplace")
-    tensor([2.])
-    """
-    spread = spread.float().clamp(SMALLEST, LARGEST)
-    return spread.exp() if likelihood == "gaussian" else 2 * (2 * spread).exp()
-
-
-def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
-    """The context a forward pass runs in. No cache of cast weights: a captured graph must cast them in each replay."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16", cache_enabled=False)
 
 
 def channels_last(images: Tensor) -> Tensor:
@@ -110,13 +96,13 @@ def plain(
 
     def step(images: Tensor, target: Tensor) -> None:
         optimizer.zero_grad(set_to_none=True)
-        with autocast(images.device, precision):
-            mean, spread = pair(forward(images))
-        nll = likelihood_of(mean, spread, target)
-        minimised = nll if loss_of is None else loss_of(mean, spread, target)
+        with autocast(images.device, precision, cache=False):
+            mean, second = pair(forward(images))
+        nll = likelihood_of(mean, second, target)
+        minimised = nll if loss_of is None else loss_of(mean, second, target)
         with torch.no_grad():
             error = (mean.float() - target).square().flatten(1).mean(1)
-            variance = spread_to_variance(spread.detach(), likelihood).flatten(1).mean(1)
+            variance = predicted_variance(second.detach(), likelihood).flatten(1).mean(1)
             meter.add(nll.detach(), error, variance)
         if images.device.type == "cpu" and int(meter.bad) >= 0:
             return
@@ -140,7 +126,6 @@ def captured(
     moments = {
         (p, key): v.clone() for p, s in optimizer.state.items() for key, v in s.items() if v is not None
     }
-    graph = torch.cuda.CUDAGraph()
     tuned = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True  # shapes never change: let cuDNN time its kernels once
     try:
@@ -153,8 +138,7 @@ def captured(
         torch.cuda.synchronize()
         # without gradients in place the capture makes its own, which every replay overwrites
         optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            step(image, label)
+        _, again = capture(lambda: step(image, label))
     except RuntimeError as error:
         warnings.warn(
             f"the step could not be captured as a CUDA graph, so it runs plainly: {error}", stacklevel=2
@@ -166,7 +150,7 @@ def captured(
         def replay(images: Tensor, target: Tensor) -> None:
             image.copy_(images)
             label.copy_(target)
-            graph.replay()
+            again()
 
         chosen = replay
     finally:

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from ..data.dataset import DataSet, Split, batches
-from ..network.losses import LIKELIHOODS
+from ..network.losses import LIKELIHOODS, predicted_variance
 from ..network.outputs import pair
 from ..sampling.randomness import NotRandom, guarded_generators, modes, seed_generators, stochastic_modules
-from .step import autocast, channels_last, spread_to_variance
+from ..sampling.trace import autocast
+from .step import channels_last
 
 __all__ = ["NonFinite", "case_scores", "means", "random_parts", "validate", "warn_of_shift"]
 
@@ -42,10 +43,10 @@ def case_scores(draws: Sequence[tuple[Tensor, Tensor]], target: Tensor, likeliho
     >>> case_scores([(zero, zero), (2 * three, zero)], three, "gaussian")[1:].flatten()
     tensor([-9.,  1., -9.])
     """
-    loss = torch.stack([LIKELIHOODS[likelihood](mean, spread, target) for mean, spread in draws]).mean(0)
+    loss = torch.stack([LIKELIHOODS[likelihood](mean, second, target) for mean, second in draws]).mean(0)
     residuals = [mean.float() - target.float() for mean, _ in draws]
     error = residuals[0] * residuals[-1]
-    variance = torch.stack([spread_to_variance(spread, likelihood) for _, spread in draws]).mean(0)
+    variance = torch.stack([predicted_variance(second, likelihood) for _, second in draws]).mean(0)
     if likelihood == "gaussian":
         term = error / variance
     else:
@@ -61,7 +62,7 @@ def random_parts(
     image = next(batches(split, 2, prepare=data.prepare, device=device)).images
     two = channels_last(torch.cat([image[:1], image[-1:]]))
     try:
-        with guarded_generators(device), autocast(device, precision):
+        with guarded_generators(device), autocast(device, precision, cache=False):
             return stochastic_modules(net, two)
     except NotRandom:
         return None
@@ -97,7 +98,7 @@ def validate(
         seed_generators(device, seed)
         for batch in batches(split, size, order=order, prepare=data.prepare, device=device, workers=workers):
             images = channels_last(batch.images)
-            with autocast(device, precision):
+            with autocast(device, precision, cache=False):
                 draws = [pair(net(images)) for _ in range(1 if on is None else 2)]
             parts.append(case_scores(draws, batch.target, likelihood))
     if not parts:

@@ -13,10 +13,10 @@ from torch import Tensor
 from ...core.law import Law
 from ..data.dataset import DataSet, Split
 from ..network.two_head import TwoHead
-from ..prediction.predict import predict_split
 from ..recipe import Recipe
-from .devices import start
-from .loop import train
+from ..training.devices import start
+from ..training.loop import train
+from .predict import predict_split
 
 SHORT = 1.0  # seconds of training below which one batch says little
 MORE = 8  # batches that are timed then
