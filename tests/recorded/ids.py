@@ -1,0 +1,89 @@
+"""No test is lost: the ids that were collected once, and where each of them is now."""
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+LIST = Path(__file__).parent / "test_ids.txt"
+START = "23727bb"  # the commit the list was collected at
+
+
+def collect(root: Path) -> list[str]:
+    """The ids of all tests, by pytest."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-o", "addopts=--import-mode=importlib"]
+    printed = subprocess.run(command, cwd=root, capture_output=True, text=True).stdout
+    return [line for line in printed.splitlines() if "::" in line and not line.startswith("ERROR")]
+
+
+def lost_ids(root: Path) -> int:
+    """Print how many ids of the list are here under which path, and those that are not; 1 if some are lost."""
+    before, after = LIST.read_text().splitlines(), collect(root)
+    if not after:
+        print("pytest collected nothing")
+        return 1
+    moved = renames(root)
+    whole, by_name = set(after), Counter(one.partition("::")[2] for one in after)
+    same, elsewhere, of_file, lost = 0, 0, [], []
+    for old in before:
+        path, _, rest = old.partition("::")
+        name = _renamed(rest, moved)
+        if f"{moved.get(path, path)}::{name}" in whole:
+            same += 1
+        elif by_name[name] > 0:
+            by_name[name] -= 1
+            elsewhere += 1
+        elif _file_of(rest, root, moved):
+            of_file.append(old)
+        else:
+            lost.append(old)
+    print(f"{len(before)} ids then, {len(after)} now: {same} in the file they were in, or where git saw it move;")
+    print(f"{elsewhere} by the name of the function in another file; {len(of_file)} that ran over a file which is")
+    print(f"merged into others; {len(lost)} lost")
+    print("\n".join(lost))
+    return 1 if lost else 0
+
+
+def renames(root: Path) -> dict[str, str]:
+    """Old paths with their new ones, as git follows them over the commits since the list was made."""
+    found: dict[str, str] = {}
+    command = ["git", "log", "--reverse", "-M40%", "-l5000", "--diff-filter=R", "--name-status", "--format="]
+    text = subprocess.run([*command, f"{START}..HEAD"], cwd=root, capture_output=True, text=True).stdout
+    for old, new in re.findall(r"^R\d+\t(\S+)\t(\S+)$", text, re.MULTILINE):
+        for first, last in list(found.items()):
+            if last == old:
+                found[first] = new
+        found.setdefault(old, new)
+    return found
+
+
+def _renamed(rest: str, moved: dict[str, str]) -> str:
+    """An id whose parameter is a file or a module of the package, under its new address."""
+    name, bracket, parameter = rest.partition("[")
+    given = parameter.removesuffix("]")
+    for old, new in moved.items():
+        for spell in (_module, _inside):
+            if old.startswith("src/") and spell(old) == given:
+                return f"{name}{bracket}{spell(new)}]"
+    return rest
+
+
+def _file_of(rest: str, root: Path, moved: dict[str, str]) -> bool:
+    """Whether the parameter is a file or a module of the package as it was then."""
+    given = rest.partition("[")[2].removesuffix("]")
+    listed = ["git", "ls-tree", "-r", "--name-only", START, "src/truesigma"]
+    global _THEN
+    _THEN = _THEN or subprocess.run(listed, cwd=root, capture_output=True, text=True).stdout.split()
+    return any(spell(path) == given for path in _THEN for spell in (_module, _inside))
+
+
+_THEN: list[str] = []
+
+
+def _inside(path: str) -> str:
+    return path.removeprefix("src/truesigma/")
+
+
+def _module(path: str) -> str:
+    return path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
