@@ -1,4 +1,4 @@
-"""What a user sees, recorded: thousands of Python calls and hundreds of commands, to show that a change changed nothing.
+"""What a user sees, recorded: thousands of Python calls and hundreds of commands, to compare a change with.
 
     python -m tests.recorded compare                    # all parts against the committed values; 1 if anything differs
     python -m tests.recorded compare --only metrics     # one part; `parts` lists them

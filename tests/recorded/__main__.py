@@ -21,7 +21,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser("python -m tests.recorded", description="Record what a user sees, and compare.")
+    parser = argparse.ArgumentParser(
+        "python -m tests.recorded", description="Record what a user sees, and compare."
+    )
     modes = parser.add_subparsers(dest="mode", required=True)
     for mode in ("record", "compare"):
         one = modes.add_parser(mode)

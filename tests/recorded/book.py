@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .contents import content
+from .contents import content as content_of
 from .encode import Encoder
-
 
 CACHES = ("kept", "sums")  # folders of --keep, whose files are our own business
 
@@ -57,29 +56,39 @@ class Book:
         self.entries[label] = entry
         return value
 
-    def command(self, line: str, *, label: str = "") -> int:
-        """Run `truesigma LINE` in the folder and note its exit code, what it prints, and every file it writes."""
+    def command(self, line: str, *, label: str = "", content: bool = True) -> int:
+        """Run `truesigma LINE` in the folder and note its exit code, what it prints, and every file it writes.
+
+        Without `content` only the exit code is noted.
+        """
         from truesigma.cli import main
 
         self.commands += 1
         before = self._files()
         out, err = io.StringIO(), io.StringIO()
         code = 0
-        with contextlib.chdir(self.folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with (
+            contextlib.chdir(self.folder),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", UserWarning)
             try:
                 main(shlex.split(line))
             except SystemExit as stopped:
                 code = int(stopped.code or 0)
         entry: dict[str, Any] = {"code": code}
-        if code == 0 and "--help" not in line:
+        if code == 0 and content and "--help" not in line:
             entry |= {"out": self._printed(out.getvalue())} if out.getvalue() else {}
             heard = sum(text.startswith("warning:") for text in err.getvalue().splitlines())
             entry |= {"warnings": heard} if heard else {}
         elif self.encode.whole_text:
             entry["said"] = err.getvalue()  # wording is not compared
         after = self._files()
-        for name in sorted(name for name, mark in after.items() if before.get(name) != mark):
-            entry.setdefault("files", {})[name] = content(self.folder / name, self.encode)
+        for name in sorted(name for name, mark in after.items() if before.get(name) != mark and content):
+            entry.setdefault("files", {})[name] = content_of(self.folder / name, self.encode)
         name = f"$ {label or line}"
         if name in self.entries:
             raise ValueError(f"two commands are called {name!r}; give them different labels.")

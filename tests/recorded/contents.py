@@ -50,7 +50,9 @@ def _table(path: Path, encode: Encoder) -> Any:
         table = reader(path)
     except pyarrow.ArrowInvalid:  # such as one with semicolons and decimal commas
         return _text(path, encode)
-    held = {name: "*" if "seconds" in name else encode(table[name].to_pylist()) for name in table.column_names}
+    held = {
+        name: "*" if "seconds" in name else encode(table[name].to_pylist()) for name in table.column_names
+    }
     about = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
     return {"columns": held, **({"about": encode(about)} if about else {})}
 
@@ -90,7 +92,10 @@ def _weights(path: Path, encode: Encoder) -> Any:
 
     with safe_open(path, "np") as held:
         names = sorted(held.keys())
-        return {"names": encode(names), "arrays": [encode(held.get_tensor(n)) for n in names[:: 1 + len(names) // 12]]}
+        return {
+            "names": encode(names),
+            "arrays": [encode(held.get_tensor(n)) for n in names[:: 1 + len(names) // 12]],
+        }
 
 
 def _onnx(path: Path, encode: Encoder) -> Any:
@@ -98,7 +103,9 @@ def _onnx(path: Path, encode: Encoder) -> Any:
 
     model = onnx.load(path)
     about = {one.key: one.value for one in model.metadata_props}
-    told = {k: encode(json.loads(v)) if v[:1] in "{[" else encode(v) for k, v in about.items() if k != "versions"}
+    told = {
+        k: encode(json.loads(v)) if v[:1] in "{[" else encode(v) for k, v in about.items() if k != "versions"
+    }
     told.pop("date", None)
     shapes = {
         one.name: [d.dim_value or d.dim_param for d in one.type.tensor_type.shape.dim]

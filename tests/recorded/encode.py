@@ -27,7 +27,8 @@ MACHINE = [  # what differs from one run to the next: (pattern, what replaces it
     ),
     (re.compile(r"\b(numpy|torch|truesigma|scipy|python|jax|timm) \d+\.\d[\w.+]*"), r"\1 VERSION"),
 ]
-LEFT_OUT = {  # keys whose values are times, or belong to the machine
+LEFT_OUT = {  # keys whose values are times, or belong to the machine, or are a recipe's tables, which may grow
+    "choices",
     "versions", "date", "seconds", "train_seconds", "hardware", "time", "host", "started", "finished_at", "mark",
     "training", "sampling", "memory", "disk", "step", "device_name",
 }  # fmt: skip
@@ -56,18 +57,12 @@ class Encoder:
         if is_array(value):
             return self.array(value)
         if isinstance(value, Mapping):
-            return {str(k): "*" if k in LEFT_OUT else self.item(k, v) for k, v in value.items()}
+            return {str(k): "*" if k in LEFT_OUT else self(v) for k, v in value.items()}
         if isinstance(value, list | tuple):
             return self.sequence(list(value))
         if isinstance(value, set | frozenset):
             return self.sequence(sorted(value, key=str))
         return self.instance(value)
-
-    def item(self, key: Any, value: Any) -> Any:
-        """What a key holds; the tables of a recipe, which many results repeat, by their digest."""
-        if key == "choices":
-            return {"digest": digest(json.dumps(value, sort_keys=True).encode())}
-        return self(value)
 
     def text(self, text: str) -> Any:
         """A short name as it is; else the digest of its words, and its numbers."""
@@ -93,8 +88,14 @@ class Encoder:
         if len(values) > 1 and all(isinstance(v, Mapping) for v in values):
             keys = list(values[0])
             if all(list(v) == keys for v in values):
-                return {"rows": {str(k): "*" if k in LEFT_OUT else self.column([v[k] for v in values]) for k in keys}}
-        if len(values) > LISTED and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+                return {
+                    "rows": {
+                        str(k): "*" if k in LEFT_OUT else self.column([v[k] for v in values]) for k in keys
+                    }
+                }
+        if len(values) > LISTED and all(
+            isinstance(v, int | float) and not isinstance(v, bool) for v in values
+        ):
             return summary(np.asarray(values, dtype=float))
         if len(values) > WHOLE and all(isinstance(v, str) for v in values):
             return {"names": len(values), "digest": digest(self.cleaned("\n".join(values)).encode())}
@@ -149,7 +150,9 @@ class Encoder:
 def known_type(problem: BaseException) -> str:
     """The type of an error that a caller can catch: Python's own, or one that the package exports."""
     exported = ("Undefined", "NonFinite")
-    return next(c.__name__ for c in type(problem).__mro__ if c.__module__ == "builtins" or c.__name__ in exported)
+    return next(
+        c.__name__ for c in type(problem).__mro__ if c.__module__ == "builtins" or c.__name__ in exported
+    )
 
 
 def is_array(value: Any) -> bool:
@@ -181,6 +184,7 @@ def digest(data: bytes) -> str:
 def dump(entries: Mapping[str, Any]) -> str:
     """One entry a line, so that a change of the file can be read."""
     lines = [
-        f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'), ensure_ascii=False)}" for k, v in entries.items()
+        f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'), ensure_ascii=False)}"
+        for k, v in entries.items()
     ]
     return "{\n" + ",\n".join(lines) + "\n}\n"

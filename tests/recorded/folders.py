@@ -37,7 +37,9 @@ def tables(folder: Path) -> None:
     for row in missing[3::7]:
         row[place] = ""
     (folder / "missing.csv").write_text("\n".join(map(",".join, missing)) + "\n")
-    (folder / "german.csv").write_text("\n".join(rows).replace(",", ";").replace(".", ",") + "\n" + ";" * (len(head) - 1) + "\n")
+    (folder / "german.csv").write_text(
+        "\n".join(rows).replace(",", ";").replace(".", ",") + "\n" + ";" * (len(head) - 1) + "\n"
+    )
     (folder / "tabs.csv").write_text("\n".join(rows).replace(",", "\t"))
     (folder / "other.csv").write_text("truth,pred,sd\n1,2,0.5\n2,2,0.5\n")
     (folder / "empty.csv").write_text("")
@@ -47,7 +49,9 @@ def tables(folder: Path) -> None:
     (folder / "own.toml").write_text('[uce]\nbins = 5\n[elements]\noutputs = "mean"\n')
     (folder / "history.csv").write_text(
         "epoch,seconds,train_mse,train_variance,valid_mse,valid_variance,valid_factor\n"
-        + "".join(f"{k},1,{1 / k:.6f},{0.9 / k:.6f},{0.5 + 1 / k:.6f},0.4,{1 + 0.1 * k:.2f}\n" for k in range(1, 6))
+        + "".join(
+            f"{k},1,{1 / k:.6f},{0.9 / k:.6f},{0.5 + 1 / k:.6f},0.4,{1 + 0.1 * k:.2f}\n" for k in range(1, 6)
+        )
     )
 
 
@@ -94,7 +98,8 @@ def volumes(folder: Path, kind: str, seed: int) -> None:
     one = sample(seed, 4, (5, 4, 3), mask=True)
     p = one.prediction
     fields = {
-        "location": p.location, "aleatoric": p.aleatoric, "epistemic": p.epistemic, "target": one.target, "mask": p.mask,
+        "location": p.location, "aleatoric": p.aleatoric, "epistemic": p.epistemic, "target": one.target,
+        "mask": p.mask,
     }  # fmt: skip
     rows = []
     for k in range(4):
@@ -116,7 +121,13 @@ def _write(path: Path, rows: list[dict]) -> None:
 
 
 def images(
-    folder: Path, cases: int = 40, *, side: int = 16, volumes: bool = False, ending: str = ".png", split: bool = False
+    folder: Path,
+    cases: int = 40,
+    *,
+    side: int = 16,
+    volumes: bool = False,
+    ending: str = ".png",
+    split: bool = False,
 ) -> Path:
     """Grey images whose brightness is the target, two of each patient, beside labels.csv."""
     from PIL import Image

@@ -12,7 +12,15 @@ START = "23727bb"  # the commit the list was collected at
 
 def collect(root: Path) -> list[str]:
     """The ids of all tests, by pytest."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-o", "addopts=--import-mode=importlib"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--collect-only",
+        "-q",
+        "-o",
+        "addopts=--import-mode=importlib",
+    ]
     printed = subprocess.run(command, cwd=root, capture_output=True, text=True).stdout
     return [line for line in printed.splitlines() if "::" in line and not line.startswith("ERROR")]
 
@@ -38,8 +46,12 @@ def lost_ids(root: Path) -> int:
             of_file.append(old)
         else:
             lost.append(old)
-    print(f"{len(before)} ids then, {len(after)} now: {same} in the file they were in, or where git saw it move;")
-    print(f"{elsewhere} by the name of the function in another file; {len(of_file)} that ran over a file which is")
+    print(
+        f"{len(before)} ids then, {len(after)} now: {same} in the file they were in, or where git saw it move;"
+    )
+    print(
+        f"{elsewhere} by the name of the function in another file; {len(of_file)} that ran over a file which is"
+    )
     print(f"merged into others; {len(lost)} lost")
     print("\n".join(lost))
     return 1 if lost else 0

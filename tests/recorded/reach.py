@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-API = Path(__file__).parents[2] / "docs" / "api"
 EXCUSED = {  # what this recorder leaves alone, and why
     "engine.ray": "a cluster takes minutes to start; tests/engine compares it with the local engine",
     "--install-completion": "changes the shell of whoever runs it",
@@ -28,7 +27,13 @@ EXCUSED = {  # what this recorder leaves alone, and why
     "devices": "processes of a distributed run, which tests/imaging/training starts",
     "compile": "minutes of compiling, for a GPU",
 }
-MAIN = {"recalibrate": "fit", "metrics": "score", "diagrams": "table", "datasets": "load", "backbones": "build"}
+MAIN = {
+    "recalibrate": "fit",
+    "metrics": "score",
+    "diagrams": "table",
+    "datasets": "load",
+    "backbones": "build",
+}
 
 
 class Reach:
@@ -90,7 +95,9 @@ class Reach:
                     lines.append(f"{_spelt(name, key)}: only its default")
         excused = [line for line in lines if any(key in line for key in EXCUSED)]
         left = [line for line in lines if line not in excused]
-        head = f"{len(self.names)} public functions and commands with {count} options; not reached: {len(left)}"
+        head = (
+            f"{len(self.names)} public functions and commands with {count} options; not reached: {len(left)}"
+        )
         return "\n".join([head, *left, f"excused: {len(excused)}", *(f"  {line}" for line in excused)])
 
 
@@ -112,18 +119,23 @@ def _choices(hint: Any) -> set[Any]:
 def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Functions, and methods of classes, that the documentation names."""
     import truesigma
-    from truesigma import imaging, plugins
+    from truesigma import imaging
+
+    from .paths import named
+
+    names, load = named("truesigma.plugins.names"), named("truesigma.plugins.load")
 
     for package in (truesigma, imaging):
         for name in package.__all__:
             yield from _of(f"{package.__name__}.{name}", getattr(package, name))
     for kind, main in MAIN.items():
-        for name in plugins.names(kind):
-            module = plugins.load(kind, name)
+        for name in names(kind):
+            module = load(kind, name)
             yield f"{kind}.{name}.{main}", getattr(module, main)
             if hasattr(module, "draw"):
                 yield f"{kind}.{name}.draw", module.draw
-    for page in sorted(API.glob("*.md")):
+    pages = Path(truesigma.__file__).parents[2] / "docs" / "api"
+    for page in sorted(pages.glob("*.md")):
         for address, members in re.findall(
             r"^::: ([\w.]+)(?:\n    options:\n      members: \[([^\]]*)\])?", page.read_text(), re.MULTILINE
         ):

@@ -9,6 +9,13 @@ import numpy as np
 
 import truesigma as ts
 
+METRICS = (  # those that were recorded; others may have come since
+    "ause", "coverage", "crps", "ence", "mae", "miscalibration_area", "mse", "nll", "rmse", "sharpness", "uce", "width",
+    "winkler",
+)  # fmt: skip
+BACKBONES = ("any_timm", "densenet201", "efficientnet_b4", "resnet101", "small", "small3d")
+DATASETS = ("boneage", "breastpathq", "endovis", "oct", "simulated", "table")
+RECALIBRATIONS = ("aux", "conformal", "isotonic", "none", "sigma", "sigma_by_output")
 LAWS = {"normal": ts.Normal(), "laplace": ts.Laplace()}
 
 

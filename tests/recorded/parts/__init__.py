@@ -3,7 +3,9 @@
 import importlib
 from types import ModuleType
 
-PARTS = ("quick", "values", "metrics", "recalibrate", "tally", "diagrams", "evaluation", "files", "commands")
+PARTS = (
+    "quick", "paths", "values", "metrics", "recalibrate", "tally", "diagrams", "evaluation", "files", "commands",
+)  # fmt: skip
 
 
 def load(part: str) -> ModuleType:

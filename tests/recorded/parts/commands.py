@@ -26,7 +26,9 @@ def record(book: Book) -> None:
 
 def _evaluate(book: Book) -> None:
     for ending, json in product(("csv", "npz", "parquet"), ("", "--json result.json", "--json -")):
-        book.command(f"evaluate --calibration cal.{ending} --test test.{ending} --recalibrate none,sigma {json}")
+        book.command(
+            f"evaluate --calibration cal.{ending} --test test.{ending} --recalibrate none,sigma {json}"
+        )
     base = "evaluate --calibration cal.csv --test test.csv"
     for method in METHODS:
         book.command(f"{base} --recalibrate {method} --json -")
@@ -41,13 +43,18 @@ def _evaluate(book: Book) -> None:
         "--recalibrate ./my_recalibration.py,none", "--html page.html", "--by-group", "--one-pass", "--law normal",
         "--keep sums", "--engine local", "--debug", "--recalibrate sigma:part=aleatoric,sigma",
     ):  # fmt: skip
-        book.command(f"{base} {more if 'recalibrate' in more else '--recalibrate none,sigma ' + more} --json -")
+        book.command(
+            f"{base} {more if 'recalibrate' in more else '--recalibrate none,sigma ' + more} --json -"
+        )
     for name in ("-laplace.csv", "-draws.npz", "3.npz"):
         for recipe in ("exact", "paper", "code"):
             book.command(
-                f"evaluate --calibration cal{name} --test test{name} --recipe {recipe} --recalibrate none,sigma --json -"
+                f"evaluate --calibration cal{name} --test test{name} --recipe {recipe} "
+                "--recalibrate none,sigma --json -"
             )
-    book.command("evaluate --calibration missing.csv --test test.csv --mask-missing --recalibrate none,sigma --json -")
+    book.command(
+        "evaluate --calibration missing.csv --test test.csv --mask-missing --recalibrate none,sigma --json -"
+    )
     book.command("evaluate --calibration german.csv --test tabs.csv --recalibrate none,sigma")
     book.command("evaluate --calibration cal.csv --test test.csv")
     book.command("evaluate --calibration cal.csv --test cal.csv --recalibrate none,sigma")
@@ -67,17 +74,23 @@ def _sets(book: Book) -> None:
         book.command(f"{base} --by-group --metrics rmse,uce,coverage:level=0.9 --json -")
         book.command(f"{base} --keep kept-{name} --metrics rmse,uce --test {cal} --json -")
         book.command(f"calibrate --calibration {cal} -o set-{name}.json")
-        book.command(f"calibrate --calibration {cal} -o set-aux-{name}.json --recalibrate aux:steps=30 --recipe paper")
+        book.command(
+            f"calibrate --calibration {cal} -o set-aux-{name}.json --recalibrate aux:steps=30 --recipe paper"
+        )
 
 
 def _cards(book: Book) -> None:
     for method, (name, recipe) in product(METHODS, (("", "exact"), ("-draws", "paper"), ("-draws", "code"))):
         kind = "npz" if name else "csv"
         card = f"card-{method.partition(':')[0]}-{recipe}.json"
-        book.command(f"calibrate --calibration cal{name}.{kind} --recalibrate {method} --recipe {recipe} -o {card}")
+        book.command(
+            f"calibrate --calibration cal{name}.{kind} --recalibrate {method} --recipe {recipe} -o {card}"
+        )
         book.command(f"apply {card} {'new-draws.npz' if name else 'new.csv'} -o after.{'npz' if name else 'csv'}",
                      label=f"apply {card}")  # fmt: skip
-    for given, out in product(("new.csv", "new.npz", "test.csv", "german.csv"), ("x.csv", "x.npz", "x.parquet")):
+    for given, out in product(
+        ("new.csv", "new.npz", "test.csv", "german.csv"), ("x.csv", "x.npz", "x.parquet")
+    ):
         book.command(f"apply card-sigma-exact.json {given} -o {out} --level 0.5,0.9 --json -")
     for more in ("--part aleatoric", "--json -", "--quiet", "--json said.json", "--law normal"):
         book.command(f"calibrate --calibration cal.csv -o other.json {more}")
@@ -99,7 +112,9 @@ def _compare(book: Book) -> None:
         "--recipe paper", "--law normal", "--quiet --json c.json",
     ):  # fmt: skip
         book.command(f"{base} {more}")
-    book.command("compare --calibration cal-draws.npz --recalibrate sigma,aux:steps=30 --recipe code --folds 2 --json -")
+    book.command(
+        "compare --calibration cal-draws.npz --recalibrate sigma,aux:steps=30 --recipe code --folds 2 --json -"
+    )
     book.command("compare --calibration missing.csv --mask-missing --recalibrate sigma --folds 3 --json -")
 
 
@@ -114,7 +129,9 @@ def _reports(book: Book) -> None:
     for recipe in ("paper", "code"):
         book.command(f"report --calibration cal-draws.npz --test test-draws.npz --recipe {recipe} --replicates 40 "
                      f"-o {recipe}.html")  # fmt: skip
-    book.command("report --calibration missing.csv --mask-missing --test test.csv --replicates 40 -o masked.html")
+    book.command(
+        "report --calibration missing.csv --mask-missing --test test.csv --replicates 40 -o masked.html"
+    )
     book.command("report --calibration cal3.npz --test test3.npz --replicates 40 -o three.html")
     folders.images(book.folder / "pictures", 3)
     for k in range(80):
@@ -144,11 +161,10 @@ def _figures(book: Book) -> None:
 
 
 def _lists(book: Book) -> None:
-    kinds = ("recalibrate", "metrics", "diagrams", "datasets", "backbones", "recipes")
-    for kind in ("", *kinds):
-        book.command(f"list {kind} --json -")
-    for kind in ("", *kinds, "magic"):
-        book.command(f"list {kind}")
+    """That they work: what is listed grows, and is help; the part `recalibrate` has the options of each plug-in."""
+    for kind in ("", "recalibrate", "metrics", "diagrams", "datasets", "backbones", "recipes", "magic"):
+        for json in ("", "--json -", "--json list.json"):
+            book.command(f"list {kind} {json}".strip(), content=False)
     book.command("--version")
 
 
@@ -162,13 +178,16 @@ def _refusals(book: Book) -> None:
         "evaluate --calibration cal.csv --test test.csv --json gone/x.json",
         "evaluate --calibration cal.csv --test test.csv --json cal.csv",
         "evaluate --calibration cal.csv --test test-laplace.csv", "evaluate --calibration cal.csv --test test3.npz",
-        "evaluate --calibration cal.csv --test test.csv --address here", "evaluate --calibration empty.csv --test test.csv",
+        "evaluate --calibration cal.csv --test test.csv --address here",
+        "evaluate --calibration empty.csv --test test.csv",
         "evaluate --calibration other.csv --test test.csv", "evaluate --calibration text.csv --test test.csv",
         "evaluate --calibration notnpz.npz --test test.csv", "evaluate --calibration missing.csv --test test.csv",
         "evaluate --calibration cal.csv --test test.csv --law laplace --engine slurm",
-        "evaluate --calibration cal.npz --test test.csv --law laplace", "evaluate --calibration new.csv --test test.csv",
+        "evaluate --calibration cal.npz --test test.csv --law laplace",
+        "evaluate --calibration new.csv --test test.csv",
         "calibrate --calibration cal.csv", "calibrate --calibration cal.csv -o card.txt",
-        "calibrate --calibration cal.csv --recalibrate none,sigma -o c.json", "calibrate --calibration new.csv -o c.json",
+        "calibrate --calibration cal.csv --recalibrate none,sigma -o c.json",
+        "calibrate --calibration new.csv -o c.json",
         "apply gone.json new.csv -o x.csv", "apply own.toml new.csv -o x.csv", "apply other.json new.csv -o x.txt",
         "apply other.json new.csv -o x.csv --level 90", "apply other.json new.csv -o new.csv",
         "apply other.json other.csv -o x.csv", "compare --calibration cal.csv --metric uce",

@@ -35,7 +35,9 @@ def _tables(book: Book) -> dict:
         table(one.name, "rejection", p, y, weight=w)
         table(f"shift {one.name}", "shift", p, sample(9, outputs=tuple(p.location.shape[1:])).prediction)
     one, many = sample(1, outputs=(3,), weight="case"), [sample(k, outputs=(3,)) for k in (1, 3, 5)]
-    for error, outputs, spacing, bins in product(("mean", "draws"), ("separate", "mean"), ("width", "mass"), (5, 15)):
+    for error, outputs, spacing, bins in product(
+        ("mean", "draws"), ("separate", "mean"), ("width", "mass"), (5, 15)
+    ):
         given = {"error": error, "outputs": outputs, "spacing": spacing, "bins": bins}
         table(f"{given}", "calibration", one.prediction, one.target, weight=one.weight, **given)
     repeats = [m.prediction for m in many], [m.target for m in many]
@@ -83,7 +85,10 @@ def _drawn(book: Book, tables: dict) -> None:
     import matplotlib.pyplot as plt
 
     chosen = {
-        "calibration": ("normal", {"title": "a", "unit": "mm", "color": "black", "log": True, "legend": False}),
+        "calibration": (
+            "normal",
+            {"title": "a", "unit": "mm", "color": "black", "log": True, "legend": False},
+        ),
         "coverage": ("normal 3", {"title": "b"}),
         "rejection": ("normal", {"over": "threshold", "title": "c", "unit": "mm"}),
         "shift": ("named", {"title": "d", "unit": "mm"}),

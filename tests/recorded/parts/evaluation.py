@@ -5,15 +5,19 @@ from itertools import product
 import numpy as np
 
 import truesigma as ts
-from truesigma.detection import aupr, auroc, fpr95
-from truesigma.recipe import load_recipe, recipe_names
 from truesigma.report import report
-from truesigma.resample import compare as paired
-from truesigma.select import fold_of
 
 from ..book import Book
 from ..contents import page
+from ..paths import named as documented
 from ..samples import drawn_cases, sample
+
+aupr, auroc, fpr95 = (documented(f"truesigma.detection.{name}") for name in ("aupr", "auroc", "fpr95"))
+load_recipe, recipe_names = (
+    documented("truesigma.recipe.load_recipe"),
+    documented("truesigma.recipe.recipe_names"),
+)
+paired, fold_of = documented("truesigma.resample.compare"), documented("truesigma.select.fold_of")
 
 ALL = ["none", "sigma", "sigma_by_output", "aux:steps=60", "isotonic", "conformal"]
 QUICK = ["none", "sigma"]
@@ -38,13 +42,24 @@ def _evaluate(book: Book) -> None:
     ):
         options = {"law": law, "outputs": outputs, "mask": mask, "weight": weight, "group": group}
         a, b, c = (sample(k, 60, **options) for k in (11, 12, 13))
-        book.call(f"evaluate all {a.name}", ts.evaluate, a.cases, b.cases, recalibrations=ALL[: 5 if weight else 6])
+        book.call(
+            f"evaluate all {a.name}", ts.evaluate, a.cases, b.cases, recalibrations=ALL[: 5 if weight else 6]
+        )
         repeats = [b.cases, c.cases]
-        book.call(f"evaluate repeats {a.name}", ts.evaluate, a.cases, repeats, recalibrations=["none", "sigma"])
+        book.call(
+            f"evaluate repeats {a.name}", ts.evaluate, a.cases, repeats, recalibrations=["none", "sigma"]
+        )
         parts = ["none:part=aleatoric", "sigma:part=aleatoric", ("aux", {"hidden": 2, "steps": 30})]
         book.call(f"evaluate parts {a.name}", ts.evaluate, a.cases, b.cases, recalibrations=parts)
-        metrics = ["uce:bins=5,spacing=mass", ("coverage", {"level": 0.8}), "nll:outputs=mean", "ause:by=element"]
-        book.call(f"evaluate metrics {a.name}", ts.evaluate, a.cases, b.cases, recalibrations=QUICK, metrics=metrics)
+        metrics = [
+            "uce:bins=5,spacing=mass",
+            ("coverage", {"level": 0.8}),
+            "nll:outputs=mean",
+            "ause:by=element",
+        ]
+        book.call(
+            f"evaluate metrics {a.name}", ts.evaluate, a.cases, b.cases, recalibrations=QUICK, metrics=metrics
+        )
     drawn = [drawn_cases(k) for k in (0, 1, 2)]
     for name, split in product(("exact", "paper", "code"), (False, True)):
         cases = [d if split else ts.Cases(d.prediction, d.target) for d in drawn]
@@ -58,18 +73,29 @@ def _evaluate(book: Book) -> None:
             ("sigma", "nll", None, None), ("none", "coverage", 0.9, "total"), ("none", "coverage", 0.123, None),
             ("magic", "nll", None, None),
         ):  # fmt: skip
-            book.call(f"value {label} {method} {metric} {level} {part}", found.value, method, metric, level, part)
+            book.call(
+                f"value {label} {method} {metric} {level} {part}", found.value, method, metric, level, part
+            )
         book.call(f"by_label {label}", lambda found=found: {k: len(v) for k, v in found.by_label().items()})
     for library in ("torch", "jax"):
         a, b = (sample(k, outputs=(2,), library=library) for k in (11, 12))
         book.call(f"evaluate {library}", ts.evaluate, a.cases, b.cases, recalibrations=QUICK)
     a, b = sample(11, 400), sample(12, 500)
     book.call("evaluate default", ts.evaluate, a.cases, b.cases)
-    for bad in ({"recalibrations": ["magic"]}, {"metrics": ["magic"]}, {"recipe": "nature"}, {"recalibrations": []}):
+    for bad in (
+        {"recalibrations": ["magic"]},
+        {"metrics": ["magic"]},
+        {"recipe": "nature"},
+        {"recalibrations": []},
+    ):
         book.call(f"evaluate {bad}", ts.evaluate, a.cases, b.cases, **bad)
     book.call("evaluate on itself", ts.evaluate, a.cases, a.cases, recalibrations=QUICK)
-    book.call("evaluate other outputs", ts.evaluate, a.cases, sample(1, outputs=(2,)).cases, recalibrations=QUICK)
-    book.call("evaluate other law", ts.evaluate, a.cases, sample(1, law="laplace").cases, recalibrations=QUICK)
+    book.call(
+        "evaluate other outputs", ts.evaluate, a.cases, sample(1, outputs=(2,)).cases, recalibrations=QUICK
+    )
+    book.call(
+        "evaluate other law", ts.evaluate, a.cases, sample(1, law="laplace").cases, recalibrations=QUICK
+    )
     book.call("evaluate predictions", ts.evaluate, a.prediction, b.prediction)
     units = [ts.Cases(o.prediction, o.target, unit=u) for o, u in ((a, "mm"), (b, "cm"), (b, ""))]
     book.call("evaluate units", ts.evaluate, units[0], units[1], recalibrations=QUICK)
@@ -83,7 +109,9 @@ def _recipes(book: Book) -> None:
     wrong = book.folder / "wrong.toml"
     wrong.write_text("[uce]\nbim = 5\n")
     for name in ("exact", "paper", "code", own, wrong, "none"):
-        found = book.call(f"load_recipe {getattr(name, 'name', name)}", lambda name=name: load_recipe(name).name)
+        found = book.call(
+            f"load_recipe {getattr(name, 'name', name)}", lambda name=name: load_recipe(name).name
+        )
         if found is None:
             continue
         chosen = load_recipe(name)
@@ -109,8 +137,17 @@ def _compare(book: Book) -> None:
         book.call(f"compare {name}", ts.compare, drawn, recalibrations=choices, recipe=name, folds=4, seed=1,
                   level=0.8, replicates=60)  # fmt: skip
     made = ts.compare(drawn, recalibrations=["sigma"], folds=3, replicates=20)
-    book.call("comparison", lambda: [made.choice, made.best, made.metric, made.recalibration.to_dict(), made.warnings])
-    for bad in ({"metric": "uce"}, {"folds": 1}, {"folds": 1000}, {"seed": -1}, {"recalibrations": ["magic"]}):
+    book.call(
+        "comparison",
+        lambda: [made.choice, made.best, made.metric, made.recalibration.to_dict(), made.warnings],
+    )
+    for bad in (
+        {"metric": "uce"},
+        {"folds": 1},
+        {"folds": 1000},
+        {"seed": -1},
+        {"recalibrations": ["magic"]},
+    ):
         book.call(f"compare {bad}", ts.compare, drawn, **bad)
     for folds, seed in ((2, 0), (5, 1), (10, 2)):
         book.call(f"fold_of {folds} {seed}", fold_of, drawn, folds=folds, seed=seed)
@@ -120,10 +157,16 @@ def _compare(book: Book) -> None:
 def _bootstrap(book: Book) -> None:
     scores = ["rmse", "mae", "nll", "crps", "coverage:level=0.9", "uce:bins=4", "ence", "ause", "miscalibration_area",
               ("winkler", {"level": 0.8}), "width", "sharpness", "mse"]  # fmt: skip
-    samples = [sample(31, 50, group=True), sample(32, 50, (2,), weight="case", mask=True), sample(33, law="laplace")]
+    samples = [
+        sample(31, 50, group=True),
+        sample(32, 50, (2,), weight="case", mask=True),
+        sample(33, law="laplace"),
+    ]
     for one in samples:
         for by in ("auto", "case", "group"):
-            book.call(f"bootstrap {by} {one.name}", ts.bootstrap, one.cases, scores, by=by, replicates=40, seed=1)
+            book.call(
+                f"bootstrap {by} {one.name}", ts.bootstrap, one.cases, scores, by=by, replicates=40, seed=1
+            )
         book.call(f"bootstrap level {one.name}", ts.bootstrap, one.cases, "rmse", level=0.5, replicates=30)
         fitted = ts.recalibrate.sigma.fit(one.prediction, one.target)
         after = ts.Cases(fitted(one.prediction), one.target, weight=one.weight, group=one.group)
@@ -131,7 +174,9 @@ def _bootstrap(book: Book) -> None:
         book.call(f"paired case {one.name}", paired, one.cases, after, "nll", by="case", level=0.8, seed=3,
                   replicates=40)  # fmt: skip
     one = samples[0]
-    book.call("bootstrap function", ts.bootstrap, one.cases, lambda c: float(np.mean(c.target)), replicates=20)
+    book.call(
+        "bootstrap function", ts.bootstrap, one.cases, lambda c: float(np.mean(c.target)), replicates=20
+    )
     book.call("bootstrap one case", ts.bootstrap, one.cases[:1], ["rmse", "coverage"], replicates=20)
     book.call("bootstrap all inside", ts.bootstrap, ts.Cases(ts.Prediction(np.zeros(9), np.ones(9)), np.zeros(9)),
               "coverage", replicates=20)  # fmt: skip
@@ -205,7 +250,12 @@ def _report(book: Book) -> None:
 
         def made(a=a, b=b, options=options):
             found = report(a, b, replicates=40, **options)
-            return {"headline": found.headline, "shift": found.shift, "tables": found.tables, "repr": repr(found)}
+            return {
+                "headline": found.headline,
+                "shift": found.shift,
+                "tables": found.tables,
+                "repr": repr(found),
+            }
 
         if book.call(f"report {name}", made) is not None:
             book.note(f"page {name}", page(report(a, b, replicates=40, **options).page, book.encode))

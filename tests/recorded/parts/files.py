@@ -9,13 +9,15 @@ import numpy as np
 import truesigma as ts
 from truesigma.engine import load_engine
 from truesigma.engine.local import run as run_here
-from truesigma.fileset import open_fileset
-from truesigma.maps import apply_maps, write_nifti
 
 from .. import folders
 from ..book import Book
 from ..contents import content
+from ..paths import named
 from ..samples import drawn_cases, sample
+
+open_fileset = named("truesigma.fileset.open_fileset")
+apply_maps, write_nifti = named("truesigma.maps.apply_maps"), named("truesigma.maps.write_nifti")
 
 QUICK = ["none", "sigma"]
 
@@ -76,12 +78,12 @@ def _tables(book: Book) -> None:
         book.call(f"read {name}", ts.read, book.folder / name)
     texts = {
         "variance": "target,location,variance\n1,2,0.5\n2,2,0.5\n", "outputs": "target_0,target_1,location_0,"
-        "location_1,scale_0,scale_1\n1,2,1,2,1,1\n3,4,3,5,1,2\n", "one scale": "target_0,target_1,location_0,location_1,"
-        "scale\n1,2,1,2,1\n3,4,3,5,1\n", "gap": "target_0,target_2,location_0,location_2,scale\n1,2,1,2,1\n",
+        "location_1,scale_0,scale_1\n1,2,1,2,1,1\n3,4,3,5,1,2\n", "one scale": "target_0,target_1,location_0,"
+        "location_1,scale\n1,2,1,2,1\n3,4,3,5,1\n", "gap": "target_0,target_2,location_0,location_2,scale\n1,2,1,2,1\n",
         "parts": "target,location,aleatoric,epistemic\n1,2,0.5,0.1\n2,2,0.5,0\n", "both": "target,location,scale,"
         "aleatoric\n1,2,1,1\n", "mask": "target,location,scale,mask\n1,2,1,true\n,2,1,false\n", "law":
-        "target,location,scale,law,unit\n1,2,1,laplace,mm\n2,2,1,laplace,mm\n", "two laws": "target,location,scale,law\n"
-        "1,2,1,normal\n2,2,1,laplace\n", "near": "target,location,scale,weights\n1,2,1,1\n", "patient":
+        "target,location,scale,law,unit\n1,2,1,laplace,mm\n2,2,1,laplace,mm\n", "two laws": "target,location,scale,"
+        "law\n1,2,1,normal\n2,2,1,laplace\n", "near": "target,location,scale,weights\n1,2,1,1\n", "patient":
         "target,location,scale,patient\n1,2,1,a\n", "twice": "target,target,location,scale\n1,1,2,1\n", "labels":
         "target,location,scale,group,id,weight,checkpoint\n1,2,1,007,1,2.5,ab\n2,2,1,008,2,1,ab\n", "inf":
         "target,location,scale\ninf,2,1\n", "rows": "target,location,scale\n1,2,1\n,,\n1,2,1\n", "ragged":
@@ -142,7 +144,9 @@ def _sets(book: Book) -> None:
     def report(title: str, total: int):
         return ticks.append
 
-    book.call("evaluate_files of opened", ts.evaluate_files, opened, [opened], recalibrations=QUICK, report=report)
+    book.call(
+        "evaluate_files of opened", ts.evaluate_files, opened, [opened], recalibrations=QUICK, report=report
+    )
     book.call("ticks", lambda: sum(ticks))
     book.call("evaluate_files run", ts.evaluate_files, opened, [opened], recalibrations=QUICK, run=run_here)
     laplace = [str(f / f"{kind}-laplace.csv") for kind in ("cal", "test")]
@@ -171,7 +175,9 @@ def _maps(book: Book) -> None:
     cards = {name: ts.calibrate(one.cases, name) for name in ("sigma", "isotonic", "conformal", "none")}
     for name, card in cards.items():
         out = f / f"maps-{name}"
-        found = book.call(f"apply_maps {name}", apply_maps, card, [str(f / "test_maps")], out, levels=(0.5, 0.9))
+        found = book.call(
+            f"apply_maps {name}", apply_maps, card, [str(f / "test_maps")], out, levels=(0.5, 0.9)
+        )
         for maps in (found or [])[:2]:
             for path in maps.files:
                 book.note(f"map {name} {Path(path).name}", content(Path(path), book.encode))

@@ -5,15 +5,16 @@ from itertools import product
 import numpy as np
 
 import truesigma as ts
-from truesigma import plugins
 
 from ..book import Book
-from ..samples import sample, variety
+from ..samples import METRICS, sample, variety
 
 LEVELS = (0.5, 0.9, 0.99)
 BINNED = [
     {"bins": bins, "spacing": spacing, "error": error, "outputs": outputs}
-    for bins, spacing, error, outputs in product((4, 15), ("width", "mass"), ("mean", "draws"), ("separate", "mean"))
+    for bins, spacing, error, outputs in product(
+        (4, 15), ("width", "mass"), ("mean", "draws"), ("separate", "mean")
+    )
 ]
 OPTIONS = {
     "ause": [{"by": "case"}, {"by": "element"}],
@@ -27,18 +28,20 @@ OPTIONS = {
 
 
 def record(book: Book) -> None:
-    names = plugins.names("metrics")
-    book.note("names", names)
-    for name in names:
-        module = plugins.load("metrics", name)
-        book.note(f"{name} says", [module.TITLE, module.BETTER, module.UNITS, getattr(module, "PROPER", False)])
+    for name in METRICS:
+        module = getattr(ts.metrics, name)
+        book.note(
+            f"{name} says", [module.TITLE, module.BETTER, module.UNITS, getattr(module, "PROPER", False)]
+        )
     for one in variety():
-        for name in names:
+        for name in METRICS:
             score = getattr(ts.metrics, name).score
             for given in _few(OPTIONS.get(name, [{}]), one.name):
                 words = ",".join(f"{k}={v}" for k, v in given.items())
                 label = f"{name}({words}) {one.name}"
-                book.call(label, score, one.prediction, one.target, weight=one.weight, close=one.close, **given)
+                book.call(
+                    label, score, one.prediction, one.target, weight=one.weight, close=one.close, **given
+                )
     recalibrated(book)
     refusals(book)
 
@@ -56,14 +59,16 @@ def recalibrated(book: Book) -> None:
         given = {"steps": 50} if method == "aux" else {}
         fitted = getattr(ts.recalibrate, method).fit(fitted_on.prediction, fitted_on.target, **given)
         after = fitted(test.prediction)
-        for name in plugins.names("metrics"):
+        for name in METRICS:
             score = getattr(ts.metrics, name).score
             book.call(f"{name} after {method}", score, after, test.target)
     few = ts.recalibrate.conformal.fit(fitted_on.prediction[:6], fitted_on.target[:6])(test.prediction)
     for name in ("width", "winkler", "coverage", "crps"):
-        book.call(f"{name} after conformal of 6", getattr(ts.metrics, name).score, few, test.target, level=0.99) if (
-            name != "crps"
-        ) else book.call("crps after conformal of 6", ts.metrics.crps.score, few, test.target)
+        book.call(
+            f"{name} after conformal of 6", getattr(ts.metrics, name).score, few, test.target, level=0.99
+        ) if (name != "crps") else book.call(
+            "crps after conformal of 6", ts.metrics.crps.score, few, test.target
+        )
 
 
 def refusals(book: Book) -> None:
@@ -72,7 +77,7 @@ def refusals(book: Book) -> None:
     constant = ts.Prediction(np.zeros(6), np.ones(6))
     atoms = ts.Prediction(np.zeros(6), np.array([1.0, 1.0, 1.0, 4.0, 4.0, 4.0]))
     t = np.arange(6.0)
-    for name in plugins.names("metrics"):
+    for name in METRICS:
         score = getattr(ts.metrics, name).score
         book.call(f"{name} short target", score, p, y[:-1])
         book.call(f"{name} nan target", score, p, np.where(np.arange(len(y)) == 3, np.nan, y))

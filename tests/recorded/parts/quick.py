@@ -1,11 +1,10 @@
 """Quick: a sample of the other parts, for `make test`; no networks, no JAX."""
 
 import truesigma as ts
-from truesigma import plugins
 
 from .. import folders
 from ..book import Book
-from ..samples import drawn_cases, sample
+from ..samples import METRICS, drawn_cases, sample
 
 
 def record(book: Book) -> None:
@@ -16,11 +15,16 @@ def record(book: Book) -> None:
     ]  # fmt: skip
     for one in samples:
         p, y = one.prediction, one.target
-        for name in plugins.names("metrics"):
+        for name in METRICS:
             book.call(f"{name} {one.name}", getattr(ts.metrics, name).score, p, y, weight=one.weight)
         for name in ("none", "sigma", "sigma_by_output", "isotonic"):
             fitted = book.call(
-                f"fit {name} {one.name}", getattr(ts.recalibrate, name).fit, p, y, weight=one.weight, group=one.group
+                f"fit {name} {one.name}",
+                getattr(ts.recalibrate, name).fit,
+                p,
+                y,
+                weight=one.weight,
+                group=one.group,
             )
             book.call(f"apply {name} {one.name}", fitted, p)
         tally = ts.Tally.empty().add(p, y, weight=one.weight, group=one.group)
@@ -31,7 +35,9 @@ def record(book: Book) -> None:
             book.call(f"interval {level} {one.name}", p.interval, level)
         for diagram in ("calibration", "coverage", "rejection"):
             table = getattr(ts.diagrams, diagram).table
-            book.call(f"{diagram} {one.name}", lambda t=table, o=one: t(o.prediction, o.target).columns)
+            book.call(
+                f"{diagram} diagram {one.name}", lambda t=table, o=one: t(o.prediction, o.target).columns
+            )
     a, b = drawn_cases(1), drawn_cases(2)
     for name in ("exact", "paper"):
         book.call(f"evaluate {name}", ts.evaluate, a, b, recalibrations=["none", "sigma"], recipe=name)
@@ -43,7 +49,8 @@ def record(book: Book) -> None:
         "evaluate --calibration cal3.npz --test test3.npz --recalibrate none,sigma --one-pass --by-group",
         "calibrate --calibration cal.csv -o card.json", "apply card.json new.csv -o new-sigma.csv",
         "apply card.json new.npz -o new-sigma.npz --level 0.5,0.9",
-        "compare --calibration cal.csv --recalibrate sigma --folds 3", "list metrics --json -",
-        "report --calibration cal.csv --test test.csv --replicates 20", "evaluate --calibration gone.csv --test test.csv",
+        "compare --calibration cal.csv --recalibrate sigma --folds 3", "--version",
+        "report --calibration cal.csv --test test.csv --replicates 20",
+        "evaluate --calibration gone.csv --test test.csv",
     ):  # fmt: skip
         book.command(line)

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 import truesigma as ts
-from truesigma import plugins
 
 from ..book import Book
-from ..samples import Sample, sample
+from ..paths import named
+from ..samples import BACKBONES, DATASETS, METRICS, RECALIBRATIONS, Sample, sample
 
 PARTS = ("total", "aleatoric")
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -48,10 +48,9 @@ def samples() -> list[Sample]:
 
 
 def record(book: Book) -> None:
-    book.note("names", plugins.names("recalibrate"))
     new = {one: sample(50, 12, one) for one in ((), (3,))}
     for one in samples():
-        for name in plugins.names("recalibrate"):
+        for name in RECALIBRATIONS:
             options = OPTIONS[name] if one.name in ("normal", "normal 3 mask weight by element group") else (
                 OPTIONS[name][:: max(1, len(OPTIONS[name]) // 2)]
             )  # fmt: skip
@@ -60,7 +59,9 @@ def record(book: Book) -> None:
                 label = f"{name}({words}) {one.name}"
                 module = getattr(ts.recalibrate, name)
                 data = {"weight": one.weight, "group": one.group}
-                fitted = book.call(label, module.fit, one.prediction, one.target, **data, **given, close=one.close)
+                fitted = book.call(
+                    label, module.fit, one.prediction, one.target, **data, **given, close=one.close
+                )
                 if fitted is not None:
                     outputs = tuple(one.prediction.location.shape[1:])
                     _use(book, label, fitted, one, new[outputs].prediction)
@@ -79,7 +80,9 @@ def _use(book: Book, label: str, fitted: Any, one: Sample, new: ts.Prediction) -
 
 
 def _same(a: ts.Prediction, b: ts.Prediction) -> bool:
-    return bool(np.array_equal(np.asarray(a.scale), np.asarray(b.scale))) and a.law.to_dict() == b.law.to_dict()
+    return (
+        bool(np.array_equal(np.asarray(a.scale), np.asarray(b.scale))) and a.law.to_dict() == b.law.to_dict()
+    )
 
 
 def _width(found: ts.Interval) -> float:
@@ -89,7 +92,7 @@ def _width(found: ts.Interval) -> float:
 def _refusals(book: Book) -> None:
     one = sample()
     p, y = one.prediction, one.target
-    for name in plugins.names("recalibrate"):
+    for name in RECALIBRATIONS:
         fit = getattr(ts.recalibrate, name).fit
         few = {"steps": 20} if name == "aux" else {}
         book.call(f"{name} one case", fit, p[:1], y[:1], **few)
@@ -101,7 +104,7 @@ def _refusals(book: Book) -> None:
         book.call(f"{name} group", fit, p, y, group=["a"], **few)
         book.call(f"{name} one group", fit, p, y, group=["a"] * len(y), **few)
         book.call(f"{name} unknown split", fit, sample(split=False).prediction, y, part="aleatoric", **few)
-        book.call(f"{name} title", lambda name=name: plugins.load("recalibrate", name).TITLE)
+        book.call(f"{name} title", lambda name=name: getattr(ts.recalibrate, name).TITLE)
     for bad in ({}, {"name": "magic"}, {"name": "sigma"}, {"name": "sigma", "factor": "a"}, {"name": "../x"}):
         book.call(f"load_recalibration({bad})", ts.load_recalibration, bad)
     for given in ({"hidden": 0}, {"steps": 0}, {"rate": -1.0}, {"seed": -1}):
@@ -110,14 +113,26 @@ def _refusals(book: Book) -> None:
     three = sample(outputs=(3,))
     fitted = ts.recalibrate.sigma_by_output.fit(three.prediction, three.target)
     book.call("sigma_by_output of other outputs", fitted, p)
+    _plugins(book)
+
+
+def _plugins(book: Book) -> None:
+    names, load, parse, options = (
+        named(f"truesigma.plugins.{name}") for name in ("names", "load", "parse", "options")
+    )
     for text in (
         "sigma:part=aleatoric", "aux:hidden=4,steps=9,standardise=false", "none", "sigma:solver=newton", "sigma:x=1",
         "aux:hidden=a", "sigma:part", "magic", "./mine.py", ("aux", {"hidden": 4}), ("aux", 4), 7,
     ):  # fmt: skip
-        book.call(f"parse {text}", lambda text=text: plugins.parse("recalibrate", text)[::2])
-    for kind in ("recalibrate", "metrics", "diagrams", "datasets", "backbones", "laws"):
-        book.call(f"names {kind}", plugins.names, kind)
-    for kind in ("recalibrate", "metrics", "diagrams"):
-        for name in plugins.names(kind):
-            found = plugins.options(kind, plugins.load(kind, name))
+        book.call(f"parse {text}", lambda text=text: parse("recalibrate", text)[::2])
+    there = {
+        "recalibrate": RECALIBRATIONS, "metrics": METRICS, "backbones": BACKBONES, "datasets": DATASETS,
+        "diagrams": ("ablation", "calibration", "coverage", "history", "rejection", "shift"),
+    }  # fmt: skip
+    for kind, known in there.items():
+        book.call(f"names {kind}", lambda kind=kind, known=known: [name in names(kind) for name in known])
+        for name in known:
+            found = options(kind, load(kind, name))
             book.note(f"options {kind} {name}", {k: str(v.default) for k, v in found.items()})
+    book.call("names of another kind", names, "laws")
+    book.call("load magic", load, "metrics", "magic")

@@ -34,7 +34,9 @@ def record(book: Book) -> None:
 
 def _one(book: Book, label: str, settings: dict, one: Sample) -> None:
     whole = book.call(
-        label, lambda: ts.Tally.empty(**settings).add(one.prediction, one.target, weight=one.weight), close=one.close
+        label,
+        lambda: ts.Tally.empty(**settings).add(one.prediction, one.target, weight=one.weight),
+        close=one.close,
     )
     if whole is None or len(one.prediction) < 10 or "jax" in label:  # which compiles for every shape
         return
@@ -64,7 +66,9 @@ def _grouped(book: Book) -> None:
     one = sample(5, outputs=(3,))
     apart = ts.Tally.empty(by_output=True).add(one.prediction, one.target)
     book.call("outputs apart", lambda: [ts.recalibrate.sigma.fit(one) for one in apart.outputs_apart()])
-    book.call("outputs apart of a plain tally", ts.Tally.empty().add(one.prediction, one.target).outputs_apart)
+    book.call(
+        "outputs apart of a plain tally", ts.Tally.empty().add(one.prediction, one.target).outputs_apart
+    )
 
 
 def _fits(book: Book) -> None:
@@ -78,7 +82,12 @@ def _fits(book: Book) -> None:
             book.call(f"card of {label}", ts.calibrate, made, "sigma", data={"file": "a.csv"}, unit="mm")
             if name in ("plain", "by output"):
                 book.call(f"sigma_by_output of {label}", ts.recalibrate.sigma_by_output.fit, made)
-                book.call(f"sigma_by_output draws of {label}", ts.recalibrate.sigma_by_output.fit, made, error="draws")
+                book.call(
+                    f"sigma_by_output draws of {label}",
+                    ts.recalibrate.sigma_by_output.fit,
+                    made,
+                    error="draws",
+                )
                 book.call(f"aux of {label}", ts.calibrate, made, "aux")
 
 
@@ -91,7 +100,9 @@ def _refusals(book: Book) -> None:
             other = ts.Tally.empty(**settings).add(one.prediction, one.target)
             book.call(f"merge with {name}", plain.merge, other)
     laplace = sample(5, law="laplace")
-    book.call("merge with laplace", lambda: plain.merge(ts.Tally.empty().add(laplace.prediction, laplace.target)))
+    book.call(
+        "merge with laplace", lambda: plain.merge(ts.Tally.empty().add(laplace.prediction, laplace.target))
+    )
     book.call("add laplace", plain.add, laplace.prediction, laplace.target)
     book.call("add nothing", plain.add, one.prediction[:0], one.target[:0])
     book.call("add short", plain.add, one.prediction, one.target[:3])
@@ -106,5 +117,5 @@ def _refusals(book: Book) -> None:
     book.call("tally of isotonic", lambda: ts.Tally.empty().add(isotonic, one.target))
     conformal = ts.recalibrate.conformal.fit(one.prediction, one.target)(one.prediction)
     book.call("tally of conformal", lambda: ts.Tally.empty().add(conformal, one.target))
-    book.call("float16", lambda: ts.Tally.empty().add(
-        ts.Prediction(np.zeros(9, "float16"), np.ones(9, "float16")), np.arange(9, dtype="float16")), close=1e-3)  # fmt: skip
+    half = ts.Prediction(np.zeros(9, "float16"), np.ones(9, "float16"))
+    book.call("float16", lambda: ts.Tally.empty().add(half, np.arange(9, dtype="float16")), close=1e-3)

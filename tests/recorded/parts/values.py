@@ -7,7 +7,7 @@ import numpy as np
 import truesigma as ts
 
 from ..book import Book
-from ..samples import LAWS, draws, drawn_cases, maker, sample, variety
+from ..samples import LAWS, drawn_cases, draws, maker, sample, variety
 
 
 def record(book: Book) -> None:
@@ -27,7 +27,12 @@ def _laws(book: Book) -> None:
             book.call(f"{name}.{key}", lambda law=law, key=key: getattr(law, key))
         for p in (0.0, 0.001, 0.05, 0.3, 0.5, 0.9, 0.999, 1.0, 1.5):
             book.call(f"{name}.quantile({p})", law.quantile, p)
-        for library, dtype in (("numpy", "float64"), ("numpy", "float32"), ("torch", "float64"), ("jax", "float64")):
+        for library, dtype in (
+            ("numpy", "float64"),
+            ("numpy", "float32"),
+            ("torch", "float64"),
+            ("jax", "float64"),
+        ):
             given = maker(library, dtype)(z)
             book.call(f"{name}.cdf {library} {dtype}", law.cdf, given)
             book.call(f"{name}.log_density {library} {dtype}", law.log_density, given)
