@@ -7,6 +7,7 @@
     python -m tests.recorded record                     # write values/ anew, and say what was not reached
     python -m tests.recorded ids                        # are all tests of the recorded list still there?
 
-Numbers are kept as numbers, text as digests (its words apart from its numbers), errors by their type. Times, versions,
-and folders are left out. Calls use documented names alone, so that the same recorder runs before and after a move.
+Numbers are kept as numbers, text as digests (its words apart from its numbers), errors by their type. Times, versions
+and folders are left out. A key or a file that is new beside the others is told, and is not a difference. Calls use
+documented names alone, so that the same recorder runs before and after a move.
 """

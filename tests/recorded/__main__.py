@@ -95,15 +95,21 @@ def compare_all(parts: list[str], values: Path) -> int:
         after = json.loads(dump(book.entries))
         here = differences(before, after)
         found += [(part, one) for one in here]
-        _say(part, book, start, f", {len({d.label for d in here})} differ" if here else ", equal")
-    for title, words in (("Different", False), ("Different in their words alone", True)):
-        chosen = [(part, one) for part, one in found if one.words == words]
+        changed = {one.label for one in here if one.kind != "new"}
+        _say(part, book, start, f", {len(changed)} differ" if changed else ", equal")
+    titles = {
+        "new": "New beside what was there",
+        "words": "Different in their words alone",
+        "value": "Different",
+    }
+    for kind, title in titles.items():
+        chosen = [(part, one) for part, one in found if one.kind == kind]
         if chosen:
             print(f"\n{title}:")
             print("\n".join(f"{part}: {one}" for part, one in chosen))
-    labels = {(part, one.label) for part, one in found}
+    labels = {(part, one.label) for part, one in found if one.kind != "new"}
     print(f"\n{calls} calls and {commands} commands compared, {len(labels)} differ")
-    return 1 if found else 0
+    return 1 if labels else 0
 
 
 def _record_elsewhere(base: Path, parts: list[str], values: Path) -> None:

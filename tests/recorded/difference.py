@@ -13,13 +13,13 @@ NOTHING = object()
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two recordings differ, and how: `words` says that only the words of a text do."""
+    """Where two recordings differ, and in what: "value", "words" alone, or something "new" beside what was there."""
 
     label: str
     place: str
     before: Any
     after: Any
-    words: bool = False
+    kind: str = "value"
 
     def __str__(self) -> str:
         how = f"{_short(self.before)} -> {_short(self.after)}"
@@ -39,23 +39,30 @@ def differences(
     ]
 
 
-def _compare(place: str, a: Any, b: Any, close: float) -> Iterator[tuple[str, Any, Any, bool]]:
+def _compare(place: str, a: Any, b: Any, close: float) -> Iterator[tuple[str, Any, Any, str]]:
     if isinstance(a, dict) and isinstance(b, dict):
         single = any(re.search(r"(float32|float16)", str(d.get("array", ""))) for d in (a, b))
         close = SINGLE if single else a.get("close", close)
         for key in dict.fromkeys([*a, *b]):
             if key == "sum" and "size" in a and "size" in b:
                 if not abs(a["sum"] - b["sum"]) <= close * max(a["size"], b["size"]):
-                    yield f"{place}.{key}", a["sum"], b["sum"], False
+                    yield f"{place}.{key}", a["sum"], b["sum"], "value"
                 continue
             yield from _compare(f"{place}.{key}", a.get(key, NOTHING), b.get(key, NOTHING), close)
     elif isinstance(a, list) and isinstance(b, list):
         if len(a) != len(b):
-            yield f"{place}.length", len(a), len(b), False
+            yield f"{place}.length", len(a), len(b), "value"
         for k, (one, other) in enumerate(zip(a, b)):
             yield from _compare(f"{place}[{k}]", one, other, close)
     elif not _equal(a, b, close):
-        yield place.lstrip("."), a, b, place.endswith(".words")
+        yield place.lstrip("."), a, b, _kind(place, a)
+
+
+def _kind(place: str, before: Any) -> str:
+    if place.endswith(".words"):
+        return "words"
+    # A key or a file that was not there takes nothing from anyone; a warning does.
+    return "new" if before is NOTHING and not place.endswith("warnings") else "value"
 
 
 def _equal(a: Any, b: Any, close: float) -> bool:
