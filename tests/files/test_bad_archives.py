@@ -1,14 +1,21 @@
 """Bad .npz files: refused by name, and never unpickled."""
 
 import pickle
+import tracemalloc
+import warnings
 import zipfile
+from io import BytesIO
 
 import numpy as np
 import pytest
 
+import truesigma as ts
+from truesigma.files import npz
+from truesigma.files.chunks import chunked_cases
 from truesigma.files.disk import BadFile
+from truesigma.files.find import find_sources
 from truesigma.files.npz import write_npz
-from truesigma.files.store import read
+from truesigma.files.store import read, write
 
 NPZ = {
     "unknown": ({"mu": [1.0], "sd": [1.0]}, "holds mu, sd; expected mean and variance"),
@@ -72,3 +79,72 @@ def test_objects_are_never_unpickled(tmp_path):
     with pytest.raises(ValueError, match="group holds Python objects, which are not written"):
         write_npz({"location": [1.0], "group": np.array([("a", 1)], dtype=object)}, tmp_path / "c.npz")
     assert not (tmp_path / "c.npz").exists()
+
+
+def repacked(path, change, *, packed=False):
+    """The archive with its members changed, and every checksum right again."""
+    with zipfile.ZipFile(path) as archive:
+        members = [(info.filename, archive.read(info)) for info in archive.infolist()]
+    kind = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
+    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(path, "w", kind) as archive:
+        for name, content in change(members):
+            archive.writestr(name, content)
+
+
+def test_a_doubled_member_is_refused(tmp_path):
+    write(ts.Prediction([1.0], [1.0]), tmp_path / "a.npz")
+    repacked(tmp_path / "a.npz", lambda members: [*members, members[0]])
+    for read_it in (read, lambda path: list(chunked_cases(find_sources(str(path))[0]))):
+        with pytest.raises(BadFile, match=r"a\.npz holds 'location' 2 times"):
+            read_it(tmp_path / "a.npz")
+
+
+def test_a_head_that_says_another_size_is_refused(tmp_path):
+    write(ts.Prediction([1.0, 2.0], [1.0, 1.0]), tmp_path / "a.npz")
+    repacked(tmp_path / "a.npz", lambda members: [(n, c.replace(b"(2,)", b"(1,)")) for n, c in members])
+    with pytest.raises(
+        BadFile, match=r"a\.npz is damaged or cut short: 'location' has 16 bytes for an array of shape"
+    ):
+        read(tmp_path / "a.npz")
+
+
+def test_what_nobody_asked_for_is_not_unpacked(tmp_path):
+    """Half a gigabyte of zeros in half a megabyte beside a good prediction, as a member and as a law."""
+    path, size = tmp_path / "a.npz", 1 << 29
+    write(ts.Cases(ts.Prediction([1.0], [1.0]), [1.0]), path)
+
+    def with_zeros(name, descr, shape):
+        head = BytesIO()
+        np.lib.format.write_array_header_1_0(head, {"descr": descr, "fortran_order": False, "shape": shape})
+        content = head.getvalue() + bytes(size)
+        repacked(path, lambda members: [*(m for m in members if m[0] != name), (name, content)], packed=True)
+
+    with_zeros("bomb.npy", "<f8", (size // 8,))
+    tracemalloc.start()
+    assert len(read(path)) == 1
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+    with_zeros("law.npy", f"<U{size // 4}", ())
+    for read_it in (read, lambda path: list(chunked_cases(find_sources(str(path))[0]))):
+        with pytest.raises(BadFile, match="'law' is a text of 512 MB; expected 64 MB at most"):
+            read_it(path)
+
+
+def test_the_limit_can_be_raised(tmp_path, monkeypatch):
+    np.savez_compressed(
+        tmp_path / "a.npz", location=np.zeros(1 << 20), scale=np.ones(1 << 20), target=np.zeros(1 << 20)
+    )
+    monkeypatch.setattr(npz, "LIMIT", 0.02)
+    with pytest.raises(
+        BadFile, match=r"a\.npz has 0.0 MB and unpacks to 0.0 GB, more than the limit of 0.02 GB.*--unpack"
+    ):
+        read(tmp_path / "a.npz")
+    assert len(list(chunked_cases(find_sources(str(tmp_path / "a.npz"))[0])))  # a little at a time needs none
+    monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "1")
+    assert len(read(tmp_path / "a.npz")) == 1 << 20
+
+
+def test_draws_without_cases(tmp_path):
+    np.savez(tmp_path / "a.npz", mean=np.zeros(3), variance=np.ones(3), target=np.zeros(3))
+    with pytest.raises(BadFile, match=r"a\.npz: mean has shape \(3,\); expected the axes"):
+        list(chunked_cases(find_sources(str(tmp_path / "a.npz"))[0]))

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import truesigma as ts
+from truesigma.files.chunks import chunked_cases
 from truesigma.files.disk import BadFile, check_folder
+from truesigma.files.find import find_sources
 from truesigma.files.store import from_frame, read, read_cases, write
 
 GOOD = "target,location,scale\n1,2,3\n4,5,6\n"
@@ -276,3 +278,46 @@ def test_warnings(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read(path)
+
+
+def test_a_footer_that_forgets_rows(tmp_path):
+    """The number of rows is 200 in three places of the footer; one that says 8 is not believed."""
+    cases = ts.Cases(ts.Prediction(np.arange(200.0), np.ones(200)), np.arange(200.0))
+    write(cases, tmp_path / "a.parquet")
+    whole = (tmp_path / "a.parquet").read_bytes()
+    refused = 0
+    for place in range(len(whole) - 2):
+        if whole[place : place + 2] == b"\x90\x03":  # 200 as thrift writes it
+            (tmp_path / "b.parquet").write_bytes(whole[:place] + b"\x90\x00" + whole[place + 2 :])
+            for read_it in (read, lambda path: next(chunked_cases(find_sources(str(path))[0]))):
+                try:
+                    assert len(read_it(tmp_path / "b.parquet")) == 200
+                except BadFile:
+                    refused += 1
+    assert refused >= 4
+
+
+LABELS = ["a\rb", "\r", "a\r\nb", "a\nb", 'a"b', "a,b", " a ", "\x1b[31m", "=1+1", "\ufeffx", "ä"]
+
+
+@pytest.mark.filterwarnings("ignore:.*formulas")
+@pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
+def test_odd_labels_come_back(tmp_path, suffix):
+    count = len(LABELS)
+    cases = ts.Cases(ts.Prediction(np.arange(count), np.ones(count)), np.arange(count), id=np.array(LABELS))
+    write(cases, tmp_path / f"a{suffix}")
+    assert read(tmp_path / f"a{suffix}").id.tolist() == LABELS
+
+
+def test_a_nul_is_refused_or_kept(tmp_path):
+    cases = ts.Cases(ts.Prediction([1.0], [1.0]), [1.0], id=np.array(["a\0b"]))
+    with pytest.raises(BadFile, match=r"'id' holds a NUL, which no \.csv file can"):
+        write(cases, tmp_path / "a.csv")
+    write(cases, tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet").id.tolist() == ["a\0b"]
+
+
+def test_formulas_are_said(tmp_path):
+    cases = ts.Cases(ts.Prediction([1.0, 2.0], [1.0, 1.0]), [1.0, 1.0], id=np.array(["-1", "=1+1"]))
+    with pytest.warns(UserWarning, match=r"a\.csv: cells of 'id' begin with .* kept as they are"):
+        write(cases, tmp_path / "a.csv")

@@ -5,6 +5,8 @@ heavy (pyarrow, torch, matplotlib) is imported inside the function that needs it
 """
 
 import importlib
+import io
+import os
 import pkgutil
 import sys
 import traceback
@@ -14,8 +16,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ..files.npz import FLAG, VARIABLE
 from ._filesets import join_files
-from ._session import Session
+from ._session import Session, printable
 
 ANYWHERE = ("--quiet", "--debug")  # options of the whole program, taken anywhere on the line
 EXTRAS = {
@@ -48,10 +51,13 @@ def build() -> typer.Typer:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program: exit code 0, 2 for bad input or usage, 1 for a failure of our own."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show is shown by its number
+            stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
     end = given.index("--") if "--" in given else len(given)
-    moved = [a for a in given[:end] if a in ANYWHERE]
-    given = [*moved, *join_files([a for a in given[:end] if a not in ANYWHERE]), *given[end:]]
+    moved, rest = _taken_out(given[:end])
+    given = [*moved, *join_files(rest), *given[end:]]
     with warnings.catch_warnings():
         if "--debug" not in moved:
             warnings.showwarning = _quiet_warning if "--quiet" in moved else _short_warning
@@ -61,8 +67,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if "--debug" in moved:
                 traceback.print_exc()
             message, code = explain(problem)
-            sys.stderr.write(f"error: {' '.join(message.split())}\n")
+            sys.stderr.write(f"error: {printable(' '.join(message.split()))}\n")
             sys.exit(code)
+
+
+def _taken_out(given: list[str]) -> tuple[list[str], list[str]]:
+    """The options of the whole program, wherever they are, and all else."""
+    moved, rest = [], []
+    words = iter(given)
+    for word in words:
+        if word in ANYWHERE or word.startswith(f"{FLAG}="):
+            moved.append(word)
+        elif word == FLAG:
+            moved += [word, *([value] if (value := next(words, None)) is not None else [])]
+        else:
+            rest.append(word)
+    return moved, rest
 
 
 def explain(problem: Exception) -> tuple[str, int]:
@@ -97,16 +117,22 @@ def _program(
         bool, typer.Option("--quiet", help="Print errors only, and JSON where asked for.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    unpack_limit: Annotated[
+        float | None,
+        typer.Option(FLAG, metavar="GB", help="Of what a packed .npz may unpack to. [default: 1]"),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
     """Recalibrate and measure the predictive uncertainty of regression."""
     context.obj = Session(quiet)
+    if unpack_limit is not None:
+        os.environ[VARIABLE] = str(unpack_limit)  # which the processes that read have, too
 
 
 def _short_warning(message: Any, *_: Any, **__: Any) -> None:
-    sys.stderr.write(f"warning: {' '.join(str(message).split())}\n")
+    sys.stderr.write(f"warning: {printable(' '.join(str(message).split()))}\n")
 
 
 def _quiet_warning(*_: Any, **__: Any) -> None:

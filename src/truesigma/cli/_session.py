@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ class Session:
     def say(self, text: str) -> None:
         """Print a notice, on stderr."""
         if not self.quiet:
-            sys.stderr.write(text + "\n")
+            sys.stderr.write(printable(text) + "\n")
 
     def deliver(self, shown: "TextTable | str", result: Mapping[str, Any], json: str | None) -> None:
         """Print what a person reads, and write the JSON: to a file, or with `-` alone to stdout.
@@ -33,13 +33,27 @@ class Session:
         if not self.quiet:
             stream = sys.stderr if json == "-" else sys.stdout
             if isinstance(shown, str):
-                stream.write(shown + "\n")
+                stream.write(printable(shown) + "\n")
             else:
                 from ..evaluation.text import print_table
 
+                rows = tuple(tuple(map(printable, row)) for row in shown.rows)
+                shown = replace(
+                    shown, title=printable(shown.title), head=tuple(map(printable, shown.head)), rows=rows
+                )
                 print_table(shown, stream)
         if json == "-":
             sys.stdout.write(json_text(result) + "\n")
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal would obey: escapes in names of strangers' files and cases.
+
+    >>> printable("id \\x1b[2J of\\n2 cases")
+    'id \\\\x1b[2J of\\n2 cases'
+    """
+    plain = (c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    return text if text.isprintable() else "".join(plain)
 
 
 def check_json(json: str | None, *inputs: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.arrays import to_host
 from ..core.law import Law
 from ..core.values import Draws, Prediction, raw_spread
-from ..files.arrow import read_csv, read_parquet, write_csv, write_parquet
+from ..files.arrow import FORMULAS, read_csv, read_parquet, write_csv, write_parquet
 from ..files.columns import METADATA, ORDER, columns_of, field_columns
 from ..files.disk import BadFile, check_folder
 from ..files.fields import from_fields, law_text, to_fields
@@ -173,6 +173,8 @@ def _with_constants(table: "pa.Table", fields: Mapping[str, Any], law: Law, to_c
     if to_csv:
         for name, text in {**said, "law": law.name}.items():
             if text not in ("", "normal") and name not in table.column_names:
+                # What is added is never a formula; what was there stays as it was.
+                text = f"'{text}" if text.startswith(FORMULAS) else text
                 table = table.append_column(name, pa.array([text] * table.num_rows))
         return table
     metadata = dict(table.schema.metadata or {})

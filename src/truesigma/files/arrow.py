@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from .fields import KNOWN, NUMBERS
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
     import pyarrow as pa
+
+FORMULAS = ("=", "+", "-", "@")  # how cells begin that spreadsheets run
 
 
 def read_csv(path: Path, *, text: bool = False) -> "pa.Table":
@@ -73,15 +76,22 @@ def _parsed(
         strings_can_be_null=False,
         decimal_point=decimal,
     )
-    table = arrow_csv.read_csv(path, reading, parsing, options)
+    table = arrow_csv.read_csv(_opened(path), reading, parsing, options)
     rows = _filled(table)
     if rows < table.num_rows and types:
         # "nan" is a number that is missing, not an empty cell: the text tells.
         options.column_types = dict.fromkeys(names, pa.string())
-        rows = _filled(arrow_csv.read_csv(path, reading, parsing, options))
+        rows = _filled(arrow_csv.read_csv(_opened(path), reading, parsing, options))
     if 0 < rows < table.num_rows:
         warnings.warn(f"{path}: {table.num_rows - rows} empty row(s) at its end are left out.", stacklevel=1)
     return table.slice(0, rows).rename_columns([name.strip() for name in table.column_names])
+
+
+def _opened(path: Path) -> Any:
+    """A file as Arrow reads it; a name that is not text in this locale is known to the system by its bytes alone."""
+    import pyarrow as pa
+
+    return pa.OSFile(os.fsencode(path))
 
 
 def _filled(table: "pa.Table") -> int:
@@ -112,7 +122,10 @@ def parquet_file(path: Path, **options: Any) -> Iterator[Any]:
         raise BadFile(
             f"{path} is {kind or 'text'}, not the .parquet file its name says; give it its right ending."
         )
-    with reading(path), parquet.ParquetFile(path, page_checksum_verification=True, **options) as file:
+    with (
+        reading(path),
+        parquet.ParquetFile(_opened(path), page_checksum_verification=True, **options) as file,
+    ):
         _check_footer(path, file.metadata)
         yield file
 
@@ -169,17 +182,21 @@ def write_csv(table: "pa.Table", path: Path, *, like: Path | None = None) -> Non
         columns = [
             [str(c).replace(".", decimal) if isinstance(c, float) else c for c in cells] for cells in columns
         ]
-    texts = [
-        (name, cells)
-        for name, cells in zip(table.column_names, columns)
-        if cells and isinstance(cells[0], str)
-    ]
-    for name, cells in texts:
+    texts = {
+        name: cells for name, cells in zip(table.column_names, columns) if cells and isinstance(cells[0], str)
+    }
+    for name, cells in texts.items():
         if any("\0" in cell for cell in cells):
             raise BadFile(f"column {name!r} holds a NUL, which no .csv file can; write .npz or .parquet.")
+        if any(cell.startswith(FORMULAS) and not _is_number(cell, decimal) for cell in cells):
+            warnings.warn(
+                f"{path}: cells of {name!r} begin with {' '.join(FORMULAS)} and are kept as they are; a spreadsheet "
+                "would run them as formulas.",
+                stacklevel=1,
+            )
     rows = itertools.chain([table.column_names], zip(*columns))
     # The csv module leaves a bare carriage return without quotes, where readers see the end of the row.
-    quote = any("\r" in cell for _, cells in texts for cell in cells)
+    quote = any("\r" in cell for cells in texts.values() for cell in cells)
     write_rows(path, rows, separator=separator, encoding=encoding, quote_text=quote)
 
 

@@ -205,8 +205,8 @@ def _take(path: Path) -> int:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file, atomically."""
-    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
+    """Write a text file, atomically; names of files that are not text in this locale by their own bytes."""
+    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8", errors="surrogateescape"))
 
 
 def write_rows(
