@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import truesigma
 
 
 def test_escapes_in_names_do_not_reach_the_terminal(tmp_path, monkeypatch, run):
@@ -31,7 +34,8 @@ def test_a_terminal_of_ascii_alone(tmp_path, words):
     (tmp_path / "tä.csv").write_text(
         "target,location,scale,unit,id\n1,2,3,µm,ä\n4,5,6,µm,b\n", encoding="utf-8"
     )
-    setting = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    source = str(Path(truesigma.__file__).parents[1])
+    setting = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": source}
     done = subprocess.run(
         [sys.executable, "-m", "truesigma", *words.split()],
         cwd=tmp_path,

@@ -41,7 +41,8 @@ def read_csv(path: Path, *, text: bool = False) -> "pa.Table":
         return table
     except pa.ArrowInvalid as problem:
         if "conversion error" in str(problem):
-            _explain(_parsed(path, {}, names, separator), path, separator)
+            with reading(path):
+                _explain(_parsed(path, {}, names, separator), path, separator)
         cause = str(problem).split("\n")[0]
         raise BadFile(
             f"{path} cannot be read: {cause}. Is every row complete, and the file not cut short?"

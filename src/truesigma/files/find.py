@@ -8,6 +8,7 @@ or a column for each field (`location`, `scale`, `target`, ...) with the path of
 import csv
 import glob
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,6 +240,6 @@ def _beside(manifest: Path, name: str, endings: tuple[str, ...]) -> str:
     if not name.lower().endswith(endings):
         raise BadFile(f"{manifest} names {name!r}; expected files that end in {', '.join(endings)}.")
     path = manifest.parent / name
-    if not path.is_file():
-        raise BadFile(f"{manifest} names {name!r}, but there is no file {path}.")
+    if not os.path.isfile(path):  # which is False, and no error, for a name that no system takes
+        raise BadFile(f"{manifest} names {name!r:.200}, but there is no such file beside it.")
     return str(path)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, ImageSequence
 
+from .chunks.volume import read_volume
 from .disk import BadFile, reading
 
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
@@ -161,8 +162,8 @@ def _nifti(path: Path) -> NDArray[Any]:
         raise ModuleNotFoundError(
             f"{path.name}: NIfTI needs nibabel: pip install truesigma[medical]", name="nibabel"
         ) from None
-    image = nibabel.as_closest_canonical(nibabel.load(path))
-    array = np.asarray(image.dataobj)  # scaled by the header's slope and intercept
+    array, grid = read_volume(path)  # scaled by the header's slope and intercept
+    array = nibabel.apply_orientation(array, nibabel.io_orientation(grid))
     while array.ndim > 3 and array.shape[-1] == 1:
         array = array[..., 0]
     if array.ndim == 3:

@@ -161,7 +161,10 @@ def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
         if key not in NETWORK + TRAIN:
             raise ValueError(f"unknown recipe value {key!r}; known: {', '.join(NETWORK + TRAIN)}")
         values[key] = value
-    return Recipe(**values)
+    try:
+        return Recipe(**values)
+    except ValueError as problem:
+        raise ValueError(f"recipe {name_or_path}: {problem}") from problem
 
 
 def from_dict(stored: Mapping[str, Any]) -> Recipe:

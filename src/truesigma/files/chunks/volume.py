@@ -104,6 +104,13 @@ def _nifti(path: str) -> _Volume:
     return _Volume(path, grid, Stored((1, *image.shape), values, "F"))
 
 
+def read_volume(path: Path) -> tuple[Host, Host]:
+    """The voxels of a NIfTI file, to its last byte, where the checksum of a packed one is; and where they lie."""
+    volume = _nifti(str(path))
+    with volume.array.open() as read:
+        return volume.array.cases(read, 1)[0], volume.grid
+
+
 @contextmanager
 def _values(
     path: str, offset: int, dtype: Any, numbers: int, scaled: Callable[[Host], Host] = np.asarray

@@ -11,6 +11,7 @@ from ...core.provenance import versions
 from ...files.disk import fingerprint, read_json, reading, write_json
 from ..data.dataset import DataSet, Split
 from ..data.fingerprint import names_hash
+from ..data.units import units_from
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead, rebuild
 from ..network.weights import load_weights
@@ -127,7 +128,10 @@ def read_recipe(out: Path) -> dict[str, Any]:
     path = out / RECIPE
     if not path.is_file():
         raise ValueError(f"{out} is no training run: it has no {RECIPE}")
-    return dict(read_json(path, LIKE))
+    found = dict(read_json(path, LIKE))
+    with reading(path, "does not say the unit of its targets"):
+        units_from(found)
+    return found
 
 
 def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
@@ -140,7 +144,7 @@ def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
     meta = read_recipe(out)
     if meta["network"] is None:
         raise ValueError(
-            f"{out} was trained with a module of your own: build it and read {BEST} with load_weights"
+            f"{out / RECIPE}: it was trained with a module of your own: build it and read {BEST} with load_weights"
         )
     if not (out / BEST).is_file():
         raise ValueError(f"{out} has no {BEST}: no epoch has been completed yet")

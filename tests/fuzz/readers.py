@@ -1,0 +1,314 @@
+"""Every reader with a whole file to damage: how the file is made, how it is read, and what it is known by."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import mutations as m
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A kind of file.
+
+    Args:
+        file: its name in the folder, which errors must name. make: writes it, and what belongs to it, into a folder.
+        read: reads it, and returns what it holds. inside: damage behind a checksum.
+        checked: whether a checksum lies over all that decides about results, so that no number may change.
+    """
+
+    file: str
+    make: Callable[[Path], None]
+    read: Callable[[Path], Any]
+    inside: m.Mutation
+    checked: bool = False
+
+
+def digest(value: Any) -> str:
+    """A hash of what was read, whatever it is made of."""
+    found = hashlib.sha256()
+
+    def add(one: Any) -> None:
+        if isinstance(one, dict):
+            for key in sorted(one, key=str):
+                found.update(str(key).encode())
+                add(one[key])
+        elif isinstance(one, list | tuple):
+            found.update(b"[")
+            for inner in one:
+                add(inner)
+        elif hasattr(one, "detach"):
+            add(one.detach().float().numpy())
+        elif isinstance(one, np.ndarray):
+            found.update(f"{one.dtype.kind}{one.shape}".encode())
+            found.update(np.ascontiguousarray(one).tobytes())
+        elif hasattr(one, "__dict__"):
+            add(vars(one))
+        else:
+            found.update(repr(one).encode())
+
+    add(value)
+    return found.hexdigest()
+
+
+def cases(count: int = 60) -> Any:
+    """Some cases with everything that a table can hold."""
+    import truesigma as ts
+
+    rng = np.random.default_rng(0)
+    location = rng.normal(size=(count, 2))
+    prediction = ts.Prediction(location, rng.gamma(2.0, size=(count, 2)), rng.gamma(2.0, size=(count, 2)))
+    labels = {
+        "id": np.array([f"p{k}" for k in range(count)]),
+        "group": np.array([f"g{k // 3}" for k in range(count)]),
+    }
+    return ts.Cases(
+        prediction, location + rng.normal(size=(count, 2)), unit="mm", checkpoint="0123abcd", **labels
+    )
+
+
+def write_cases(name: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        import truesigma as ts
+
+        ts.write(cases(), folder / name)
+
+    return make
+
+
+def read_cases(folder: Path, name: str) -> Any:
+    from truesigma.files.fields import to_fields
+    from truesigma.files.store import read
+
+    return to_fields(read(folder / name))
+
+
+def stream(given: str) -> Any:
+    from truesigma.files.chunks import chunked_cases
+    from truesigma.files.fields import to_fields
+    from truesigma.files.find import find_sources
+
+    return [[to_fields(one) for one in chunked_cases(source, elements=50)] for source in find_sources(given)]
+
+
+def make_packed(folder: Path) -> None:
+    from truesigma.files.fields import to_fields
+
+    np.savez_compressed(folder / "cases.npz", **to_fields(cases()))
+
+
+def make_npy(folder: Path) -> None:
+    made = cases()
+    for name, array in (
+        ("location", made.prediction.location),
+        ("scale", made.prediction.scale),
+        ("target", made.target),
+    ):
+        np.save(folder / f"a_{name}.npy", array)
+
+
+def make_volumes(ending: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        import nibabel
+
+        rng = np.random.default_rng(0)
+        for name in ("location", "scale", "target"):
+            voxels = rng.uniform(1, 2, (5, 6, 7)).astype(np.float32)
+            nibabel.save(
+                nibabel.Nifti1Image(voxels, np.diag([1.0, 2.0, 3.0, 1.0])), folder / f"a_{name}{ending}"
+            )
+
+    return make
+
+
+def image(folder: Path, name: str) -> Any:
+    from truesigma.files.images import read_image
+
+    return read_image(folder / name)
+
+
+def make_picture(name: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        from PIL import Image
+
+        pixels = np.random.default_rng(0).integers(0, 255, (24, 20, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / name)
+
+    return make
+
+
+def make_dicom(folder: Path) -> None:
+    from dicom_files import write_dicom
+
+    pixels = np.random.default_rng(0).integers(0, 4000, (24, 20)).astype(np.uint16)
+    write_dicom(folder / "a.dcm", pixels, place=[0, 0, 1], RescaleSlope=2, RescaleIntercept=-5)
+
+
+def make_card(folder: Path) -> None:
+    import truesigma as ts
+    from truesigma.evaluation.card import calibrate
+
+    ts.write(cases(), folder / "cases.npz")
+    ts.write(calibrate(cases(), "sigma", recipe="paper"), folder / "card.json")
+
+
+def read_card(folder: Path) -> Any:
+    from truesigma.evaluation.apply import apply_file
+    from truesigma.evaluation.card import read_card
+
+    card = read_card(folder / "card.json")
+    return [card.to_dict(), vars(apply_file(card, folder / "cases.npz", folder / "out.npz"))]
+
+
+def make_sums(folder: Path) -> None:
+    from truesigma.core.law import Undefined
+    from truesigma.engine.sumfile import write_sums
+
+    write_sums(
+        {"n": np.arange(5.0), "m": np.ones((2, 3)), "nll": Undefined("none")}, folder / "a.npz", task="t"
+    )
+
+
+def read_sums(folder: Path) -> Any:
+    from truesigma.engine.sumfile import read_sums
+
+    return read_sums(folder / "a.npz", task="t")
+
+
+def make_manifest(folder: Path) -> None:
+    import truesigma as ts
+
+    for name in ("a.npz", "b.csv"):
+        ts.write(cases(6), folder / name)
+    (folder / "set.csv").write_text("file,weight\na.npz,1\nb.csv,2\n")
+
+
+def make_table(folder: Path) -> None:
+    rows = "".join(f"s{k}.png,{k + 0.5},p{k // 2}\n" for k in range(20))
+    (folder / "labels.csv").write_text("image,age,patient\n" + rows)
+
+
+def read_table(folder: Path) -> Any:
+    from truesigma.imaging.data.rows import check_names, image_name, need_columns, read_rows, targets
+
+    path = folder / "labels.csv"
+    header, rows = read_rows(path)
+    need_columns(path, header, ["image", "age"])
+    check_names([image_name(row, "image") for row in rows], path)
+    return [rows, targets(rows, ["age"], path)]
+
+
+def make_recipe(folder: Path) -> None:
+    from truesigma.evaluation.recipe import FOLDER
+
+    (folder / "mine.toml").write_text((FOLDER / "exact.toml").read_text())
+
+
+def read_recipe(folder: Path) -> Any:
+    from truesigma.evaluation.recipe import load_recipe
+    from truesigma.imaging.recipe import load_recipe as load_training
+
+    return [dict(load_recipe(folder / "mine.toml").tables), load_training(folder / "mine.toml").to_dict()]
+
+
+PROJECT = '[data]\nroot = "scans"\ntable = "labels.csv"\ntarget = ["age"]\n\n[train]\nepochs = 3\nbatch = 8\n'
+
+
+def make_project(folder: Path) -> None:
+    (folder / "recipe.toml").write_text(PROJECT)
+
+
+def read_project(folder: Path) -> Any:
+    from truesigma.project.project import read_project
+
+    found = read_project(folder / "recipe.toml")
+    return [found.tables(), str(found.folder)]
+
+
+def make_run(folder: Path) -> None:
+    import torch
+    from blob_images import blobs, dataset, fit
+
+    from truesigma.imaging.recipe import Recipe
+
+    torch.set_num_threads(1)
+    fit(dataset(blobs(8, 1), blobs(8, 2), None), Recipe(epochs=1, batch=8), out=folder / "run")
+
+
+def read_run(folder: Path) -> Any:
+    from truesigma.imaging.prediction.runs import open_runs
+
+    run = open_runs([folder / "run"], device="cpu")[0]
+    return [dict(run.net.state_dict()), run.law.name, vars(run.units), run.draws, run.volumes, run.about]
+
+
+def make_progress(folder: Path) -> None:
+    from truesigma.project.ledger import Ledger
+
+    (folder / "a.txt").write_text("a")
+    ledger = Ledger(folder, {"train": {"epochs": 3}, "data": {"size": 32}}, {"train": "ab"}, {})
+    ledger.finish("train 0", ["a.txt"], "3 epochs", 1.0)
+
+
+def read_progress(folder: Path) -> Any:
+    from truesigma.project.ledger import read_ledger
+
+    ledger = read_ledger(folder)
+    assert ledger is not None
+    return [ledger.recipe, ledger.data, ledger.done, ledger.is_done("train 0")]
+
+
+def read_weights(folder: Path) -> Any:
+    from truesigma.imaging.network.tensors import read_state
+
+    return list(read_state(folder / "run" / "last.safetensors"))
+
+
+READERS = {
+    "csv": Reader("cases.csv", write_cases("cases.csv"), lambda f: read_cases(f, "cases.csv"), m.in_text),
+    "parquet": Reader(
+        "cases.parquet",
+        write_cases("cases.parquet"),
+        lambda f: read_cases(f, "cases.parquet"),
+        m.in_parquet,
+        True,
+    ),
+    "parquet-streamed": Reader(
+        "cases.parquet",
+        write_cases("cases.parquet"),
+        lambda f: stream(str(f / "cases.parquet")),
+        m.in_parquet,
+        True,
+    ),
+    "npz": Reader(
+        "cases.npz", write_cases("cases.npz"), lambda f: read_cases(f, "cases.npz"), m.in_zip, True
+    ),
+    "npz-packed": Reader("cases.npz", make_packed, lambda f: read_cases(f, "cases.npz"), m.in_zip, True),
+    "npz-streamed": Reader("cases.npz", make_packed, lambda f: stream(str(f / "cases.npz")), m.in_zip, True),
+    "npy": Reader("a_location.npy", make_npy, lambda f: stream(str(f / "*.npy")), m.numbers_changed),
+    "nifti": Reader("a_location.nii", make_volumes(".nii"), lambda f: stream(str(f / "*.nii")), m.damaged),
+    "nifti-packed": Reader(
+        "a_location.nii.gz", make_volumes(".nii.gz"), lambda f: stream(str(f / "*.nii.gz")), m.in_gzip
+    ),
+    "image-nifti": Reader(
+        "a_scale.nii.gz", make_volumes(".nii.gz"), lambda f: image(f, "a_scale.nii.gz"), m.in_gzip
+    ),
+    "image-npy": Reader("a_scale.npy", make_npy, lambda f: image(f, "a_scale.npy"), m.numbers_changed),
+    "dicom": Reader("a.dcm", make_dicom, lambda f: image(f, "a.dcm"), m.damaged),
+    "png": Reader("a.png", make_picture("a.png"), lambda f: image(f, "a.png"), m.in_png),
+    "tiff": Reader("a.tif", make_picture("a.tif"), lambda f: image(f, "a.tif"), m.damaged),
+    "card": Reader("card.json", make_card, read_card, m.in_json, True),
+    "sums": Reader("a.npz", make_sums, read_sums, m.in_zip, True),
+    "manifest": Reader("set.csv", make_manifest, lambda f: stream(str(f / "set.csv")), m.in_text),
+    "table": Reader("labels.csv", make_table, read_table, m.in_text),
+    "recipe": Reader("mine.toml", make_recipe, read_recipe, m.in_text),
+    "project": Reader("recipe.toml", make_project, read_project, m.in_text),
+    "progress": Reader("progress.json", make_progress, read_progress, m.in_json, True),
+    "run": Reader("run/recipe.json", make_run, read_run, m.in_json, True),
+    "weights": Reader("run/best.safetensors", make_run, read_run, m.in_safetensors, True),
+    "safetensors": Reader("run/last.safetensors", make_run, read_weights, m.in_safetensors, True),
+}
