@@ -1,0 +1,299 @@
+r"""Estimates whose standard errors count clusters: cases, or patients whose cases err together.
+
+Each estimate carries what every element adds to its error, its influence; influences are summed within a cluster, so
+that elements of one cluster may depend on each other in any way:
+
+$$\mathrm{se}^2 = \frac{C}{C - 1} \sum_c \Bigl(\sum_{i \in c} \psi_i\Bigr)^2$$
+
+Arrays have the axes (case, output); an element of weight 0 does not count, whatever it holds.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import fdtrc, stdtr, stdtrit
+
+from ..core.arrays import Host
+from ..core.law import Empirical, Law, has_terms
+
+BAGS = 1000  # of clusters, whose sums vary as those of the clusters do
+CELLS = 200  # of the probability integral transform, at whose edges the gap is looked at
+REPLICATES = 500
+TAIL = 0.05  # beyond it, the reference of the gap is continued as the tail of a Gaussian process
+STEP = 0.05  # of log s, by which the law is differentiated
+
+
+@dataclass(frozen=True, eq=False)
+class Clustered:
+    """Numbers, and what each cluster adds to their errors, (cluster, number)."""
+
+    value: Host
+    influence: Host
+
+    @property
+    def clusters(self) -> int:
+        return len(self.influence)
+
+    @property
+    def covariance(self) -> Host:
+        size = self.clusters
+        if size < 2:
+            return np.full((self.value.size,) * 2, np.inf)
+        return np.asarray(size / (size - 1) * self.influence.T @ self.influence)
+
+    @property
+    def error(self) -> float:
+        """The standard error of the first number."""
+        return math.sqrt(self.covariance[0, 0])
+
+
+@dataclass(frozen=True)
+class Student:
+    """An estimate with a standard error and its degrees of freedom: intervals and p-values are Student's."""
+
+    value: float
+    error: float
+    freedom: float
+
+    def bounds(self, risk: float) -> tuple[float, float]:
+        """The interval that misses the truth with this probability."""
+        if not math.isfinite(self.error) or self.freedom <= 0:
+            return -math.inf, math.inf
+        reach = float(stdtrit(self.freedom, 1 - risk / 2)) * self.error
+        return self.value - reach, self.value + reach
+
+    def chance(self, truth: float = 0.0) -> float:
+        """The probability of an estimate at least as far from the truth as this one."""
+        if self.error == 0:
+            return float(self.value == truth)
+        if not math.isfinite(self.error) or self.freedom <= 0:
+            return 1.0
+        return 2 * float(stdtr(self.freedom, -abs(self.value - truth) / self.error))
+
+
+def student(found: Clustered) -> Student:
+    """The first number with Student's law of C - 1 degrees."""
+    return Student(float(found.value[0]), found.error, found.clusters - 1)
+
+
+def difference(first: Student, second: Student) -> Student:
+    """First minus second, of independent sets; degrees of freedom after Welch and Satterthwaite."""
+    parts = [one.error**2 / one.freedom if one.freedom > 0 else math.inf for one in (first, second)]
+    square = first.error**2 + second.error**2
+    below = sum(one.error**2 * part for one, part in zip((first, second), parts) if one.error > 0)
+    freedom = square**2 / below if 0 < below < math.inf else min(first.freedom, second.freedom)
+    return Student(first.value - second.value, math.sqrt(square), freedom)
+
+
+def gather(influence: Host, code: Host, clusters: int) -> Host:
+    """(cluster, number) sums of (case, number) influences."""
+    return np.stack([np.bincount(code, weights=column, minlength=clusters) for column in influence.T], axis=1)
+
+
+def mean(values: Host, weight: Host, code: Host, clusters: int) -> Clustered:
+    """The weighted mean over all elements."""
+    whole = weight.sum()
+    found = float((weight * values).sum() / whole)
+    influence = (weight * (values - found)).sum(axis=1, keepdims=True) / whole
+    return Clustered(np.array([found]), gather(influence, code, clusters))
+
+
+def log_ratio(above: Host, below: Host, weight: Host, code: Host, clusters: int) -> Clustered:
+    """The logarithm of the ratio of two means over the same elements."""
+    top, bottom = float((weight * above).sum()), float((weight * below).sum())
+    influence = (weight * (above / top - below / bottom)).sum(axis=1, keepdims=True)
+    return Clustered(np.array([math.log(top / bottom)]), gather(influence, code, clusters))
+
+
+def log_size(power: Host, weight: Host, code: Host, clusters: int, moment: int) -> Clustered:
+    """log s, s^moment the mean of `power`: |z|^moment over that of the law."""
+    found = mean(power, weight, code, clusters)
+    size = float(found.value[0])
+    return Clustered(np.array([math.log(size) / moment]), found.influence / (moment * size))
+
+
+def thirds(key: Host, weight: Host) -> Host | None:
+    """The third of each element by a key, within its output: 0, 1 or 2; None where ties leave no three."""
+    found = np.zeros(key.shape, dtype=np.int64)
+    for j in range(key.shape[1]):
+        some = weight[:, j] > 0
+        place = np.unique(key[some, j], return_inverse=True)[1]
+        mass = np.bincount(place, weights=weight[some, j])
+        middle = (np.cumsum(mass) - mass / 2) / mass.sum()  # equal keys stay together
+        found[some, j] = np.minimum((3 * middle).astype(np.int64), 2)[place]
+        if len(np.unique(found[some, j])) < 3:
+            return None
+    return found
+
+
+def log_means(
+    values: Host, cells: Sequence[Host], weight: Host, code: Host, clusters: int
+) -> Clustered | None:
+    """The logarithms of the means in each third of each key, (3 keys,); None where one of them holds only zeros."""
+    found, influence = [], []
+    for cell in cells:
+        for k in range(3):
+            inside = weight * (cell == k)
+            whole, held = inside.sum(), float((inside * values).sum())
+            if held <= 0:
+                return None
+            found.append(math.log(held / whole))
+            influence.append((inside * (values / held - 1 / whole)).sum(axis=1))
+    return Clustered(np.array(found), gather(np.stack(influence, axis=1), code, clusters))
+
+
+def equal_thirds(found: Clustered) -> float:
+    """The p-value of Hotelling's test that thirds are equal among themselves, for all keys together."""
+    keys = found.value.size // 3
+    contrast = np.kron(np.eye(keys), np.array([[1.0, -1.0, 0.0], [0.0, -1.0, 1.0]]))
+    off, size = contrast @ found.value, found.clusters
+    rank = len(off)
+    if size <= rank + 1:
+        return 1.0
+    covariance = contrast @ found.covariance @ contrast.T
+    square = float(off @ np.linalg.pinv(covariance, hermitian=True) @ off)
+    return float(fdtrc(rank, size - rank, square * (size - rank) / (rank * (size - 1))))
+
+
+def rank_correlation(first: Host, second: Host, weight: Host, code: Host, clusters: int) -> Clustered:
+    """Spearman's rank correlation of two values over all elements."""
+    some = (weight > 0).ravel()
+    share = weight.ravel()[some] / weight.sum()
+    places = [np.unique(values.ravel()[some], return_inverse=True)[1] for values in (first, second)]
+    centred = []
+    for place in places:
+        mass = np.bincount(place, weights=share)
+        centred.append((np.cumsum(mass) - mass / 2 - 0.5)[place])  # middle ranks, from -1/2 to 1/2
+    (r, s), (spread_r, spread_s) = centred, [float((share * c * c).sum()) for c in centred]
+    if spread_r <= 0 or spread_s <= 0:
+        return Clustered(np.array([0.0]), np.zeros((clusters, 1)))
+    scale = math.sqrt(spread_r * spread_s)
+    found = float((share * r * s).sum()) / scale
+    # An element moves the mean of r s by its own product, and by the ranks of all that lie above it.
+    influence = r * s
+    for place, other in zip(places, (s, r)):
+        held = np.bincount(place, weights=share * other)
+        influence = influence + (held[::-1].cumsum()[::-1] - held / 2)[place]
+    influence = share * (influence - (share * influence).sum()) / scale
+    wide = np.zeros(weight.size)
+    wide[some] = influence
+    columns = wide.reshape(weight.shape).sum(axis=1, keepdims=True)
+    return Clustered(np.array([found]), gather(columns, code, clusters))
+
+
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """The largest gap between a distribution and its law, and what chance does to it."""
+
+    value: float
+    drawn: Host  # largest gaps of replicates, rising
+    deviation: float  # largest standard deviation at one place
+
+    def reach(self, risk: float) -> float:
+        """The gap that chance alone exceeds with this probability."""
+        usual = float(np.quantile(self.drawn, 1 - max(risk, TAIL)))
+        beyond = 2 * self.deviation**2 * math.log(TAIL / risk) if risk < TAIL else 0.0
+        return math.sqrt(usual**2 + beyond)
+
+    def chance(self) -> float:
+        """The probability of a gap at least as large as this one, if the law is right."""
+        usual = self.reach(TAIL)
+        if self.value <= usual or self.deviation == 0:
+            return max(float((self.drawn >= self.value).mean()), TAIL if self.value <= usual else 0.0)
+        return TAIL * math.exp(-(self.value**2 - usual**2) / (2 * self.deviation**2))
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """How many z / s lie below each place of the law, and what each bag of clusters adds to the error of that."""
+
+    share: Host  # (place,)
+    influence: Host  # (bag, place)
+
+
+def shape(
+    z: Host, power: Host, weight: Host, code: Host, clusters: int, law: Law, *, refit: bool = True
+) -> Shape:
+    """The distribution of z / s under its law, s fitted to each output, with the error of that fit."""
+    whole = weight.sum(axis=0)
+    power = power / np.maximum((weight * power).sum(axis=0) / whole, 1e-300)
+    size = 1.0
+    if refit:
+        raw = np.abs(z) ** law.moment
+        size = np.maximum((weight * raw).sum(axis=0) / whole / law_moment(law), 1e-300) ** (1 / law.moment)
+    bags = min(clusters, BAGS)
+    bag = code if clusters <= BAGS else (np.random.default_rng(0).permutation(clusters) % BAGS)[code]
+    level = transform(z / size, law)
+    cell = np.minimum((level * CELLS).astype(np.int64), CELLS - 1)
+    held = np.bincount(
+        (bag[:, None] * CELLS + cell).ravel(), weights=weight.ravel(), minlength=bags * CELLS
+    ).reshape(bags, CELLS)
+    below = np.cumsum(held, axis=1)[:, :-1] / weight.sum()
+    mass = np.bincount(bag, weights=weight.sum(axis=1), minlength=bags) / weight.sum()
+    share = below.sum(axis=0)
+    influence = below - mass[:, None] * share
+    if refit:
+        excess = np.bincount(bag, weights=(weight * (power - 1)).sum(axis=1), minlength=bags) / weight.sum()
+        influence = influence + excess[:, None] / law.moment * _slope(law)
+    return Shape(share, influence)
+
+
+def gap(test: Shape, calibration: Shape | None = None, seed: int = 0) -> Gap:
+    """The largest gap from the law; its reference holds the calibration cases' error where the law is theirs."""
+    place = np.arange(1, CELLS) / CELLS
+    rng = np.random.default_rng(seed)
+    noise, square = np.zeros((REPLICATES, CELLS - 1)), np.zeros(CELLS - 1)
+    for one in (test, calibration):
+        if one is None:
+            continue
+        size = max(len(one.influence), 2)
+        freedom = rng.chisquare(size - 1, size=(REPLICATES, 1)) / (
+            size - 1
+        )  # few clusters know their error badly
+        drawn = rng.normal(size=(REPLICATES, len(one.influence))) @ one.influence
+        noise += drawn * math.sqrt(size / (size - 1)) / np.sqrt(freedom)
+        square += size / (size - 1) * (one.influence**2).sum(axis=0)
+    found = float(np.abs(test.share - place).max())
+    return Gap(found, np.sort(np.abs(noise).max(axis=1)), math.sqrt(float(square.max())))
+
+
+def transform(z: Host, law: Law) -> Host:
+    """The probability integral transform; for an empirical law the level of the central interval that ends at z.
+
+    An empirical law may be of |z| alone, as conformal's is: it promises what central intervals hold, nothing else.
+    """
+    level = np.asarray(law.cdf(z))
+    return level if has_terms(law) else np.abs(2 * level - 1)
+
+
+def law_moment(law: Law) -> float:
+    """The mean of |z|^moment under the law: 1 for the laws of networks."""
+    return 1.0 if has_terms(law) else float((np.abs(_quantiles(law)) ** law.moment).mean())
+
+
+def law_mean(law: Law) -> float:
+    """The mean of z under the law."""
+    return 0.0 if has_terms(law) else float(_quantiles(law).mean())
+
+
+def _quantiles(law: Law, share: Host | None = None) -> Host:
+    """z at some shares, else at the middles of equal ones; what lies beyond the outermost value is on it."""
+    share = (np.arange(4000) + 0.5) / 4000 if share is None else share
+    if isinstance(law, Empirical):
+        return np.interp(share, law.probability, law.values)
+    return np.array([law.quantile(float(p)) for p in share])
+
+
+def _slope(law: Law) -> Host:
+    """How the share below each place grows with log s."""
+    place = np.arange(1, CELLS) / CELLS
+
+    def below(step: float) -> Host:
+        def cdf(share: Host) -> Host:
+            return np.asarray(law.cdf(_quantiles(law, share) * math.exp(step)))
+
+        return cdf(place) if has_terms(law) else cdf((1 + place) / 2) - cdf((1 - place) / 2)
+
+    return (below(STEP) - below(-STEP)) / (2 * STEP)

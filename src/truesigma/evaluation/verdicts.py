@@ -1,0 +1,257 @@
+"""Verdicts on the five questions, in words that say no more than their intervals show."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+HARDLY = 0.05  # skill up to which a network is hardly better than a constant
+NEAR = 0.1  # a size within 1 +- this is right
+SMALL = 0.25  # a bias below this share of the RMSE is none to speak of
+EVEN = math.log(1.5)  # between the mean z^2 of thirds, which then are alike
+CLOSE = 0.05  # a largest gap of the shape that no interval shows
+NONE = "none"
+Row = Mapping[str, Any]
+Judged = tuple[str, str]  # the verdict, and its words
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """What a verdict rests on: an estimate, its interval, and whether chance alone would seldom give it."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    off: bool
+    parts: Mapping[str, Any]
+    reason: str
+    unit: str
+    law: str
+
+    @property
+    def interval(self) -> str:
+        return between(self.low, self.high)
+
+
+def skill(reply: Reply) -> Judged:
+    if reply.value is None:
+        return "unclear", f"cannot be told: {reply.reason}"
+    rmse, spread = reply.parts["rmse"], reply.parts["sd"]
+    low, high = reply.low, reply.high
+    words = f"RMSE {amount(rmse, reply.unit)}, {100 * rmse / spread:.0f} % of the targets' sd"
+    words += f"; skill {figures(reply.value, low, high)} {reply.interval}".rstrip()
+    if low is None or high is None:
+        return "unclear", f"cannot be told from a constant; {words}"
+    if high <= HARDLY:
+        return "off", f"{'no' if low <= 0 else 'hardly'} better than a constant; {words}"
+    return ("unclear", f"cannot be told from a constant; {words}") if low <= 0 else ("fine", words)
+
+
+def centre(reply: Reply) -> Judged:
+    if reply.value is None or reply.low is None or reply.high is None:
+        return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
+    largest = max(abs(reply.low), abs(reply.high))
+    if reply.off:
+        side = "low" if reply.value > 0 else "high"
+        low, high = sorted((abs(reply.low), abs(reply.high)))
+        size = figures(abs(reply.value), low, high)
+        return "off", f"predictions are too {side} by {with_unit(size, reply.unit)} {between(low, high)}"
+    share = largest / reply.parts["rmse"] if reply.parts["rmse"] else 0.0
+    if share <= SMALL:
+        return "fine", f"no bias to speak of: at most {amount(largest, reply.unit)}"
+    return "unclear", f"no sign of a bias, which may be up to {amount(largest, reply.unit)}"
+
+
+def size(reply: Reply) -> Judged:
+    if reply.value is None or reply.low is None or reply.high is None:
+        return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
+    if reply.off:
+        before = (reply.parts.get("before") or {}).get("test")
+        still = "still " if before is not None and (before > 1) == (reply.value > 1) else ""
+        words = f"sigma is {still}{times(reply.value, reply.low, reply.high)}"
+        return "off", words + _disagreement(reply)
+    asks = f"the test set asks for a factor of {figures(reply.value, reply.low, reply.high)} {reply.interval}"
+    if reply.low >= 1 - NEAR and reply.high <= 1 + NEAR:
+        return "fine", f"sigma is the right size: {asks}" + _disagreement(reply)
+    return "unclear", f"no sign that sigma is the wrong size: {asks}" + _disagreement(reply)
+
+
+def _disagreement(reply: Reply) -> str:
+    """That calibration and test cases ask for different factors, and what recalibration then did."""
+    found = reply.parts
+    if not found.get("differ"):
+        return ""
+    before = found.get("before") or found
+    words = (
+        f"; calibration and test disagree: the calibration cases ask for a factor of "
+        f"{figures(before['calibration'])}, the test cases for {figures(before['test'])}"
+    )
+    return words + (", and recalibration made it worse" if found.get("worse") else "")
+
+
+def knowing(reply: Reply) -> Judged:
+    parts = reply.parts
+    rank = parts.get("rank_correlation")
+    bounds = parts.get("rank_bounds")
+    ranked = (
+        ""
+        if rank is None or bounds is None
+        else f"rank correlation with the error {figures(rank, *bounds)} {between(*bounds)}"
+    )
+    if parts.get("wrong_way"):
+        return "off", f"sigma ranks the cases the wrong way: {ranked}"
+    if reply.value is None or reply.low is None or reply.high is None:
+        return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
+    key = parts["clearest"]
+    held = ", ".join(f"{100 * share:.0f}" for share in parts[key]["content"])
+    thirds = f"90 % intervals hold {held} % in thirds of the {key}, from the lowest"
+    if reply.off and bounds is not None and bounds[1] < 0:
+        return "off", f"sigma ranks the cases the wrong way: {ranked}; {thirds}"
+    if reply.off and bounds is not None and bounds[0] > 0:
+        return "off", f"errors grow with sigma, but unevenly: {thirds}"
+    if reply.off:
+        return "off", f"sigma does not follow the errors: {thirds}"
+    if parts["constant"]:
+        return "unclear", f"sigma is the same for nearly every case and cannot tell which are hard; {thirds}"
+    if bounds is None or bounds[0] <= 0:
+        return "unclear", f"no sign that sigma knows which cases are hard: {ranked or thirds}"
+    if max(abs(reply.low), abs(reply.high)) <= EVEN:
+        return "fine", f"errors grow as sigma does: {ranked}; {thirds}"
+    return "unclear", f"no sign against it: {ranked}; {thirds}"
+
+
+def shape(reply: Reply) -> Judged:
+    if reply.value is None or reply.high is None:
+        return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
+    beyond = reply.parts["beyond_99"]
+    law = {"normal": "Normal", "laplace": "Laplace"}.get(reply.law, reply.law)
+    gap = f"largest gap {100 * reply.value:.1f} %, by chance up to {100 * reply.parts['reference']:.1f} %"
+    if reply.off:
+        if (
+            abs(reply.parts["mean"]) > reply.value
+        ):  # a shift by m moves the distribution by at most 0.4 m or 0.5 m
+            return "off", f"errors lie to one side of the {law} law, as predictions are biased; {gap}"
+        kind = (
+            "heavier tails than" if beyond > 0.013 else "lighter tails than" if beyond < 0.007 else "not of"
+        )
+        return "off", f"{kind} the {law} law: {100 * beyond:.1f} % lie beyond its 99 % interval; {gap}"
+    if reply.high <= CLOSE:
+        return "fine", f"errors follow the {law} law: {gap}"
+    return "unclear", f"no sign that errors do not follow the {law} law: {gap}"
+
+
+JUDGES = {"skill": skill, "centre": centre, "size": size, "knowing": knowing, "shape": shape}
+
+
+def headline(rows: Sequence[Row], label: str, title: str = "") -> str:
+    """The sentences that follow from the answers, before and after one recalibration: the gravest first."""
+    before, after = (
+        {
+            row["question"]: row
+            for row in rows
+            if row["recalibration"] == name and row["output"] is None and row["group"] is None
+        }
+        for name in (NONE, label)
+    )
+    said = []
+    if after["skill"]["verdict"] != "fine":
+        words = str(after["skill"]["words"]).partition(";")[0]
+        said.append(f"{words[:1].upper()}{words[1:]}.")
+    said.append(_size_sentence(before["size"], after["size"], label, title))
+    faults = []
+    if after["centre"]["verdict"] == "off":
+        faults.append("predictions are biased")
+    if after["knowing"]["verdict"] == "off":
+        faults.append(str(after["knowing"]["words"]).partition(":")[0])
+    if after["shape"]["verdict"] == "off":
+        faults.append("errors do not have the shape that the intervals assume")
+    whom = for_whom_not(rows, label)
+    if whom:
+        faults.append(f"not for everyone: {whom}")
+    if faults:
+        said.append(f"But {_listed(faults)}.")
+    return " ".join(said)
+
+
+def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
+    words = {
+        "fine": "Sigma is the right size",
+        "unclear": "There is no sign that sigma is the wrong size",
+        "off": f"Sigma is {times(before['estimate'])}" if before["estimate"] else "",
+    }
+    if before["estimate"] is None:
+        words["unclear"] = "Whether sigma is the right size cannot be told"
+    first = words[before["verdict"]]
+    if label == NONE:
+        return f"{first}."
+    named = title or label
+    if after["verdict"] == "off":
+        worse = ", worse than before" if after["parts"].get("worse") else ""
+        apart = ": calibration and test disagree" if after["parts"].get("differ") else ""
+        return f"{first}; after {named} it is {times(after['estimate'])}{worse}{apart}."
+    then = {"fine": "it is the right size", "unclear": "there is no sign that it is off"}[after["verdict"]]
+    if after["estimate"] is None:
+        then = "whether it is cannot be told"
+    same = before["verdict"] == after["verdict"]
+    return f"{first}, before and after {named}." if same else f"{first}; after {named} {then}."
+
+
+def for_whom_not(rows: Sequence[Row], label: str) -> str:
+    """Outputs and groups of which something is off that is not off for all."""
+    chosen = [row for row in rows if row["recalibration"] == label]
+    whole = {
+        r["question"] for r in chosen if (r["output"], r["group"]) == (None, None) and r["verdict"] == "off"
+    }
+    found: dict[str, list[str]] = {}
+    for row in chosen:
+        if row["verdict"] == "off" and row["question"] not in whole and row["output"] is not None:
+            found.setdefault(f"output {row['output']}", []).append(row["question"])
+        elif row["verdict"] == "off" and row["question"] not in whole and row["group"] is not None:
+            found.setdefault(str(row["group"]), []).append(row["question"])
+    names = [f"{name} ({', '.join(asked)})" for name, asked in found.items()]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{'; '.join(words[:-1])}; and {words[-1]}"
+
+
+def times(value: float, low: float | None = None, high: float | None = None) -> str:
+    """What a factor says about the sigma that needs it.
+
+    >>> times(2.0, 1.9, 2.1), times(0.5, 0.4, 0.625)
+    ('2.00 times too small [1.90, 2.10]', '2.0 times too large [1.6, 2.5]')
+    """
+    if value < 1:
+        value, low, high = 1 / value, None if high is None else 1 / high, None if low is None else 1 / low
+        return f"{figures(value, low, high)} times too large {between(low, high)}".rstrip()
+    return f"{figures(value, low, high)} times too small {between(low, high)}".rstrip()
+
+
+def figures(value: float, low: float | None = None, high: float | None = None) -> str:
+    """A number with no more digits than its interval bears out; three figures without one.
+
+    >>> figures(13.3367, 12.9, 13.7), figures(0.00123456), figures(-0.00004, -0.3, 0.3)
+    ('13.3', '0.00123', '0.0')
+    """
+    step = (high - low) / 4 if low is not None and high is not None else 0.0
+    if not (math.isfinite(step) and step > 0):
+        step = 10 ** (math.floor(math.log10(abs(value))) - 2) if value else 1.0
+    digits = max(0, -math.floor(math.log10(step)))
+    text = f"{value:.{digits}f}" if digits <= 6 and abs(value) < 1e6 else f"{value:.3g}"
+    return text[1:] if text.startswith("-") and not text.strip("-0.") else text
+
+
+def between(low: float | None, high: float | None) -> str:
+    """An interval in brackets; "" where there is none."""
+    if low is None or high is None:
+        return ""
+    return f"[{figures(low, low, high)}, {figures(high, low, high)}]"
+
+
+def with_unit(text: str, unit: str) -> str:
+    return f"{text} {unit}" if unit else text
+
+
+def amount(value: float, unit: str) -> str:
+    return with_unit(figures(value), unit)
