@@ -117,7 +117,9 @@ def evaluate(
 
         files = {"calibration": data["calibration"], "test": data["test"][0]}
         report(fitted_on, repeats[0], recalibrations=choices, recipe=recipe, files=files).write(html)
-    context.obj.deliver(evaluation_table(evaluation), {**evaluation.to_dict(), "data": data}, json)
+    questions = list(evaluation.questions)
+    result = {**evaluation.to_dict(), "questions": questions, "data": data}
+    context.obj.deliver(evaluation_table(evaluation, questions), result, json)
 
 
 def calibrate(

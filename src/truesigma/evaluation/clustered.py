@@ -167,7 +167,7 @@ def rank_correlation(first: Host, second: Host, weight: Host, code: Host, cluste
         mass = np.bincount(place, weights=share)
         centred.append((np.cumsum(mass) - mass / 2 - 0.5)[place])  # middle ranks, from -1/2 to 1/2
     (r, s), (spread_r, spread_s) = centred, [float((share * c * c).sum()) for c in centred]
-    if spread_r <= 0 or spread_s <= 0:
+    if min(spread_r, spread_s) < 1e-12:  # rounding: all values are the same
         return Clustered(np.array([0.0]), np.zeros((clusters, 1)))
     scale = math.sqrt(spread_r * spread_s)
     found = float((share * r * s).sum()) / scale

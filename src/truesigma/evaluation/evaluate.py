@@ -1,7 +1,8 @@
 """Recalibrations x metrics -> a table of rows: what the paper's tables are made of."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..core.law import Undefined
@@ -28,6 +29,15 @@ class Evaluation:
     recalibrations: Mapping[str, Recalibration]
     cases: Mapping[str, int]
     unit: str = ""
+    ask: Callable[[], list[dict[str, Any]]] | None = None  # the five questions
+
+    @cached_property
+    def questions(self) -> tuple[dict[str, Any], ...]:
+        """Answers to the five questions, for each recalibration, output and group, of the first test set.
+
+        They are computed when they are asked for; `truesigma.evaluation.questions` says what a row holds.
+        """
+        return tuple(self.ask()) if self.ask is not None else ()
 
     def value(
         self, recalibration: str, metric: str, level: float | None = None, part: str | None = None
@@ -90,7 +100,7 @@ def evaluate(
         recipe: "exact", "paper", "code", or the path of a TOML file.
 
     Returns:
-        The evaluation: `print` it, `.rows` (for a data frame), `.value("sigma", "uce")`, `.to_dict()`.
+        The evaluation: `print` it, `.rows` (for a data frame), `.value("sigma", "uce")`, `.questions`, `.to_dict()`.
 
     Example:
         >>> import numpy as np
@@ -116,7 +126,13 @@ def evaluate(
         rows += [row_of(fit.chosen, item, values) for item, values in zip(items, zip(*columns))]
     sizes = {"calibration": len(calibration), "test": len(repeats[0]), "repeats": len(repeats)}
     fitted = {label: fit.fitted for label, fit in fits.items()}
-    return Evaluation(chosen, tuple(rows), fitted, sizes, calibration.unit)
+
+    def ask() -> list[dict[str, Any]]:
+        from .questions import answers  # scipy is slow to import
+
+        return answers(calibration, repeats[0], fitted, chosen)
+
+    return Evaluation(chosen, tuple(rows), fitted, sizes, calibration.unit, ask)
 
 
 def _scores(

@@ -7,7 +7,7 @@ off by chance that all of them together hold the risk of one (Holm); their inter
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +16,11 @@ import numpy as np
 from ..core.arrays import Host, to_host
 from ..core.checks import check_weight
 from ..core.law import Law, central_bounds, has_terms
+from ..core.recalibration import Recalibration
 from ..core.values import Cases, Prediction
 from . import clustered
 from .clustered import Clustered, Student, difference, student
+from .recipe import Recipe
 from .replicates import MANY, By
 from .verdicts import JUDGES, NONE, Reply
 
@@ -173,11 +175,9 @@ def questions(
         whole = Asked(label, seen, known, constant, _log_size(known))
         outputs = seen.target.shape[1]
         each = [_of_output(whole, j) for j in range(outputs)] if 1 < outputs <= MOST_OUTPUTS else []
-        # Rows of the view leave out cases that do not count, so groups are taken from all cases.
-        everyone = view_of(test, tested, grouped=False) if groups else seen
-        counting = _counting_rows(test, tested) if groups else np.zeros(0, dtype=bool)
+        counting = _counting_rows(test, tested) if groups else np.zeros(0, dtype=bool)  # those of the view
         apart = [
-            replace(whole, test=everyone.cases(inside[counting]), group=name)
+            replace(whole, test=seen.cases(inside[counting]), group=name)
             for name, inside in groups.items()
             if inside[counting].sum() >= LEAST
         ]
@@ -186,10 +186,45 @@ def questions(
             for some in ([whole], each, apart)
         ]
         for question in QUESTIONS:
-            rows += _family(question, families)
+            # Biases of outputs may cancel, so that all together are off where one is: they share one risk.
+            joined = [families[0] + families[1], families[2]] if question == "centre" else families
+            rows += _family(question, joined)
         if label == NONE:
             sizes = {(r["output"], r["group"]): r["parts"] for r in rows if r["question"] == "size"}
     return rows
+
+
+def answers(
+    calibration: Cases, test: Cases, fitted: Mapping[str, Recalibration], recipe: Recipe, by: By = "auto"
+) -> list[Row]:
+    """The questions about fitted recalibrations by their labels, and about none."""
+    known, seen = (recipe.prediction(cases) for cases in (calibration, test))
+    pairs = {NONE: (known, seen)}
+    for label, one in fitted.items():
+        pairs[label] = (one(known, group=calibration.group), one(seen, group=test.group))
+    return questions(calibration, test, pairs, by=by)
+
+
+def unanswered(labels: Iterable[str], reason: str) -> list[Row]:
+    """Rows of questions that cannot be answered, with the reason why."""
+    judged = [(question, JUDGES[question](_nothing(reason))) for question in QUESTIONS]
+    return [
+        {
+            "recalibration": label,
+            "question": question,
+            **dict.fromkeys(("output", "group", "estimate", "low", "high")),
+            "verdict": verdict,
+            "words": words,
+            "level": 1 - RISK,
+            "parts": {},
+        }
+        for label in dict.fromkeys((NONE, *labels))
+        for question, (verdict, words) in judged
+    ]
+
+
+def _nothing(reason: str) -> Reply:
+    return Reply(None, None, None, False, {}, reason, "", "")
 
 
 def clusters_are_groups(cases: Cases, by: By) -> bool:
@@ -242,7 +277,9 @@ def _row(question: str, asked: Asked, found: Answer, risk: float) -> Row:
     low, high = (None if end is None or not math.isfinite(end) else end for end in ends)
     unit, law = asked.test.unit, asked.test.law.name
     off, parts = found.chance <= risk, dict(found.parts or {})
-    verdict, words = JUDGES[question](Reply(found.value, low, high, off, parts, found.reason, unit, law))
+    several = asked.test.target.shape[1] > 1
+    reply = Reply(found.value, low, high, off, parts, found.reason, unit, law, several)
+    verdict, words = JUDGES[question](reply)
     return {
         "recalibration": asked.recalibration,
         "question": question,
@@ -367,7 +404,7 @@ def _knowing(asked: Asked) -> Answer:
     size = (view.weight, view.code, view.clusters)
     rank = student(clustered.rank_correlation(error, view.scale, *size))
     parts: dict[str, Any] = {"rank_correlation": None, "constant": cells["sigma"] is None}
-    if rank.error > 0:
+    if 0 < rank.error < math.inf:
         parts |= {"rank_correlation": rank.value, "rank_bounds": list(rank.bounds(RISK))}
         parts["wrong_way"] = rank.bounds(RISK / 5)[1] < 0
     found = clustered.log_means(square, list(split.values()), *size) if split else None

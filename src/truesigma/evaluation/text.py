@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..core import plugins
+from .verdicts import NONE, lines
 
 if TYPE_CHECKING:  # results print themselves as these tables
     from .compare import Comparison
@@ -67,8 +68,8 @@ def print_table(table: TextTable, stream: TextIO) -> None:
         console.print(escape(note), highlight=False)
 
 
-def evaluation_table(evaluation: "Evaluation") -> TextTable:
-    """Metrics down, recalibrations across; UCE times 100, as the paper prints it."""
+def evaluation_table(evaluation: "Evaluation", questions: Sequence[Mapping[str, Any]] = ()) -> TextTable:
+    """Metrics down, recalibrations across; UCE times 100, as the paper prints it; below it the answers to questions."""
     labels = list(evaluation.recalibrations)
     # Two names for one place (`uce_mean`, `uce_draws`) stand in two lines.
     lines: dict[tuple[int, str], dict[str, Mapping[str, Any]]] = {}
@@ -84,7 +85,16 @@ def evaluation_table(evaluation: "Evaluation") -> TextTable:
         body.append((_title(next(iter(cells.items()))), *[_number(row) for row in shown]))
         best.update((i, k + 1) for k in _best(shown))
     head = ("metric", *labels)
-    return TextTable(_caption(evaluation), head, tuple(body), _notes(evaluation), frozenset(best))
+    notes = (*_notes(evaluation), *_answers(evaluation, questions))
+    return TextTable(_caption(evaluation), head, tuple(body), notes, frozenset(best))
+
+
+def _answers(evaluation: "Evaluation", questions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each of the five questions, about the first recalibration that is one."""
+    from .questions import QUESTIONS  # scipy is slow to import
+
+    label = next((label for label in evaluation.recalibrations if label.partition(":")[0] != NONE), NONE)
+    return ["", *lines(questions, label, QUESTIONS)] if questions else []
 
 
 def comparison_table(comparison: "Comparison") -> TextTable:

@@ -27,6 +27,7 @@ class Reply:
     reason: str
     unit: str
     law: str
+    several: bool = False  # outputs, whose errors have no common size
 
     @property
     def interval(self) -> str:
@@ -38,7 +39,8 @@ def skill(reply: Reply) -> Judged:
         return "unclear", f"cannot be told: {reply.reason}"
     rmse, spread = reply.parts["rmse"], reply.parts["sd"]
     low, high = reply.low, reply.high
-    words = f"RMSE {amount(rmse, reply.unit)}, {100 * rmse / spread:.0f} % of the targets' sd"
+    size = "is" if reply.several else f"{amount(rmse, reply.unit)},"
+    words = f"RMSE {size} {100 * rmse / spread:.0f} % of the targets' sd"
     words += f"; skill {figures(reply.value, low, high)} {reply.interval}".rstrip()
     if low is None or high is None:
         return "unclear", f"cannot be told from a constant; {words}"
@@ -81,11 +83,9 @@ def _disagreement(reply: Reply) -> str:
     found = reply.parts
     if not found.get("differ"):
         return ""
-    before = found.get("before") or found
-    words = (
-        f"; calibration and test disagree: the calibration cases ask for a factor of "
-        f"{figures(before['calibration'])}, the test cases for {figures(before['test'])}"
-    )
+    asked = found.get("before") or found
+    words = f"{figures(asked['calibration'])} and {figures(asked['test'])}"
+    words = f"; calibration and test disagree: they ask for factors of {words}"
     return words + (", and recalibration made it worse" if found.get("worse") else "")
 
 
@@ -108,7 +108,7 @@ def knowing(reply: Reply) -> Judged:
     if reply.off and bounds is not None and bounds[1] < 0:
         return "off", f"sigma ranks the cases the wrong way: {ranked}; {thirds}"
     if reply.off and bounds is not None and bounds[0] > 0:
-        return "off", f"errors grow with sigma, but unevenly: {thirds}"
+        return "off", f"errors grow with sigma unevenly: {thirds}"
     if reply.off:
         return "off", f"sigma does not follow the errors: {thirds}"
     if parts["constant"]:
@@ -143,16 +143,30 @@ def shape(reply: Reply) -> Judged:
 JUDGES = {"skill": skill, "centre": centre, "size": size, "knowing": knowing, "shape": shape}
 
 
+def lines(rows: Sequence[Row], label: str, asked: Mapping[str, str]) -> list[str]:
+    """A line for each question, before and after one recalibration, and one for those of whom not all is said."""
+    before, after = (whole(rows, name) for name in (NONE, label))
+    found = []
+    for key, question in asked.items():
+        first, last = before[key], after[key]
+        if first["words"] == last["words"]:
+            found.append(f"{question:<30}{last['verdict']:<9}{last['words']}")
+        else:
+            found.append(f"{question:<30}{first['verdict']:<9}{first['words']}")
+            found.append(f"{'  after ' + label:<30}{last['verdict']:<9}{last['words']}")
+    whom = for_whom_not(rows, label)
+    return [*found, f"{'For whom not?':<30}{whom}"] if whom else found
+
+
+def whole(rows: Sequence[Row], label: str) -> dict[str, Row]:
+    """The answers for all outputs and groups together, by question."""
+    chosen = (row for row in rows if (row["output"], row["group"]) == (None, None))
+    return {row["question"]: row for row in chosen if row["recalibration"] == label}
+
+
 def headline(rows: Sequence[Row], label: str, title: str = "") -> str:
     """The sentences that follow from the answers, before and after one recalibration: the gravest first."""
-    before, after = (
-        {
-            row["question"]: row
-            for row in rows
-            if row["recalibration"] == name and row["output"] is None and row["group"] is None
-        }
-        for name in (NONE, label)
-    )
+    before, after = (whole(rows, name) for name in (NONE, label))
     said = []
     if after["skill"]["verdict"] != "fine":
         words = str(after["skill"]["words"]).partition(";")[0]
@@ -197,17 +211,16 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
 
 
 def for_whom_not(rows: Sequence[Row], label: str) -> str:
-    """Outputs and groups of which something is off that is not off for all."""
-    chosen = [row for row in rows if row["recalibration"] == label]
-    whole = {
-        r["question"] for r in chosen if (r["output"], r["group"]) == (None, None) and r["verdict"] == "off"
-    }
+    """Outputs and groups of which something is off that is not off for all of them."""
     found: dict[str, list[str]] = {}
-    for row in chosen:
-        if row["verdict"] == "off" and row["question"] not in whole and row["output"] is not None:
-            found.setdefault(f"output {row['output']}", []).append(row["question"])
-        elif row["verdict"] == "off" and row["question"] not in whole and row["group"] is not None:
-            found.setdefault(str(row["group"]), []).append(row["question"])
+    for kind in ("output", "group"):
+        parts = [row for row in rows if row["recalibration"] == label and row[kind] is not None]
+        for question in dict.fromkeys(row["question"] for row in parts):
+            asked = [row for row in parts if row["question"] == question]
+            off = [row for row in asked if row["verdict"] == "off"]
+            for row in off if len(off) < len(asked) else ():
+                name = f"output {row[kind]}" if kind == "output" else str(row[kind])
+                found.setdefault(name, []).append(question)
     names = [f"{name} ({', '.join(asked)})" for name, asked in found.items()]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 

@@ -1,0 +1,118 @@
+"""Estimates by cluster against slow loops from the equation, scipy, and repeated draws."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import truesigma as ts
+from truesigma.evaluation import clustered
+
+
+def elements(seed=0, cases=60, outputs=2, clusters=15):
+    rng = np.random.default_rng(seed)
+    weight = np.where(rng.uniform(size=(cases, outputs)) < 0.1, 0, rng.uniform(0.5, 2, (cases, outputs)))
+    return rng, rng.gamma(2, size=(cases, outputs)), weight, rng.permutation(np.arange(cases) % clusters)
+
+
+def slow_error(values, weight, code):
+    """se of a weighted mean: sqrt(C / (C - 1) sum_c u_c^2) / sum w, u_c = sum of w (x - mean) in cluster c."""
+    total = math.fsum(weight.ravel())
+    middle = math.fsum((weight * values).ravel()) / total
+    u = {}
+    for i in range(len(values)):
+        for j in range(values.shape[1]):
+            u[code[i]] = u.get(code[i], 0.0) + weight[i, j] * (values[i, j] - middle)
+    size = len(u)
+    return middle, math.sqrt(size / (size - 1) * math.fsum(x * x for x in u.values())) / total
+
+
+def test_the_mean_and_its_error_are_those_of_the_loop():
+    _, values, weight, code = elements()
+    found = clustered.mean(values, weight, code, 15)
+    assert (found.value[0], found.error) == pytest.approx(slow_error(values, weight, code))
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+def test_the_size_has_the_error_of_the_fitted_factor(moment):
+    rng = np.random.default_rng(0)
+    law = ts.Laplace() if moment == 1 else ts.Normal()
+    cases = ts.Prediction(np.zeros((80, 3)), rng.gamma(5, 0.2, (80, 3)), law=law)
+    target, group = rng.normal(size=(80, 3)), np.arange(80) // 4
+    fitted = ts.recalibrate.sigma.fit(cases, target, group=group)
+    power = np.abs(target / cases.scale) ** moment
+    found = clustered.log_size(power, np.ones((80, 3)), group, 20, moment)
+    assert math.exp(found.value[0]) == pytest.approx(fitted.factor)
+    assert found.error * fitted.factor == pytest.approx(fitted.standard_error)
+
+
+def test_a_ratio_has_the_error_of_its_linear_form():
+    rng, values, weight, code = elements()
+    other = rng.gamma(3, size=values.shape)
+    found = clustered.log_ratio(values, other, weight, code, 15)
+    ratio = (weight * values).sum() / (weight * other).sum()
+    error = slow_error(values - ratio * other, weight, code)[1] / ((weight * values).sum() / weight.sum())
+    assert found.value[0] == pytest.approx(math.log(ratio))
+    assert found.error == pytest.approx(error)
+
+
+def test_rank_correlation_is_scipys_and_its_error_that_of_repeated_draws():
+    rng = np.random.default_rng(1)
+
+    def draw(rng, n=400):
+        x = rng.normal(size=n)
+        return x[:, None], (0.6 * x + rng.normal(size=n)).round(1)[:, None]
+
+    x, y = draw(rng)
+    ones, code = np.ones((400, 1)), np.arange(400)
+    found = clustered.rank_correlation(x, y, ones, code, 400)
+    assert found.value[0] == pytest.approx(stats.spearmanr(x[:, 0], y[:, 0]).statistic)
+    drawn = [clustered.rank_correlation(*draw(rng), ones, code, 400) for _ in range(300)]
+    spread = np.std([one.value[0] for one in drawn])
+    assert np.mean([one.error for one in drawn]) == pytest.approx(spread, rel=0.12)
+
+
+def test_a_constant_has_no_rank():
+    ones = np.ones((30, 1))
+    found = clustered.rank_correlation(np.arange(30.0)[:, None], ones, ones, np.arange(30), 30)
+    assert (found.value[0], found.error) == (0, 0)
+
+
+def test_thirds_keep_ties_together_within_each_output():
+    key = np.array([[1, 10], [1, 20], [1, 30], [2, 40], [2, 50], [3, 60]], float)
+    found = clustered.thirds(key, np.ones((6, 2)))
+    assert found is None  # the first output has no middle third of its own
+    assert clustered.thirds(np.ones((6, 1)), np.ones((6, 1))) is None
+    assert clustered.thirds(key[:, 1:], np.ones((6, 1)))[:, 0].tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_difference_is_welchs():
+    rng = np.random.default_rng(2)
+    first, second = rng.normal(size=20), rng.normal(0.5, 3, size=35)
+    parts = [
+        clustered.student(clustered.mean(x[:, None], np.ones((x.size, 1)), np.arange(x.size), x.size))
+        for x in (first, second)
+    ]
+    found = clustered.difference(*parts)
+    expected = stats.ttest_ind(first, second, equal_var=False)
+    assert found.chance() == pytest.approx(expected.pvalue)
+    assert found.bounds(0.05) == pytest.approx(tuple(expected.confidence_interval(0.95)))
+
+
+def test_the_reference_of_the_gap_is_that_of_draws_with_a_fitted_size():
+    rng = np.random.default_rng(3)
+
+    def gap_of(z):
+        ones = np.ones((z.size, 1))
+        seen = clustered.shape(z[:, None], z[:, None] ** 2, ones, np.arange(z.size), z.size, ts.Normal())
+        return clustered.gap(seen)
+
+    drawn = [gap_of(rng.normal(size=300)) for _ in range(200)]
+    truth = np.quantile([one.value for one in drawn], 0.95)
+    assert np.mean([one.reach(0.05) for one in drawn]) == pytest.approx(truth, rel=0.08)
+    assert np.mean([one.chance() <= 0.05 for one in drawn]) <= 0.1
+    z = rng.normal(size=300)
+    s = math.sqrt((z**2).mean())
+    assert gap_of(z).value == pytest.approx(stats.kstest(z / s, "norm").statistic, abs=0.01)
+    assert gap_of(rng.standard_t(3, size=3000)).chance() < 1e-4
