@@ -139,12 +139,13 @@ def evaluate_many(
     warn_repeated([_predicted(files) for files in tested])
     with progress(session.quiet) as report:
         found = evaluate_files(fitted_on, tested, report=report, **options)
-    result = found.evaluation.to_dict()
+    questions = list(found.evaluation.questions)
+    result = {**found.evaluation.to_dict(), "questions": questions}
     result["data"] = {"calibration": describe(fitted_on), "test": [describe(files) for files in tested]}
     if found.groups:
         result["groups"] = {name: [dict(row) for row in one.rows] for name, one in found.groups.items()}
         result["cases"]["groups"] = {name: one.cases["test"] for name, one in found.groups.items()}
-    text = plain_text(evaluation_table(found.evaluation))
+    text = plain_text(evaluation_table(found.evaluation, questions))
     return text + ("\n\n" + plain_text(group_table(found)) if found.groups else ""), result
 
 

@@ -6,12 +6,14 @@ for exact bins; one sums what every score is made of. Memory holds a few cases a
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..core import plugins
 from ..core.cells import members
 from ..core.checks import NothingLeft, nothing_left
 from ..core.law import Law, Undefined
+from ..core.recalibration import Recalibration
 from ..core.scores import Request, edges_from, range_plan, value_of
 from ..evaluation.evaluate import About, Evaluation, check_alike
 from ..evaluation.fit import Choice, Fit, Named, choose_all, fit
@@ -21,6 +23,8 @@ from ..evaluation.recipe import Recipe, load_recipe
 from ..files.fileset import FileSet, NotWhole, is_volume, open_fileset, read_whole
 from ..files.find import Files
 from .local import run as run_here
+
+ANSWERED = 5_000_000  # elements that the five questions look at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,11 +142,29 @@ def evaluate_files(
         ]
         fitted = {fit.chosen.label: fit.fitted for fit in fits}
         sizes = {"calibration": fitted_on.cases, "test": cases, "repeats": len(tested)}
-        return Evaluation(chosen, tuple(rows), fitted, sizes, fitted_on.unit)
+        ask = partial(_answers, fitted_on, tested[0], fitted, passes) if group is None else None
+        return Evaluation(chosen, tuple(rows), fitted, sizes, fitted_on.unit, ask)
 
     groups = {k.removeprefix(CASES): int(n[0]) for one in sums for k, n in one.items() if k.startswith(CASES)}
     parts = {name: table(name, groups[name]) for name in sorted(groups)}
     return Streamed(table(None, tested[0].cases), parts)
+
+
+def _answers(
+    calibration: FileSet, test: FileSet, fitted: Mapping[str, Recalibration], passes: Passes
+) -> list[dict[str, Any]]:
+    """The five questions where all cases fit into memory; else why they have no answer."""
+    from ..evaluation.questions import answers, unanswered
+
+    count = max(calibration.elements, test.elements)
+    if None in (calibration.outputs, test.outputs):
+        return unanswered(fitted, "volumes of different shapes are read in pieces")
+    if count > ANSWERED:
+        return unanswered(fitted, f"{count:,} elements are read in pieces, and at most {ANSWERED:,} compared")
+    whole = [
+        read_whole(files, passes.recipe, mask_missing=passes.mask_missing) for files in (calibration, test)
+    ]
+    return answers(whole[0], whole[1], fitted, passes.recipe)
 
 
 def _score_sums(

@@ -19,6 +19,7 @@ from ..core.arrays import Host
 from ..core.law import Empirical, Law, has_terms
 
 BAGS = 1000  # of clusters, whose sums vary as those of the clusters do
+MANY = 64  # outputs, beyond which thirds are not taken within each
 CELLS = 200  # of the probability integral transform, at whose edges the gap is looked at
 REPLICATES = 500
 TAIL = 0.05  # beyond it, the reference of the gap is continued as the tail of a Gaussian process
@@ -115,7 +116,10 @@ def log_size(power: Host, weight: Host, code: Host, clusters: int, moment: int) 
 
 
 def thirds(key: Host, weight: Host) -> Host | None:
-    """The third of each element by a key, within its output: 0, 1 or 2; None where ties leave no three."""
+    """The third of each element by a key, within each output: 0, 1 or 2; None where ties leave no three."""
+    if key.shape[1] > MANY:  # a map, whose outputs are of one kind
+        found = thirds(key.reshape(-1, 1), weight.reshape(-1, 1))
+        return None if found is None else found.reshape(key.shape)
     found = np.zeros(key.shape, dtype=np.int64)
     for j in range(key.shape[1]):
         some = weight[:, j] > 0
