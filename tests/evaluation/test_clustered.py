@@ -105,7 +105,7 @@ def test_the_reference_of_the_gap_is_that_of_draws_with_a_fitted_size():
 
     def gap_of(z):
         ones = np.ones((z.size, 1))
-        seen = clustered.shape(z[:, None], z[:, None] ** 2, ones, np.arange(z.size), z.size, ts.Normal())
+        seen = clustered.shape(z[:, None], ones, np.arange(z.size), z.size, ts.Normal())
         return clustered.gap(seen)
 
     drawn = [gap_of(rng.normal(size=300)) for _ in range(200)]

@@ -115,6 +115,15 @@ def log_size(power: Host, weight: Host, code: Host, clusters: int, moment: int) 
     return Clustered(np.array([math.log(size) / moment]), found.influence / (moment * size))
 
 
+def output_means(values: Host, weight: Host) -> Host:
+    """The mean of each output, (output,); of a map, whose outputs are of one kind, that of all."""
+    whole, held = weight.sum(axis=0), (weight * values).sum(axis=0)
+    common = held.sum() / whole.sum()
+    if values.shape[1] > MANY:
+        return np.full(values.shape[1], common)
+    return np.where(whole > 0, held / np.where(whole > 0, whole, 1.0), common)
+
+
 def thirds(key: Host, weight: Host) -> Host | None:
     """The third of each element by a key, within each output: 0, 1 or 2; None where ties leave no three."""
     if key.shape[1] > MANY:  # a map, whose outputs are of one kind
@@ -217,16 +226,11 @@ class Shape:
     influence: Host  # (bag, place)
 
 
-def shape(
-    z: Host, power: Host, weight: Host, code: Host, clusters: int, law: Law, *, refit: bool = True
-) -> Shape:
+def shape(z: Host, weight: Host, code: Host, clusters: int, law: Law) -> Shape:
     """The distribution of z / s under its law, s fitted to each output, with the error of that fit."""
-    whole = weight.sum(axis=0)
-    power = power / np.maximum((weight * power).sum(axis=0) / whole, 1e-300)
-    size = 1.0
-    if refit:
-        raw = np.abs(z) ** law.moment
-        size = np.maximum((weight * raw).sum(axis=0) / whole / law_moment(law), 1e-300) ** (1 / law.moment)
+    power = np.abs(z) ** law.moment / law_moment(law)
+    mean_power = output_means(power, weight)
+    size = mean_power ** (1 / law.moment)
     bags = min(clusters, BAGS)
     bag = code if clusters <= BAGS else (np.random.default_rng(0).permutation(clusters) % BAGS)[code]
     level = transform(z / size, law)
@@ -237,11 +241,9 @@ def shape(
     below = np.cumsum(held, axis=1)[:, :-1] / weight.sum()
     mass = np.bincount(bag, weights=weight.sum(axis=1), minlength=bags) / weight.sum()
     share = below.sum(axis=0)
-    influence = below - mass[:, None] * share
-    if refit:
-        excess = np.bincount(bag, weights=(weight * (power - 1)).sum(axis=1), minlength=bags) / weight.sum()
-        influence = influence + excess[:, None] / law.moment * _slope(law)
-    return Shape(share, influence)
+    excess = (weight * (power / mean_power - 1)).sum(axis=1) / (law.moment * weight.sum())
+    refitted = np.bincount(bag, weights=excess, minlength=bags)[:, None] * _slope(law)
+    return Shape(share, below - mass[:, None] * share + refitted)
 
 
 def gap(test: Shape, calibration: Shape | None = None, seed: int = 0) -> Gap:

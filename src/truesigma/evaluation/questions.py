@@ -171,7 +171,7 @@ def questions(
     sizes: dict[tuple[int | None, str | None], Mapping[str, Any]] = {}
     for label, (fitted_on, tested) in recalibrated.items():
         known, seen = (view_of(c, p, grouped=grouped) for c, p in ((calibration, fitted_on), (test, tested)))
-        constant = (known.weight * known.target).sum(axis=0) / known.weight.sum(axis=0)
+        constant = clustered.output_means(known.target, known.weight)
         whole = Asked(label, seen, known, constant, _log_size(known))
         outputs = seen.target.shape[1]
         each = [_of_output(whole, j) for j in range(outputs)] if 1 < outputs <= MOST_OUTPUTS else []
@@ -436,15 +436,14 @@ def _shape(asked: Asked) -> Answer:
     view, own = asked.test, asked.calibration
     if view.clusters < LEAST:
         return Answer(None, reason=f"{view.clusters} cases or groups do not show it")
-    if float((view.weight * view.power).sum(axis=0).min()) <= 0:
+    size = clustered.output_means(view.power, view.weight) ** (1 / view.law.moment)
+    if size.min() <= 0:
         return Answer(None, reason="every error is 0")
-    seen = clustered.shape(view.z, view.power, view.weight, view.code, view.clusters, view.law)
+    seen = clustered.shape(view.z, view.weight, view.code, view.clusters, view.law)
     fitted = None
     if not has_terms(view.law):
-        fitted = clustered.shape(own.z, own.power, own.weight, own.code, own.clusters, own.law)
+        fitted = clustered.shape(own.z, own.weight, own.code, own.clusters, own.law)
     found = clustered.gap(seen, fitted)
-    whole = (view.weight * view.power).sum(axis=0) / view.weight.sum(axis=0)
-    size = whole ** (1 / view.law.moment)
     low, high = central_bounds(view.law, 0.99)
     beyond = (view.z < low * size) | (view.z > high * size)
     parts = {

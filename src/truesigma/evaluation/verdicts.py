@@ -104,7 +104,7 @@ def knowing(reply: Reply) -> Judged:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
     key = parts["clearest"]
     held = ", ".join(f"{100 * share:.0f}" for share in parts[key]["content"])
-    thirds = f"90 % intervals hold {held} % in thirds of the {key}, from the lowest"
+    thirds = f"90 % intervals hold {held} % in thirds of {'sigma' if key == 'sigma' else 'the prediction'}"
     if reply.off and bounds is not None and bounds[1] < 0:
         return "off", f"sigma ranks the cases the wrong way: {ranked}; {thirds}"
     if reply.off and bounds is not None and bounds[0] > 0:
@@ -149,11 +149,10 @@ def lines(rows: Sequence[Row], label: str, asked: Mapping[str, str]) -> list[str
     found = []
     for key, question in asked.items():
         first, last = before[key], after[key]
-        if first["words"] == last["words"]:
-            found.append(f"{question:<30}{last['verdict']:<9}{last['words']}")
-        else:
+        changed = first["words"] != last["words"] and (key == "size" or first["verdict"] != last["verdict"])
+        if changed:
             found.append(f"{question:<30}{first['verdict']:<9}{first['words']}")
-            found.append(f"{'  after ' + label:<30}{last['verdict']:<9}{last['words']}")
+        found.append(f"{'  after ' + label if changed else question:<30}{last['verdict']:<9}{last['words']}")
     whom = for_whom_not(rows, label)
     return [*found, f"{'For whom not?':<30}{whom}"] if whom else found
 
