@@ -4,6 +4,7 @@ from . import diagrams, metrics, recalibrate
 from .core.decompose import decompose
 from .core.law import Empirical, Laplace, Law, Normal, Undefined
 from .core.recalibration import Recalibration, load_recalibration
+from .core.student import Student
 from .core.tally import Tally
 from .core.values import Cases, Draws, Interval, Prediction
 from .engine.evaluate_files import evaluate_files
@@ -27,6 +28,7 @@ __all__ = [
     "Normal",
     "Prediction",
     "Recalibration",
+    "Student",
     "Tally",
     "Undefined",
     "bootstrap",

@@ -99,6 +99,7 @@ def are_maps(given: list[str]) -> bool:
 
 
 def _table(card: Any, source: Path, out: Path, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    from ..core.by_case import usual_law
     from ..evaluation.apply import apply_file
     from ..evaluation.card import outputs_of
     from ..files.disk import fingerprint
@@ -114,7 +115,7 @@ def _table(card: Any, source: Path, out: Path, settings: dict[str, Any]) -> tupl
         "output": {"file": out.name, "sha256": fingerprint(out)},
     }
     # conformal and isotonic replace the law of the errors: the bounds tell, the columns of sigma do not.
-    replaced = made.law.name == "empirical" != card.law.name
+    replaced = usual_law(made.law).name == "empirical" != card.law.name
     kept = "; the bounds are recalibrated, sigma stays as it was" if replaced else ""
     return f"{len(made)} cases{kept}; written to {out}", result
 

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .arrays import Array, chunk_size, namespace, on_host, to_host, total
+from .arrays import Array, Host, chunk_size, namespace, on_host, to_host, total
+from .by_case import ByCase, laws_of
 from .checks import check_group, check_target, check_weight, nothing_left
 from .law import Law, Pairs, Undefined, has_terms
 from .values import Prediction, check_prediction, raw_spread, take
@@ -157,11 +158,11 @@ def check_error(error: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some whole cases: what they hold as arrays (case, output), and where they stand among all cases."""
+    """Some whole cases: what they hold as arrays (case, output), and where they are among all cases."""
 
     law: Law
     parts: Mapping[str, Array]  # by the names that `blocks` gives them; None where not given
-    rows: slice
+    rows: slice | Host
 
     @cached_property
     def elements(self) -> Elements:
@@ -196,6 +197,15 @@ class Block:
             for k, a in parts.items()
         }
         return Block(self.law, parts, self.rows)
+
+    def by_law(self) -> Iterator["Block"]:
+        """The block itself, or one for each law where laws differ by case: what is summed has one law."""
+        if not isinstance(self.law, ByCase):
+            yield self
+            return
+        where = np.arange(self.rows.start, self.rows.stop) if isinstance(self.rows, slice) else self.rows
+        for law, some in laws_of(self.law, len(where)):
+            yield Block(law, {name: take(a, some) for name, a in self.parts.items()}, where[some])
 
     @property
     def is_large(self) -> bool:
@@ -269,8 +279,8 @@ class Block:
 
 
 def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
-    """All cases, checked, in blocks of whole cases that fit the cache, or are one case each."""
-    return (make() for make in block_makers(prediction, target, weight))
+    """All cases, checked, in blocks of whole cases that fit the cache, or are one case each; all of one law."""
+    return (block for make in block_makers(prediction, target, weight) for block in make().by_law())
 
 
 def block_makers(

@@ -64,7 +64,8 @@ def central_bounds(law: Law, level: float) -> tuple[float, float]:
     return (-high if law.symmetric else law.quantile((1 - level) / 2)), high
 
 
-def _check_probability(probability: float) -> None:
+def check_probability(probability: float) -> None:
+    """A probability is a share between 0 and 1, where every quantile is finite."""
     if not 0 < probability < 1:
         raise ValueError(f"probability is {probability}; expected a number between 0 and 1, both excluded.")
 
@@ -87,7 +88,7 @@ class Normal:
     def quantile(self, probability: float) -> float:
         from scipy.special import ndtri
 
-        _check_probability(probability)
+        check_probability(probability)
         return float(ndtri(probability))
 
     def cdf(self, z: Array) -> Array:
@@ -128,7 +129,7 @@ class Laplace:
     log_norm = math.log(2)
 
     def quantile(self, probability: float) -> float:
-        _check_probability(probability)
+        check_probability(probability)
         tail = min(probability, 1 - probability)
         return math.copysign(math.log(2 * tail), probability - 0.5)
 
@@ -217,7 +218,7 @@ class Empirical:
         return float(square)
 
     def quantile(self, probability: float) -> float:
-        _check_probability(probability)
+        check_probability(probability)
         # Rounding of (1 - level) / 2 must not turn the outermost value into an infinite one.
         slack = 1e-12
         if probability < self.probability[0] - slack:
@@ -278,6 +279,14 @@ class Empirical:
 LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}
 
 
+def variance_ratio(law: Law) -> float:
+    """Variance over total (aleatoric + epistemic): 1 for the laws of networks; scale^2 where a law has no variance."""
+    try:
+        return law.variance / law.unit
+    except Undefined:
+        return 1 / law.unit
+
+
 def has_terms(law: Law) -> TypeGuard[Normal | Laplace]:
     """Whether the density is exp(-|z|^moment / moment - log_norm): then scores are sums of few arrays."""
     return isinstance(law, Normal | Laplace)
@@ -291,7 +300,10 @@ def law_from_dict(stored: Mapping[str, Any] | str) -> Law:
     """
     stored = {"name": stored} if isinstance(stored, str) else dict(stored)
     name = str(stored.pop("name", "")).lower()
-    laws = {law.name: law for law in (Normal, Laplace, Empirical)}
+    from .by_case import ByCase  # which are made of these laws
+    from .student import Student
+
+    laws: dict[str, Any] = {law.name: law for law in (Normal, Laplace, Empirical, Student, ByCase)}
     if name not in laws:
         raise ValueError(f"law is {name!r}; expected one of {', '.join(laws)}.")
     try:

@@ -13,6 +13,7 @@ import numpy as np
 from .arrays import Host
 from .checks import nothing_left
 from .elements import blocks
+from .law import variance_ratio
 from .rows import weight_of
 from .sums import flat
 from .values import Prediction
@@ -22,7 +23,10 @@ By = Literal["case", "element"]
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """Squared error, variance and weight of everything that can be kept or removed; float64 on the host."""
+    """Squared error, variance and weight of everything that can be kept or removed; float64 on the host.
+
+    Where a law has no variance, the square of the scale takes its place, which sorts the cases alike.
+    """
 
     error: Host
     variance: Host
@@ -46,7 +50,9 @@ def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "c
         block.wide.view("mean" if by == "case" else "separate")
         for block in blocks(prediction, target, weight)
     )
-    columns = zip(*[(*flat(e.squared, e.total), weight_of(e).ravel()) for e in views])
+    columns = zip(
+        *[(*flat(e.squared, e.total * variance_ratio(e.law)), weight_of(e).ravel()) for e in views]
+    )
     error, variance, share = (np.concatenate(column) for column in columns)
     some = share > 0
     if not some.any():

@@ -61,7 +61,7 @@ def stack_rows(
             with np.errstate(over="ignore", invalid="ignore"):
                 found = parts(piece.wide.view(outputs))
             column, value = (np.concatenate([part[k].ravel() for part in found]) for k in (0, 1))
-            row = np.arange(block.rows.start, block.rows.stop)[:, None]
+            row = np.arange(len(cases))[block.rows, None]
             row = np.concatenate([np.broadcast_to(row, part[0].shape).ravel() for part in found])
             whole = whole + coo_array((value, (row, column)), shape=whole.shape).tocsr()
     if not np.isfinite(whole.data).all():

@@ -245,11 +245,11 @@ def _run_sums(run: list[Callable[[], Block]], *, plan: Plan) -> dict[str, Sum]:
 
     def each() -> Iterator[dict[str, Sum]]:
         for make in run:
-            block = make()
-            if block.is_large:
-                yield from (block_sums(piece, pieces) for piece in block.pieces())
-            yield block_sums(block, whole if block.is_large else plan.statistics)
-            del block  # and all that it computed
+            for block in make().by_law():
+                if block.is_large:
+                    yield from (block_sums(piece, pieces) for piece in block.pieces())
+                yield block_sums(block, whole if block.is_large else plan.statistics)
+                del block  # and all that it computed
 
     return join_sums(each())
 

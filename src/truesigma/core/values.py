@@ -14,6 +14,7 @@ from array_api_compat import device as device_of
 from array_api_compat import is_array_api_obj, is_torch_array
 
 from .arrays import Array, as_array, expand, namespace, to_host
+from .by_case import law_at, of_each
 from .checks import (
     NEGATIVE,
     check_axes,
@@ -27,7 +28,7 @@ from .checks import (
     check_weight,
     same_mask,
 )
-from .law import Law, Normal, central_bounds
+from .law import Law, Normal, central_bounds, has_terms
 
 T = TypeVar("T")
 UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what stands outside a mask, numpy need not warn
@@ -218,8 +219,9 @@ class Prediction:
     @property
     def variance(self) -> Array:
         """Predictive variance scale^2 * law.variance; raises Undefined where the law has none."""
-        ratio = self.law.variance / self.law.unit
-        return self.total if ratio == 1 else self.total * ratio
+        if has_terms(self.law):
+            return self.total
+        return self.total * of_each(self.law, lambda law: law.variance / law.unit, self.total)
 
     @UNHEARD
     def interval(self, level: float = 0.9) -> Interval:
@@ -229,7 +231,8 @@ class Prediction:
         array([1.96])
         """
         scale = self.scale
-        low, high = central_bounds(self.law, level)
+        low = of_each(self.law, lambda law: central_bounds(law, level)[0], scale)
+        high = of_each(self.law, lambda law: central_bounds(law, level)[1], scale)
         return Interval(self.location + scale * low, self.location + scale * high)
 
     def __len__(self) -> int:
@@ -237,9 +240,8 @@ class Prediction:
 
     def __getitem__(self, index: Any) -> "Prediction":
         """The prediction of some cases: a slice, a boolean mask or an index array over the cases."""
-        return changed(
-            self, **{name: take(part, index) for name, part in vars(self).items() if name != "law"}
-        )
+        parts = {name: take(part, index) for name, part in vars(self).items() if name != "law"}
+        return changed(self, **parts, law=law_at(self.law, index))
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.location.shape[1:])

@@ -62,10 +62,8 @@ def table(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "
     Reference: Laves et al., MELBA 2021, section 4.2, Figure 8; Ilg et al., ECCV 2018.
     """
     cases = rank(prediction, target, weight=weight, by=by)
-    # Thresholds are those of the variance; an empirical law's is a multiple of the total.
-    variance = cases.variance * (prediction.law.variance / prediction.law.unit)
-    kept, best = (keep_lowest(key, cases.error, cases.weight) for key in (variance, cases.error))
-    threshold = np.linspace(variance.max(), variance.min(), STEPS)
+    kept, best = (keep_lowest(key, cases.error, cases.weight) for key in (cases.variance, cases.error))
+    threshold = np.linspace(cases.variance.max(), cases.variance.min(), STEPS)
     below = np.searchsorted(kept.key, threshold, side="right")
     share = np.arange(STEPS) / STEPS
     ause = max(kept.area - best.area, 0.0) / cases.mse if cases.mse > 0 else None

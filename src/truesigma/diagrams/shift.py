@@ -91,7 +91,7 @@ def table(
 
 def _variance(prediction: Prediction) -> Host:
     """Variance of each case, averaged over its outputs that count."""
-    return rank(prediction, prediction.location).variance * (prediction.law.variance / prediction.law.unit)
+    return rank(prediction, prediction.location).variance
 
 
 def draw(table: Shift, ax: Axes = None, *, title: str = "", unit: str = "") -> Axes:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host
+from ..core.by_case import laws_of
 from ..core.law import Law, Undefined
 from ..core.scores import measure, request
 from ..core.values import Cases
@@ -42,10 +43,14 @@ def calibrated_range(
     scale = np.nan_to_num(p.scale) if p.mask is not None else p.scale
     asked = [request(plugins.load("metrics", name), options) for name, options in requests]
     found = np.full((sets, len(asked)), np.nan)
-    logit, quantiles = quantile_table(p.law)
+    tables = [(some, *quantile_table(law)) for law, some in laws_of(p.law, len(p))]
+    z = np.empty(p.location.shape)
     for row in found:
         uniform = rng.uniform(1e-9, 1 - 1e-9, size=p.location.shape)
-        target = p.location + scale * np.interp(np.log(uniform / (1 - uniform)), logit, quantiles)
+        odds = np.log(uniform / (1 - uniform))
+        for some, logit, quantiles in tables:
+            z[some] = np.interp(odds[some], logit, quantiles)
+        target = p.location + scale * z
         if p.mask is not None:
             target = np.where(p.mask, target, 0.0)
         values = measure(p, target, asked, weight=cases.weight)

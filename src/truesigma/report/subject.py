@@ -8,8 +8,9 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host, to_host
+from ..core.by_case import of_each
 from ..core.checks import check_level, check_weight
-from ..core.law import Law, Undefined
+from ..core.law import variance_ratio
 from ..core.values import Cases, Draws, Prediction, changed
 from ..evaluation.card import Card, describe
 from ..evaluation.fit import Choice, fit_all
@@ -133,7 +134,7 @@ def _all_on_host(value: T) -> T:
 
 def sigma_of(prediction: Prediction) -> Host:
     """Return the predictive standard deviation; where the law has no variance, the scale."""
-    return np.sqrt(prediction.total * variance_ratio(prediction.law))
+    return np.sqrt(prediction.total * of_each(prediction.law, variance_ratio, prediction.total))
 
 
 def _host(values: Any) -> Any:
@@ -149,11 +150,3 @@ def counted(cases: Cases) -> Host:
     weight = check_weight(cases.weight, p.location, p.mask)
     some = np.ones(p.location.shape, bool) if weight is None else weight > 0
     return some if p.mask is None else some & p.mask
-
-
-def variance_ratio(law: Law) -> float:
-    """Divide variance by total (aleatoric + epistemic): 1 for networks; scale^2 where a law has no variance."""
-    try:
-        return law.variance / law.unit
-    except Undefined:
-        return 1 / law.unit

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
+from ...core.law import variance_ratio
 from ...core.ranking import keep_lowest
 from ...core.rows import mean_rows
 from ...evaluation.bootstrap import Estimate
 from ..blocks import Section, columns, controls, csv_button, details, figure, paragraph
 from ..markup import element, join
 from ..numbers import number, percent, with_unit
-from ..subject import Subject, variance_ratio
+from ..subject import Subject
 
 STEPS = 100
 START = 10  # where the slider begins
@@ -90,9 +91,8 @@ def _errors(subject: Subject) -> tuple[Host, Host]:
     cases = subject.after
     held = mean_rows(cases, lambda e: e.squared, outputs="mean").toarray()
     some = held[:, 0] > 0
-    total = mean_rows(cases, lambda e: e.total, outputs="mean").toarray()[:, 1]
-    ratio = variance_ratio(cases.prediction.law)
-    return held, np.where(some, total / np.where(some, held[:, 0], 1) * ratio, np.inf)
+    variance = mean_rows(cases, lambda e: e.total * variance_ratio(e.law), outputs="mean").toarray()[:, 1]
+    return held, np.where(some, variance / np.where(some, held[:, 0], 1), np.inf)
 
 
 def _band(subject: Subject, held: Host, variance: Host, threshold: Host) -> tuple[Host, Host]:

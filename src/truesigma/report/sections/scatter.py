@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.law import central_bounds
+from ...core.by_case import usual_law
+from ...core.law import central_bounds, variance_ratio
 from ..blocks import Section, choice, controls, csv_button, figure, paragraph
 from ..markup import join
 from ..numbers import percent
-from ..subject import BEFORE, Subject, counted, sigma_of, variance_ratio
+from ..subject import BEFORE, Subject, counted, sigma_of
 
 SHOWN = 1500  # points; more would hide each other, and slow the page
 
@@ -41,7 +42,7 @@ def section(subject: Subject) -> Section:
     points = table(subject)
     bounds = {}
     for label, cases in subject.pair.items():
-        law = cases.prediction.law
+        law = usual_law(cases.prediction.law)
         ratio = 1 / np.sqrt(variance_ratio(law) * law.unit)  # of scale to sigma
         bounds[label] = [b * ratio for b in central_bounds(law, subject.level)]
     whole = int(np.prod(subject.before.prediction.location.shape))
