@@ -95,12 +95,14 @@ def fit_step(task: Mapping[str, Any]) -> Step:
 
     def step(chunk: Chunk, prediction: Prediction) -> Sums:
         cases = chunk.cases
-        # Pieces of a case are correlated: they are a cluster, as the cases of a group are.
-        group = [chunk.of] if cases.group is None and chunk.of else cases.group
-        data = {"weight": cases.weight, "group": group}
+        # Pieces of a case are correlated: they are a cluster, as the cases of a patient or a group are.
+        whole = [chunk.of] if chunk.of else None
+        data = {"weight": cases.weight, "group": cases.group, "patient": whole}
         found: Sums = {}
         for number, (module, options) in enumerate(modules):
             chosen = plugins.accepted(module.gather, {**data, **options})
+            if "patient" not in chosen and "group" in chosen and cases.group is None:
+                chosen["group"] = whole
             sums = module.gather(prediction, cases.target, **chosen)
             found.update({f"{number}/{key}": value for key, value in sums.items()})
         return found

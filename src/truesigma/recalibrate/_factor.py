@@ -74,13 +74,18 @@ def factor_from(sums: Mapping[str, Sum], law: Law, *, solver: Solver = "closed")
     >>> factor_from(gather(prediction, [2.0, 4.0]), prediction.law).value
     2.0
     """
+    return factor_of_sums(*both_sums(sums), law.moment, solver)
+
+
+def both_sums(sums: Mapping[str, Sum]) -> tuple[Host, Host]:
+    """What `factor_sums` holds of the cases, and of the clusters where they are known, from what was gathered."""
     if not sums:  # every target is missing
         raise nothing_left()
     if isinstance(sums["case"], Undefined):
         raise sums["case"]
     columns = [column for key, column in sums.items() if key.startswith("cluster ")]
     clusters = _clusters(columns, sums["grouped"][0], sums["case"]) if columns else sums["case"]
-    return _from_sums(sums["case"], clusters, law.moment, solver)
+    return sums["case"], clusters
 
 
 def factor_of_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed") -> Factor:
@@ -99,7 +104,7 @@ def factor_of_tally(tally: Tally, *, part: Part = "total", solver: Solver = "clo
     groups = [group.sums[f"factor {part}"] for group in tally.groups.values()]
     grouped = sum(float(group[0]) for group in groups)
     clusters = _clusters([group[[2, 1]] for group in groups], grouped, sums) if groups else sums
-    return _from_sums(sums, clusters, tally.moment, solver)
+    return factor_of_sums(sums, clusters, tally.moment, solver)
 
 
 def _clusters(columns: list[Host], grouped: float, cases: Host) -> Host:
@@ -113,7 +118,8 @@ def _clusters(columns: list[Host], grouped: float, cases: Host) -> Host:
     return squares(s, w)
 
 
-def _from_sums(cases: Host, clusters: Host, moment: int, solver: str) -> Factor:
+def factor_of_sums(cases: Host, clusters: Host, moment: int, solver: str = "closed") -> Factor:
+    """The factor from what `factor_sums` holds of the cases, its standard error from that of the clusters."""
     if solver not in ("closed", "gradient"):
         raise ValueError(f"solver is {solver!r}; expected 'closed' or 'gradient'.")
     if cases[1] <= 0:

@@ -1,0 +1,257 @@
+r"""Sigma scaling with a factor for each group (a site, a scanner), as far from the others' as its cases can show.
+
+$$s_g = s_{-g} \Bigl(\frac{\hat s_g}{s_{-g}}\Bigr)^{B_g}, \qquad
+  B_g = \max\Bigl(0,\, 1 - \frac{\mathrm{se}(d_g)^2}{d_g^2}\Bigr), \qquad d_g = \log \hat s_g - \log s_{-g}$$
+
+with the factor of the group's own cases and that of all others. A group that cannot be told from the others gets
+theirs, one that is clearly different its own, and one in between something in between. Where the law was Normal it is
+Student's t afterwards, with $C_g - 1$ degrees of freedom: the group's clusters (cases, or patients) of equal weight.
+"""
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import Host, like, namespace
+from ..core.by_case import ByCase
+from ..core.checks import check_group, check_target, check_weight, nothing_left
+from ..core.elements import Error, Outputs, Part
+from ..core.law import Law, Normal
+from ..core.recalibration import rescale, select_part, with_law
+from ..core.student import Student
+from ..core.sums import Sum
+from ..core.values import Prediction, check_prediction, take
+from ._factor import both_sums, factor_of_sums
+from ._factor import gather as gather_one
+
+TITLE = "sigma scaling by group"
+FEWEST = 5  # clusters that can show a factor of their own; a group of fewer gets the common one
+MARK = "\x1f"  # between the name of a group and that of a sum: no name holds it
+
+
+@dataclass(frozen=True)
+class Group:
+    """What was found for a group: its factor, that of its own cases alone, and what they weigh."""
+
+    factor: float
+    own: float | None = None  # of its own cases alone; None where they are too few
+    standard_error: float | None = None  # of `own`
+    share: float = 0.0  # B: 0 where the group gets the others' factor, 1 where it gets its own
+    clusters: float = math.nan  # of equal weight, that the degrees of freedom count: patients, or cases
+
+
+@dataclass(frozen=True)
+class SigmaByGroup:
+    """Multiplies the scale of each case by its group's factor; a group that was not seen gets the common one."""
+
+    groups: Mapping[str, Group]
+    common: Group
+    part: Part = "total"
+
+    def __post_init__(self) -> None:
+        for name, one in [("the common one", self.common), *self.groups.items()]:
+            known = isinstance(one.factor, float | int) and 0 < one.factor < math.inf and one.clusters > 1
+            if not known:
+                raise ValueError(
+                    f"{name}: factor {one.factor!r} from {one.clusters!r} clusters; expected a factor above 0, from "
+                    "more than one. Fit it again."
+                )
+
+    @property
+    def factor(self) -> float:
+        """The common factor: of all cases together."""
+        return self.common.factor
+
+    @property
+    def standard_error(self) -> float | None:
+        """Of the common factor."""
+        return self.common.standard_error
+
+    def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
+        chosen = select_part(prediction, self.part)
+        known = list(self.groups)
+        index = np.full(len(chosen), len(known))
+        if group is None:
+            warnings.warn(
+                f"no group was given, so every case gets the common factor, {self.factor:.4g}; give the group of each "
+                f"for those of {', '.join(known[:5])}{' ...' if len(known) > 5 else ''}.",
+                stacklevel=2,
+            )
+        else:
+            names = check_group(group, len(chosen)).astype(str)
+            place = {name: number for number, name in enumerate(known)}
+            seen, code = np.unique(names, return_inverse=True)
+            index = np.array([place.get(name, len(known)) for name in seen])[code]
+            new = [name for name in seen if name not in place]
+            if new:
+                warnings.warn(
+                    f"group {', '.join(new[:5])}{' and others' if len(new) > 5 else ''} had no calibration cases: the "
+                    f"common factor, {self.factor:.4g}, is used for {int((index == len(known)).sum())} of "
+                    f"{len(chosen)} cases. It may not be theirs.",
+                    stacklevel=2,
+                )
+        each = [*self.groups.values(), self.common]
+        factors = np.array([one.factor for one in each])[index]
+        beside = (len(chosen), *[1] * (chosen.location.ndim - 1))
+        made = rescale(chosen, namespace(chosen.location).reshape(like(factors, chosen.location), beside))
+        if not isinstance(chosen.law, Normal):
+            return made
+        used, short = np.unique(index, return_inverse=True)
+        laws = [Student(each[number].clusters - 1) for number in used]
+        return with_law(made, laws[0] if len(laws) == 1 else ByCase(laws, short))
+
+    def to_dict(self) -> dict[str, Any]:
+        groups = {name: vars(one) for name, one in self.groups.items()}
+        return {"name": "sigma_by_group", "groups": groups, "common": vars(self.common), "part": self.part}
+
+    def __repr__(self) -> str:
+        factors = ", ".join(f"{name} {one.factor:.4g}" for name, one in list(self.groups.items())[:5])
+        return f"SigmaByGroup({factors}{', ...' if len(self.groups) > 5 else ''})"
+
+
+def fit(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    patient: Any = None,
+    part: Part = "total",
+    outputs: Outputs = "separate",
+    error: Error = "mean",
+) -> SigmaByGroup:
+    """Fit a factor for each group, drawn towards that of the others as far as its own error asks.
+
+    Twenty cases of a new site are enough for most of the gap where its errors are half as large again, and they do
+    little harm where its errors are like everybody's.
+
+    Args:
+        prediction: of the calibration cases.
+        target: of the calibration cases, with the location's shape.
+        weight: (case,) or the location's shape.
+        group: one name per case: the site, the scanner; it must be given.
+        patient: one name per case: cases that belong together; errors and degrees of freedom then count patients.
+        part: "total", or "aleatoric" to scale and keep the aleatoric part alone (Levi et al.).
+        outputs: "separate" takes each output as an element; "mean" each case, averaged over its outputs.
+        error: "mean" fits the error of the mean prediction; "draws" that of every draw, (mu - y)^2 + spread.
+
+    Returns:
+        The recalibration: `.groups` by name, each with `.factor`, `.own`, `.standard_error`, `.share` and `.clusters`;
+        `.factor` is the common one, for groups that were not seen.
+
+    Example:
+        >>> y = np.random.default_rng(2).normal(size=1020)
+        >>> site = np.repeat(["here", "there"], [1000, 20])
+        >>> fitted = fit(Prediction(0 * y, 0 * y + 1), np.where(site == "there", 2 * y, y), group=site)
+        >>> round(fitted.groups["there"].own, 2), round(fitted.groups["there"].factor, 2)
+        (2.01, 1.92)
+        >>> fitted(Prediction([0.0, 0.0], [1.0, 1.0]), group=["here", "there"]).interval(0.9).upper.round(2)
+        array([1.74, 3.33])
+
+    Reference: Laves et al., MELBA 2021, Eq. 9, for each group; the positive-part shrinkage of James and Stein, 1961
+    (Efron and Morris, JASA 1973, Eq. 1.5), for each group beside the others; Student, 1908.
+    """
+    sums = gather(
+        prediction,
+        target,
+        weight=weight,
+        group=group,
+        patient=patient,
+        part=part,
+        outputs=outputs,
+        error=error,
+    )
+    return fit_gathered(sums, prediction.law, part=part)
+
+
+def gather(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    patient: Any = None,
+    part: Part = "total",
+    outputs: Outputs = "separate",
+    error: Error = "mean",
+) -> dict[str, Sum]:
+    """What the fit needs to know of some cases: that of `sigma` for each group."""
+    check_prediction(prediction)
+    if group is None:
+        raise ValueError(
+            "sigma_by_group was given no group; expected one name for each case, such as its site or scanner: a column "
+            "`group` in the file. Without groups use sigma."
+        )
+    names, code = np.unique(check_group(group, len(prediction)).astype(str), return_inverse=True)
+    patient = check_group(patient, len(prediction), "patient")
+    target = check_target(prediction.location, prediction.mask, target)
+    weight = check_weight(weight, prediction.location, prediction.mask)
+    found: dict[str, Sum] = {}
+    for number, name in enumerate(names):
+        some = np.flatnonzero(code == number)
+        data = {"weight": take(weight, some), "group": take(patient, some)}
+        own = gather_one(
+            prediction[some], take(target, some), **data, part=part, outputs=outputs, error=error
+        )
+        found |= {f"{name}{MARK}{key}": value for key, value in own.items()}
+    return found
+
+
+def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part = "total") -> SigmaByGroup:
+    """The fit from what was gathered; the options are those of `fit`."""
+    own: dict[str, dict[str, Sum]] = {}
+    for key, value in sums.items():
+        name, _, rest = key.partition(MARK)
+        own.setdefault(name, {})[rest] = value
+    held = {name: np.stack(both_sums(some)) for name, some in sorted(own.items())}
+    held = {name: both for name, both in held.items() if both[0, 1] > 0}
+    if not held:
+        raise nothing_left()
+    for name, both in held.items():
+        if both[0, 0] > 1 and both[0, 2] == 0:
+            raise ValueError(
+                f"group {name}: every calibration error is exactly 0, so no factor fits; are these the training "
+                "targets?"
+            )
+    columns = np.stack(list(held.values()))
+    whole = columns.sum(axis=0)
+    first = factor_of_sums(whole[0], whole[1], law.moment)
+    common = Group(first.value, first.value, first.standard_error, 1.0, _effective(whole))
+    # The sums of all before and of all behind: a difference from the whole would lose digits.
+    none = np.zeros((1, *whole.shape))
+    before = np.concatenate([none, np.cumsum(columns, axis=0)[:-1]])
+    behind = np.concatenate([np.cumsum(columns[::-1], axis=0)[::-1][1:], none])
+    rest = before + behind
+    groups = {name: _shrunk(both, others, common, law) for name, both, others in zip(held, columns, rest)}
+    return SigmaByGroup(groups, common, part)
+
+
+def _shrunk(both: Host, others: Host, common: Group, law: Law) -> Group:
+    """The group's factor, between its own and that of the others."""
+    clusters = _effective(both)
+    if clusters < FEWEST:
+        return common if others[0, 1] <= 0 else Group(common.factor, clusters=common.clusters)
+    own, error = factor_of_sums(both[0], both[1], law.moment)
+    assert error is not None
+    if _effective(others) < FEWEST:
+        return Group(own, own, error, 1.0, clusters)
+    rest, rest_error = factor_of_sums(others[0], others[1], law.moment)
+    assert rest_error is not None
+    difference = math.log(own) - math.log(rest)
+    noise = (error / own) ** 2 + (rest_error / rest) ** 2
+    share = max(0.0, 1 - noise / difference**2) if difference else 0.0
+    return Group(rest * math.exp(share * difference), own, error, share, clusters)
+
+
+def _effective(both: Host) -> float:
+    """How many clusters of equal weight say as much: (sum W)^2 / sum W^2."""
+    return float(both[1, 1] ** 2 / both[1, 5]) if both[1, 5] > 0 else 0.0
+
+
+def from_dict(stored: Mapping[str, Any]) -> SigmaByGroup:
+    groups = {name: Group(**one) for name, one in stored["groups"].items()}
+    return SigmaByGroup(**{**stored, "groups": groups, "common": Group(**stored["common"])})

@@ -1,0 +1,198 @@
+"""A factor for each group: the slow loop, what twenty cases close, what is said of groups that were not seen."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from samples import draw
+
+from truesigma import Cases, Laplace, Normal, Prediction, Student, evaluate, load_recalibration, write
+from truesigma.recalibrate import sigma, sigma_by_group
+
+
+def made(seed, sizes, off, images=1, tails=None):
+    """Cases of groups of those sizes whose errors are larger than sigma by those factors."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat([f"site {k}" for k in range(len(sizes))], [n * images for n in sizes])
+    scale = np.exp(0.4 * rng.normal(size=len(group)))
+    z = (
+        rng.normal(size=len(group))
+        if tails is None
+        else rng.standard_t(tails, len(group)) * (1 - 2 / tails) ** 0.5
+    )
+    if images > 1:
+        z = np.repeat(rng.normal(size=sum(sizes)), images) * 0.9**0.5 + z * 0.1**0.5
+    y = np.repeat(off, [n * images for n in sizes]) * scale * z
+    return Prediction(0 * y, scale**2), y, group
+
+
+def slow(prediction, y, group, patient, name):
+    """s_g and the clusters, from the definition, one case after the other."""
+
+    def one(keep):
+        s, w, n = {}, {}, 0.0
+        for i in range(len(y)):
+            if keep(group[i]):
+                e = y[i] ** 2 / prediction.aleatoric[i]
+                s[patient[i]] = s.get(patient[i], 0.0) + e
+                w[patient[i]] = w.get(patient[i], 0.0) + 1.0
+                n += 1.0
+        square = sum(s.values()) / n
+        u = [s[p] - square * w[p] for p in s]
+        c = len(u)
+        se = math.sqrt(c / (c - 1) * sum(x * x for x in u)) / n
+        return math.sqrt(square), se / (2 * math.sqrt(square)), n * n / sum(x * x for x in w.values())
+
+    own, se, clusters = one(lambda g: g == name)
+    rest, se_rest, _ = one(lambda g: g != name)
+    d = math.log(own) - math.log(rest)
+    b = max(0.0, 1 - ((se / own) ** 2 + (se_rest / rest) ** 2) / d**2)
+    return rest * (own / rest) ** b, clusters
+
+
+@pytest.mark.parametrize("images", [1, 3])
+def test_the_slow_loop(images):
+    prediction, y, group = made(0, (40, 12, 30), (1.0, 1.8, 1.1), images=images)
+    patient = np.arange(len(y)) // images
+    given = {"patient": patient} if images > 1 else {}
+    fitted = sigma_by_group.fit(prediction, y, group=group, **given)
+    for name, found in fitted.groups.items():
+        factor, clusters = slow(prediction, y, group, patient, name)
+        assert found.factor == pytest.approx(factor, rel=1e-12)
+        assert found.clusters == pytest.approx(clusters, rel=1e-12)
+    assert fitted.factor == pytest.approx(sigma.fit(prediction, y).factor, rel=1e-12)
+
+
+def test_what_is_applied_is_the_factor_and_its_law():
+    prediction, y, group = made(1, (60, 20), (1.0, 2.0))
+    fitted = sigma_by_group.fit(prediction, y, group=group)
+    new = fitted(prediction, group=group)
+    for name, found in fitted.groups.items():
+        some = group == name
+        np.testing.assert_allclose(new.scale[some], prediction.scale[some] * found.factor)
+        reach = Student(some.sum() - 1.0).quantile(0.95)
+        np.testing.assert_allclose(new.interval(0.9).upper[some], reach * new.scale[some])
+    np.testing.assert_array_equal(new.location, prediction.location)
+
+
+@pytest.mark.parametrize("tails", [None, 5])
+@pytest.mark.parametrize(("off", "closed"), [(1.5, 0.75), (2.0, 0.85), (1 / 1.5, 0.75)])
+def test_twenty_cases_close_most_of_the_gap(off, closed, tails):
+    """Of the coverage of 90 % intervals in a group whose errors are off, over 200 draws of its labels."""
+    common, shrunk = coverages(off, tails)
+    assert 1 - abs(0.9 - shrunk) / abs(0.9 - common) > closed
+
+
+def test_twenty_cases_do_little_harm_where_nothing_is_off():
+    common, shrunk = coverages(1.0)
+    assert abs(shrunk - common) < 0.02
+
+
+def coverages(off, tails=None, draws=200):
+    """What the common factor, and the group's, cover among new cases of the group; exact for Normal errors."""
+    import scipy.stats
+
+    law = scipy.stats.norm() if tails is None else scipy.stats.t(tails, scale=(1 - 2 / tails) ** 0.5)
+    found = np.zeros(2)
+    for seed in range(draws):
+        prediction, y, group = made(seed, (200,) * 4 + (20,), (1.3,) * 4 + (1.3 * off,), tails=tails)
+        fitted = sigma_by_group.fit(prediction, y, group=group)
+        last = fitted.groups["site 4"]
+        halves = (
+            fitted.factor * Normal().quantile(0.95),
+            last.factor * Student(last.clusters - 1).quantile(0.95),
+        )
+        found += [1 - 2 * law.sf(half / (1.3 * off)) for half in halves]
+    return found / draws
+
+
+def test_groups_that_were_not_seen_get_the_common_factor_and_are_named():
+    prediction, y, group = made(2, (60, 40), (1.0, 2.0))
+    fitted = sigma_by_group.fit(prediction, y, group=group)
+    with pytest.warns(UserWarning, match="group elsewhere had no calibration cases: the common factor"):
+        new = fitted(Prediction([0.0, 0.0], [1.0, 1.0]), group=["elsewhere", "site 1"])
+    assert new.scale == pytest.approx([fitted.factor, fitted.groups["site 1"].factor])
+    with pytest.warns(UserWarning, match="no group was given"):
+        assert fitted(Prediction([0.0], [1.0])).scale == pytest.approx(fitted.factor)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted(prediction, group=group)
+
+
+def test_few_cases_of_a_group_get_the_common_factor():
+    prediction, y, group = made(3, (60, 4), (1.0, 3.0))
+    found = sigma_by_group.fit(prediction, y, group=group).groups
+    assert found["site 1"].factor == pytest.approx(sigma.fit(prediction, y).factor)
+    assert found["site 1"].clusters == 64
+    assert found["site 0"].share == 1.0  # four others cannot pull it anywhere
+
+
+def test_one_group_alone_is_sigma_scaling_with_students_law():
+    prediction, y, _ = made(4, (30,), (1.7,))
+    fitted, one = sigma_by_group.fit(prediction, y, group=["here"] * 30), sigma.fit(prediction, y)
+    assert fitted.groups["here"].factor == pytest.approx(one.factor)
+    assert fitted(prediction, group=["here"] * 30).law == Student(29.0)
+
+
+def test_other_laws_stay():
+    sample = draw(5, cases=60, law="laplace")
+    prediction, group = sample.prediction(), np.arange(60) % 2
+    new = sigma_by_group.fit(prediction, sample.target, group=group)(prediction, group=group)
+    assert new.law == Laplace()
+
+
+def test_it_is_stored_and_read_and_scored_by_group(tmp_path, capsys):
+    from truesigma.cli import main
+
+    prediction, y, group = made(6, (80, 20), (1.0, 2.0))
+    cases = Cases(prediction, y, group=group)
+    found = evaluate(cases, cases, recalibrations=["sigma", "sigma_by_group"], metrics=["nll", "crps", "uce"])
+    assert found.value("sigma_by_group", "nll") < found.value("sigma", "nll")
+    assert found.value("sigma_by_group", "uce") is not None
+    fitted = found.recalibrations["sigma_by_group"]
+    assert load_recalibration(fitted.to_dict()) == fitted
+    write(cases, tmp_path / "cases.csv")
+    given = ["--calibration", str(tmp_path / "cases.csv"), "--recalibrate", "sigma_by_group"]
+    for command in (
+        ["calibrate", *given, "-o", str(tmp_path / "card.json")],
+        ["apply", str(tmp_path / "card.json"), str(tmp_path / "cases.csv"), "-o", str(tmp_path / "new.csv")],
+    ):
+        with pytest.raises(SystemExit) as left:
+            main(command)
+        assert not left.value.code
+    assert f"site 1 {fitted.groups['site 1'].factor:.4g}" in capsys.readouterr().out
+    import pandas as pd
+
+    upper = pd.read_csv(tmp_path / "new.csv")["upper_90"]
+    np.testing.assert_allclose(upper, fitted(prediction, group=group).interval(0.9).upper, rtol=1e-6)
+
+
+def test_files_in_pieces_give_the_same(tmp_path):
+    from truesigma import evaluate_files
+
+    prediction, y, group = made(7, (50, 30, 20), (1.0, 1.3, 2.0))
+    whole = Cases(prediction, y, group=group)
+    for k in range(4):
+        write(whole[k::4], tmp_path / f"{k}.npz")
+    files = [str(tmp_path / "*.npz")]
+    choice = dict(recalibrations=["sigma_by_group"], metrics=["crps", "coverage", "ence"])
+    found, expected = evaluate_files(files, [files], **choice).evaluation, evaluate(whole, whole, **choice)
+    there, here = (e.recalibrations["sigma_by_group"] for e in (found, expected))
+    for name, one in here.groups.items():
+        assert there.groups[name].factor == pytest.approx(one.factor, rel=1e-12)
+    assert [row["value"] for row in found.rows] == pytest.approx(
+        [row["value"] for row in expected.rows], rel=1e-9
+    )
+
+
+def test_refusals():
+    prediction, y, group = made(8, (20, 20), (1.0, 1.0))
+    with pytest.raises(ValueError, match=r"given no group.*use sigma"):
+        sigma_by_group.fit(prediction, y)
+    with pytest.raises(ValueError, match="group site 1: every calibration error is exactly 0"):
+        sigma_by_group.fit(prediction, np.where(group == "site 1", 0.0, y), group=group)
+    stored = sigma_by_group.fit(prediction, y, group=group).to_dict()
+    stored["groups"]["site 0"] = {**stored["groups"]["site 0"], "factor": -1.0}
+    with pytest.raises(ValueError, match="Fit it again"):
+        load_recalibration(stored)
