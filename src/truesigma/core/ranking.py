@@ -50,9 +50,7 @@ def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "c
         block.wide.view("mean" if by == "case" else "separate")
         for block in blocks(prediction, target, weight)
     )
-    columns = zip(
-        *[(*flat(e.squared, e.total * variance_ratio(e.law)), weight_of(e).ravel()) for e in views]
-    )
+    columns = zip(*[(*flat(e.squared, e.total * variance_ratio(e.law)), weight_of(e).ravel()) for e in views])
     error, variance, share = (np.concatenate(column) for column in columns)
     some = share > 0
     if not some.any():

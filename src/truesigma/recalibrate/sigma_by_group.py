@@ -90,8 +90,7 @@ class SigmaByGroup:
             if new:
                 warnings.warn(
                     f"group {', '.join(new[:5])}{' and others' if len(new) > 5 else ''} had no calibration cases: the "
-                    f"common factor, {self.factor:.4g}, is used for {int((index == len(known)).sum())} of "
-                    f"{len(chosen)} cases. It may not be theirs.",
+                    f"common factor, {self.factor:.4g}, is used for its cases, and may not be theirs.",
                     stacklevel=2,
                 )
         each = [*self.groups.values(), self.common]
