@@ -1,6 +1,8 @@
 """Predictive sigmas that are true: recalibrate, measure and show the uncertainty of regression networks."""
 
-from . import diagrams, metrics, recalibrate
+import sys
+
+from . import _moved, diagrams, metrics, recalibrate
 from .core.decompose import decompose
 from .core.law import Empirical, Laplace, Law, Normal, Undefined
 from .core.recalibration import Recalibration, load_recalibration
@@ -46,3 +48,6 @@ __all__ = [
     "recalibrate",
     "write",
 ]
+
+sys.meta_path.append(_moved.Finder())
+__getattr__ = _moved.old_module

@@ -2,3 +2,7 @@
 
 Image files and tables come in; `DataSet`, `Split` and batches of tensors go out. No network is known here.
 """
+
+from ..._moved import old_names
+
+__getattr__ = old_names(__name__)

@@ -2,3 +2,7 @@
 
 A module and batches come in; `Draws` or their moments go out, and the module is left as it was found.
 """
+
+from ..._moved import old_names
+
+__getattr__ = old_names(__name__)

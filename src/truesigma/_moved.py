@@ -1,0 +1,125 @@
+"""Where the documented modules of 0.1.0 are now: their old import paths work for one release more, with a warning."""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+# Old module -> the modules that hold its names now. Those of the last lines are packages today, with other names of
+# their own, and find the old ones by `old_names`.
+MOVED = {
+    "arrays": "core.arrays",
+    "card": "evaluation.card",
+    "cells": "core.cells",
+    "decompose": "core.decompose",
+    "detection": "evaluation.detection",
+    "elements": "core.elements",
+    "evaluate": "evaluation.evaluate",
+    "export": "imaging.export.onnx",
+    "fileset": "files.fileset",
+    "law": "core.law",
+    "maps": "evaluation.maps",
+    "measure": "_moved",
+    "plugins": "core.plugins",
+    "recalibration": "core.recalibration",
+    "recipe": "evaluation.recipe",
+    "replicates": "evaluation.replicates",
+    "resample": "evaluation.bootstrap",
+    "select": "evaluation.compare",
+    "store": "files.store",
+    "stream": "engine.evaluate_files",
+    "sums": "core.sums",
+    "tally": "core.tally",
+    "types": "core.values",
+    "imaging.augment": "imaging.data.augment",
+    "imaging.launch": "imaging.training.start",
+    "imaging.losses": "imaging.network.losses",
+    "imaging.partition": "imaging.sampling.trace",
+    "imaging.predict": "imaging.prediction.predict",
+    "imaging.prepare": "imaging.data.prepare",
+    "imaging.runs": "imaging.training.folder",
+    "imaging.source": "imaging.data.source",
+    "imaging.train": "imaging.training.loop",
+    "imaging.units": "imaging.data.units",
+    "files": "files.disk",
+    "imaging.data": "imaging.data.dataset",
+    "imaging.network": "imaging.network.two_head",
+    "imaging.sampling": "imaging.sampling.draws",
+}
+RENAMED: dict[str, str] = {}
+
+
+def old_names(module: str) -> Callable[[str], Any]:
+    """Make the `__getattr__` of an old module: it finds a name where it is now, and warns."""
+    old = module.removeprefix("truesigma.")
+
+    def find(name: str) -> Any:
+        for home in () if name.startswith("__") else MOVED[old].split():
+            held = importlib.import_module(f"truesigma.{home}")
+            new = RENAMED.get(f"{old}.{name}", name)
+            if hasattr(held, new):
+                where = "is for metrics without SUMS" if home == "_moved" else f"is now truesigma.{home}.{new}"
+                words = f"{module}.{name} {where}; the old path goes with the next release."
+                warnings.warn(words, DeprecationWarning, stacklevel=2)
+                return getattr(held, new)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return find
+
+
+def old_module(name: str) -> ModuleType:
+    """Find an old module as an attribute of the package: its `__getattr__`."""
+    if name not in MOVED:
+        raise AttributeError(f"module 'truesigma' has no attribute {name!r}")
+    return importlib.import_module(f"truesigma.{name}")
+
+
+def score(metric: str, prediction: Any, target: Any, *, weight: Any = None, **options: Any) -> float:
+    """Score as the metrics of 0.1.0 do, which say `OVER` where those of today say `SUMS` (docs/adding.md)."""
+    from .core.scores import Binned, Mean, Pit, score_of
+
+    own = sys.modules[metric]
+    sums: Any = {
+        "elements": lambda: Mean(own.terms, getattr(own, "finish", float)),
+        "variance": lambda: Binned(own.finish),
+        "pit": lambda: Pit(own.finish),
+    }[own.OVER]()
+    return score_of(sums, prediction, target, weight=weight, **options)
+
+
+class Finder:
+    """Finds the old modules, and makes them: empty ones that have nothing but `old_names`."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of an old module; None for all others."""
+        package, _, old = name.partition(".")
+        if package != "truesigma" or old not in MOVED:
+            return None
+        sys.modules[name.rpartition(".")[0]].__class__ = _Package
+        loader: Any = self
+        return ModuleSpec(name, loader)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Make the module."""
+        return _Old(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give it its names."""
+        module.__dict__["__getattr__"] = old_names(module.__name__)
+
+
+class _Old(ModuleType):
+    """A module of 0.1.0 that has moved."""
+
+
+class _Package(ModuleType):
+    """A package whose own functions stay where an old module has the name of one, such as `evaluate`."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, _Old) and name in self.__all__):
+            super().__setattr__(name, value)
