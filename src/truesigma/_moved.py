@@ -61,7 +61,9 @@ def old_names(module: str) -> Callable[[str], Any]:
             held = importlib.import_module(f"truesigma.{home}")
             new = RENAMED.get(f"{old}.{name}", name)
             if hasattr(held, new):
-                where = "is for metrics without SUMS" if home == "_moved" else f"is now truesigma.{home}.{new}"
+                where = (
+                    "is for metrics without SUMS" if home == "_moved" else f"is now truesigma.{home}.{new}"
+                )
                 words = f"{module}.{name} {where}; the old path goes with the next release."
                 warnings.warn(words, DeprecationWarning, stacklevel=2)
                 return getattr(held, new)

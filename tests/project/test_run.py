@@ -1,5 +1,6 @@
 """run: from a recipe to a report; stopped anywhere it goes on, and what changed is noticed."""
 
+import functools
 import json
 import os
 import shutil
@@ -8,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,15 +16,16 @@ import pytest
 from project_files import call, change, make_images, marks, tiny, write_table
 
 import truesigma as ts
+from truesigma import report
 from truesigma.files.disk import locked
 from truesigma.project import run as running
-from truesigma.project import stages
+from truesigma.project import stages, work
 from truesigma.project.ledger import read_ledger
-from truesigma.project.project import Calibration
+from truesigma.project.project import Project, Reporting
 
 FILES = {
     "README.md", "card.json", "cases.csv", "predictions.csv", "progress.json", "recipe.toml", "report.html", "runs",
-    "scores.csv", "scores.json", "scores.txt", "test.npz", "valid.npz", ".lock",
+    "scores.csv", "scores.json", "scores.txt", "test.npz", "valid.npz",
 }  # fmt: skip
 PARTS = ["train 0", "sample valid", "sample test", "calibrate", "evaluate", "report"]
 
@@ -68,6 +69,46 @@ def test_from_a_folder_to_a_report(finished, run):
     assert len(pd.read_csv("new.csv")) == 48
 
 
+def test_every_recalibration_is_fitted_once_and_shown_alike(finished, run, monkeypatch):
+    """Terminal, card and page cannot disagree: draws are single precision, and aux is sensitive to it."""
+    folder = finished / "output"
+    for name in ("card.json", "scores.json", "report.html"):
+        (folder / name).unlink()
+    asked, read, page = [], [], {}
+    for name in ("sigma", "aux"):
+        module = getattr(ts.recalibrate, name)
+        monkeypatch.setattr(module, "fit", _counted(module.fit, asked, name))
+    monkeypatch.setattr("truesigma.project.work.read_cases", _counted(work.read_cases, read))
+    monkeypatch.setattr("truesigma.report.report", _kept(report.report, page))
+    code, _, err = run("run", "recipe.toml", "--device", "cpu")
+    assert code == 0, err
+    assert sorted(asked) == ["aux", "sigma"]
+    assert len(read) == 2  # the calibration cases and the test cases
+    scores = json.loads((folder / "scores.json").read_text())["recalibrations"]
+    card = json.loads((folder / "card.json").read_text())["recalibration"]
+    assert card == scores["sigma"]
+    assert {fit.chosen.name: fit.fitted.to_dict() for fit in page["recalibrations"]} == {
+        name: scores[name] for name in ("sigma", "aux")
+    }
+
+
+def _counted(function, calls, name=""):
+    @functools.wraps(function)
+    def counted(*arguments, **options):
+        calls.append(name)
+        return function(*arguments, **options)
+
+    return counted
+
+
+def _kept(function, options):
+    def kept(*arguments, **given):
+        options.update(given)
+        return function(*arguments, **given)
+
+    return kept
+
+
 def test_a_second_run_does_nothing_again(finished, run, monkeypatch):
     before, done = marks(finished / "output"), read_ledger(finished / "output").done
 
@@ -90,7 +131,7 @@ def test_stopped_in_every_stage_it_goes_on(begun, made, run, monkeypatch):
     stops = {
         "truesigma.imaging.training.start.train_run": 0,
         "truesigma.imaging.prediction.predict.predict_split": 1,
-        "truesigma.project.stages.calibrate": 3,
+        "truesigma.project.work.fit_all": 3,
         "truesigma.project.stages.write_rows": 4,
         "truesigma.report.report": 5,
     }
@@ -248,7 +289,6 @@ def test_images_that_are_read_from_disk_give_the_same(begun, made, run):
 def test_a_factor_from_one_patient_has_no_standard_error(tmp_path):
     y = np.random.default_rng(0).normal(size=20)
     ts.write(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, group=["a"] * 20), tmp_path / "valid.npz")
-    project = SimpleNamespace(calibrate=Calibration())
-    work = SimpleNamespace(project=project, folder=tmp_path, calibration="valid.npz")
-    _, words = stages.fit_card(work)
+    project = Project(tmp_path, "scans", {}, report=Reporting(compare=()))
+    _, words = stages.fit_card(work.Work(project, None, None, tmp_path, "cpu"))
     assert words.endswith("its standard error unknown: all cases are of one group")

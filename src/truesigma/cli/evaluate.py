@@ -71,6 +71,8 @@ def evaluate(
 ) -> None:
     """Fit recalibrations on some files, score them on others."""
     from ..evaluation.evaluate import evaluate as run
+    from ..evaluation.fit import fit_all
+    from ..evaluation.recipe import load_recipe
     from ..evaluation.text import evaluation_table
 
     sets = [one_set(calibration), *map(files_of, test)]
@@ -111,12 +113,13 @@ def evaluate(
     warn_unlike(inputs[0], fitted_on, inputs[1:], repeats)
     warn_leak(inputs[0], fitted_on, inputs[1:], repeats, data)
     warn_repeated([[path] for path in inputs[1:]])
-    evaluation = run(fitted_on, repeats, recalibrations=choices, metrics=asked, recipe=recipe)
+    fits = fit_all(choices, fitted_on, load_recipe(recipe)).values()
+    evaluation = run(fitted_on, repeats, recalibrations=fits, metrics=asked, recipe=recipe)
     if html is not None:
         from ..report import report
 
         files = {"calibration": data["calibration"], "test": data["test"][0]}
-        report(fitted_on, repeats[0], recalibrations=choices, recipe=recipe, files=files).write(html)
+        report(fitted_on, repeats[0], recalibrations=fits, recipe=recipe, files=files).write(html)
     questions = list(evaluation.questions)
     result = {**evaluation.to_dict(), "questions": questions, "data": data}
     context.obj.deliver(evaluation_table(evaluation, questions), result, json)

@@ -2,17 +2,14 @@
 
 import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.plugins import parse
 from ..core.values import Cases
-from ..evaluation.card import calibrate, factor_text, read_card
+from ..evaluation.card import factor_text
 from ..evaluation.evaluate import evaluate
-from ..evaluation.fit import label_of
 from ..evaluation.text import evaluation_table, plain_text
-from ..files.disk import fingerprint, write_rows, write_text
-from ..files.store import read_cases, write
+from ..files.disk import write_rows, write_text
+from ..files.store import write
 from .dropout_check import one_pass
 from .figures import draw_figures
 from .ledger import RUNS
@@ -126,42 +123,33 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
 
 
 def fit_card(work: Work) -> Made:
-    """Fit the recalibration, and write its card."""
-    settings = work.project.calibrate
-    file = work.folder / work.calibration
-    cases = read_cases(file)
-    card = calibrate(cases, settings.recalibrate, recipe=settings.recipe, data=_described(file))
-    write(card, work.folder / "card.json")
-    shown = factor_text(card.recalibration.to_dict())
-    return ["card.json"], f"{settings.recalibrate} on {len(cases)} cases" + (f": {shown}" if shown else "")
+    """Fit the recalibrations, and write the card of the chosen one."""
+    write(work.card, work.folder / "card.json")
+    words = f"{work.project.calibrate.recalibrate} on {len(work.fitted_on)} cases"
+    shown = factor_text(work.card.recalibration.to_dict())
+    return ["card.json"], words + (f": {shown}" if shown else "")
 
 
 def score(work: Work) -> Made:
     """Score the test cases under every recalibration, and predict them in the target's unit."""
-    valid, test = read_cases(work.folder / work.calibration), read_cases(work.folder / "test.npz")
-    recipe = work.project.calibrate.recipe
-    scored = evaluate(valid, test, recalibrations=work.choices, metrics=None, recipe=recipe)
+    scored = evaluate(work.fitted_on, work.test, recalibrations=work.fits.values(), recipe=work.recipe)
     write(scored, work.folder / "scores.json")
     columns = [name for name in scored.rows[0] if name != "options"]
     write_rows(
         work.folder / "scores.csv", [columns, *([row[name] for name in columns] for row in scored.rows)]
     )
-    shown = plain_text(evaluation_table(scored))
-    write_text(work.folder / "scores.txt", shown + "\n")
-    predict_test(work, test)
+    write_text(work.folder / "scores.txt", plain_text(evaluation_table(scored)) + "\n")
+    predict_test(work)
     files = ["scores.json", "scores.csv", "scores.txt", "predictions.csv"]
-    return files, f"{len(work.choices)} recalibrations"
+    return files, f"{len(work.fits)} recalibrations"
 
 
-def predict_test(work: Work, test: Cases) -> None:
+def predict_test(work: Work) -> None:
     """Write the recalibrated test cases with their intervals, in the target's unit."""
     from ..imaging.prediction.write import write_predictions
 
-    units = work.units
-    chosen = work.project.calibrate.recalibrate
-    own, ending, _ = chosen.partition(".py")
-    card = read_card(work.folder / "card.json", plugin=own + ending if ending else None)
-    made, target = card(test), test.target
+    units, test = work.units, work.test
+    made, target = work.card(test), test.target
     if units.mixed:
         made, target = units.prediction(made), units.location(target)
     labels = {"id": test.id, "group": test.group, "target": target}
@@ -173,47 +161,35 @@ def show(work: Work, say: Say) -> Made:
     from ..report import report
 
     project, folder = work.project, work.folder
-    valid, test = read_cases(folder / work.calibration), read_cases(folder / "test.npz")
     by: Any = project.report.by
-    chosen = [choice for choice in work.choices if choice != "none"]
+    others = [fit for label, fit in work.fits.items() if label not in ("none", work.chosen)]
     page = report(
-        valid,
-        test,
-        recalibrations=sorted(chosen, key=lambda choice: choice != project.calibrate.recalibrate),
-        recipe=project.calibrate.recipe,
+        work.fitted_on,
+        work.test,
+        recalibrations=[work.fits[work.chosen], *others],
+        recipe=work.recipe,
         images=project.folder if project.dataset == "table" else None,
         level=project.report.level,
         by=by,
-        files={"calibration": _described(folder / work.calibration), "test": _described(folder / "test.npz")},
+        files={"calibration": work.described(work.calibration), "test": work.described("test.npz")},
     )
     page.write(folder / "report.html")
     files = ["report.html"]
     if project.report.figures and importlib.util.find_spec("matplotlib") is None:
         say("note: no figures, which need matplotlib: pip install 'truesigma[plot]'")
     elif project.report.figures:
-        files += draw(work, valid, test)
+        files += draw(work)
     write_text(folder / "README.md", readme(work, page.headline))
     return [*files, "README.md"], page.headline
 
 
-def draw(work: Work, valid: Cases, test: Cases) -> list[str]:
+def draw(work: Work) -> list[str]:
     """Draw the figures."""
     from ..imaging.training.folder import HISTORY
 
-    project, folder = work.project, work.folder
-    predictions = {
-        _label(c): calibrate(valid, c, recipe=project.calibrate.recipe)(test) for c in work.choices
-    }
-    label = _label(project.calibrate.recalibrate)
-    draw_figures(folder / "figures", predictions, label, test, folder / RUNS / "0" / HISTORY)
+    given, group = work.recipe.prediction(work.test), work.test.group
+    predictions = {label: fit.fitted(given, group=group) for label, fit in work.fits.items()}
+    history = work.folder / RUNS / "0" / HISTORY
+    draw_figures(work.folder / "figures", predictions, work.chosen, work.test, history)
     drawn = ("calibration", "coverage", "rejection", "history")
     return [f"figures/{name}.{kind}" for name in drawn for kind in ("pdf", "png")]
-
-
-def _described(path: Path) -> dict[str, Any]:
-    return {"file": path.name, "sha256": fingerprint(path)}
-
-
-def _label(choice: str) -> str:
-    name, _, options = parse("recalibrate", choice)
-    return label_of(name, options)

@@ -3,10 +3,15 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..core.plugins import parse
-from ..evaluation.recipe import load_recipe
+from ..core.values import Cases
+from ..evaluation.card import Card, describe
+from ..evaluation.fit import Fit, choose, fit_all
+from ..evaluation.recipe import Recipe, load_recipe
+from ..files.disk import fingerprint
+from ..files.store import read_cases
 from .ledger import RUNS
 from .project import Project
 
@@ -51,6 +56,41 @@ class Work:
         """What is compared: none, the chosen recalibration, the others."""
         chosen = self.project.calibrate.recalibrate
         return list(dict.fromkeys(["none", chosen, *self.project.report.compare]))
+
+    @property
+    def chosen(self) -> str:
+        """The label of the chosen recalibration, a key of `fits`."""
+        return choose(self.project.calibrate.recalibrate, self.recipe).label
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """Of scores and fits."""
+        return load_recipe(self.project.calibrate.recipe)
+
+    @cached_property
+    def fitted_on(self) -> Cases:
+        """The cases that recalibrations are fitted on, read once."""
+        return read_cases(self.folder / self.calibration)
+
+    @cached_property
+    def test(self) -> Cases:
+        """The test cases, read once."""
+        return read_cases(self.folder / "test.npz")
+
+    @cached_property
+    def fits(self) -> dict[str, Fit]:
+        """Every recalibration by its label, fitted once: card, scores, page and figures show the same."""
+        return fit_all(self.choices, self.fitted_on, self.recipe)
+
+    @cached_property
+    def card(self) -> Card:
+        """The card of the chosen recalibration."""
+        data = self.described(self.calibration)
+        return describe(self.fits[self.chosen].fitted, self.fitted_on, recipe=self.recipe, data=data)
+
+    def described(self, file: str) -> dict[str, Any]:
+        """Describe a file of the folder that a result was computed from."""
+        return {"file": file, "sha256": fingerprint(self.folder / file)}
 
 
 def open_work(project: Project, out: Path, device: str) -> Work:

@@ -88,7 +88,7 @@ def make_subject(
     replicates: int = 1000,
     seed: int = 0,
 ) -> Subject:
-    """Fit the recalibrations and apply them to the test cases; all arrays end on the host in float64."""
+    """Fit the recalibrations, as `evaluate` does, and apply them to test cases on the host, in float64."""
     check_level(level)
     chosen = load_recipe(recipe)
     shapes = [tuple(c.prediction.location.shape[1:]) for c in (calibration, test)]
@@ -97,9 +97,8 @@ def make_subject(
             f"the test cases have outputs of shape {shapes[1]}, the calibration cases {shapes[0]}; expected the same."
         )
     test = on_host(test)
-    fitted_on = on_host(calibration)
-    fits = fit_all([BEFORE, *recalibrations], fitted_on, chosen)
-    cards = {label: describe(one.fitted, fitted_on, recipe=chosen) for label, one in fits.items()}
+    fits = fit_all([BEFORE, *recalibrations], calibration, chosen)
+    cards = {label: describe(one.fitted, calibration, recipe=chosen) for label, one in fits.items()}
     cases = {label: with_prediction(test, card(test)) for label, card in cards.items()}
     plan = Resampling.of(test, by=by, replicates=replicates, seed=seed)
     found = Subject(cases, cards, chosen, level, plan)
