@@ -18,7 +18,7 @@ OPERATORS = {
     "sim": "∼", "in": "∈", "to": "→", "min": "min", "max": "max",
 }  # fmt: skip
 LARGE = {"sum": "∑", "int": "∫", "prod": "∏"}
-WORDS = ("log", "exp", "erf")
+WORDS = ("log", "exp", "erf", "arg")
 SPACES = {"\\,": "0.17em", "\\;": "0.28em", "\\ ": "0.3em", "\\quad": "1em", "\\qquad": "2em"}
 SIZES = {f"\\{size}{side}" for size in ("big", "Big", "bigg", "Bigg") for side in "lrm"} | {
     "\\left",
