@@ -1,5 +1,6 @@
 """From a module to an ONNX graph that says nothing about the machine it was made on."""
 
+import hashlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,6 +24,14 @@ def need_onnx() -> None:
                 f"the export needs {name}, which is not installed: pip install 'truesigma[train,onnx]'",
                 name=name,
             ) from missing
+
+
+def content_hash(proto: Any) -> str:
+    """The SHA-256 of a model's graph and of its metadata, but for the hash itself."""
+    digest = hashlib.sha256(proto.graph.SerializeToString(deterministic=True))
+    said = sorted((one.key, one.value) for one in proto.metadata_props if one.key != "sha256")
+    digest.update(repr(said).encode())
+    return digest.hexdigest()
 
 
 def onnx_graph(model: nn.Module, example: Tensor, *, input: str, outputs: Sequence[str]) -> Any:

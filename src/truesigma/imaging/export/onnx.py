@@ -31,7 +31,7 @@ from ..prediction.runs import OpenRun, mark_of, open_runs
 from ..sampling.draws import dropout_draws, ensemble_draws
 from ..training.folder import BEST
 from .check import as_predicted, verify
-from .graph import need_onnx, onnx_graph
+from .graph import content_hash, need_onnx, onnx_graph
 from .module import Calibrated, DropoutPasses, Finish, Members, check_exportable
 
 INPUT = "image"
@@ -137,6 +137,8 @@ def to_onnx(
     proto.producer_name, proto.producer_version = "truesigma", versions()["truesigma"]
     for name, text in metadata.items():
         proto.metadata_props.add(key=name, value=text)
+    metadata["sha256"] = content_hash(proto)
+    proto.metadata_props.add(key="sha256", value=metadata["sha256"])
     difference = 0.0
 
     def write(part: Path) -> None:

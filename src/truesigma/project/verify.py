@@ -1,0 +1,310 @@
+"""Whether results still follow from their files: hashes, splits, rows, units and scores, computed again."""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.values import Cases
+from ..evaluation.card import Card, calibrate, read_card
+from ..evaluation.evaluate import evaluate
+from ..files.disk import BadFile, fingerprint, json_text, read_json, reading
+from ..files.store import read_cases
+from .ledger import FILE, RUNS, Ledger, read_ledger
+
+RTOL = 1e-9  # of numbers that are computed again: another machine sums in another order
+
+
+@dataclass(frozen=True)
+class Check:
+    """One statement about files: whether it still follows from them; None where they cannot tell."""
+
+    what: str
+    holds: bool | None
+    words: str = ""
+
+    def line(self) -> str:
+        """The statement as it is printed."""
+        mark = {True: "follows", False: "DOES NOT FOLLOW", None: "cannot be known"}[self.holds]
+        return f"{mark}: {self.what}" + (f" ({self.words})" if self.words else "")
+
+
+def verify(path: str | Path) -> list[Check]:
+    """Compute again what a file or a folder says, from the files it names.
+
+    Args:
+        path: the folder of `truesigma run` or of `truesigma train`; a card, scores or other JSON of `truesigma`; a
+            report; or an ONNX file of `truesigma export`.
+
+    Returns:
+        What was looked at, and whether it still follows.
+    """
+    path = Path(path)
+    kind: Callable[[Path], Iterator[Check]]
+    if path.is_dir():
+        kind = _project if (path / FILE).exists() else _run
+    elif path.suffix.lower() in (".html", ".htm"):
+        kind = _page
+    elif path.suffix.lower() == ".onnx":
+        kind = _onnx
+    elif path.suffix.lower() == ".json":
+        kind = _json
+    else:
+        raise BadFile(
+            f"{path} is none of what can be verified: a folder of a run, a .json, .html or .onnx file."
+        )
+    return list(kind(path))
+
+
+def _checked(what: str, look: Callable[[], str | None]) -> Check:
+    """A check from a function that says what is wrong, or raises it; "" is right, None is not known."""
+    try:
+        found = look()
+    except (ValueError, OSError) as problem:
+        return Check(what, False, str(problem))
+    return Check(what, None if found is None else not found, found or "")
+
+
+def _project(folder: Path) -> Iterator[Check]:
+    ledger = read_ledger(folder)
+    assert ledger is not None
+    for part, done in ledger.done.items():
+        for name, mark in done["files"].items():
+            yield _checked(f"{name} is what {part} wrote", partial(_same_file, folder / name, mark))
+    networks = sorted((folder / RUNS).glob("*"))
+    for one in networks:
+        yield from (Check(f"{RUNS}/{one.name}: {c.what}", c.holds, c.words) for c in _run(one))
+    split = str(ledger.recipe.get("calibrate", {}).get("split", "valid"))
+    parts = {name: folder / f"{name}.npz" for name in (split, "test")}
+    if not all(file.is_file() for file in parts.values()):
+        yield Check("the cases", None, "they have not been drawn yet")
+        return
+    try:
+        cases = {name: read_cases(file) for name, file in parts.items()}
+    except (ValueError, OSError) as problem:
+        yield Check("the cases can be read", False, str(problem))
+        return
+    yield _checked("each case is in the split that cases.csv says", partial(_splits, folder, cases))
+    yield _checked("no group is in two splits", partial(_groups, folder))
+    yield _checked("the cases were drawn from these networks", partial(_networks, networks, cases))
+    if (folder / "card.json").is_file():
+        yield from _json(folder / "card.json")
+    if (folder / "scores.json").is_file():
+        chosen = _choices(ledger)
+        again = partial(_scores, folder / "scores.json", cases[split], cases["test"], chosen)
+        yield _checked("scores.json follows from the cases", again)
+    if (folder / "predictions.csv").is_file() and not _own(ledger):
+        yield _checked("predictions.csv follows from the card", partial(_predictions, folder, cases["test"]))
+    if (folder / "report.html").is_file():
+        yield from _page(folder / "report.html")
+
+
+def _same_file(path: Path, mark: str) -> str:
+    return "" if fingerprint(path) == mark else f"{path} has changed since"
+
+
+def _choices(ledger: Ledger) -> list[str]:
+    """What was compared, as `run` lists it."""
+    chosen, compared = ledger.recipe["calibrate"]["recalibrate"], ledger.recipe["report"]["compare"]
+    return list(dict.fromkeys(["none", chosen, *compared]))
+
+
+def _own(ledger: Ledger) -> bool:
+    """Whether the recalibration is a file of one's own, which is code and not run here."""
+    return ".py" in str(ledger.recipe["calibrate"]["recalibrate"])
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with reading(path), path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _splits(folder: Path, cases: Mapping[str, Cases]) -> str:
+    rows = _rows(folder / "cases.csv")
+    for name, some in cases.items():
+        said = sorted(row["id"] for row in rows if row["split"] == name)
+        if sorted(map(str, some.id)) != said:
+            return (
+                f"{name}.npz holds {len(some)} cases, cases.csv names {len(said)}, and they are not the same"
+            )
+    return ""
+
+
+def _groups(folder: Path) -> str | None:
+    rows = _rows(folder / "cases.csv")
+    places: dict[str, set[str]] = {}
+    for row in rows:
+        places.setdefault(row["group"], set()).add(row["split"])
+    if set(places) == {""}:
+        return None
+    return next(
+        (f"{group} is in {' and '.join(sorted(at))}" for group, at in places.items() if len(at) > 1), ""
+    )
+
+
+def _networks(folders: list[Path], cases: Mapping[str, Cases]) -> str | None:
+    from ..imaging.data.fingerprint import names_hash
+    from ..imaging.training.folder import weights_mark
+
+    marks = [weights_mark(folder) for folder in folders]
+    mark = marks[0] if len(marks) == 1 else names_hash(marks)
+    if not all(some.checkpoint for some in cases.values()):
+        return None
+    wrong = [name for name, some in cases.items() if some.checkpoint != mark]
+    return f"{wrong[0]}.npz was drawn from other weights than {folders[0].parent} holds" if wrong else ""
+
+
+def _run(folder: Path) -> Iterator[Check]:
+    """A training run: what its recipe says, its weights, its history."""
+    from ..imaging.network.tensors import read_state
+    from ..imaging.training.folder import BEST, HISTORY, LAST, read_recipe
+
+    yield _checked("recipe.json is whole", lambda: "" if read_recipe(folder) else "it is empty")
+    yield _checked(f"{BEST} is whole, and fits the network", partial(_whole, folder))
+    if not (folder / LAST).is_file():
+        yield Check(f"{LAST} is whole", None, "it is not there; the run cannot be resumed")
+        return
+    state: dict[str, Any] = {}
+    yield _checked(f"{LAST} is whole", lambda: state.update(read_state(folder / LAST)[1]) or "")
+    if state and (folder / HISTORY).is_file():
+        yield _checked(f"{HISTORY} is what was trained", partial(_history, folder / HISTORY, state["rows"]))
+
+
+def _whole(folder: Path) -> str:
+    from ..imaging.training.folder import load_run
+
+    load_run(folder)  # which looks at the hash, and at names and shapes
+    return ""
+
+
+def _history(path: Path, rows: list[dict[str, Any]]) -> str:
+    said = _rows(path)
+    if len(said) != len(rows):
+        return f"{path} has {len(said)} epochs, the weights {len(rows)}"
+    for row, line in zip(rows, said):
+        for key in set(row) & set(line):
+            if line[key] != ("" if row[key] is None else str(row[key])):
+                return f"{path}: {key} of epoch {row['epoch']} is {line[key]}, and was {row[key]}"
+    return ""
+
+
+def _json(path: Path) -> Iterator[Check]:
+    """A card, or scores with the names of their files."""
+    found = read_json(path)  # where it has a seal, it is what was written
+    if not isinstance(found, dict):
+        raise BadFile(f"{path} holds no card and no scores.")
+    if str(found.get("format", "")).startswith("truesigma recalib"):
+        card = read_card(path)
+        yield Check(f"{path.name} is whole", True)
+        yield _checked(f"{path.name} follows from its cases", partial(_card, path, card))
+    elif "rows" in found and "data" in found:
+        data = found["data"]
+        files = [data["calibration"], *data["test"]]
+        yield from (
+            _checked(f"{one['file']} is what was scored", partial(_beside, path, one)) for one in files
+        )
+        if all((path.parent / one["file"]).is_file() for one in files):
+            calibration, *test = (read_cases(path.parent / one["file"]) for one in files)
+            chosen = list(dict.fromkeys(str(row["recalibration"]) for row in found["rows"]))
+            yield _checked("the scores follow from them", partial(_scores, path, calibration, test, chosen))
+    else:
+        raise BadFile(f"{path} holds no card, and no scores with the names of their files.")
+
+
+def _beside(path: Path, about: Mapping[str, Any]) -> str | None:
+    file = path.parent / str(about["file"])
+    return _same_file(file, about["sha256"]) if file.is_file() else None
+
+
+def _card(path: Path, card: Card) -> str | None:
+    """Fit the card's recalibration again on its cases."""
+    if "file" not in card.data or not (path.parent / str(card.data["file"])).is_file():
+        return None
+    if problem := _beside(path, card.data):
+        return problem
+    cases = read_cases(path.parent / str(card.data["file"]))
+    stored = card.to_dict()["recalibration"]
+    options = {key: stored[key] for key in ("part",) if key in stored}
+    again = calibrate(cases, (stored["name"], options), recipe=card.recipe).to_dict()["recalibration"]
+    if card.unit != cases.unit:
+        return f"the card is in {card.unit or 'no unit'}, its cases in {cases.unit or 'no unit'}"
+    return "" if _alike(stored, again) else f"{stored['name']} fitted again gives {again!r:.200}"
+
+
+def _scores(path: Path, calibration: Cases, test: Any, chosen: list[str]) -> str:
+    """Score again, and compare row by row."""
+    said = read_json(path)
+    made = evaluate(calibration, test, recalibrations=chosen, recipe=said["recipe"])
+    rows = json.loads(json_text(made.to_dict()["rows"]))
+    for row in said["rows"]:
+        key = {name: row[name] for name in ("recalibration", "part", "metric", "level")}
+        again = [one["value"] for one in rows if {name: one[name] for name in key} == key]
+        if not any(_alike(row["value"], one) for one in again):
+            return f"{path}: {row['metric']} of {row['recalibration']} is {row['value']}, computed again {again[:1]}"
+    return ""
+
+
+def _predictions(folder: Path, test: Cases) -> str:
+    """Compare the table of the test cases with the card's predictions, by their number and their scale."""
+    rows, made = _rows(folder / "predictions.csv"), read_card(folder / "card.json")(test)
+    if [row["id"] for row in rows] != [str(one) for one in test.id]:
+        return f"predictions.csv has {len(rows)} rows, test.npz {len(test)} cases, and they are not the same"
+    if "scale" not in rows[0] or test.unit == "scaled":
+        return ""
+    scale = np.array([float(row["scale"]) for row in rows])
+    with suppress(ValueError):
+        if not np.allclose(scale, np.asarray(made.scale).reshape(len(rows), -1)[:, 0], rtol=1e-5):
+            return "the scales of predictions.csv are not those of the card"
+    return ""
+
+
+def _page(path: Path) -> Iterator[Check]:
+    """A report: the files that it names by their hashes."""
+    with reading(path):
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    named = re.findall(r"([\d,]+) cases, file ([^<]*?), SHA-256 ([0-9a-f]{64})", text)
+    if not named:
+        yield Check(f"{path.name}", None, "it does not name the files that it was made from")
+    for count, name, mark in named:
+        about = {"file": name, "sha256": mark}
+        yield _checked(f"{path.name} was made from {name}, {count} cases", partial(_beside, path, about))
+
+
+def _onnx(path: Path) -> Iterator[Check]:
+    """An exported model: its graph and metadata by their hash, its card, and that it runs."""
+    from ..imaging.export.graph import content_hash, need_onnx
+
+    need_onnx()
+    import onnx
+
+    with reading(path):
+        model: Any = onnx.load(path)
+        onnx.checker.check_model(model)
+    said = {one.key: one.value for one in model.metadata_props}
+    if "sha256" not in said:
+        yield Check(f"{path.name} is whole", None, "it was written by an earlier version, without a hash")
+    else:
+        same = content_hash(model) == said["sha256"]
+        yield Check(f"{path.name} is whole", same, "" if same else "its graph or its metadata has changed")
+    for network in json.loads(said.get("network", "[]")):
+        found = [p for p in path.parent.rglob("best.safetensors") if fingerprint(p) == network["weights"]]
+        words = str(found[0]) if found else "its weights are not beside it"
+        yield Check(f"it holds the network of seed {network['seed']}", True if found else None, words)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether plain values are equal, numbers up to rounding."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, float | int) and isinstance(other, float | int):
+        return bool(np.isclose(one, other, rtol=RTOL, atol=0, equal_nan=True))
+    return bool(one == other)

@@ -1,0 +1,149 @@
+"""truesigma verify: what was made follows from its files, and a changed one is named."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import truesigma as ts
+from truesigma.project.verify import verify
+
+
+def wrong(path):
+    return [check.what for check in verify(path) if check.holds is False]
+
+
+def test_a_finished_project_follows(finished, run):
+    found = verify(finished / "output")
+    assert [check.line() for check in found if check.holds is False] == []
+    said = [check.what for check in found if check.holds]
+    for words in (
+        "test.npz is what sample test wrote",
+        "runs/0: best.safetensors is whole, and fits the network",
+        "runs/0: history.csv is what was trained",
+        "each case is in the split that cases.csv says",
+        "no group is in two splits",
+        "the cases were drawn from these networks",
+        "card.json follows from its cases",
+        "scores.json follows from the cases",
+        "predictions.csv follows from the card",
+        "report.html was made from test.npz, 10 cases",
+    ):
+        assert words in said, said
+    code, out, _ = run("verify", "output", "--json", "verified.json")
+    assert code == 0
+    assert "follows: scores.json follows from the cases" in out
+    assert json.loads((finished / "verified.json").read_text())["follows"]
+
+
+def change(path, old, new, count=1):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, count))
+
+
+CHANGES = {
+    "a split": (lambda f: change(f / "cases.csv", ",test,", ",train,"), "each case is in the split"),
+    "a patient in two splits": (
+        lambda f: change(f / "cases.csv", ",test,p", ",test,p1\n,train,p"),
+        "no group is in two",
+    ),
+    "a score": (lambda f: _score(f), "scores.json follows from the cases"),
+    "a prediction": (lambda f: _table(f), "predictions.csv follows from the card"),
+    "a history": (
+        lambda f: change(f / "runs" / "0" / "history.csv", "\n1,", "\n1,9"),
+        "history.csv is what was trained",
+    ),
+    "the weights": (lambda f: _flip(f / "runs" / "0" / "best.safetensors"), "best.safetensors is whole"),
+    "the draws": (lambda f: _draws(f), "card.json follows from its cases"),
+    "the page": (lambda f: change(f / "report.html", "SHA-256 ", "SHA-256 0", 9), ""),
+}
+
+
+def _score(folder):
+    scores = json.loads((folder / "scores.json").read_text())
+    scores["rows"][0]["value"] *= 1.001
+    (folder / "scores.json").write_text(json.dumps(scores))
+
+
+def _table(folder):
+    lines = (folder / "predictions.csv").read_text().splitlines()
+    (folder / "predictions.csv").write_text("\n".join([lines[0], *lines[2:]]) + "\n")
+
+
+def _flip(path):
+    content = bytearray(path.read_bytes())
+    content[-100] ^= 1
+    path.write_bytes(content)
+
+
+def _draws(folder):
+    cases = ts.read(folder / "valid.npz")
+    moved = ts.Draws(cases.draws.mean + 1, cases.draws.variance)
+    again = ts.Cases(
+        ts.decompose(moved), cases.target, draws=moved, id=cases.id, group=cases.group, unit=cases.unit
+    )
+    ts.write(again, folder / "valid.npz")
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_named(finished, run, name):
+    damage, words = CHANGES[name]
+    damage(finished / "output")
+    found = wrong(finished / "output")
+    assert any(words in what for what in found), found
+    code, out, _ = run("verify", "output")
+    assert code == 2
+    assert "DOES NOT FOLLOW" in out
+
+
+def test_files_alone(finished, tmp_path, run):
+    folder = finished / "output"
+    assert wrong(folder / "card.json") == []
+    assert wrong(folder / "report.html") == []
+    assert wrong(folder / "runs" / "0") == []
+    shutil.copy(folder / "card.json", tmp_path / "card.json")
+    assert [check.holds for check in verify(tmp_path / "card.json")] == [
+        True,
+        None,
+    ]  # its cases are elsewhere
+    change(tmp_path / "card.json", '"factor": ', '"factor": 1')
+    code, _, err = run("verify", tmp_path / "card.json")
+    assert code == 2
+    assert "card.json is damaged, or was changed by hand" in err
+    code, _, err = run("verify", folder / "predictions.csv")
+    assert code == 2
+    assert "predictions.csv is none of what can be verified" in err
+
+
+def test_scores_of_two_files(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in ("valid.csv", "test.csv"):
+        ts.write(
+            ts.Cases(ts.Prediction(rng.normal(size=50), rng.gamma(2.0, size=50)), rng.normal(size=50)), name
+        )
+    assert (
+        run("evaluate", "--calibration", "valid.csv", "--test", "test.csv", "--json", "scores.json")[0] == 0
+    )
+    assert wrong(tmp_path / "scores.json") == []
+    lines = (tmp_path / "test.csv").read_text().splitlines()
+    (tmp_path / "test.csv").write_text("\n".join(lines[:-1]) + "\n")
+    assert wrong(tmp_path / "scores.json") == ["test.csv is what was scored", "the scores follow from them"]
+
+
+@pytest.mark.slow
+def test_an_exported_model(finished, run):
+    onnx = pytest.importorskip("onnx")
+    code, _, err = run(
+        "export", "output/runs/0", "--card", "output/card.json", "--draws", 2, "-o", "model.onnx"
+    )
+    assert code == 0, err
+    found = verify(finished / "model.onnx")
+    assert [check.holds for check in found] == [True, True], found
+    model = onnx.load("model.onnx")
+    numbers = model.graph.initializer[0]
+    numbers.raw_data = numbers.raw_data[:-1] + bytes([numbers.raw_data[-1] ^ 1])
+    onnx.save(model, "model.onnx")
+    assert wrong(finished / "model.onnx") == ["model.onnx is whole"]
