@@ -7,6 +7,7 @@ import pytest
 
 import truesigma as ts
 from truesigma.files.chunks import chunked_cases
+from truesigma.files.chunks.pages import read_head
 from truesigma.files.disk import BadFile, check_folder
 from truesigma.files.find import find_sources
 from truesigma.files.store import from_frame, read, read_cases, write
@@ -321,3 +322,40 @@ def test_formulas_are_said(tmp_path):
     cases = ts.Cases(ts.Prediction([1.0, 2.0], [1.0, 1.0]), [1.0, 1.0], id=np.array(["-1", "=1+1"]))
     with pytest.warns(UserWarning, match=r"a\.csv: cells of 'id' begin with .* kept as they are"):
         write(cases, tmp_path / "a.csv")
+
+
+def test_pages_of_other_writers_are_walked(tmp_path):
+    """Codecs, versions, dictionaries and small pages: the heads of all are understood."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    rng, count = np.random.default_rng(0), 3000
+    table = pa.table(
+        {
+            **{name: rng.gamma(2.0, size=count) for name in ("target", "location", "scale")},
+            "id": [f"p{k}" for k in range(count)],
+            "others": [{"a": [k] * (k % 3)} for k in range(count)],
+        }
+    )
+    for codec in ("none", "snappy", "zstd"):
+        for version in ("1.0", "2.0"):
+            options = {"compression": codec, "data_page_version": version, "data_page_size": 1 << 10}
+            parquet.write_table(table, tmp_path / "a.parquet", row_group_size=1100, **options)
+            found = chunked_cases(find_sources(str(tmp_path / "a.parquet"))[0])
+            assert sum(len(some) for some in found) == count
+
+
+def test_a_page_that_asks_for_gigabytes(tmp_path):
+    cases = ts.Cases(ts.Prediction(np.arange(200.0), np.ones(200)), np.arange(200.0))
+    write(cases, tmp_path / "a.parquet")
+    whole = bytearray((tmp_path / "a.parquet").read_bytes())
+    # The first page's head: its kind, then the sizes that are replaced by one of five bytes, as numbers are written.
+    fields, size = read_head(bytes(whole[4:200]))
+    assert fields[2] > 0
+    at = 4 + bytes(whole[4:20]).index(b"\x15", 1) + 1
+    length = 1 + next(k for k in range(5) if whole[at + k] < 128)
+    whole[at : at + length] = b"\xfe\xff\xff\xff\x0f"
+    (tmp_path / "a.parquet").write_bytes(whole)
+    with pytest.raises(BadFile, match=r"a\.parquet is damaged"):
+        list(chunked_cases(find_sources(str(tmp_path / "a.parquet"))[0]))
+    assert size < 200

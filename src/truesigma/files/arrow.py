@@ -1,7 +1,9 @@
 """Tables on disk and in memory: .csv and .parquet files, pandas and polars frames, as Arrow tables and back."""
 
 import csv
+import hashlib
 import itertools
+import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,13 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .columns import columns_of, stem_of
+from .columns import METADATA, columns_of, stem_of
 from .disk import BadFile, content_kind, reading, write_atomically, write_rows
 from .fields import KNOWN, NUMBERS
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
     import pyarrow as pa
 
+HASH = "hash"  # of the texts beside it in the footer
 FORMULAS = ("=", "+", "-", "@")  # how cells begin that spreadsheets run
 
 
@@ -127,19 +130,28 @@ def parquet_file(path: Path, **options: Any) -> Iterator[Any]:
         reading(path),
         parquet.ParquetFile(_opened(path), page_checksum_verification=True, **options) as file,
     ):
-        _check_footer(path, file.metadata)
+        _check_footer(path, file.metadata, file.schema_arrow)
         yield file
 
 
-def _check_footer(path: Path, footer: Any) -> None:
-    """Refuse a footer that says one thing here and another there: it has no checksum of its own."""
+def _check_footer(path: Path, footer: Any, schema: Any) -> None:
+    """Refuse a footer that says one thing here and another there: the format gives it no checksum."""
+    said = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
+    wrong = "its unit, law or checkpoint" if said.pop(HASH, None) not in (None, _hash(said)) else ""
     groups = [footer.row_group(k) for k in range(footer.num_row_groups)]
     if sum(group.num_rows for group in groups) != footer.num_rows:
-        said = ", ".join(str(group.num_rows) for group in groups[:8])
+        wrong = f"the numbers of its rows ({footer.num_rows}, and {sum(group.num_rows for group in groups)})"
+    names = [footer.schema.column(k).path for k in range(footer.num_columns)]
+    if any([group.column(k).path_in_schema for k in range(group.num_columns)] != names for group in groups):
+        wrong = "the names of its columns"
+    if wrong:
         raise BadFile(
-            f"{path} is damaged: it says it has {footer.num_rows} rows, and its row groups {said or 'none'}; write or "
-            "copy it again."
+            f"{path} is damaged: {wrong} are not what they are elsewhere in it; write or copy it again."
         )
+
+
+def _hash(said: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(dict(said), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def frame_table(frame: Any) -> "pa.Table":
@@ -214,9 +226,14 @@ def _style(path: Path) -> tuple[str, str, str]:
 
 
 def write_parquet(table: "pa.Table", path: Path) -> None:
-    """Write a table as .parquet, atomically."""
+    """Write a table as .parquet, atomically, with checksums of its pages and of its texts."""
     import pyarrow.parquet as parquet
 
+    metadata = dict(table.schema.metadata or {})
+    said = {key: value for key, value in json.loads(metadata.get(METADATA, b"{}")).items() if key != HASH}
+    table = table.replace_schema_metadata(
+        {**metadata, METADATA: json.dumps({**said, HASH: _hash(said)}).encode()}
+    )
     write_atomically(path, lambda part: parquet.write_table(table, part, write_page_checksum=True))
 
 

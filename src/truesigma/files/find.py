@@ -241,5 +241,5 @@ def _beside(manifest: Path, name: str, endings: tuple[str, ...]) -> str:
         raise BadFile(f"{manifest} names {name!r}; expected files that end in {', '.join(endings)}.")
     path = manifest.parent / name
     if not os.path.isfile(path):  # which is False, and no error, for a name that no system takes
-        raise BadFile(f"{manifest} names {name!r:.200}, but there is no such file beside it.")
+        raise BadFile(f"{manifest} names {name!r:.200}, but there is no file {path!s:.300}.")
     return str(path)

@@ -19,6 +19,7 @@ from .disk import BadFile, reading
 
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 ENDINGS = (*PICTURES, ".npy", ".nii", ".nii.gz", ".dcm")
+DENSEST = 1400  # pixels that a byte can stand for, packed without loss
 # Modes that hold grey values of more than 8 bits, and what they become.
 DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
 
@@ -135,10 +136,22 @@ def channel_first(array: NDArray[Any], dimensions: int = 0) -> NDArray[Any]:
 def _picture(path: Path) -> NDArray[Any]:
     # Not by its name: Pillow would map the file into memory, and garbles a turned TIFF there.
     with path.open("rb") as file, Image.open(file) as image:
-        frames = [_pixels(_upright(frame)) for frame in ImageSequence.Iterator(image)]
+        frames = [_pixels(_upright(_fitting(path, frame))) for frame in ImageSequence.Iterator(image)]
     if len({frame.shape for frame in frames}) > 1:
         raise BadFile(f"{path.name}: its {len(frames)} pages have different sizes")
     return frames[0] if len(frames) == 1 else np.stack(frames, axis=1)
+
+
+def _fitting(path: Path, image: Image.Image) -> Image.Image:
+    """The image, unless its file is too small to hold it: a damaged head asks for gigabytes."""
+    width, height = image.size
+    if image.format in ("PNG", "TIFF", "BMP") and width * height > max(
+        1 << 24, DENSEST * path.stat().st_size
+    ):
+        raise BadFile(
+            f"{path.name}: {width} x {height} pixels in {path.stat().st_size} bytes, which cannot be"
+        )
+    return image
 
 
 def _upright(image: Image.Image) -> Image.Image:

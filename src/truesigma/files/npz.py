@@ -6,6 +6,7 @@ file unpacks to must not be more than the limit, for a few megabytes can unpack 
 
 import math
 import os
+import sys
 import zipfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -75,8 +76,10 @@ def open_members(path: Path, names: Collection[str] = KNOWN) -> dict[str, Member
     infos = list_members(path)
     found = {}
     with reading(path), zipfile.ZipFile(path) as archive:
-        for name in (name for name in infos if name in names):
-            with archive.open(infos[name]) as file:
+        for name in infos:
+            with archive.open(infos[name]) as file:  # also of the others, for their names are in two places
+                if name not in names:
+                    continue
                 found[name] = Member(name, infos[name], *read_head(file))
                 _check_size(path, found[name], infos[name].file_size - file.tell())
     return found
@@ -116,7 +119,18 @@ def read_members(path: Path, members: Collection[Member]) -> dict[str, Host]:
         for one in members:
             with archive.open(one.info) as file:
                 found[one.name] = native(np.lib.format.read_array(file, allow_pickle=False))
+            if one.dtype.kind == "U" and found[one.name].size:
+                _check_letters(path, found[one.name])
         return found
+
+
+def _check_letters(path: Path, array: Host) -> None:
+    """Refuse texts with numbers in them that are not those of letters, which Python could not even print."""
+    if (
+        array.dtype.itemsize
+        and np.ascontiguousarray(array).reshape(-1).view(np.uint32).max() > sys.maxunicode
+    ):
+        raise BadFile(f"{path} is damaged: it holds texts that are none; write or copy it again.")
 
 
 def check_unpacked(path: Path, size: int) -> None:

@@ -10,6 +10,7 @@ from ..disk import BadFile
 from ..fields import CONSTANTS, KNOWN
 from ..store import read_fields
 from ..synonyms import warn_near_misses
+from .pages import check_pages
 from .reader import Fields, Reader
 
 # Pages are read one after the other: a row group may be as large as the file.
@@ -20,6 +21,7 @@ def open_parquet(path: Path) -> Reader:
     import pyarrow as pa
 
     with parquet_file(path, **PAGEWISE) as file:
+        check_pages(path, file.metadata)
         names, cases = file.schema_arrow.names, file.metadata.num_rows
         first = pa.Table.from_batches([next(file.iter_batches(batch_size=1))]) if cases else None
         marks = file.iter_batches(columns=["checkpoint"]) if "checkpoint" in names else ()

@@ -36,6 +36,8 @@ def open_volumes(files: Mapping[str, str]) -> Reader:
         raise BadFile(f"there is no location beside {some.path}; expected it, with its scale and its target.")
     main = found["location"]
     shape = main.array.shape
+    if 0 in shape:
+        raise BadFile(f"{main.path} has shape {shape}, and so nothing in it; write or copy it again.")
     for name, one in found.items():
         if one.array.shape[0] != shape[0]:
             raise BadFile(
