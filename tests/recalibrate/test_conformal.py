@@ -11,6 +11,7 @@ from samples import draw
 from truesigma import Laplace, Prediction, evaluate, metrics
 from truesigma.core.values import Cases
 from truesigma.recalibrate import conformal
+from truesigma.recalibrate._ranks import KEPT
 
 
 @given(st.integers(2, 60), st.floats(0.01, 0.99), st.integers(0, 99))
@@ -74,11 +75,11 @@ def test_heteroscedastic_cases_are_covered_with_sigma_as_the_yardstick():
 def test_many_cases_are_thinned_upwards():
     z = np.random.default_rng(2).permutation(np.arange(1.0, 20_001.0))
     fitted = conformal.fit(Prediction(0 * z, 0 * z + 1), z)
-    assert len(fitted.sizes) <= conformal.KEPT
+    assert len(fitted.common["both"].scores) <= KEPT
     for level in (0.1, 0.5, 0.9, 0.999):
         rank = math.ceil(20_001 * level)
         width = fitted(Prediction([0.0], [1.0])).interval(level).upper[0]
-        assert rank <= width <= rank + 20_000 / conformal.KEPT + 1
+        assert rank <= width <= rank + 20_000 / KEPT + 1
 
 
 def test_weights_are_refused_with_the_remedy():
@@ -95,7 +96,7 @@ def test_levels_out_of_reach_are_null_rows():
     assert result.value("conformal", "width", level=0.99) is None
     assert result.value("conformal", "width", level=0.5) is not None
     reasons = {r["metric"]: r["reason"] for r in result.rows if r["value"] is None}
-    assert "too few calibration cases" in reasons["width"]
+    assert "it needs 99 calibration cases, and there are 8" in reasons["width"]
     assert "no density" in reasons["nll"]
 
 
@@ -105,6 +106,206 @@ def test_the_scale_and_unit_stay():
     fitted = conformal.fit(p, sample.target)
     np.testing.assert_array_equal(fitted(p).scale, p.scale)
     assert fitted(p).law.unit == Laplace().unit
-    assert repr(fitted) == "Conformal(120 sizes, part='total')"
+    assert repr(fitted) == "Conformal(40 cases, tails='both', part='total')"
     with pytest.raises(ValueError, match="fitted on another likelihood than normal"):
         fitted(Prediction([0.0], [1.0]))
+
+
+def bounds(z, level, n=1, **options):
+    """Ends of the interval of a new case with location 0 and scale 1."""
+    given = {key: options.pop(key) for key in ("group", "new") if key in options}
+    fitted = conformal.fit(Prediction(0 * z, 0 * z + 1), z, group=given.get("group"), **options)
+    found = fitted(Prediction(np.zeros(n), np.ones(n)), group=given.get("new")).interval(level)
+    return found.lower, found.upper
+
+
+@given(st.integers(2, 60), st.floats(0.01, 0.99), st.integers(0, 99))
+def test_tails_apart_and_bounds_alone_have_the_stated_ranks(n, level, seed):
+    z = np.random.default_rng(seed).normal(size=n)
+
+    def ranked(values, rank):
+        return math.inf if rank > n else np.sort(values)[rank - 1]
+
+    each, alone = math.ceil((n + 1) * (1 + level) / 2 - 1e-9), math.ceil((n + 1) * level - 1e-9)
+    low, high = bounds(z, level, tails="apart")
+    assert (low[0], high[0]) == pytest.approx((-ranked(-z, each), ranked(z, each)), rel=1e-9)
+    low, high = bounds(z, level, tails="lower")
+    assert (low[0], high[0]) == pytest.approx((-ranked(-z, alone), math.inf), rel=1e-9)
+    low, high = bounds(z, level, tails="upper")
+    assert (low[0], high[0]) == pytest.approx((-math.inf, ranked(z, alone)), rel=1e-9)
+
+
+@pytest.mark.parametrize("tails", ["both", "apart", "lower", "upper"])
+@pytest.mark.parametrize(
+    "kind", [{}, {"patient": np.arange(60) // 7}, {"promise": "all", "patient": np.arange(60) // 7}]
+)
+def test_intervals_of_rising_levels_nest(tails, kind):
+    z = np.random.default_rng(3).standard_t(3, size=60)
+    levels = np.linspace(0.05, 0.99, 40)
+    ends = np.array([np.concatenate(bounds(z, level, tails=tails, **kind)) for level in levels])
+    lower, upper = (np.nan_to_num(column, posinf=1e9, neginf=-1e9) for column in ends.T)
+    assert (np.diff(lower) <= 0).all()
+    assert (np.diff(upper) >= 0).all()
+
+
+def test_by_group_is_the_fit_of_the_group_alone():
+    rng = np.random.default_rng(4)
+    group = np.array(["a"] * 30 + ["b"] * 12 + ["c"] * 3)
+    z = rng.normal(size=45) * np.repeat([1.0, 3.0, 1.0], [30, 12, 3])
+    names = ["a", "b", "c"]
+    for tails in ("both", "apart", "lower"):
+        low, high = bounds(z, 0.8, n=3, group=group, new=names, by="group", tails=tails)
+        for k, name in enumerate(names):
+            alone = bounds(z[group == name], 0.8, tails=tails)
+            assert (low[k], high[k]) == pytest.approx((alone[0][0], alone[1][0]), rel=1e-9)
+    assert high[2] == math.inf  # three cases are too few for 80 %
+    with pytest.warns(UserWarning, match="group d had no calibration cases.*promise nothing"):
+        low, high = bounds(z, 0.8, n=1, group=group, new=["d"], by="group")
+    assert high[0] == pytest.approx(bounds(z, 0.8)[1][0])
+
+
+def test_each_group_is_covered_and_all_together_are_not_enough():
+    """Two sites, one of them three times as hard: the common interval holds 99 and 70 %."""
+    rng = np.random.default_rng(5)
+    group = np.arange(2000) % 2
+    z, new = (rng.normal(size=2000) * np.where(group, 3.0, 1.0) for _ in range(2))
+    prediction = Prediction(0 * z, 0 * z + 1)
+    shares = {}
+    for by in ("all", "group"):
+        low, high = conformal.fit(prediction, z, group=group, by=by)(prediction, group=group).interval(0.9)
+        inside = (low <= new) & (new <= high)
+        shares[by] = [inside[group == k].mean() for k in (0, 1)]
+    assert shares["all"][1] < 0.85 < 0.97 < shares["all"][0]
+    assert shares["group"] == pytest.approx([0.9, 0.9], abs=0.035)
+
+
+def slow_weighted(scores, patient, level):
+    """The smallest score up to which the weights 1 / ((G + 1) n_g) add up to the level, one after the other."""
+    count = dict.fromkeys(patient, 0)
+    for p in patient:
+        count[p] += 1
+    held = 0.0
+    for score, p in sorted(zip(scores, patient)):
+        held += 1 / ((len(count) + 1) * count[p])
+        if held >= level - 1e-9:
+            return score
+    return math.inf
+
+
+@given(st.lists(st.integers(0, 6), min_size=8, max_size=40), st.floats(0.05, 0.95), st.integers(0, 99))
+def test_patients_are_weighted_as_stated(patient, level, seed):
+    patient = np.array(patient)
+    if len(set(patient)) < 2:
+        return
+    z = np.random.default_rng(seed).normal(size=len(patient))
+    assert bounds(z, level, patient=patient)[1][0] == pytest.approx(
+        slow_weighted(abs(z), patient, level), rel=1e-9
+    )
+    largest = [max(abs(z[patient == p])) for p in set(patient)]
+    rank = math.ceil((len(largest) + 1) * level - 1e-9)
+    expected = math.inf if rank > len(largest) else sorted(largest)[rank - 1]
+    assert bounds(z, level, patient=patient, promise="all")[1][0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_new_patients_are_covered_as_promised():
+    """Uneven patients whose images err alike; one image of a new one, and all of them, over 3,000 draws."""
+    rng, draws = np.random.default_rng(6), 3000
+    one = every = by_case = 0
+    for _ in range(draws):
+        sizes = rng.integers(1, 9, size=21)
+        patient = np.repeat(np.arange(21), sizes)
+        z = 0.95 * rng.standard_t(4, size=21)[patient] + 0.3 * rng.normal(size=len(patient))
+        old, new = patient < 20, abs(z[patient == 20])
+        kinds = {"patient": patient[old]}, {"patient": patient[old], "promise": "all"}, {}
+        half = [bounds(z[old], 0.8, **kind)[1][0] for kind in kinds]
+        one += np.mean(new <= half[0])
+        every += np.all(new <= half[1])
+        by_case += np.mean(new <= half[2])
+    noise = 3 * math.sqrt(0.8 * 0.2 / draws)
+    assert one / draws > 0.8 - noise
+    assert every / draws > 0.8 - noise
+    assert by_case / draws < one / draws
+
+
+def test_all_outputs_of_a_case_are_a_promise_of_their_own():
+    rng = np.random.default_rng(7)
+    y = rng.normal(size=(4000, 3)) @ np.array([[1.0, 0.5, 0.2], [0.0, 1.0, 0.4], [0.0, 0.0, 1.0]])
+    prediction = Prediction(0 * y, 0 * y + 1)
+    held = {}
+    for promise in ("one", "all"):
+        low, high = conformal.fit(prediction[:2000], y[:2000], promise=promise)(prediction[2000:]).interval(
+            0.9
+        )
+        inside = (low <= y[2000:]) & (y[2000:] <= high)
+        held[promise] = inside.mean(), inside.all(axis=1).mean()
+    assert held["one"][0] == pytest.approx(0.9, abs=0.02)
+    assert held["all"][1] == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "needed"), [({}, 19), ({"tails": "apart"}, 39), ({"tails": "lower"}, 19)]
+)
+def test_the_words_say_how_many_cases_a_level_needs(options, needed):
+    from truesigma.core.law import too_few_for
+
+    for n in (5, needed - 1, needed):
+        z = np.random.default_rng(8).normal(size=n)
+        law = conformal.fit(Prediction(0 * z, 0 * z + 1), z, **options).law
+        words = too_few_for(law, 0.95)
+        if n == needed:
+            assert words is None
+        else:
+            assert (
+                words
+                == f"the 0.95 interval is infinite: it needs {needed} calibration cases, and there are {n}."
+            )
+
+
+def test_a_bound_alone_has_coverage_and_no_width():
+    sample = draw(9, cases=200, outputs=(1,))
+    cases = Cases(sample.prediction(), sample.target)
+    choice = "conformal:tails=upper"
+    result = evaluate(
+        cases, cases, recalibrations=[choice], metrics=["coverage", "width", "winkler", "crps", "uce"]
+    )
+    rows = {(r["metric"], r["level"]): r for r in result.rows}
+    assert rows["coverage", 0.9]["value"] == pytest.approx(0.905, abs=0.006)
+    for metric in ("width", "winkler"):
+        assert rows[metric, 0.9]["reason"] == "a bound on one side alone has no width."
+    assert rows["crps", None]["reason"].startswith("an upper bound alone has no CRPS")
+    assert (
+        metrics.miscalibration_area.score(result.recalibrations[choice](sample.prediction()), sample.target)
+        < 0.01
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [{"by": "group"}, {"tails": "apart"}, {"tails": "lower"}, {"promise": "all"}]
+)
+def test_every_kind_is_stored_and_read(options):
+    import json
+
+    from truesigma import load_recalibration
+
+    sample, group = draw(10), np.arange(40) % 3
+    fitted = conformal.fit(sample.prediction(), sample.target, group=group, **options)
+    again = load_recalibration(json.loads(json.dumps(fitted.to_dict(), allow_nan=False)))
+    assert again == fitted
+    for new, old in zip(*(f(sample.prediction(), group=group).interval(0.7) for f in (again, fitted))):
+        np.testing.assert_array_equal(new, old)
+
+
+def test_refusals_of_options():
+    z = np.random.default_rng(11).normal(size=20)
+    prediction = Prediction(0 * z, 0 * z + 1)
+    with pytest.raises(ValueError, match=r"no group given.*column `group`"):
+        conformal.fit(prediction, z, by="group")
+    with pytest.raises(ValueError, match="tails is 'left'; expected one of both, apart, lower, upper"):
+        conformal.fit(prediction, z, tails="left")
+    fitted = conformal.fit(prediction, z, by="group", group=np.arange(20) % 2)
+    with pytest.raises(ValueError, match="fitted by group, and no group is given"):
+        fitted(prediction)
+    with pytest.raises(ValueError, match="cannot be exported"):
+        fitted.variance_ratio(1.0)
+    with pytest.raises(ValueError, match="fit it again"):
+        conformal.Conformal(fitted.common, 1.0, 2, tails="lower")

@@ -64,6 +64,26 @@ def central_bounds(law: Law, level: float) -> tuple[float, float]:
     return (-high if law.symmetric else law.quantile((1 - level) / 2)), high
 
 
+def too_few_for(law: Law, level: float) -> str | None:
+    """Why the central interval of a law is infinite, and how many cases it needs; None where it has what it can have.
+
+    >>> too_few_for(Empirical([-1.0, 1.0], cases=2), 0.9)
+    'the 0.9 interval is infinite: it needs 19 calibration cases, and there are 2.'
+    """
+    low, high = central_bounds(law, level)
+    tails = law.tails if isinstance(law, Empirical) else "both"
+    if {"lower": -low, "upper": high}.get(tails, high - low) < math.inf:
+        return None
+    said = f"the {level:g} interval is infinite: "
+    if not isinstance(law, Empirical) or law.cases is None:
+        return said + "too few calibration cases for that level."
+    # What lies beyond the outermost case is one part in n + 1, or half of one where the tails are alike.
+    ends = {"lower": law.probability[0], "upper": 1 - law.probability[-1]}
+    beyond = float(ends[tails] if tails in ends else max(ends.values()))
+    needed = math.ceil((law.cases + 1) * beyond / ((1 - level) / 2) - 1 - 1e-6)
+    return said + f"it needs {needed} calibration cases, and there are {law.cases}."
+
+
 def check_probability(probability: float) -> None:
     """A probability is a share between 0 and 1, where every quantile is finite."""
     if not 0 < probability < 1:
@@ -170,6 +190,8 @@ class Empirical:
     unit: float = 1.0
     moment: int = 2
     probability: Any = field(default=None)  # of each value; None: i / (n + 1)
+    tails: str = "both"  # or "lower", "upper": the side that is known, where the other is infinite by choice
+    cases: int | None = None  # independent ones that it is made of, to say how many more a level needs
     name = "empirical"
     symmetric = False
 
@@ -205,6 +227,7 @@ class Empirical:
     @property
     def variance(self) -> float:
         # Uniform between neighbouring values; the unknown outer mass is taken to lie on the outermost ones.
+        self._check_both("variance")
         if self.values[0] == self.values[-1]:
             raise Undefined("an empirical law of one value has no variance; it needs two different ones.")
         mass = np.diff(self.probability)
@@ -226,6 +249,11 @@ class Empirical:
         if probability > self.probability[-1] + slack:
             return math.inf
         return float(np.interp(probability, self.probability, self.values))
+
+    def _check_both(self, what: str) -> None:
+        if self.tails != "both":
+            bound = {"lower": "a lower", "upper": "an upper"}[self.tails]
+            raise Undefined(f"{bound} bound alone has no {what}; look at its coverage.")
 
     @cached_property
     def _integrals(self) -> tuple[Host, Host]:
@@ -261,6 +289,7 @@ class Empirical:
         raise Undefined("an empirical law has no density; use CRPS or coverage instead of the likelihood.")
 
     def crps(self, z: Array, cdf: Array) -> Array:
+        self._check_both("CRPS")
         xp = namespace(z)
         index, low, f, inside = self._locate(z)
         rise, fall = (like(part, z) for part in self._integrals)
@@ -272,7 +301,14 @@ class Empirical:
 
     def to_dict(self) -> dict[str, Any]:
         table = {"values": self.values.tolist(), "probability": self.probability.tolist()}
-        return {"name": self.name, "unit": self.unit, "moment": self.moment, **table}
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "moment": self.moment,
+            **table,
+            "tails": self.tails,
+            "cases": self.cases,
+        }
 
 
 # The law that each likelihood of a network stands for.

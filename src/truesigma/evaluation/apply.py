@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.arrays import to_host
-from ..core.law import Law
+from ..core.by_case import laws_of
+from ..core.law import Law, too_few_for
 from ..core.values import Draws, Prediction, raw_spread
 from ..files.arrow import FORMULAS, read_csv, read_parquet, write_csv, write_parquet
 from ..files.columns import METADATA, ORDER, columns_of, field_columns
@@ -103,6 +104,9 @@ def interval_fields(prediction: Prediction, levels: Sequence[float]) -> dict[str
     """
     found = {}
     for level in levels:
+        for words in {too_few_for(law, level) for law, _ in laws_of(prediction.law, len(prediction))}:
+            if words:
+                warnings.warn(words, stacklevel=2)
         interval = prediction.interval(level)
         lower, upper = bound_names(level)
         found[lower], found[upper] = to_host(interval.lower), to_host(interval.upper)

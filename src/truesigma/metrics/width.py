@@ -6,7 +6,7 @@ $$\mathrm{width}(\gamma) = \tfrac{1}{m} \sum_i (u_i - l_i)$$
 from typing import Any
 
 from ..core.elements import Elements, Terms
-from ..core.law import Undefined, central_bounds
+from ..core.law import Undefined, central_bounds, too_few_for
 from ..core.scores import Mean, score_of
 from ..core.values import Prediction
 
@@ -18,7 +18,7 @@ UNITS = 1
 def terms(elements: Elements, *, level: float = 0.9) -> Terms:
     low, high = central_bounds(elements.law, level)
     if high - low == float("inf"):
-        raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
+        raise Undefined(too_few_for(elements.law, level) or "a bound on one side alone has no width.")
     return [(high - low, elements.scale)]
 
 

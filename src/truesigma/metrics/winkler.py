@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.arrays import above_zero, less, namespace
 from ..core.elements import Elements, Terms
-from ..core.law import Undefined, central_bounds
+from ..core.law import Undefined, central_bounds, too_few_for
 from ..core.scores import Mean, score_of
 from ..core.values import Prediction
 
@@ -21,7 +21,7 @@ PROPER = True
 def terms(elements: Elements, *, level: float = 0.9) -> Terms:
     low, high = central_bounds(elements.law, level)
     if high - low == float("inf"):
-        raise Undefined(f"the {level:g} interval is infinite: too few calibration cases for that level.")
+        raise Undefined(too_few_for(elements.law, level) or "a bound on one side alone has no width.")
     if elements.law.symmetric:
         beyond = less(elements.size, high, elements.scale)
     else:

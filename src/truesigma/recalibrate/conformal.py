@@ -2,82 +2,143 @@ r"""Split conformal prediction, normalised by sigma: intervals with a coverage g
 
 $$\mu \pm q_\gamma \, \mathrm{scale}, \qquad q_\gamma = |z|_{(\lceil (m + 1) \gamma \rceil)}$$
 
-the ordered |z| of the m calibration cases; infinite where the level needs more cases than there are.
+the ordered |z| of the m calibration cases; infinite where the level needs more cases than there are. With the tails
+apart, z and -z have a rank of their own, $\lceil (m + 1)(1 + \gamma)/2 \rceil$ each; a bound on one side alone has
+$\lceil (m + 1) \gamma \rceil$. By group, each group has the ranks of its own cases (Mondrian).
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from ..core.arrays import Host
+from ..core.by_case import ByCase
+from ..core.checks import check_group
 from ..core.elements import Part
 from ..core.law import Empirical
-from ..core.recalibration import observed_z, select_part, with_law
+from ..core.recalibration import select_part, with_law
 from ..core.values import Prediction
+from ._ranks import SLACK, Promise, Ranks, observed, ranks_of
 
 TITLE = "conformal"
-KEPT = 4096  # more observed |z| than this are thinned to as many, and levels between them rounded up
-SLACK = 1e-12  # of probability: (1 + level) / 2 is rounded, and must not fall on the next rank
+By = Literal["all", "group"]
+Tails = Literal["both", "apart", "lower", "upper"]
+SIDES = {"both": ("both",), "apart": ("lower", "upper"), "lower": ("lower",), "upper": ("upper",)}
+Sides = Mapping[str, Ranks]  # of |z| as "both", of -z as "lower", of z as "upper"
 
 
 @dataclass(frozen=True)
 class Conformal:
-    """Replaces the law of z by a symmetric one whose central intervals are the conformal ones; the scale stays."""
+    """Replaces the law of z by one whose central intervals are the conformal ones; the scale stays."""
 
-    sizes: tuple[float, ...]  # observed |z|, rising
-    level: tuple[float, ...]  # the largest level at which each of them is the half width: rank / (m + 1)
+    common: Sides
     unit: float
     moment: int
     part: Part = "total"
+    tails: Tails = "both"
+    promise: Promise = "one"
+    groups: Mapping[str, Sides] | None = None  # None: all cases together
 
     def __post_init__(self) -> None:
-        _ = self.law  # checks the table
+        for sides in (self.common, *(self.groups or {}).values()):
+            if self.tails not in SIDES or set(sides) != set(SIDES[self.tails]):
+                raise ValueError(
+                    f"the tails are {self.tails!r} and the ranks those of {', '.join(sides)}; fit it again."
+                )
+        _ = self.law  # checks the rest
 
     @cached_property
     def law(self) -> Empirical:
-        size, level = np.array(self.sizes), np.array(self.level)
-        # A step function: each |z| is the half width from just above the level before it up to its own.
-        steps = np.stack([np.concatenate([[0.0], level[:-1]]), level], axis=1).ravel()
-        upper = np.minimum(0.5 + steps / 2 + SLACK, 1.0)
-        values = np.repeat(size, 2)
-        return Empirical(
-            np.concatenate([-values[::-1], values]),
-            self.unit,
-            self.moment,
-            np.concatenate([(1 - upper)[::-1], upper]),
-        )
+        """The law of all cases together."""
+        return self._law(self.common)
+
+    @cached_property
+    def _laws(self) -> dict[str, Empirical]:
+        return {name: self._law(sides) for name, sides in (self.groups or {}).items()}
+
+    def _law(self, sides: Sides) -> Empirical:
+        known = {"both": ("both", "both"), "apart": ("lower", "upper")}.get(self.tails, (self.tails,) * 2)
+        low, high = (_half(sides[side], apart=self.tails == "apart") for side in known)
+        parts = [(-low[0][::-1], 1 - low[1][::-1]), high]
+        parts = {"lower": parts[:1], "upper": parts[1:]}.get(self.tails, parts)
+        values, probability = (np.concatenate(column) for column in zip(*parts))
+        ends = self.tails if self.tails in ("lower", "upper") else "both"
+        cases = next(iter(sides.values())).cases
+        return Empirical(values, self.unit, self.moment, probability, tails=ends, cases=cases)
 
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
-        return with_law(select_part(prediction, self.part), self.law)
+        chosen = select_part(prediction, self.part)
+        if self.groups is None:
+            return with_law(chosen, self.law)
+        if group is None:
+            raise ValueError(
+                "these conformal intervals were fitted by group, and no group is given; expected one name for each of "
+                f"the {len(chosen)} cases, such as {next(iter(self.groups))!r}."
+            )
+        seen, code = np.unique(check_group(group, len(chosen)).astype(str), return_inverse=True)
+        new = [name for name in seen if name not in self._laws]
+        if new:
+            warnings.warn(
+                f"group {', '.join(new[:5])}{' and others' if len(new) > 5 else ''} had no calibration cases: its "
+                "intervals are those of all groups together, and promise nothing about it.",
+                stacklevel=2,
+            )
+        laws = [self._laws.get(name, self.law) for name in seen]
+        return with_law(chosen, laws[0] if len(laws) == 1 else ByCase(laws, code))
 
     def variance_ratio(self, total: Any) -> float:
         """What both variances are multiplied by."""
+        if self.groups is not None:
+            raise ValueError(
+                "conformal intervals by group cannot be exported: the network does not know the group of an image. "
+                "Export by=all, and apply the card to what it predicts."
+            )
         return 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        table = {"sizes": list(self.sizes), "level": list(self.level)}
-        return {"name": "conformal", **table, "unit": self.unit, "moment": self.moment, "part": self.part}
+        groups = None if self.groups is None else {name: _plain(sides) for name, sides in self.groups.items()}
+        kind = {"part": self.part, "tails": self.tails, "promise": self.promise}
+        law = {"unit": self.unit, "moment": self.moment}
+        return {"name": "conformal", "common": _plain(self.common), **law, **kind, "groups": groups}
 
     def __repr__(self) -> str:
-        return f"Conformal({len(self.sizes)} sizes, part={self.part!r})"
+        cases = self.law.cases
+        by = "" if self.groups is None else f", {len(self.groups)} groups"
+        return f"Conformal({cases} cases{by}, tails={self.tails!r}, part={self.part!r})"
 
 
 def fit(
-    prediction: Prediction, target: Any, *, weight: Any = None, group: Any = None, part: Part = "total"
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    patient: Any = None,
+    part: Part = "total",
+    by: By = "all",
+    tails: Tails = "both",
+    promise: Promise = "one",
 ) -> Conformal:
     """Widen the intervals until they cover: a share of new cases of at least the level, whatever the errors' law.
 
-    The guarantee is marginal, over calibration and test cases that are exchangeable, with one output a case. Several
-    outputs of a case are pooled; they depend on each other, and their coverage then holds on average, not strictly.
+    The guarantee is over calibration and test cases that are exchangeable: of one population, none chosen by its error.
+    It is for one output of a new case; `promise="all"` for all of them at once, and for all cases of a new patient.
 
     Args:
         prediction: of the calibration cases.
         target: of the calibration cases, with the location's shape.
         weight: refused: cases that count differently are not exchangeable.
-        group: not used.
+        group: one name per case (a site, a scanner), for by="group".
+        patient: one name per case: cases that belong together. The promise is then about a new patient.
         part: "total", or "aleatoric" to leave the epistemic part out.
+        by: "all" cases together, or "group": the level holds in each group, from its own cases.
+        tails: "both" alike, symmetric about the location; "apart", as many misses below as above; "lower" or "upper",
+            a bound on that side alone, and the other infinite.
+        promise: "one" case of a new patient, or "all" of them.
 
     Returns:
         The recalibration. Its predictions have no density: use coverage, width or the Winkler score.
@@ -87,24 +148,69 @@ def fit(
         >>> interval = fit(Prediction(0 * z, 0 * z + 1), z)(Prediction([10.0], [4.0])).interval
         >>> float(interval(0.8).upper[0]), float(interval(0.6).upper[0]), float(interval(0.81).upper[0])
         (18.0, 16.0, inf)
+        >>> below = fit(Prediction(0 * z, 0 * z + 1), z, tails="lower")(Prediction([10.0], [4.0])).interval(0.6)
+        >>> float(below.lower[0]), float(below.upper[0])       # -z = -4 -1 2 3; ceil(5 * 0.6) = 3
+        (6.0, inf)
 
-    Reference: Lei et al., "Distribution-Free Predictive Inference for Regression", JASA 2018, section 5.2.
+    Reference: Lei et al., "Distribution-Free Predictive Inference for Regression", JASA 2018, section 5.2; Vovk et al.,
+    "Algorithmic Learning in a Random World", 2005, section 4.5 (Mondrian); Lee, Barber and Willett, 2023, Eq. 9
+    (patients); Linusson et al., ACML 2014 (tails apart).
     """
     if weight is not None:
         raise ValueError(
             "conformal was given a weight; its guarantee needs exchangeable cases, which count alike. Leave the weight "
             "out, or use isotonic, which takes weights."
         )
+    for name, value, known in (
+        ("by", by, ("all", "group")),
+        ("tails", tails, tuple(SIDES)),
+        ("promise", promise, ("one", "all")),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} is {value!r}; expected one of {', '.join(known)}.")
     chosen = select_part(prediction, part)
-    size = np.sort(abs(observed_z(chosen, target)[0]))
-    rank = np.arange(1, size.size + 1)
-    if size.size > KEPT:
-        rank = np.unique(np.round(np.linspace(1, size.size, KEPT)).astype(np.int64))
-    level = rank / (size.size + 1)
+    z, case, cluster = observed(chosen, target, patient)
+    groups = None
+    if by == "group":
+        if group is None:
+            raise ValueError(
+                "by='group' was asked for and no group given; expected one name for each calibration case: a column "
+                "`group` in the file."
+            )
+        names = check_group(group, len(chosen)).astype(str)[case]
+        groups = {
+            str(name): _sides(z[names == name], cluster[names == name], tails, promise)
+            for name in np.unique(names)
+        }
     law = chosen.law
-    return Conformal(tuple(size[rank - 1].tolist()), tuple(level.tolist()), law.unit, law.moment, part)
+    common = _sides(z, cluster, tails, promise)
+    return Conformal(common, law.unit, law.moment, part, tails, promise, groups)
+
+
+def _sides(z: Host, cluster: Host, tails: Tails, promise: Promise) -> dict[str, Ranks]:
+    score = {"both": abs(z), "lower": -z, "upper": z}
+    return {side: ranks_of(score[side], cluster, promise) for side in SIDES[tails]}
+
+
+def _half(ranks: Ranks, *, apart: bool) -> tuple[Host, Host]:
+    """Values and probabilities of the upper half of the law: each score is the bound up to its own level."""
+    scores, levels = np.array(ranks.scores), np.array(ranks.levels)
+    upper = levels if apart else 0.5 + levels / 2
+    steps = np.stack([np.concatenate([[0.5], upper[:-1]]), upper], axis=1)
+    kept = np.flatnonzero((upper > 0.5) | (np.arange(upper.size) == upper.size - 1))  # one at least
+    probability = np.clip(steps[kept], 0.5, 1.0).ravel()
+    return np.repeat(scores[kept], 2), np.minimum(probability + SLACK, 1.0)
+
+
+def _plain(sides: Sides) -> dict[str, Any]:
+    return {side: ranks.to_dict() for side, ranks in sides.items()}
+
+
+def _ranks(stored: Mapping[str, Any]) -> dict[str, Ranks]:
+    return {side: Ranks.from_dict(one) for side, one in stored.items()}
 
 
 def from_dict(stored: Mapping[str, Any]) -> Conformal:
-    tables = {name: tuple(float(x) for x in stored[name]) for name in ("sizes", "level")}
-    return Conformal(**{**stored, **tables})
+    groups = stored["groups"]
+    groups = None if groups is None else {name: _ranks(one) for name, one in groups.items()}
+    return Conformal(**{**stored, "common": _ranks(stored["common"]), "groups": groups})

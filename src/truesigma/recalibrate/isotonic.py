@@ -36,7 +36,8 @@ class Isotonic:
 
     @cached_property
     def law(self) -> Empirical:
-        return Empirical(self.values, self.unit, self.moment, self.probability)
+        cases = round(1 / (1 - self.probability[-1]) - 1) if self.probability[-1] < 1 else None
+        return Empirical(self.values, self.unit, self.moment, self.probability, cases=cases)
 
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         return with_law(select_part(prediction, self.part), self.law)

@@ -1,0 +1,102 @@
+"""Conformal ranks: from scores of calibration cases to the score that a new one stays below, at any level.
+
+With n exchangeable cases the score of a new one is at most the k-th smallest of theirs with probability k / (n + 1) or
+more. Cases of one patient are not exchangeable with those of others, patients are: then each case of patient g, of
+whom there are n_g, counts 1 / ((G + 1) n_g), and 1 / (G + 1) lies at infinity (Lee, Barber and Willett, 2023).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core.arrays import Host
+from ..core.checks import check_group, nothing_left, too_few
+from ..core.elements import blocks
+from ..core.values import Prediction
+
+Promise = Literal["one", "all"]
+KEPT = 4096  # more scores than this are thinned to as many, and levels between them rounded up
+SLACK = 1e-12  # of a level, which is rounded, and must not fall on the next rank
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Scores of the calibration cases, rising, each with the largest level at which it is the bound."""
+
+    scores: tuple[float, ...]
+    levels: tuple[float, ...]
+    cases: int  # or patients: whatever is exchangeable
+
+    def __post_init__(self) -> None:
+        scores, levels = np.array(self.scores), np.array(self.levels)
+        rising = scores.size > 0 and (np.diff(scores) >= 0).all() and (np.diff(levels) >= 0).all()
+        if not (rising and scores.size == levels.size and levels[0] > 0 and levels[-1] < 1):
+            raise ValueError(
+                f"{scores.size} scores with {levels.size} levels are not those of a conformal fit; expected as many, "
+                "rising, and levels between 0 and 1. Fit it again."
+            )
+
+    def bound(self, level: float) -> float:
+        """The score that a new case stays below with that probability; infinite where the cases are too few for it."""
+        place = int(np.searchsorted(np.array(self.levels), level - SLACK))
+        return self.scores[place] if place < len(self.scores) else math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"scores": list(self.scores), "levels": list(self.levels), "cases": self.cases}
+
+    @staticmethod
+    def from_dict(stored: Mapping[str, Any]) -> "Ranks":
+        numbers = {name: tuple(float(x) for x in stored[name]) for name in ("scores", "levels")}
+        return Ranks(**{**stored, **numbers})
+
+
+def ranks_of(scores: Host, cluster: Host, promise: Promise) -> Ranks:
+    """Ranks of scores that belong to clusters: for one score of a new cluster, or for all of them.
+
+    >>> ranks_of(np.array([3.0, 1.0, 2.0, 4.0]), np.array([0, 1, 2, 3]), "one").bound(0.8)
+    4.0
+    >>> ranks_of(np.array([3.0, 1.0, 2.0, 4.0]), np.array([0, 0, 1, 1]), "all").scores
+    (3.0, 4.0)
+    """
+    _, code, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+    if promise == "all":
+        largest = np.full(len(sizes), -np.inf)
+        np.maximum.at(largest, code, scores)
+        scores, code, sizes = largest, np.arange(len(sizes)), np.ones(len(sizes), dtype=int)
+    order = np.argsort(scores, kind="stable")
+    if (sizes == sizes[0]).all():
+        levels = np.arange(1, scores.size + 1) / ((len(sizes) + 1) * sizes[0])
+    else:
+        # The last one is what lies not at infinity, whatever rounding adds up.
+        levels = np.minimum(
+            np.cumsum(1 / sizes[code][order]) / (len(sizes) + 1), len(sizes) / (len(sizes) + 1)
+        )
+    kept = np.arange(scores.size)
+    if scores.size > KEPT:
+        kept = np.unique(np.round(np.linspace(0, scores.size - 1, KEPT)).astype(np.int64))
+    return Ranks(tuple(scores[order][kept].tolist()), tuple(levels[kept].tolist()), len(sizes))
+
+
+def observed(prediction: Prediction, target: Any, patient: Any) -> tuple[Host, Host, Host]:
+    """z of every element that counts, the number of its case, and that of its patient (the case, where none is given).
+
+    >>> observed(Prediction([0.0, 0.0], [1.0, 4.0]), [3.0, 2.0], None)[0]
+    array([3., 1.])
+    """
+    cases = len(prediction)
+    patient = check_group(patient, cases, "patient")
+    code = np.arange(cases) if patient is None else np.unique(patient, return_inverse=True)[1]
+    found = []
+    for block in blocks(prediction, target):
+        part, rows = block.wide.elements, np.arange(cases)[block.rows, None]
+        counts = np.ones(part.z.shape, bool) if part.weight is None else part.weight > 0
+        found.append((part.z[counts], np.broadcast_to(rows, part.z.shape)[counts]))
+    z, case = (np.concatenate(column) for column in zip(*found))
+    if z.size == 0:
+        raise nothing_left()
+    if np.unique(code[case]).size < 2:
+        raise too_few(better=100)
+    return z, case, code[case]
