@@ -16,7 +16,7 @@ RESULTS = HERE / "results"
 
 def commands(on_gpu: bool) -> dict[str, list[str]]:
     """The arguments of each benchmark, by the name of its result."""
-    found = {"agreement": ["agreement.py"], "metrics_cpu": ["metrics.py"]}
+    found = {"agreement": ["agreement.py"], "conformal": ["conformal.py"], "metrics_cpu": ["metrics.py"]}
     if on_gpu:
         found["metrics_cuda"] = [
             "metrics.py",
@@ -53,7 +53,7 @@ def main() -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": args.threads}
     failed = []
     for name, (script, *arguments) in commands(on_gpu).items():
-        kind = "metrics" if script == "agreement.py" else script.removesuffix(".py")
+        kind = "metrics" if script in ("agreement.py", "conformal.py") else script.removesuffix(".py")
         if args.only and kind not in args.only.split(","):
             continue
         print(f"{name}: {script} {' '.join(arguments)}", flush=True)

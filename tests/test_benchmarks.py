@@ -32,6 +32,19 @@ def test_scores_are_the_peers():
     assert [row["score"] for row in rows if row["reason"]] == ["miscalibration area", "ENCE"]
 
 
+def test_conformal_bounds_are_the_peers():
+    pytest.importorskip("mapie", reason="the extra `bench` is not installed")
+    pytest.importorskip("crepes", reason="the extra `bench` is not installed")
+    for row in load("conformal").agreement(sizes=(20, 99), seeds=2):
+        assert row["equal"], row
+
+
+def test_conformal_bounds_were_the_peers_when_they_were_measured():
+    stored = json.loads((FOLDER / "results" / "conformal.json").read_text())
+    assert {row["peer"] for row in stored["rows"]} == {"MAPIE", "crepes"}
+    assert all(row["equal"] and row["distance"] <= 1e-9 for row in stored["rows"])
+
+
 def row_of(n, library="numpy"):
     seconds = {"sum": 0.001, "ours": 0.03, "netcal: UCE": 0.3, "netcal: QCE": 1.2}
     return {

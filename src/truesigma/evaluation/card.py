@@ -157,7 +157,7 @@ def factor_text(fitted: Mapping[str, Any]) -> str:
     >>> factor_text({"name": "sigma", "factor": 1.9, "standard_error": 0.05})
     'factor 1.9, standard error 0.05'
     """
-    if "groups" in fitted:
+    if "factor" in fitted.get("common", ()):
         each = ", ".join(f"{name} {one['factor']:.4g}" for name, one in fitted["groups"].items())
         return f"factors {each}; {fitted['common']['factor']:.4g} for other groups"
     if "factors" in fitted:

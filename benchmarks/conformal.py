@@ -1,0 +1,153 @@
+"""Conformal bounds of ours beside those of MAPIE and crepes on the same arrays: all kinds that they have, in one run.
+
+python benchmarks/conformal.py --json benchmarks/results/conformal.json
+"""
+
+import argparse
+import json
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from truesigma import Prediction, recalibrate
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+SIZES = (20, 50, 99, 100, 1000)
+ALIKE = 1e-9
+Bounds = tuple[Any, Any]
+
+
+def agreement(sizes: tuple[int, ...] = SIZES, seeds: int = 5) -> list[dict[str, Any]]:
+    """The largest distance between our bounds and a peer's, in units of sigma, for each kind of interval and size.
+
+    `others` counts the bounds of the peer at another rank than ceil((n + 1) level), which are left out: rounded,
+    (n + 1)(1 - level) can fall below a whole number, and crepes then takes one rank more than the promise needs.
+    """
+    found: dict[tuple[str, str, int], list[tuple[float, int]]] = {}
+    for size in sizes:
+        for seed in range(seeds):
+            for kind, peer, *rest in _one(np.random.default_rng(seed), size):
+                found.setdefault((kind, peer, size), []).append((rest[0], rest[1]))
+    rows = []
+    for (kind, peer, size), each in found.items():
+        distance, others = max(d for d, _ in each), sum(n for _, n in each)
+        known = {"kind": kind, "peer": peer, "cases": size, "distance": distance, "others": others}
+        rows.append({**known, "equal": distance <= ALIKE})
+    return rows
+
+
+def _one(rng: np.random.Generator, size: int) -> list[tuple[str, str, float, int]]:
+    """Distances of every kind and level on one set: errors with heavy tails and a bias, three sites."""
+    both = size + 200
+    location, scale = rng.normal(size=both), np.exp(0.5 * rng.normal(size=both))
+    target = location + scale * (0.3 + rng.standard_t(4, size=both))
+    site = rng.integers(0, 3, size=both)
+    old, new = slice(0, size), slice(size, both)
+    prediction = Prediction(location, scale**2)
+    count = np.bincount(site[old], minlength=3)
+    rows = []
+    for level in LEVELS:
+        for kind, options, peers in (
+            ("symmetric", {}, (_mapie, _crepes)),
+            ("by site", {"by": "group"}, (_crepes_by_site,)),
+        ):
+            fitted = recalibrate.conformal.fit(prediction[old], target[old], group=site[old], **options)
+            ours = fitted(prediction[new], group=site[new]).interval(level)
+            for peer in peers:
+                theirs = peer((location, scale, target, site), old, new, level)
+                if (
+                    theirs is None
+                ):  # MAPIE refuses where the level needs more cases; ours and crepes' are infinite
+                    continue
+                cases = count[site[new]] if kind == "by site" else np.full(200, size)
+                taken = cases + 1 - np.floor((1 - level) * (cases + 1))
+                other = (taken != np.ceil((cases + 1) * level - 1e-9)) & (peer is not _mapie)
+                ends = zip((ours.lower, ours.upper), theirs)
+                distance = max(_distance(a, b, scale[new], ~other) for a, b in ends)
+                rows.append((kind, peer.__doc__ or "", distance, int(other.sum())))
+    return rows
+
+
+def _distance(ours: Any, theirs: Any, scale: Any, counts: Any) -> float:
+    same = (ours == theirs) | ~counts  # so are infinities of one sign
+    return float(
+        np.max(np.where(same, 0.0, np.abs(np.where(same, 0, ours) - np.where(same, 0, theirs)) / scale))
+    )
+
+
+class _Known:
+    """A model whose predictions are known: what it is asked about is the number of the case."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def fit(self, X: Any, y: Any) -> "_Known":
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.values[np.asarray(X)[:, 0].astype(int)]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def _mapie(data: Any, old: slice, new: slice, level: float) -> Bounds | None:
+    """MAPIE"""
+    from mapie.conformity_scores import ResidualNormalisedScore
+    from mapie.regression import SplitConformalRegressor
+
+    location, scale, target, _ = data
+    number = np.arange(len(location))[:, None]
+    score = ResidualNormalisedScore(residual_estimator=_Known(scale), prefit=True, sym=True)
+    model = SplitConformalRegressor(_Known(location), level, score, prefit=True)
+    try:
+        model.conformalize(number[old], target[old])
+        _, bounds = model.predict_interval(number[new])
+    except ValueError:  # the level needs more cases
+        return None
+    return bounds[:, 0, 0], bounds[:, 1, 0]
+
+
+def _crepes(data: Any, old: slice, new: slice, level: float) -> Bounds:
+    """crepes"""
+    from crepes import ConformalRegressor
+
+    location, scale, target, _ = data
+    model = ConformalRegressor().fit(target[old] - location[old], sigmas=scale[old])
+    found = model.predict_int(location[new], sigmas=scale[new], confidence=level)
+    return found[:, 0], found[:, 1]
+
+
+def _crepes_by_site(data: Any, old: slice, new: slice, level: float) -> Bounds:
+    """crepes"""
+    from crepes import ConformalRegressor
+
+    location, scale, target, site = data
+    model = ConformalRegressor().fit(target[old] - location[old], sigmas=scale[old], bins=site[old])
+    found = model.predict_int(location[new], sigmas=scale[new], bins=site[new], confidence=level)
+    return found[:, 0], found[:, 1]
+
+
+def main() -> None:
+    """Compare, and write it as json if a file is named."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", type=Path, default=None)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows = agreement()
+    for row in rows:
+        what = f"{row['kind']:12} {row['peer']:8} {row['cases']:6} cases"
+        print(f"{what}: {row['distance']:.1e} sigma apart, {row['others']} at another rank")
+    if args.json:
+        args.json.parent.mkdir(exist_ok=True)
+        used = {name: version(name) for name in ("mapie", "crepes", "numpy")}
+        args.json.write_text(json.dumps({"versions": used, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
