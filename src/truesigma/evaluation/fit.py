@@ -67,10 +67,11 @@ def fit_all(choices: Iterable[Choice], cases: Cases, recipe: Recipe) -> dict[str
     """Fit recalibrations on the same cases, by their labels; what is chosen again counts once."""
     choices = list(each(choices))
     known = {choice.chosen.label: choice for choice in choices if isinstance(choice, Fit)}
-    made = recipe.applied(cases)
+    chosen = choose_all(choices, recipe)
+    made = recipe.applied(cases) if chosen.keys() - known.keys() else cases
     return {
         label: known[label] if label in known else Fit(one, fit(one, made, recipe))
-        for label, one in choose_all(choices, recipe).items()
+        for label, one in chosen.items()
     }
 
 
