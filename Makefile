@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-slow check docs bench clean
+.PHONY: setup demo test test-slow check size docs bench clean
 setup: .venv/.ready
 
 .venv/.ready: pyproject.toml
@@ -28,6 +28,9 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_imports.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+size:
+	$(PYTHON) tests/support/code_size.py
 
 docs: setup
 	$(BIN)/mkdocs serve

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.cli._choices import split_choices, with_part
+from truesigma.cli._options import split_choices, with_part
 from truesigma.files.store import write
 
 TYPICAL = ["evaluate", "--calibration", "cal.csv", "--test", "test.csv"]

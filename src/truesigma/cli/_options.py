@@ -1,11 +1,37 @@
-"""Options that several commands have, each said once."""
+"""Options that several commands have, each said once; what their texts mean, and what a shell offers after TAB."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ._complete import named_option
+from ._session import Session
+
+
+def named_option(flag: str, kind: str, help: str) -> Any:
+    """Make a typer option whose value is a name of that kind, or a comma list of names."""
+    return typer.Option(flag, help=help, autocompletion=lambda incomplete: offer(kind, incomplete))
+
+
+def named_argument(kind: str, help: str) -> Any:
+    """Make the same as an argument without a flag."""
+    return typer.Argument(help=help, autocompletion=lambda incomplete: offer(kind, incomplete))
+
+
+def offer(kind: str, incomplete: str) -> list[str]:
+    """List what may complete `incomplete`; in a comma list, its last item.
+
+    >>> offer("recalibrate", "none,si"), offer("recipes", "p"), offer("kinds", "me")
+    (['none,sigma'], ['paper'], ['metrics'])
+    """
+    from ..core.plugins import names
+    from ..evaluation.catalogue import KINDS
+    from ..evaluation.recipe import recipe_names
+
+    known = KINDS if kind == "kinds" else recipe_names() if kind == "recipes" else names(kind)
+    head, comma, last = incomplete.rpartition(",")
+    return [f"{head}{comma}{name}" for name in known if name.startswith(last)]
+
 
 Json = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - for stdout.")
@@ -32,3 +58,105 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:NUM
 TimeLimit = Annotated[
     str | None, typer.Option("--time-limit", help="Such as 90, 30m or 8h; the same command resumes.")
 ]
+
+
+def split_choices(text: str) -> list[str]:
+    """Split a comma list; an item with `=` and no `:` continues the options of the one before.
+
+    >>> split_choices("none,aux:hidden=4,steps=500,sigma")
+    ['none', 'aux:hidden=4,steps=500', 'sigma']
+    """
+    found: list[str] = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        if "=" not in item or ":" in item:
+            found.append(item)
+        elif not found:
+            raise ValueError(
+                f"{text!r} begins with the option {item!r}; expected a name first, as in sigma:{item}."
+            )
+        else:
+            found[-1] += ("," if ":" in found[-1] else ":") + item
+    if not found:
+        raise ValueError(f"{text!r} names nothing; expected a comma list such as none,sigma.")
+    return list(dict.fromkeys(found))
+
+
+def with_part(choices: list[str], part: str) -> tuple[list[str], list[str]]:
+    """Give `part` to each recalibration that takes it and has none; name those that do not take it.
+
+    >>> with_part(["none", "sigma:part=total"], "aleatoric")
+    (['none:part=aleatoric', 'sigma:part=total'], [])
+    """
+    from ..core import plugins
+
+    if part not in ("total", "aleatoric"):
+        raise ValueError(f"part is {part!r}; expected total or aleatoric.")
+    found, without = [], []
+    for choice in choices:
+        name, module, options = plugins.parse("recalibrate", choice)
+        takes = "part" in plugins.options("recalibrate", module)
+        if part != "total" and not takes:
+            without.append(name)
+        add = part != "total" and takes and "part" not in options
+        found.append(choice + ("," if options else ":") + f"part={part}" if add else choice)
+    return found, without
+
+
+def recalibrations(session: Session, text: str, part: str) -> list[str]:
+    """Split a comma list and give each choice its part, with a note for each that takes none."""
+    choices, without = with_part(split_choices(text), part)
+    for name in without:
+        session.say(f"note: {name} has no option part and is fitted on the total.")
+    return choices
+
+
+def split_levels(texts: list[str]) -> list[float]:
+    """Read levels from `--level 0.5,0.9 --level 0.99`.
+
+    >>> split_levels(["0.5,0.9", "0.99"])
+    [0.5, 0.9, 0.99]
+    """
+    from ..core.checks import check_level
+
+    found = []
+    for text in ",".join(texts).split(","):
+        try:
+            found.append(float(text))
+        except ValueError:
+            raise ValueError(f"level is {text!r}; expected numbers such as 0.5,0.9.") from None
+        check_level(found[-1])
+    return list(dict.fromkeys(found))
+
+
+def pairs(texts: list[str] | None) -> dict[str, str]:
+    """Read options given as `name=value`.
+
+    >>> pairs(["size=64", "csv=a=b.csv"])
+    {'size': '64', 'csv': 'a=b.csv'}
+    """
+    found: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"--option {text!r} has no value; expected name=value, such as size=64.")
+        found[name.strip()] = value
+    return found
+
+
+def seconds(text: str) -> float:
+    """Read a time limit, in seconds.
+
+    >>> seconds("90"), seconds("1.5h")
+    (90.0, 5400.0)
+    """
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, times = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        value = float(number) * times
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise ValueError(
+            f"time limit is {text!r}; expected seconds, or a number with s, m or h, such as 30m."
+        )
+    return value

@@ -52,7 +52,10 @@ def printable(text: str) -> str:
     >>> printable("id \\x1b[2J of\\n2 cases")
     'id \\\\x1b[2J of\\n2 cases'
     """
-    plain = (c if c.isprintable() or c in "\n\t\N{NO-BREAK SPACE}" else c.encode("unicode_escape").decode() for c in text)
+    plain = (
+        c if c.isprintable() or c in "\n\t\N{NO-BREAK SPACE}" else c.encode("unicode_escape").decode()
+        for c in text
+    )
     return text if text.isprintable() else "".join(plain)
 
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._choices import split_levels
-from ._options import Json, LawName
+from ._options import Json, LawName, split_levels
 from ._progress import progress
 from ._session import Session, check_json, check_target
 

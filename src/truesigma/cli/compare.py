@@ -5,11 +5,9 @@ from typing import Annotated
 
 import typer
 
-from ._choices import recalibrations
-from ._complete import named_option
 from ._filesets import refuse_maps
 from ._inputs import describe_file, read_set
-from ._options import Calibration, Json, LawName, Masking, Part, RecipeName
+from ._options import Calibration, Json, LawName, Masking, Part, RecipeName, named_option, recalibrations
 from ._session import check_card, check_json
 
 

@@ -6,11 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
-from ._choices import recalibrations, split_choices, with_part
-from ._complete import named_option
 from ._filesets import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
 from ._inputs import describe_file, read_set, warn_leak, warn_repeated, warn_unlike
-from ._options import Json, LawName, Masking, Part, RecipeName
+from ._options import (
+    Json,
+    LawName,
+    Masking,
+    Part,
+    RecipeName,
+    named_option,
+    recalibrations,
+    split_choices,
+    with_part,
+)
 from ._session import check_card, check_json, check_page
 
 CalibrationFiles = Annotated[

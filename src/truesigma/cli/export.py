@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ._choices import split_levels
-from ._options import Json
+from ._options import Json, split_levels
 from ._session import check_json, check_target
 from .predict import CardFile, Levels
 

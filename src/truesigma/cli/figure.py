@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._choices import split_choices
-from ._complete import named_option
 from ._filesets import refuse_maps
-from ._options import Json, LawName, Masking, RecipeName
+from ._options import Json, LawName, Masking, RecipeName, named_option, split_choices
 from ._session import check_json, check_target
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ._complete import named_argument
-from ._options import Json
+from ._options import Json, named_argument
 from ._session import check_json
 
 

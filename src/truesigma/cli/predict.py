@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._choices import split_levels
-from ._options import DatasetOptions, Device, Json
+from ._options import DatasetOptions, Device, Json, pairs, split_levels
 from ._progress import ticker
 from ._session import Session, check_json, check_target
-from .train import pairs
 
 if TYPE_CHECKING:
     from ..imaging.prediction.runs import OpenRun

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._complete import named_option
-from ._options import Device, Json, TimeLimit
+from ._options import Device, Json, TimeLimit, named_option, seconds
 from ._progress import ticker
 from ._session import Session, check_json, check_target
-from .train import seconds
 
 if TYPE_CHECKING:
     from ..project.propose import Proposal

@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._complete import named_argument, named_option
-from ._options import DatasetOptions, Device, Json, RecipeName, TimeLimit
+from ._options import (
+    DatasetOptions,
+    Device,
+    Json,
+    RecipeName,
+    TimeLimit,
+    named_argument,
+    named_option,
+    pairs,
+    seconds,
+)
 from ._session import Session, check_json
 
 if TYPE_CHECKING:
@@ -117,40 +126,6 @@ def train(
         raise typer.Exit(130) from None
     if leads:
         session.deliver(_words(trained, out), _result(trained, out), json)
-
-
-def pairs(texts: list[str] | None) -> dict[str, str]:
-    """Read options given as `name=value`.
-
-    >>> pairs(["size=64", "csv=a=b.csv"])
-    {'size': '64', 'csv': 'a=b.csv'}
-    """
-    found: dict[str, str] = {}
-    for text in texts or []:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise ValueError(f"--option {text!r} has no value; expected name=value, such as size=64.")
-        found[name.strip()] = value
-    return found
-
-
-def seconds(text: str) -> float:
-    """Read a time limit, in seconds.
-
-    >>> seconds("90"), seconds("1.5h")
-    (90.0, 5400.0)
-    """
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
-    number, times = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
-    try:
-        value = float(number) * times
-    except ValueError:
-        value = -1.0
-    if not 0 < value < float("inf"):
-        raise ValueError(
-            f"time limit is {text!r}; expected seconds, or a number with s, m or h, such as 30m."
-        )
-    return value
 
 
 def _best(trained: "Trained") -> dict[str, Any]:
