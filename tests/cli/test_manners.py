@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from truesigma.cli import build, main
+from truesigma.core.plugins import names
 
 PROGRAM = [sys.executable, "-c", "from truesigma.cli import main; main()"]
 
@@ -76,7 +77,7 @@ def test_completion_offers_commands_options_and_names(monkeypatch, capsys):
     assert complete(monkeypatch, capsys, "truesigma", "figure", "cov") == ["coverage"]
     assert complete(monkeypatch, capsys, "truesigma", "evaluate", "--mask") == ["--mask-missing"]
     offered = complete(monkeypatch, capsys, "truesigma", "evaluate", "--recalibrate", "none,s")
-    assert offered == ["none,sigma", "none,sigma_by_output"]
+    assert offered == [f"none,{name}" for name in names("recalibrate") if name.startswith("sigma")]
     assert complete(monkeypatch, capsys, "truesigma", "report", "--recipe", "pa") == ["paper"]
     assert complete(monkeypatch, capsys, "truesigma", "train", "bone") == ["boneage"]
     assert "backbones" in complete(monkeypatch, capsys, "truesigma", "list", "b")
