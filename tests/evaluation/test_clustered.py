@@ -91,7 +91,7 @@ def test_difference_is_welchs():
     rng = np.random.default_rng(2)
     first, second = rng.normal(size=20), rng.normal(0.5, 3, size=35)
     parts = [
-        clustered.student(clustered.mean(x[:, None], np.ones((x.size, 1)), np.arange(x.size), x.size))
+        clustered.measured(clustered.mean(x[:, None], np.ones((x.size, 1)), np.arange(x.size), x.size))
         for x in (first, second)
     ]
     found = clustered.difference(*parts)
@@ -105,7 +105,7 @@ def test_the_reference_of_the_gap_is_that_of_draws_with_a_fitted_size():
 
     def gap_of(z):
         ones = np.ones((z.size, 1))
-        seen = clustered.shape(z[:, None], ones, np.arange(z.size), z.size, ts.Normal())
+        seen = clustered.shape(z[:, None], z[:, None] ** 2, ones, np.arange(z.size), z.size, ts.Normal())
         return clustered.gap(seen)
 
     drawn = [gap_of(rng.normal(size=300)) for _ in range(200)]

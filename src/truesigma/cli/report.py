@@ -86,6 +86,12 @@ def report(
         docs=docs,
     )
     made.write(out)
-    result = {"headline": made.headline, "shift": made.shift, "output": out.name, "data": files}
+    result = {
+        "headline": made.headline,
+        "questions": list(made.questions),
+        "shift": made.shift,
+        "output": out.name,
+        "data": files,
+    }
     words = [made.headline, *filter(None, [made.shift]), f"written to {out} ({len(made.page) // 1000} kB)"]
     context.obj.deliver("\n".join(words), {**result, "tables": made.tables}, json)

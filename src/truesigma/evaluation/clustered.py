@@ -16,7 +16,9 @@ import numpy as np
 from scipy.special import fdtrc, stdtr, stdtrit
 
 from ..core.arrays import Host
+from ..core.by_case import usual_law
 from ..core.law import Empirical, Law, has_terms
+from ..core.student import Student
 
 BAGS = 1000  # of clusters, whose sums vary as those of the clusters do
 MANY = 64  # outputs, beyond which thirds are not taken within each
@@ -51,7 +53,7 @@ class Clustered:
 
 
 @dataclass(frozen=True)
-class Student:
+class Measured:
     """An estimate with a standard error and its degrees of freedom: intervals and p-values are Student's."""
 
     value: float
@@ -74,18 +76,18 @@ class Student:
         return 2 * float(stdtr(self.freedom, -abs(self.value - truth) / self.error))
 
 
-def student(found: Clustered) -> Student:
+def measured(found: Clustered) -> Measured:
     """The first number with Student's law of C - 1 degrees."""
-    return Student(float(found.value[0]), found.error, found.clusters - 1)
+    return Measured(float(found.value[0]), found.error, found.clusters - 1)
 
 
-def difference(first: Student, second: Student) -> Student:
+def difference(first: Measured, second: Measured) -> Measured:
     """First minus second, of independent sets; degrees of freedom after Welch and Satterthwaite."""
     parts = [one.error**2 / one.freedom if one.freedom > 0 else math.inf for one in (first, second)]
     square = first.error**2 + second.error**2
     below = sum(one.error**2 * part for one, part in zip((first, second), parts) if one.error > 0)
     freedom = square**2 / below if 0 < below < math.inf else min(first.freedom, second.freedom)
-    return Student(first.value - second.value, math.sqrt(square), freedom)
+    return Measured(first.value - second.value, math.sqrt(square), freedom)
 
 
 def gather(influence: Host, code: Host, clusters: int) -> Host:
@@ -226,9 +228,8 @@ class Shape:
     influence: Host  # (bag, place)
 
 
-def shape(z: Host, weight: Host, code: Host, clusters: int, law: Law) -> Shape:
+def shape(z: Host, power: Host, weight: Host, code: Host, clusters: int, law: Law) -> Shape:
     """The distribution of z / s under its law, s fitted to each output, with the error of that fit."""
-    power = np.abs(z) ** law.moment / law_moment(law)
     mean_power = output_means(power, weight)
     size = mean_power ** (1 / law.moment)
     bags = min(clusters, BAGS)
@@ -242,7 +243,7 @@ def shape(z: Host, weight: Host, code: Host, clusters: int, law: Law) -> Shape:
     mass = np.bincount(bag, weights=weight.sum(axis=1), minlength=bags) / weight.sum()
     share = below.sum(axis=0)
     excess = (weight * (power / mean_power - 1)).sum(axis=1) / (law.moment * weight.sum())
-    refitted = np.bincount(bag, weights=excess, minlength=bags)[:, None] * _slope(law)
+    refitted = np.bincount(bag, weights=excess, minlength=bags)[:, None] * _slope(usual_law(law))
     return Shape(share, below - mass[:, None] * share + refitted)
 
 
@@ -276,12 +277,14 @@ def transform(z: Host, law: Law) -> Host:
 
 def law_moment(law: Law) -> float:
     """The mean of |z|^moment under the law: 1 for the laws of networks."""
+    if isinstance(law, Student) and law.degrees > 2:
+        return law.variance
     return 1.0 if has_terms(law) else float((np.abs(_quantiles(law)) ** law.moment).mean())
 
 
 def law_mean(law: Law) -> float:
     """The mean of z under the law."""
-    return 0.0 if has_terms(law) else float(_quantiles(law).mean())
+    return float(_quantiles(law).mean()) if isinstance(law, Empirical) else 0.0
 
 
 def _quantiles(law: Law, share: Host | None = None) -> Host:

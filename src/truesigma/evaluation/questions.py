@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host, to_host
+from ..core.by_case import law_at, of_each
 from ..core.checks import check_weight
 from ..core.law import Law, central_bounds, has_terms
 from ..core.recalibration import Recalibration
 from ..core.values import Cases, Prediction
 from . import clustered
-from .clustered import Clustered, Student, difference, student
+from .clustered import Clustered, Measured, difference, measured
 from .recipe import Recipe
 from .replicates import MANY, By
 from .verdicts import JUDGES, NONE, Reply
@@ -59,7 +60,7 @@ class View:
     @property
     def residual(self) -> Host:
         """The target minus the mean of what is predicted, which an empirical law may move."""
-        return self.target - self.location - self.scale * clustered.law_mean(self.law)
+        return self.target - self.location - self.scale * self.of_law(clustered.law_mean)
 
     @property
     def z(self) -> Host:
@@ -68,7 +69,16 @@ class View:
     @property
     def power(self) -> Host:
         """|z|^moment over its mean under the law: 1 on average where sigma is the right size."""
-        return np.abs(self.z) ** self.law.moment / clustered.law_moment(self.law)
+        return np.abs(self.z) ** self.law.moment / self.of_law(clustered.law_moment)
+
+    def of_law(self, of: Callable[[Law], float]) -> Any:
+        """A number that the law has, or (case, 1) of them where laws differ by case."""
+        return of_each(self.law, of, self.target)
+
+    def holds(self, level: float, size: Host | float = 1.0) -> Host:
+        """Which elements the central interval holds, of a scale that is `size` times as large."""
+        low, high = (self.of_law(lambda law, k=k: central_bounds(law, level)[k]) for k in (0, 1))
+        return np.asarray((self.z >= low * size) & (self.z <= high * size))
 
     def output(self, number: int) -> "View":
         names = ("target", "location", "scale", "weight")
@@ -78,7 +88,8 @@ class View:
 
     def cases(self, some: Host) -> "View":
         names = ("target", "location", "scale", "weight", "code")
-        return self._counting(replace(self, **{name: getattr(self, name)[some] for name in names}))
+        kept = {name: getattr(self, name)[some] for name in names}
+        return self._counting(replace(self, **kept, law=law_at(self.law, some)))
 
     @staticmethod
     def _counting(view: "View") -> "View":
@@ -86,7 +97,8 @@ class View:
         some = (view.weight > 0).any(axis=1)
         names = ("target", "location", "scale", "weight")
         kept = {name: getattr(view, name)[some] for name in names}
-        return replace(view, **kept, code=np.unique(view.code[some], return_inverse=True)[1])
+        code = np.unique(view.code[some], return_inverse=True)[1]
+        return replace(view, **kept, code=code, law=law_at(view.law, some))
 
 
 def view_of(cases: Cases, prediction: Prediction, *, grouped: bool) -> View:
@@ -128,7 +140,7 @@ class Asked:
     test: View
     calibration: View
     constant: Host  # (output,): mean of the calibration targets
-    reference: Student | None  # log size of all calibration cases, which a recalibration makes 0
+    reference: Measured | None  # log size of all calibration cases, which a recalibration makes 0
     before: Mapping[str, Any] | None = None  # the sizes without recalibration
     output: int | None = None
     group: str | None = None
@@ -334,7 +346,7 @@ def _skill(asked: Asked) -> Answer:
     parts = {"rmse": math.sqrt(sums[0] / weight), "sd": math.sqrt(sums[1] / weight)}
     if sums[0] == 0:
         return Answer(1.0, bounds=lambda risk: (1.0, 1.0), parts=parts)
-    found = student(clustered.log_ratio(error, spread, view.weight, view.code, view.clusters))
+    found = measured(clustered.log_ratio(error, spread, view.weight, view.code, view.clusters))
 
     def bounds(risk: float) -> tuple[float, float]:
         low, high = found.bounds(risk)
@@ -345,22 +357,22 @@ def _skill(asked: Asked) -> Answer:
 
 def _centre(asked: Asked) -> Answer:
     view = asked.test
-    found = student(clustered.mean(view.residual, view.weight, view.code, view.clusters))
-    in_scales = student(clustered.mean(view.residual / view.scale, view.weight, view.code, view.clusters))
-    if clustered.law_mean(view.law):  # it was fitted on the calibration cases, and has their error
+    found = measured(clustered.mean(view.residual, view.weight, view.code, view.clusters))
+    in_scales = measured(clustered.mean(view.residual / view.scale, view.weight, view.code, view.clusters))
+    if np.any(view.of_law(clustered.law_mean)):  # it was fitted on the calibration cases, and has their error
         own = asked.calibration
-        known = student(clustered.mean(own.residual, own.weight, own.code, own.clusters))
+        known = measured(clustered.mean(own.residual, own.weight, own.code, own.clusters))
         found = replace(difference(found, known), value=found.value)
     rmse = math.sqrt(float((view.weight * view.residual**2).sum() / view.weight.sum()))
     parts = {"z": in_scales.value, "rmse": rmse}
     return Answer(found.value, found.chance(), found.bounds, parts)
 
 
-def _log_size(view: View) -> Student | None:
+def _log_size(view: View) -> Measured | None:
     power = view.power
     if not view.clusters or float((view.weight * power).sum()) <= 0:
         return None
-    return student(clustered.log_size(power, view.weight, view.code, view.clusters, view.law.moment))
+    return measured(clustered.log_size(power, view.weight, view.code, view.clusters, view.law.moment))
 
 
 def _size(asked: Asked) -> Answer:
@@ -390,7 +402,7 @@ def _size(asked: Asked) -> Answer:
     return Answer(math.exp(found.value), found.chance(), bounds, parts)
 
 
-def _worse(after: Student, before: float) -> bool:
+def _worse(after: Measured, before: float) -> bool:
     """Whether log s of the same cases is further from 0 than before, wherever in its interval the truth is."""
     return all(abs(end) > abs(end - after.value + before) + 0.01 for end in after.bounds(RISK))
 
@@ -402,7 +414,7 @@ def _knowing(asked: Asked) -> Answer:
     cells = {name: clustered.thirds(key, view.weight) for name, key in keys.items()}
     split = {name: cell for name, cell in cells.items() if cell is not None}
     size = (view.weight, view.code, view.clusters)
-    rank = student(clustered.rank_correlation(error, view.scale, *size))
+    rank = measured(clustered.rank_correlation(error, view.scale, *size))
     parts: dict[str, Any] = {"rank_correlation": None, "constant": cells["sigma"] is None}
     if 0 < rank.error < math.inf:
         parts |= {"rank_correlation": rank.value, "rank_bounds": list(rank.bounds(RISK))}
@@ -410,8 +422,7 @@ def _knowing(asked: Asked) -> Answer:
     found = clustered.log_means(square, list(split.values()), *size) if split else None
     if found is None or view.clusters < LEAST:
         return Answer(None, parts=parts, reason=f"{view.clusters} cases or groups do not show it")
-    low, high = central_bounds(view.law, CONTENT)
-    inside = (view.z >= low) & (view.z <= high)
+    inside = view.holds(CONTENT)
     ratios = {}
     for number, (name, cell) in enumerate(split.items()):
         three = slice(3 * number, 3 * number + 3)
@@ -421,7 +432,7 @@ def _knowing(asked: Asked) -> Answer:
         parts[name] = {"mean_square": [math.exp(v) for v in found.value[three]], "content": held}
         outer = found.influence[:, three] @ np.array([-1.0, 0.0, 1.0])
         step = float(found.value[three][2] - found.value[three][0])
-        ratios[name] = student(Clustered(np.array([step]), outer[:, None]))
+        ratios[name] = measured(Clustered(np.array([step]), outer[:, None]))
         parts[name]["log_ratio"] = step
     first = next(iter(ratios.values()))
     # Tested on |z|, whose means are less at the mercy of a few large errors: z^2 alarms in 9 to 11 % of true models.
@@ -439,13 +450,12 @@ def _shape(asked: Asked) -> Answer:
     size = clustered.output_means(view.power, view.weight) ** (1 / view.law.moment)
     if size.min() <= 0:
         return Answer(None, reason="every error is 0")
-    seen = clustered.shape(view.z, view.weight, view.code, view.clusters, view.law)
+    seen = clustered.shape(view.z, view.power, view.weight, view.code, view.clusters, view.law)
     fitted = None
     if not has_terms(view.law):
-        fitted = clustered.shape(own.z, own.weight, own.code, own.clusters, own.law)
+        fitted = clustered.shape(own.z, own.power, own.weight, own.code, own.clusters, own.law)
     found = clustered.gap(seen, fitted)
-    low, high = central_bounds(view.law, 0.99)
-    beyond = (view.z < low * size) | (view.z > high * size)
+    beyond = ~view.holds(0.99, size)
     parts = {
         "reference": found.reach(RISK),
         "mean": float((view.weight * view.z / size).sum() / view.weight.sum()),

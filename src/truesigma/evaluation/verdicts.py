@@ -83,10 +83,11 @@ def _disagreement(reply: Reply) -> str:
     found = reply.parts
     if not found.get("differ"):
         return ""
-    asked = found.get("before") or found
-    words = f"{figures(asked['calibration'])} and {figures(asked['test'])}"
-    words = f"; calibration and test disagree: they ask for factors of {words}"
-    return words + (", and recalibration made it worse" if found.get("worse") else "")
+    if "before" in found:  # where the factors were named
+        worse = ", and recalibration made it worse" if found.get("worse") else ""
+        return f"; calibration and test disagree{worse}"
+    asked = f"{figures(found['calibration'])} and {figures(found['test'])}"
+    return f"; calibration and test disagree: they ask for factors of {asked}"
 
 
 def knowing(reply: Reply) -> Judged:
@@ -182,7 +183,8 @@ def headline(rows: Sequence[Row], label: str, title: str = "") -> str:
     if whom:
         faults.append(f"not for everyone: {whom}")
     if faults:
-        said.append(f"But {_listed(faults)}.")
+        start = "Also," if "off" in (after["skill"]["verdict"], after["size"]["verdict"]) else "But"
+        said.append(f"{start} {_listed(faults)}.")
     return " ".join(said)
 
 

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ class Report:
     headline: str
     tables: Mapping[str, Mapping[str, list[Any]]]
     shift: str = ""
+    questions: Sequence[Mapping[str, Any]] = ()  # answers, as `Evaluation.questions`
 
     def write(self, path: str | Path) -> None:
         """Write the page to a file, atomically."""
@@ -86,8 +87,8 @@ def report(
         docs: address of the documentation, for links to it; none without it.
 
     Returns:
-        The report: `.page`, `.headline`, `.shift`, `.tables`, `.write(path)`. The same arguments give the same page,
-        byte for byte.
+        The report: `.page`, `.headline`, `.questions`, `.shift`, `.tables`, `.write(path)`. The same arguments give the
+        same page, byte for byte.
 
     Example:
         >>> import numpy as np
@@ -109,9 +110,7 @@ def report(
     epistemic = None if shared is None else shared[1]
     size = len(calibration_cases)
     sections = [
-        headline.section(
-            subject, scored, referral, epistemic, [*by_group, *by_output], moved, calibration_cases
-        ),
+        headline.section(subject, scored, referral, epistemic, moved, calibration_cases),
         calibration.section(subject),
         intervals.section(subject),
         breakdown.section(subject, by_group, by_output),
@@ -129,7 +128,7 @@ def report(
     said = headline.sentence(subject, scored)
     page = assemble(shown, title=name, unit=subject.unit)
     tables = {one.key: plain(one.table) for one in shown if one.table}
-    return Report(page, said, tables, " ".join(shift.sentences(subject, moved)))
+    return Report(page, said, tables, " ".join(shift.sentences(subject, moved)), subject.answers)
 
 
 def assemble(sections: list[Section], *, title: str, unit: str) -> str:

@@ -1,7 +1,7 @@
 """What a report is about: the same test cases before and after recalibration, and how they are resampled."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..core.law import variance_ratio
 from ..core.values import Cases, Draws, Prediction, changed
 from ..evaluation.card import Card, describe
 from ..evaluation.fit import Choice, fit_all
+from ..evaluation.questions import answers
 from ..evaluation.recipe import Recipe, load_recipe
 from ..evaluation.replicates import By, Resampling
 
@@ -30,6 +31,7 @@ class Subject:
     recipe: Recipe
     level: float
     plan: Resampling
+    answers: Sequence[Mapping[str, Any]] = ()  # to the five questions
     shifted: Cases | Prediction | None = None  # recalibrated as `after`
 
     @property
@@ -101,7 +103,9 @@ def make_subject(
     cards = {label: describe(one.fitted, calibration, recipe=chosen) for label, one in fits.items()}
     cases = {label: with_prediction(test, card(test)) for label, card in cards.items()}
     plan = Resampling.of(test, by=by, replicates=replicates, seed=seed)
-    found = Subject(cases, cards, chosen, level, plan)
+    clusters: Any = plan.by
+    asked = answers(calibration, test, {k: one.fitted for k, one in fits.items()}, chosen, by=clusters)
+    found = Subject(cases, cards, chosen, level, plan, asked)
     if shifted is None:
         return found
     host = on_host(shifted) if isinstance(shifted, Cases) else shifted
@@ -112,7 +116,7 @@ def make_subject(
             "expected the same."
         )
     moved: Cases | Prediction = with_prediction(host, applied) if isinstance(host, Cases) else applied
-    return Subject(cases, cards, chosen, level, plan, moved)
+    return replace(found, shifted=moved)
 
 
 def with_prediction(cases: Cases, prediction: Prediction) -> Cases:

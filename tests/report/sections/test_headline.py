@@ -1,10 +1,16 @@
-"""What the page says at its top: warnings beside the verdict, and where they lead."""
+"""What the first screen says: the answers to the five questions, and nothing that they do not bear out."""
+
+import html
+import math
+import re
 
 import numpy as np
-from report_samples import make
+import pytest
+from report_samples import make, subject_of
 
 import truesigma as ts
 from truesigma.report import report
+from truesigma.report.sections import headline
 
 
 def test_infinite_intervals_are_said():
@@ -13,13 +19,32 @@ def test_infinite_intervals_are_said():
         assert ("intervals are infinite after conformal recalibration" in page) == said
 
 
+def words_of(*sets, **more):
+    """All that the page's first screen says, and its first sentence."""
+    made = report(*sets, replicates=30, **more)
+    shown = re.search(r'<section id="summary">(.*?)</section>', made.page, re.DOTALL)[1]
+    return html.unescape(re.sub(r"<[^>]+>", " ", shown)).replace("\xa0", " "), made
+
+
+def test_the_first_screen_holds_the_rows_of_the_questions():
+    words, made = words_of(make(seed=1), make())
+    for row in made.questions:
+        if row["recalibration"] == "sigma":
+            assert row["words"] in words
+    found = ts.evaluate(make(seed=1), make(), recalibrations=["none", "sigma"], metrics=["rmse"])
+    assert list(found.questions) == list(made.questions)
+    assert made.headline.startswith("Sigma is 1.69 times too small; after sigma scaling")
+    assert made.headline.split(". ")[0] in words
+
+
 def test_a_biased_location_is_said():
     plain = make()
     p = plain.prediction
     off = ts.Cases(ts.Prediction(p.location - 1.0, p.aleatoric, p.epistemic), plain.target, unit="mm")
-    page = report(make(seed=1), off, replicates=60).page.replace("\xa0", " ")
-    assert "Predictions are too low by 1.0" in page
-    assert "Predictions are too" not in report(make(seed=1), plain, replicates=60).page
+    words, made = words_of(make(seed=1), off)
+    assert "predictions are too low by 1.0" in words
+    assert "predictions are biased" in made.headline
+    assert "predictions are too" not in words_of(make(seed=1), plain)[0]
 
 
 def test_a_constant_sigma_is_said():
@@ -28,18 +53,107 @@ def test_a_constant_sigma_is_said():
         sets = []
         for n in (200, 300):
             sigma = np.exp(spread * rng.normal(size=n))
-            sets.append(ts.Cases(ts.Prediction(0 * sigma, sigma**2), sigma * rng.normal(size=n)))
-        page = report(*sets, replicates=20).page
-        assert ("Sigma is the same for every case" in page) == said
+            sets.append(ts.Cases(ts.Prediction(rng.normal(size=n), sigma**2), sigma * rng.normal(size=n)))
+        assert ("sigma is the same for nearly every case" in words_of(*sets)[0]) == said
 
 
-def test_links_bear_the_title_of_the_section_they_lead_to():
+def test_referral_is_counted_and_may_gain_nothing():
+    rng = np.random.default_rng(0)
+    sets = []
+    for n in (300, 800):
+        sigma = np.round(np.exp(0.5 * rng.normal(size=n)), 1)
+        sets.append(ts.Cases(ts.Prediction(0 * sigma, sigma**2), rng.normal(size=n) / sigma, unit="mm"))
+    words, made = words_of(*sets)
+    table = made.tables["rejection"]
+    referred = table["cases"][10]
+    assert f"Refer {referred} cases ({100 * table['referred'][10]:.1f} %)" in words
+    assert table["rmse"][10] > table["rmse"][0]
+    assert "so nothing is gained" in words
+
+
+@pytest.mark.parametrize("law", [ts.Normal(), ts.Laplace()])
+@pytest.mark.parametrize("name", ["sigma", "isotonic", "conformal"])
+def test_the_threshold_is_for_the_scale_that_apply_writes(name, law, tmp_path):
+    test = make(cases=800, law=law)
+    made = report(make(seed=1, law=law), test, recalibrations=[name], replicates=20)
+    card = ts.calibrate(make(seed=1, law=law), name)
+    ts.write(card, tmp_path / "card.json")
+    scale = ts.read_card(tmp_path / "card.json")(test).scale
+    table = made.tables["rejection"]
+    assert (scale > table["sigma_threshold"][10]).sum() == table["cases"][10] == 80
+
+
+def interval_of(cases, clusters):
+    fitted = ts.recalibrate.sigma.fit(cases.prediction, cases.target, group=cases.group)
+    found = headline.factor_of(subject_of(make(), fitted_on=cases), headline.clusters_of(cases))
+    assert found.value == fitted.factor
+    from scipy.stats import t
+
+    error = fitted.standard_error / fitted.factor  # of log s
+    return found, np.exp(t.interval(0.95, clusters - 1, loc=math.log(fitted.factor), scale=error))
+
+
+def test_the_factor_has_the_interval_of_its_standard_error():
+    found, expected = interval_of(make(seed=1), 300)
+    assert (found.low, found.high) == pytest.approx(tuple(expected))
+    words, _ = words_of(make(seed=1), make())
+    assert f"of the calibration cases [{found.low:.2f}, {found.high:.2f}]" in words
+    assert "groups of the calibration cases" not in words
+
+
+def test_few_groups_give_a_wide_interval_and_a_note():
+    cases = make(seed=1, groups=("a", "b", "c"))
+    found, expected = interval_of(cases, 3)
+    assert (found.low, found.high) == pytest.approx(tuple(expected))
+    assert found.low > 0
+    assert "counts the 3 groups of the calibration cases" in words_of(cases, make())[0]
+
+
+@pytest.mark.parametrize(
+    ("groups", "by", "said"),
+    [(5, "auto", True), (5, "group", False), (40, "auto", False), (40, "case", True)],
+)
+def test_groups_that_intervals_do_not_count_are_said(groups, by, said):
+    test = make(groups=tuple(f"p{k}" for k in range(groups)))
+    words, _ = words_of(make(seed=1), test, by=by)
+    assert (f"count the test cases, not their {groups} groups" in words) == said
+    assert (f"of {groups} groups, whose cases are taken to err together" in words) != said
+
+
+def test_one_case_a_group_needs_no_word():
+    plain = make()
+    alone = ts.Cases(plain.prediction, plain.target, group=[f"p{k}" for k in range(len(plain))])
+    for cases in (alone, plain):
+        assert headline.groups_not_counted(subject_of(cases)) == ""
+
+
+def test_groups_that_do_not_count_are_no_clusters():
+    weight = np.ones(300)
+    cases = make(seed=1, groups=("a", "b", "c"))
+    weight[cases.group == "c"] = 0
+    counted = ts.Cases(cases.prediction, cases.target, group=cases.group, weight=weight)
+    assert (headline.clusters_of(cases), headline.clusters_of(counted)) == (3, 2)
+    assert headline.clusters_of(make(seed=1)) == 300
+
+
+def test_one_group_has_no_interval_and_that_is_said():
+    words, _ = words_of(make(seed=1, groups=("a",)), make())
+    assert "All calibration cases are of one group" in words
+    assert "how sure that is cannot be told" in words
+
+
+def test_one_case_is_not_cases():
+    words, _ = words_of(make(seed=1), make(cases=1))
+    assert "1 test case, 300 calibration cases" in words
+
+
+def test_outputs_that_are_off_are_named_with_a_link():
     rng = np.random.default_rng(0)
     sets = []
     for n in (300, 400):
-        y = rng.normal(size=(n, 2)) * [0.5, 1.3]
-        sets.append(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y))
-    page = report(*sets, replicates=40).page
-    assert "<h2>By output</h2>" in page
-    assert '<a href="#breakdown">By output</a>.' in page
-    assert "For whom" not in page
+        mu = rng.normal(size=(n, 3)) * 4
+        sets.append(ts.Cases(ts.Prediction(mu, 0 * mu + 1), mu + rng.normal(size=(n, 3)) * [1, 1.0, 1.6]))
+    words, made = words_of(*sets)
+    assert "<h2>By output</h2>" in made.page
+    assert "output 2 (size)" in words
+    assert '<a href="#breakdown">' in made.page

@@ -168,7 +168,7 @@ function drawRejection(host, section, unit) {
   watch(to, every.map((row) => ({
     x: row.referred, y: row.rmse, head: `refer ${percent(row.referred, 1)} (${row.cases} cases)`,
     rows: [
-      `sigma above ${withUnit(number(row.sigma_threshold), unit)}`,
+      `scale above ${withUnit(number(row.sigma_threshold), unit)}`,
       `RMSE of the rest ${withUnit(number(row.rmse), unit)} [${number(Math.sqrt(row.mse_low))}, ${number(Math.sqrt(row.mse_high))}]`,
     ],
   })));

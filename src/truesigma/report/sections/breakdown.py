@@ -1,19 +1,20 @@
 """For whom sigma is not true: coverage, error and the factor that is still needed, by group and by output."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...core import plugins
-from ...core.checks import check_weight
 from ...core.law import Undefined
 from ...core.outputs import output_of
 from ...core.rows import factor_rows
 from ...core.scores import metric_rows
 from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate, estimate
+from ...evaluation.questions import LEAST, MOST_OUTPUTS, RISK
+from ...evaluation.questions import MOST_GROUPS as MOST
 from ...evaluation.replicates import Replicates, Resampling, from_rows
 from ..blocks import (
     Section,
@@ -29,13 +30,13 @@ from ..blocks import (
 )
 from ..markup import Html, element, join
 from ..numbers import number, percent, with_unit
-from ..subject import BEFORE, Subject, counted, sigma_of
+from ..subject import Subject, counted, sigma_of
 
-LEAST = 20  # cases of a part that is judged
-MOST = 200  # groups that are judged
-SHOWN = 40
+SHOWN = MOST_OUTPUTS
 TITLE = "For whom"
-RISK = 0.05  # that any part is called off by chance, over all of them together (Holm)
+RIGHT, NO_SIGN = "as promised", "no sign against it"
+FINE = ("", RIGHT, NO_SIGN)
+OFF = {"skill": "no skill", "centre": "biased", "size": "", "knowing": "uneven", "shape": "of another shape"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +51,7 @@ class Part:
     before: Estimate
     after: Estimate
     factor: Estimate
-    chance: float  # of a coverage this far from the level if it were right
-    verdict: str = ""
+    verdict: str = ""  # what the five questions found
 
 
 def groups(subject: Subject) -> list[Part]:
@@ -73,8 +73,7 @@ def groups(subject: Subject) -> list[Part]:
         rows = counting[code == k]
         pair = [cases[rows] for cases in subject.pair.values()]
         parts.append(_part(subject, "group", str(found[k]), pair, _inner(subject, pair[0])))
-    judged = parts if subject.plan.by == "group" else _judge(parts, subject.level)
-    return sorted(judged, key=lambda part: part.chance)
+    return sorted(_judged(subject, parts), key=_distance)
 
 
 def outputs(subject: Subject) -> list[Part]:
@@ -85,7 +84,13 @@ def outputs(subject: Subject) -> list[Part]:
     for k in range(subject.outputs):
         pair = [output_of(cases, k) for cases in subject.pair.values()]
         parts.append(_part(subject, "output", f"output {k}", pair, subject.plan))
-    return _judge(parts, subject.level)
+    return _judged(subject, parts)
+
+
+def _distance(part: Part) -> tuple[bool, float]:
+    """Order parts: those that are off first, then by how far the factor that they need is from 1."""
+    factor = part.factor.value
+    return part.verdict in FINE, -abs(np.log(factor)) if factor else 0.0
 
 
 def _inner(subject: Subject, cases: Cases) -> Resampling:
@@ -106,58 +111,38 @@ def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: R
         found.append(reason)
     held, reached, error, factor = (estimate(one, plan, share=k < 2) for k, one in enumerate(found))
     sigma = float(np.sqrt(np.mean(sigma_of(after.prediction)[_counts(after)] ** 2)))
-    chance = _chance(found[1], subject.level, plan.units, _worth(after))
-    return Part(kind, name, len(after), error, sigma, held, reached, factor, chance)
+    return Part(kind, name, len(after), error, sigma, held, reached, factor)
 
 
 def _counts(cases: Cases) -> Any:
     return slice(None) if cases.prediction.mask is None else cases.prediction.mask
 
 
-def _worth(cases: Cases) -> float:
-    """Count the elements of equal weight that those in use are worth: (sum w)^2 / sum w^2, after Kish."""
-    some, p = counted(cases), cases.prediction
-    weight = check_weight(cases.weight, p.location, p.mask)
-    if weight is None or not some.any():
-        return float(some.sum())
-    w = weight[some] / weight[some].max()  # squares of small weights would be 0
-    return float(w.sum() ** 2 / (w * w).sum())
+def _judged(subject: Subject, parts: list[Part]) -> list[Part]:
+    """Give each part its verdict, as the five questions found it; what all of them share is said above."""
+    rows = [[row for row in subject.answers if _is_of(row, subject.label, part)] for part in parts]
+    off = [{row["question"] for row in own if row["verdict"] == "off"} for own in rows]
+    common = set.intersection(*off) - {"size"} if len(off) > 1 else set()
+    return [Part(**{**vars(part), "verdict": _verdict(own, common)}) for part, own in zip(parts, rows)]
 
 
-def _chance(found: Replicates | Undefined, level: float, units: int, most: float) -> float:
-    """Compute the two-sided p-value of the coverage: twice the smaller binomial tail.
-
-    The number of cases is the one that the bootstrap's standard error is worth: fewer where cases or outputs err
-    together or count differently. Where no replicate differs from another, it is that of the units. It is at most
-    `most`: where all that miss have small weights, so has the standard error, and would be worth any number.
-    """
-    from scipy.special import betainc
-
-    if isinstance(found, Undefined):
-        return 1.0
-    share, error = found.value, float(np.nanstd(found.drawn))
-    worth = min(share * (1 - share) / error**2 if error > 1e-9 else float(units), most)
-    held = share * worth
-    below = betainc(worth - held, held + 1, 1 - level) if held < worth else 1.0
-    above = betainc(held, worth - held + 1, level) if held > 0 else 1.0
-    return min(1.0, 2 * float(min(below, above)))
+def _is_of(row: Mapping[str, Any], label: str, part: Part) -> bool:
+    name = row["group"] if part.kind == "group" else f"output {row['output']}"
+    return row["recalibration"] == label and row[part.kind] is not None and str(name) == part.name
 
 
-def _judge(parts: list[Part], level: float) -> list[Part]:
-    """Give each part its verdict; p-values are corrected for the number of parts, after Holm."""
-    order = sorted(range(len(parts)), key=lambda k: parts[k].chance)
-    adjusted, worst = {}, 0.0
-    for place, k in enumerate(order):
-        worst = max(worst, min(1.0, parts[k].chance * (len(parts) - place)))
-        adjusted[k] = worst
-    made = []
-    for k, part in enumerate(parts):
-        off = adjusted[k] < RISK and part.after.value is not None
-        verdict = "as promised"
-        if off and part.after.value is not None:
-            verdict = "too sure" if part.after.value < level else "not sure enough"
-        made.append(Part(**{**vars(part), "verdict": verdict}))
-    return made
+def _verdict(rows: Sequence[Mapping[str, Any]], common: Collection[str]) -> str:
+    """Say what is off; "" where nothing was asked."""
+    if not rows:
+        return ""
+    off = {row["question"]: row for row in rows if row["verdict"] == "off" and row["question"] not in common}
+    words = dict(OFF)
+    if "size" in off:
+        words["size"] = "too sure" if off["size"]["estimate"] > 1 else "not sure enough"
+    if off:
+        return ", ".join(words[question] for question in off)
+    fine = any(row["question"] == "size" and row["verdict"] == "fine" for row in rows)
+    return RIGHT if fine else NO_SIGN
 
 
 def section(subject: Subject, by_group: list[Part], by_output: list[Part]) -> Section | None:
@@ -217,16 +202,14 @@ def _summary(kind: str, parts: list[Part], subject: Subject) -> str:
             f"Cases of a {kind} are taken to err together, as those of a patient do, so none of the {len(parts)} "
             f"{kind}s is judged on its own. Where they are sites or scanners, write the report by case (--by case)."
         )
-    off = [part for part in parts if part.verdict != "as promised"]
+    off = [part for part in parts if part.verdict not in FINE]
     if not off:
         return f"None of the {len(parts)} {kind}s is off by more than chance explains."
-    first = sorted(off, key=lambda part: part.chance)[0]
-    remedy = kind == "output" and subject.label.partition(":")[0] in (BEFORE, "sigma")
+    first = min(off, key=_distance)
     hold = "nothing" if first.after.value is None else percent(first.after.value)
     return (
-        f"{len(off)} of {len(parts)} {kind}s {'is' if len(off) == 1 else 'are'} off; the clearest is "
-        f"{first.name}, whose {percent(subject.level)} intervals hold {hold}."
-        + (" A factor for each of them, sigma_by_output, is the remedy." if remedy else "")
+        f"{len(off)} of {len(parts)} {kind}s {'is' if len(off) == 1 else 'are'} off, first {first.name} "
+        f"({first.verdict}), whose {percent(subject.level)} intervals hold {hold}."
     )
 
 
@@ -243,7 +226,7 @@ def _table(subject: Subject, kind: str, parts: Sequence[Part]) -> Html:
     ]
     rows = []
     for part in parts:
-        off = part.verdict not in ("", "as promised")
+        off = part.verdict not in FINE
         verdict = element("span", {"class": "verdict off" if off else "verdict"}, part.verdict)
         name = join([element("span", {"class": "name"}, part.name), verdict])
         rows.append(
@@ -269,5 +252,4 @@ def _row(part: Part) -> dict[str, Any]:
         label = f"coverage_{name}" if name in ("after", "before") else name
         numbers |= estimate_columns(label, getattr(part, name))
     head = {"part": part.kind, "name": part.name, "cases": part.cases}
-    head |= {"verdict": part.verdict, "p": part.chance if part.verdict else None}
-    return {**head, **numbers, "sigma": part.sigma}
+    return {**head, "verdict": part.verdict, **numbers, "sigma": part.sigma}

@@ -1,32 +1,37 @@
-"""The answer in plain words, before anything else: is sigma true, and what did recalibration change?"""
+"""The first screen: the answer in plain words, five questions with their verdicts, and a few numbers beside them."""
 
 import math
+import re
 from collections.abc import Mapping
 
 import numpy as np
+from scipy.special import stdtrit
 
-from ...core.rows import mean_of, mean_rows
 from ...core.values import Cases
-from ...evaluation.bootstrap import Estimate, estimate
-from ...evaluation.replicates import from_rows
-from ..blocks import Section, paragraph, whiskers
+from ...evaluation.bootstrap import Estimate
+from ...evaluation.questions import QUESTIONS
+from ...evaluation.verdicts import for_whom_not, headline, whole
+from ..blocks import Section, csv_button, paragraph, whiskers
 from ..markup import Attributes, Html, element, join
 from ..numbers import estimate_parts, number, percent, with_unit
-from ..subject import BEFORE, Subject, counted
-from .breakdown import Part, title_of
-from .rejection import START, Referral, unsure_ratio
+from ..subject import BEFORE, Subject, counted, on_host
+from .rejection import START, Referral
 from .scores import Score
 from .shift import Found
-from .verdict import (
-    CONFIDENCE,
-    against,
-    clusters_of,
-    factor_before,
-    factor_of,
-    few_groups,
-    groups_not_counted,
-    size_words,
-    verdict,
+
+FEW = 10  # groups, below which the factor's interval is a rough guess
+CONFIDENCE = 0.95  # of the factor's interval
+COLUMNS = (
+    "recalibration",
+    "question",
+    "output",
+    "group",
+    "verdict",
+    "words",
+    "estimate",
+    "low",
+    "high",
+    "level",
 )
 
 
@@ -35,54 +40,82 @@ def section(
     scores: list[Score],
     referral: Referral,
     shares: Estimate | None,
-    parts: list[Part],
     shift: Found | None,
     calibration: Cases,
 ) -> Section:
     before, after = _coverage(subject, scores)
-    pieces = _words(subject, before, after)
-    colored = [element("b", {"class": kind}, text) if kind else text for text, kind in pieces]
     clusters = clusters_of(calibration)
     factor = factor_of(subject, clusters)
-    words = verdict(before, subject.level, factor_before(subject, factor))
-    if subject.recalibrated:
-        changed = verdict(after, subject.level)
-        words = words if words == changed else f"Before: {_lower(words)} After: {_lower(changed)}"
-    confidence = percent(subject.plan.level)
-    sure = f"{confidence} confidence: {_bounds(before)}"
-    sure += f" before, {_bounds(after)} after" if subject.recalibrated else ""
-    sizes = f"{len(subject.before):,} test cases, {len(calibration):,} calibration cases"
     shown = {"before": before, "after": after} if subject.recalibrated else {"before": before}
-    label = element(
-        "p", {"class": "note"}, f"Share inside the {percent(subject.level)} intervals. {sure}. {sizes}."
-    )
+    colored = [
+        element("b", {"class": kind}, text) if kind else text for text, kind in _words(subject, before, after)
+    ]
     body = join(
         [
-            element("p", {"class": "verdict-word"}, words),
-            element("p", {"class": "headline"}, *colored),
+            *_big(_first(subject)),
             element("div", {"class": "hero"}, _hero(shown, subject.level)),
-            label,
+            element("p", None, *colored),
+            _answers(subject),
             element("div", {"class": "cards"}, *_cards(subject, scores, referral, shares, shift, factor)),
-            *_notes(subject, scores, parts, referral),
-            *_rough(few_groups(subject, calibration, clusters)),
-            *_rough(groups_not_counted(subject)),
+            *_alerts(subject),
+            *[
+                paragraph(words, kind="note")
+                for words in (
+                    _about(subject, calibration),
+                    few_groups(subject, calibration, clusters),
+                    groups_not_counted(subject),
+                )
+                if words
+            ],
+            csv_button("summary"),
         ]
     )
-    return Section("summary", "Summary", body)
-
-
-def _lower(words: str) -> str:
-    return words[:1].lower() + words[1:]
-
-
-def _rough(words: str) -> list[Html]:
-    return [paragraph(words, kind="note")] if words else []
+    table = {name: [row[name] for row in subject.answers] for name in COLUMNS}
+    return Section("summary", "Summary", body, "", table)
 
 
 def sentence(subject: Subject, scores: list[Score]) -> str:
-    """Write the first sentence of the page, as plain text."""
+    """Write the first sentences of the page, as plain text."""
     words = "".join(text for text, _ in _words(subject, *_coverage(subject, scores)))
-    return words.replace("\N{NO-BREAK SPACE}", " ")
+    return f"{_first(subject)} {words}".replace("\N{NO-BREAK SPACE}", " ")
+
+
+def _first(subject: Subject) -> str:
+    """What follows from the five answers."""
+    return headline(subject.answers, subject.label, _named(subject))
+
+
+def _big(words: str) -> list[Html]:
+    """The sentence in large letters, what is said against it in small ones below."""
+    first, mark, more = re.match(r"(.*?)(?: (But|Also,) (.*))?$", words).groups()  # type: ignore[union-attr]
+    found = [element("p", {"class": "headline"}, first)]
+    return [*found, element("p", {"class": "lead"}, f"{mark} {more}")] if mark else found
+
+
+def _answers(subject: Subject) -> Html:
+    """The five questions: a line each, and one more where the answer changes with recalibration."""
+    before, after = (whole(subject.answers, label) for label in (BEFORE, subject.label))
+    lines = []
+    for key, question in QUESTIONS.items():
+        first, last = before[key], after[key]
+        changed = first["words"] != last["words"] and (key == "size" or first["verdict"] != last["verdict"])
+        each = [("before", first), ("after", last)] if changed else [("", last)]
+        said = [
+            element(
+                "dd",
+                None,
+                element("span", {"class": f"chip {row['verdict']}"}, row["verdict"]),
+                element("b", {"class": kind}, f" {kind}: ") if kind else " ",
+                str(row["words"]),
+            )
+            for kind, row in each
+        ]
+        lines += [element("dt", None, question), *said]
+    whom = for_whom_not(subject.answers, subject.label)
+    if whom:
+        link = element("a", {"href": "#breakdown"}, "See each of them.")
+        lines += [element("dt", None, "For whom not?"), element("dd", None, f"{whom}. ", link)]
+    return element("dl", {"class": "answers"}, *lines)
 
 
 def _coverage(subject: Subject, scores: list[Score]) -> tuple[Estimate, Estimate]:
@@ -91,7 +124,7 @@ def _coverage(subject: Subject, scores: list[Score]) -> tuple[Estimate, Estimate
 
 
 def _words(subject: Subject, before: Estimate, after: Estimate) -> list[tuple[str, str]]:
-    """Write the sentence in pieces: text, and which of the two it speaks of."""
+    """Write what the intervals hold in pieces: text, and which of the two it speaks of."""
     held = [estimate_parts(found, share=True, digits=0)[0] for found in (before, after)]
     what = "targets" if subject.outputs > 1 else "cases"
     said = [
@@ -111,10 +144,71 @@ def _named(subject: Subject) -> str:
     return title if title.endswith("scaling") else f"{title} recalibration"
 
 
-def _bounds(found: Estimate) -> str:
-    if found.low is None or found.high is None:
-        return "unknown"
-    return f"{100 * found.low:.0f} to {percent(found.high)}"
+def _about(subject: Subject, calibration: Cases) -> str:
+    """How many cases and patients, in which unit, of which network."""
+    test = subject.before
+    sizes = [f"{len(test):,} test {_plural('case', len(test))}"]
+    if subject.plan.by == "group":
+        sizes.append(f"of {subject.plan.units:,} groups, whose cases are taken to err together")
+    sizes.append(f"{len(calibration):,} calibration {_plural('case', len(calibration))}")
+    words = ", ".join(sizes)
+    words += f"; targets in {subject.unit}" if subject.unit else ""
+    words += f"; network {test.checkpoint}" if test.checkpoint else ""
+    return f"{words}. Brackets are {percent(CONFIDENCE)} confidence intervals."
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def clusters_of(calibration: Cases) -> int:
+    """Count the groups, or cases where there are none, behind the factor's standard error."""
+    cases = on_host(calibration)
+    some = counted(cases).reshape(len(cases), -1).any(axis=1)
+    return int(some.sum()) if cases.group is None else len(np.unique(np.asarray(cases.group)[some]))
+
+
+def few_groups(subject: Subject, calibration: Cases, clusters: int) -> str:
+    """Warn of a factor that rests on few groups; nothing where there are enough, or no groups."""
+    if calibration.group is None or clusters >= FEW or factor_of(subject, clusters) is None:
+        return ""
+    if clusters < 2:
+        return (
+            "All calibration cases are of one group, so nothing shows how much the factor would differ for another: it "
+            "has no interval."
+        )
+    return (
+        f"The factor's interval counts the {clusters} groups of the calibration cases, not the cases; so few groups "
+        "show only roughly how groups differ."
+    )
+
+
+def groups_not_counted(subject: Subject) -> str:
+    """Warn where test cases have groups and the bootstrap drew cases: right for sites, not for patients."""
+    names = subject.before.group
+    count = 0 if names is None else len(np.unique(names))
+    if subject.plan.by != "case" or not 2 <= count < len(subject.before):
+        return ""
+    return (
+        f"Intervals on this page count the test cases, not their {count:,} groups: they speak of these groups. Where "
+        "groups are patients, whose images err together, they are too narrow: write the report by group (--by group)."
+    )
+
+
+def factor_of(subject: Subject, clusters: int) -> Estimate | None:
+    """Give the fitted factor with its interval: Student's t, as its standard error comes from so many clusters.
+
+    It is of log s: a factor is above 0, and the standard error falls with it, so that an interval of s itself, which
+    would reach as far up as down, misses the truth more often, nearly always from below.
+    """
+    fitted = subject.cards[subject.label].recalibration
+    factor, error = (getattr(fitted, name, None) for name in ("factor", "standard_error"))
+    if not isinstance(factor, float):
+        return None
+    if not isinstance(error, float) or clusters < 2:
+        return Estimate(factor)
+    reach = math.exp(float(stdtrit(clusters - 1, (1 + CONFIDENCE) / 2)) * error / factor)
+    return Estimate(factor, factor / reach, factor * reach)
 
 
 def _hero(shown: Mapping[str, Estimate], nominal: float) -> Html:
@@ -163,17 +257,10 @@ def _cards(
     found = []
     if factor is not None:
         shown, bounds = estimate_parts(factor) if factor.low is not None else (number(factor.value), "")
-        sure = f"{percent(CONFIDENCE)} confidence {bounds}; " if bounds else ""
-        found.append(_card("Factor s", shown, sure + size_words(factor)))
+        sure = f" {bounds}" if bounds else "; how sure that is cannot be told"
+        found.append(_card("Factor s", shown, f"of the calibration cases{sure}"))
     rmse, interval = estimate_parts(by_name["rmse"].values[subject.label])
-    found.append(
-        _card(
-            "Error (RMSE)",
-            rmse,
-            f"{percent(subject.plan.level)} confidence {interval}",
-            subject.unit,
-        )
-    )
+    found.append(_card("Error (RMSE)", rmse, interval, subject.unit))
     sharp = by_name["sharpness"].values
     first, second = (sharp[label].value for label in (BEFORE, subject.label))
     below = (
@@ -182,9 +269,13 @@ def _cards(
         else "root mean predicted variance"
     )
     found.append(_card("Typical sigma", number(second), below, subject.unit))
-    left = math.sqrt(referral.mse[START])
-    gain = f"RMSE of the rest when the least sure {START} % are referred"
-    found.append(_card(f"Refer {START} %", number(left), gain, subject.unit))
+    row = referral.row(START)
+    left, all_of_it = math.sqrt(row["mse"]), math.sqrt(float(referral.mse[0]))
+    gain = f"RMSE of the rest; {with_unit(number(all_of_it), subject.unit)} without, so nothing is gained"
+    if left < all_of_it:
+        gain = f"RMSE of the rest, {with_unit(number(all_of_it), subject.unit)} without"
+    title = f"Refer {row['cases']:,.0f} {_plural('case', int(row['cases']))} ({percent(row['referred'], 1)})"
+    found.append(_card(title, number(left), gain, subject.unit))
     if shares is not None:
         value, bounds = estimate_parts(shares, share=True)
         found.append(_card("Epistemic", value, f"of the variance {bounds}"))
@@ -194,50 +285,13 @@ def _cards(
     return found
 
 
-def _notes(subject: Subject, scores: list[Score], parts: list[Part], referral: Referral) -> list[Html]:
-    """Say what else a reader must know: scores and groups that are off, a bias, a sigma that knows no case."""
-    notes = []
-    if off_scores := against(subject, scores):
-        link = element("a", {"href": "#scores"}, "Scores")
-        listed = "; ".join(off_scores)
-        notes.append(
-            paragraph("A true sigma would seldom give this. ", listed, ". See ", link, ".", kind="alert")
-        )
-    off = sorted((p for p in parts if p.verdict not in ("", "as promised")), key=lambda p: p.chance)
-    if off:
-        names = ", ".join(f"{p.name} ({p.verdict}, {percent(p.after.value)})" for p in off[:3])
-        more = f" and {len(off) - 3} more" if len(off) > 3 else ""
-        link = element("a", {"href": "#breakdown"}, title_of(parts))
-        notes.append(paragraph("Not for everyone: ", names, more, ". See ", link, ".", kind="alert"))
+def _alerts(subject: Subject) -> list[Html]:
+    """Say that intervals hold everything because they are infinite, where they are."""
     interval = subject.after.prediction.interval(subject.level)
-    if not np.isfinite(interval.upper - interval.lower)[counted(subject.after)].all():
-        text = (
-            f"The {percent(subject.level)} intervals are infinite after {_named(subject)}: it has too few calibration "
-            "cases for this level. That they hold everything means nothing."
-        )
-        notes.append(paragraph(text, kind="alert"))
-    rows = mean_rows(subject.before, lambda e: e.residual)
-    bias = estimate(from_rows([(rows, mean_of)], subject.plan)[0], subject.plan)
-    if bias.value is not None and bias.low is not None and bias.high is not None and bias.low * bias.high > 0:
-        low, high = sorted((abs(bias.low), abs(bias.high)))
-        value, bounds = estimate_parts(Estimate(abs(bias.value), low, high))
-        side = "low" if bias.value > 0 else "high"
-        text = (
-            f"Predictions are too {side} by {with_unit(value, subject.unit)} {bounds} on average. No factor on sigma "
-            "repairs that."
-        )
-        notes.append(paragraph(text, kind="alert"))
-    if len(subject.after) > 1 and np.isclose(referral.threshold[0], referral.threshold[-1], rtol=1e-6):
-        text = (
-            "Sigma is the same for every case: it cannot tell which are hard, and holds on average at best."
-        )
-        notes.append(paragraph(text, kind="alert"))
-    ratio = unsure_ratio(subject, referral)
-    if ratio is not None and ratio.low is not None and ratio.low <= 1:
-        value, bounds = estimate_parts(ratio)
-        text = (
-            "There is no sign that sigma knows which cases are hard: the less sure half has "
-            f"{value} {bounds} times the MSE of the other. Recalibration does not change that."
-        )
-        notes.append(paragraph(text, kind="alert"))
-    return notes
+    if np.isfinite(interval.upper - interval.lower)[counted(subject.after)].all():
+        return []
+    text = (
+        f"The {percent(subject.level)} intervals are infinite after {_named(subject)}: it has too few calibration "
+        "cases for this level. That they hold everything means nothing."
+    )
+    return [paragraph(text, kind="alert")]

@@ -1,4 +1,4 @@
-"""What referring the unsure cases gains: the error of the rest, and the sigma above which to refer."""
+"""What referring the unsure cases gains: the error of the rest, and the scale above which to refer."""
 
 import math
 from dataclasses import dataclass
@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
-from ...core.law import variance_ratio
 from ...core.ranking import keep_lowest
 from ...core.rows import mean_rows
-from ...evaluation.bootstrap import Estimate
 from ..blocks import Section, columns, controls, csv_button, details, figure, paragraph
 from ..markup import element, join
 from ..numbers import number, percent, with_unit
@@ -18,7 +16,6 @@ from ..subject import Subject
 
 STEPS = 100
 START = 10  # where the slider begins
-FEW = 10  # cases in each half, below which the halves are not compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +24,7 @@ class Referral:
 
     wished: Host
     threshold: (
-        Host  # sigma above which a case is referred; equal ones stay together, so less than wished may leave
+        Host  # scale above which a case is referred; equal ones stay together, so less than wished may leave
     )
     referred: Host  # share of the cases above the threshold
     cases: Host  # how many they are
@@ -66,33 +63,15 @@ def table(subject: Subject) -> Referral:
     )
 
 
-def unsure_ratio(subject: Subject, referral: Referral) -> Estimate | None:
-    """Divide the MSE of the less sure half by the surer one's: 1 where sigma knows nothing, None for few cases."""
-    held, variance = _errors(subject)
-    less = variance > referral.threshold[STEPS // 2] ** 2 * (1 + 1e-12)  # the threshold was a square before
-    counts = held[:, 0] > 0
-    if min((counts & less).sum(), (counts & ~less).sum()) < FEW:
-        return None
-    cells = np.concatenate([held * less[:, None], held * ~less[:, None]], axis=1)
-
-    def ratio(sums: Host) -> Host:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return (sums[:, 1] / sums[:, 0]) / (sums[:, 3] / sums[:, 2])
-
-    value, drawn = ratio(cells.sum(axis=0)[None])[0], ratio(subject.plan.sums(cells))
-    if not (np.isfinite(value) and np.isfinite(drawn).all()):
-        return None
-    low, high = subject.plan.band(drawn)
-    return Estimate(float(value), float(low), float(high))
-
-
 def _errors(subject: Subject) -> tuple[Host, Host]:
     """Sum each case: weight, weighted squared error, and its variance, infinite where nothing counts."""
     cases = subject.after
     held = mean_rows(cases, lambda e: e.squared, outputs="mean").toarray()
     some = held[:, 0] > 0
-    variance = mean_rows(cases, lambda e: e.total * variance_ratio(e.law), outputs="mean").toarray()[:, 1]
-    return held, np.where(some, variance / np.where(some, held[:, 0], 1), np.inf)
+    total = mean_rows(cases, lambda e: e.total, outputs="mean").toarray()[:, 1]
+    # The threshold is for the scale that `apply` writes, which a recalibration of the law leaves as it is.
+    unit = cases.prediction.law.unit
+    return held, np.where(some, total / np.where(some, held[:, 0], 1) / unit, np.inf)
 
 
 def _band(subject: Subject, held: Host, variance: Host, threshold: Host) -> tuple[Host, Host]:
@@ -113,7 +92,7 @@ def sentence(subject: Subject, row: dict[str, float], mse: float) -> str:
     rmse = math.sqrt(row["mse"])
     bounds = f"[{number(math.sqrt(row['low']))}, {number(math.sqrt(row['high']))}]"
     return (
-        f"Refer {percent(row['referred'], 1)} of the cases, those with a sigma above "
+        f"Refer {percent(row['referred'], 1)} of the cases, those with a scale above "
         f"{with_unit(number(row['threshold']), unit)}: the RMSE of the rest is {with_unit(number(rmse), unit)} "
         f"{bounds} instead of {with_unit(number(math.sqrt(mse)), unit)}, its MSE "
         f"{with_unit(number(row['mse']), unit, 2)} instead of {with_unit(number(mse), unit, 2)}."
@@ -145,10 +124,10 @@ def section(subject: Subject, found: Referral) -> Section:
                 paragraph(
                     "The curve should fall; the dotted one is what perfect knowledge of the errors would give, "
                     "the dashed line what referring blindly gives. One factor on all sigmas changes the "
-                    "threshold, not the curve. The threshold is for sigma after "
-                    f"recalibration{' (' + subject.label + ')' if subject.recalibrated else ''}. The band is the "
-                    f"{100 * subject.plan.level:g} % bootstrap interval by {subject.plan.by}, at thresholds held "
-                    f"fixed.{note}"
+                    "threshold, not the curve. The threshold is for the scale "
+                    f"{'after ' + subject.label if subject.recalibrated else 'as it is'}, as apply writes it. "
+                    f"The band is the {100 * subject.plan.level:g} % bootstrap interval by {subject.plan.by}, at "
+                    f"thresholds held fixed.{note}"
                 ),
             ),
             csv_button("rejection"),
