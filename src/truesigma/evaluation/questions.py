@@ -77,7 +77,8 @@ class View:
 
     def holds(self, level: float, size: Host | float = 1.0) -> Host:
         """Which elements the central interval holds, of a scale that is `size` times as large."""
-        low, high = (self.of_law(lambda law, k=k: central_bounds(law, level)[k]) for k in (0, 1))
+        low = self.of_law(lambda law: central_bounds(law, level)[0])
+        high = self.of_law(lambda law: central_bounds(law, level)[1])
         return np.asarray((self.z >= low * size) & (self.z <= high * size))
 
     def output(self, number: int) -> "View":

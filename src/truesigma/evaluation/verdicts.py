@@ -214,12 +214,13 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
 def for_whom_not(rows: Sequence[Row], label: str) -> str:
     """Outputs and groups of which something is off that is not off for all of them."""
     found: dict[str, list[str]] = {}
+    common = {question for question, row in whole(rows, label).items() if row["verdict"] == "off"}
     for kind in ("output", "group"):
         parts = [row for row in rows if row["recalibration"] == label and row[kind] is not None]
         for question in dict.fromkeys(row["question"] for row in parts):
             asked = [row for row in parts if row["question"] == question]
             off = [row for row in asked if row["verdict"] == "off"]
-            for row in off if len(off) < len(asked) else ():
+            for row in () if question in common and len(off) == len(asked) else off:
                 name = f"output {row[kind]}" if kind == "output" else str(row[kind])
                 found.setdefault(name, []).append(question)
     names = [f"{name} ({', '.join(asked)})" for name, asked in found.items()]
