@@ -45,4 +45,14 @@ def test_every_file_it_names_exists(page):
 
 def test_every_package_is_walked_through_or_linked():
     walked = {name.split("/")[0] for name in re.findall(r"`((?:\w+/)+\w+\.py)`", TEXT)}
-    assert walked >= {"cli", "files", "core", "metrics", "recalibrate", "evaluation", "engine", "imaging", "report"}
+    assert walked >= {
+        "cli",
+        "files",
+        "core",
+        "metrics",
+        "recalibrate",
+        "evaluation",
+        "engine",
+        "imaging",
+        "report",
+    }
