@@ -1,17 +1,14 @@
-"""Bins: which value is in which, equal width and equal mass, weights as copies, cells of log2(v)."""
-
-import math
+"""Bins: which value is in which, equal width and equal mass, weights as copies."""
 
 import numpy as np
 import pytest
 import reference
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import KINDS, arrays_of
 
 from truesigma.core.arrays import to_host
-from truesigma.core.bins import PER_OCTAVE, LogCells, assign, bin_edges
+from truesigma.core.bins import assign, bin_edges
 
 values = st.lists(st.floats(0.0078125, 128.0, width=32), min_size=1, max_size=40)
 
@@ -133,68 +130,3 @@ def test_choices_are_checked():
             bin_edges(np.ones(3), bins=bins)
     with pytest.raises(ValueError, match="spacing is 'log'"):
         bin_edges(np.ones(3), spacing="log")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_log_cells_hold_all_sums(kind):
-    rng = np.random.default_rng(1)
-    v, e, w = (
-        np.exp(3 * rng.normal(size=2000)),
-        rng.uniform(size=2000),
-        rng.integers(0, 3, size=2000).astype(float),
-    )
-    with arrays_of(kind) as make:
-        cells = LogCells.of(make(v), make(e), make(w))
-    np.testing.assert_allclose(cells.sums.sum(axis=1), [w.sum(), (w * e).sum(), (w * v).sum()], rtol=1e-12)
-    assert (cells.low, cells.high) == (v[w > 0].min(), v[w > 0].max())
-    cell = np.floor(np.log2(v[w > 0]) * PER_OCTAVE)
-    assert cells.start == cell.min()
-    assert cells.sums.shape[1] == cell.max() - cell.min() + 1
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_log_cells_of_known_logarithms(weighted):
-    rng = np.random.default_rng(3)
-    v, w = np.exp(3 * rng.normal(size=500)), rng.integers(0, 3, size=500).astype(float)
-    given_weight = w if weighted else None
-    found, expected = LogCells.of(v, v, given_weight, np.log2(v)), LogCells.of(v, v, given_weight)
-    assert (found.start, found.low, found.high) == (expected.start, expected.low, expected.high)
-    np.testing.assert_array_equal(found.sums, expected.sums)
-
-
-@given(values, st.integers(0, 40), st.integers(1, 15), st.sampled_from(["width", "mass"]))
-def test_log_cells_merge_in_any_order(given_values, cut, bins, spacing):
-    v = np.array(given_values)
-    e = np.sqrt(v)
-    whole = LogCells.of(v, e)
-    parts = [LogCells.of(v[:cut], e[:cut]), LogCells.of(v[cut:], e[cut:])]
-    for merged in (parts[0].merge(parts[1]), parts[1].merge(parts[0])):
-        assert (merged.start, merged.low, merged.high) == (whole.start, whole.low, whole.high)
-        np.testing.assert_allclose(merged.sums, whole.sums, rtol=1e-12)
-        gathered = merged.bins(bins=bins, spacing=spacing)
-        assert gathered.count.sum() == v.size
-        assert gathered.error.sum() == pytest.approx(e.sum())
-        assert gathered.total == v.size
-
-
-def test_log_cells_in_bins_move_an_element_by_one_cell_at_most():
-    rng = np.random.default_rng(2)
-    v = np.exp(rng.normal(size=3000))
-    ratio = 2 ** (1 / PER_OCTAVE)
-    assert ratio - 1 == pytest.approx(0.0109, abs=1e-4)
-    cells = LogCells.of(v, v)
-    edges = np.linspace(v.min(), v.max(), 16)
-    below = np.array([(v < edge).sum() for edge in edges[1:-1]])
-    counted = np.cumsum(cells.bins(bins=15).count)[:-1]
-    for k, edge in enumerate(edges[1:-1]):
-        near = ((v > edge / ratio) & (v < edge * ratio)).sum()
-        assert abs(counted[k] - below[k]) <= near
-
-
-def test_variances_of_any_size_fit_the_cells():
-    for dtype, size in (("float32", 80.0), ("float64", 700.0)):
-        v = np.exp(np.array([-size, 0.0, size])).astype(dtype)
-        for kind in (v, torch.tensor(v)):
-            cells = LogCells.of(kind, kind)
-            assert cells.sums[0].sum() == 3
-            assert cells.sums.shape[1] == pytest.approx(2 * size / math.log(2) * PER_OCTAVE, abs=2)

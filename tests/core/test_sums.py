@@ -26,7 +26,7 @@ def flat(sums):
 
 
 def _numbers(sums):
-    return np.ravel(sums.sums if hasattr(sums, "sums") else sums).tolist()
+    return np.ravel(sums.points if hasattr(sums, "points") else sums).tolist()
 
 
 def small_blocks(monkeypatch, size=128):

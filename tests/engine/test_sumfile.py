@@ -1,39 +1,79 @@
 """Sums on disk come back bit for bit."""
 
+import json
+
 import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.core.bins import LogCells, LogMeans, Variances
+from truesigma.core.sketches import Grid, LogCells, LogMeans, Sketch
 from truesigma.engine.sumfile import read_sums, write_sums
 from truesigma.files.disk import BadFile
 
 
 def test_sums_come_back_bit_for_bit(tmp_path):
     rng = np.random.default_rng(0)
-    cells = LogCells.of(rng.uniform(1e-9, 1, 100), rng.uniform(size=100), per_octave=128)
+    v, e, w = rng.uniform(1e-9, 1, (3, 100))
+    wide = LogCells.of(v[:5], e[:5])
     sums = {
         "0/1/left/a": rng.normal(size=(3, 4)),
-        "cells": cells,
-        "empty": LogCells(0, np.zeros((3, 0)), np.inf, -np.inf),
-        "few": Variances(((rng.normal(size=5), None), (rng.normal(size=5), rng.uniform(size=5))), 10),
-        "many": Variances((), 10, cells),
+        "cells": Sketch((), 0, LogCells.of(v, e, w, most=64)),
+        "with gaps": Sketch((), 0, wide),
+        "few": Sketch.of(v, e).merge(Sketch.of(v, e, w)),
+        "unweighted": Sketch.of(v, e),
+        "ends": Sketch((), 10, LogCells.empty(0.5, 2.0)),
+        "empty": Sketch((), 10),
         "means": LogMeans(rng.normal(size=(3, 7)), 7, 2048),
         "none": ts.Undefined("because"),
     }
+    assert wide.gaps is not None
     write_sums(sums, tmp_path / "a.npz")
     found = read_sums(tmp_path / "a.npz")
     assert list(found) == list(sums)
     np.testing.assert_array_equal(found["0/1/left/a"], sums["0/1/left/a"])
-    for name in ("cells", "empty", "means"):
-        for key, value in vars(sums[name]).items():
-            np.testing.assert_array_equal(getattr(found[name], key), value)
-    np.testing.assert_array_equal(found["many"].cells.sums, cells.sums)
-    assert (found["many"].cells.start, found["many"].parts) == (cells.start, ())
-    np.testing.assert_array_equal(found["few"].columns, sums["few"].columns)
-    assert found["few"].cells is None
-    assert found["few"].keep == found["many"].keep == 10
+    for key, value in vars(sums["means"]).items():
+        np.testing.assert_array_equal(getattr(found["means"], key), value)
+    for name in ("cells", "with gaps", "few", "unweighted", "ends", "empty"):
+        one, other = found[name], sums[name]
+        assert (one.keep, one.ends, one.points.tolist()) == (other.keep, other.ends, other.points.tolist())
+        assert bool(one.parts) == bool(other.parts)
+        if other.cells is not None:
+            for key, value in vars(other.cells).items():
+                np.testing.assert_array_equal(getattr(one.cells, key), value)
+            assert isinstance(one.cells.grid, Grid)
+    assert found["unweighted"].columns[2] is None
     assert str(found["none"]) == "because"
     (tmp_path / "b.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:300])
     with pytest.raises(BadFile, match="remove it, and it is made anew"):
         read_sums(tmp_path / "b.npz")
+
+
+def older(path, v, e):
+    """What version 0.1 kept of a pass: cells of log2(v), 64 an octave, and variances."""
+    cell = np.floor(np.log2(v) * 64).astype(int)
+    start, ends = int(cell.min()), {"low": float(v.min()), "high": float(v.max())}
+    sums = np.stack([np.bincount(cell - start, column) for column in (None, e, v)])
+    cells = {"array": "a0", "start": start, "per_octave": 64, **ends}
+    heads = {
+        "uce": {"kind": "cells", **cells},
+        "0/separate": {"kind": "variances", "weighted": False, "columns": "a1v", **cells, "array": "a1"},
+        "1/separate": {"kind": "variances", "weighted": False, **cells},
+    }
+    columns = np.stack([v, np.ones_like(v)])
+    np.savez(path, a0=sums, a1=sums, a1v=columns, heads=np.asarray(json.dumps(heads)))
+
+
+def test_sums_of_an_older_version_still_load(tmp_path):
+    rng = np.random.default_rng(1)
+    v = np.exp(rng.normal(size=4000))
+    e = v * rng.normal(size=4000) ** 2
+    older(tmp_path / "a.npz", v[:2000], e[:2000])
+    found = read_sums(tmp_path / "a.npz")
+    assert found["0/separate"].columns[0].tolist() == v[:2000].tolist()
+    assert found["1/separate"].ends == found["uce"].ends == (v[:2000].min(), v[:2000].max())
+    # ... and go with those of this one, as exact as they were.
+    merged = found["uce"].merge(Sketch.of(v[2000:], e[2000:]))
+    for metric, spacing in ((ts.metrics.uce, "width"), (ts.metrics.ence, "mass")):
+        one_pass = metric.SUMS.value(merged, {"bins": 15, "spacing": spacing})
+        exact = metric.SUMS.value(Sketch.of(v, e), {"bins": 15, "spacing": spacing})
+        assert one_pass == pytest.approx(exact, rel=0.05)

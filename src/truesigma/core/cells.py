@@ -49,14 +49,17 @@ def cell_totals(index: Array, cells: int, columns: Sequence[Array | None]) -> Ar
         return torch.stack(
             [torch.bincount(index, weights=c, minlength=cells).to(torch.float64) for c in wide]
         )
-    if is_jax_array(index):
+    if any(is_jax_array(a) for a in (index, *columns)):
         index, columns = to_host(index), [None if c is None else to_host(c) for c in columns]
     if isinstance(index, np.ndarray):
         lanes = LANES if cells <= FEW and index.size >= 64 * LANES else 1
         if lanes > 1:
             index = index + _lane_starts(index.size, cells)
-        sums = [np.bincount(index, c, cells * lanes).reshape(lanes, cells).sum(axis=0) for c in columns]
-        return np.stack(sums).astype(np.float64, copy=False)
+        sums = np.empty((len(columns), cells))
+        for row, column in zip(sums, columns):
+            found = np.bincount(index, column, cells * lanes)
+            row[:] = found if lanes == 1 else found.reshape(lanes, cells).sum(axis=0)
+        return sums
     xp = namespace(index)  # CuPy's, of those that have it
     return xp.astype(xp.stack([xp.bincount(index, c, cells) for c in columns]), xp.float64)
 

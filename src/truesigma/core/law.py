@@ -7,7 +7,7 @@ the power of |z| whose mean is 1 when the scale is the maximum-likelihood one: 2
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -58,10 +58,17 @@ def central_bounds(law: Law, level: float) -> tuple[float, float]:
     >>> [round(z, 3) for z in central_bounds(Normal(), 0.95)]
     [-1.96, 1.96]
     """
+    return _known_bounds(law, level) if has_terms(law) and isinstance(level, float) else _bounds(law, level)
+
+
+def _bounds(law: Law, level: float) -> tuple[float, float]:
     check_level(level)
     high = law.quantile((1 + level) / 2)
     # Mirror images, whatever rounding makes of the two probabilities.
     return (-high if law.symmetric else law.quantile((1 - level) / 2)), high
+
+
+_known_bounds = lru_cache(maxsize=256)(_bounds)  # asked for in every block; other laws may not be hashable
 
 
 def too_few_for(law: Law, level: float) -> str | None:

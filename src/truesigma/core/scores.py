@@ -16,11 +16,12 @@ import numpy as np
 
 from . import plugins
 from .arrays import Host
-from .bins import KEPT, Bins, Spacing, Variances, assign
+from .bins import Bins, Spacing, assign
 from .checks import nothing_left
 from .elements import Elements, Error, Outputs, Terms, Through, blocks, check_error, check_outputs
 from .law import Undefined
 from .rows import Finish, Rows, mean_rows, stack_rows, weight_of
+from .sketches import KEPT, Sketch
 from .sums import (
     PIT_CELLS,
     Plan,
@@ -110,7 +111,9 @@ class Binned:
         return stack_rows(cases, outputs_in(options), 4 * cells, parts)
 
     def value(self, sums: Sum, options: Options) -> float:
-        if hasattr(sums, "bins"):  # gathered without edges
+        if isinstance(sums, Sketch):  # gathered without edges
+            if sums.ends[0] > sums.ends[1]:
+                raise nothing_left()
             if not options.get("closed", True):
                 raise Undefined("bins open to the left need their edges first: not in a single pass.")
             bins = sums.bins(bins=options["bins"], spacing=options["spacing"])
@@ -259,7 +262,7 @@ def edges_over(
 ) -> Host:
     """Edges of the bins over the variances of all (prediction, target, weight), in float64 where `wide`."""
     each = (block.wide if wide else block for run in runs for block in blocks(*run))
-    looked = reduce(Variances.merge, (variance_sums(block, outputs=outputs, keep=math.inf) for block in each))
+    looked = reduce(Sketch.merge, (variance_sums(block, outputs=outputs, keep=math.inf) for block in each))
     return _edges(looked, {"bins": bins, "spacing": spacing})
 
 
@@ -291,8 +294,8 @@ def _error_in(options: Options) -> Error:
     return options["error"]
 
 
-def _edges(seen: Variances | None, options: Options) -> Host:
-    if seen is None or seen.is_empty:
+def _edges(seen: Sketch | None, options: Options) -> Host:
+    if seen is None or seen.ends[0] > seen.ends[1]:
         raise nothing_left()
     return seen.edges(bins=options["bins"], spacing=options["spacing"])
 

@@ -19,6 +19,7 @@ from .arrays import (
     Array,
     Host,
     chunk_size,
+    extremes,
     keep_memory,
     namespace,
     pack,
@@ -28,10 +29,11 @@ from .arrays import (
     widen,
     workers,
 )
-from .bins import KEPT, LogCells, Variances, assign
+from .bins import assign
 from .cells import cell_totals, close_last, segment_sums, unit_counts
 from .elements import Block, Elements, Error, Outputs, Part, Terms, Through, block_makers
 from .law import Undefined
+from .sketches import KEPT, LogCells, Sketch
 from .values import Prediction, check_prediction
 
 PIT_CELLS = 1000
@@ -89,18 +91,21 @@ def _binned(elements: Elements, edges: Host, closed: bool) -> tuple[Array, Array
     return found
 
 
-def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> LogCells:
-    """The same in cells of log2(variance), for one pass without known edges."""
+def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> Sketch:
+    """The same for one pass without known edges: single elements, or narrow cells of the variance."""
     elements = block.view(outputs)
-    return LogCells.of(
-        *flat(elements.variance, elements.error(error), elements.weight, elements.log2_variance)
-    )
+    return Sketch.of(*flat(elements.variance, elements.error(error), elements.weight))
 
 
-def variance_sums(block: Block, *, outputs: Outputs, keep: float = KEPT, ends: bool = False) -> Variances:
+def variance_sums(block: Block, *, outputs: Outputs, keep: float = KEPT, ends: bool = False) -> Sketch:
     """The variances, to find edges from: each of them up to `keep`, or only their `ends`."""
     elements = block.view(outputs)
-    return Variances.of(*flat(elements.variance, elements.weight), keep=keep, ends=ends)
+    variance, weight = flat(elements.variance, elements.weight)
+    if ends:
+        variance = variance if weight is None else variance[weight > 0]
+        known = extremes(variance) if variance.shape[0] else (math.inf, -math.inf)
+        return Sketch((), keep, LogCells.empty(*known))
+    return Sketch.of(variance, variance, weight, keep=keep)
 
 
 def pit_sums(block: Block) -> Array:
@@ -267,9 +272,13 @@ def block_sums(block: Block, statistics: Mapping[str, Statistic]) -> dict[str, S
     """Sums of every statistic over one block, on the host; what overflows float32 is summed again in float64."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = {key: _sum_or_reason(statistic, block) for key, statistic in statistics.items()}
-        there = [key for key, new in found.items() if not isinstance(new, LogCells | Variances | Undefined)]
-        found.update(zip(there, to_hosts([found[key] for key in there])))
-        for key in [key for key, new in found.items() if not _finite(new)]:
+        there = [key for key, new in found.items() if not isinstance(new, Sketch | Undefined)]
+        hosts = to_hosts([found[key] for key in there])
+        found.update(zip(there, hosts))
+        # All at a time, because there are many and they are small.
+        good = not hosts or bool(np.isfinite(np.concatenate([a.ravel() for a in hosts])).all())
+        doubtful = found.keys() - there if good else found.keys()
+        for key in [key for key in found if key in doubtful and not _finite(found[key])]:
             found[key] = _sum_or_reason(statistics[key], block.wide)
             if not _finite(found[key]):
                 found[key] = Undefined(
@@ -287,9 +296,9 @@ def _sum_or_reason(statistic: Statistic, block: Block) -> Sum:
 
 
 def _finite(sums: Sum) -> bool:
-    if isinstance(sums, Undefined | Variances):
-        return True
-    return bool(np.isfinite(sums.sums if isinstance(sums, LogCells) else sums).all())
+    if isinstance(sums, Undefined | Sketch):
+        return isinstance(sums, Undefined) or sums.is_finite
+    return bool(np.isfinite(sums).all())
 
 
 def add_sums(left: Sum, right: Sum) -> Sum:

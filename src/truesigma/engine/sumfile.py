@@ -1,18 +1,18 @@
 """Sums on disk: what a part of the data adds up to, kept so that a run that was stopped goes on where it was."""
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays import to_host
-from ..core.bins import KEPT, LogCells, LogMeans, Variances
 from ..core.law import Undefined
+from ..core.sketches import KEPT, Grid, LogCells, LogMeans, Sketch
 from ..core.sums import Sum
 from ..files.disk import reading, write_atomically
+
+ARRAYS = ("array", "columns", "gaps")  # of a sum, which its head names
 
 
 def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> None:
@@ -25,18 +25,22 @@ def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> 
             continue
         name = f"a{number}"
         heads[key] = {"array": name}
-        if isinstance(value, Variances):
-            heads[key] |= {"kind": "variances", "keep": value.keep}
+        if isinstance(value, Sketch):
+            heads[key] |= {"kind": "sketch", "keep": value.keep, "ends": value.ends}
+            arrays[name] = np.zeros((3, 0))
             if value.parts:
-                variance, weight = value.columns
-                heads[key] |= {"weighted": weight is not None, "columns": f"{name}v"}
-                share = np.ones(len(variance)) if weight is None else to_host(weight)
-                arrays[f"{name}v"] = np.stack([to_host(variance), share])
-            value = value.cells or LogCells(0, np.zeros((3, 0)), math.inf, -math.inf)
-        if isinstance(value, LogCells):
-            heads[key] = {"kind": "cells", **heads[key], "start": value.start, "per_octave": value.per_octave}
-            heads[key] |= {"low": value.low, "high": value.high}
-            arrays[name] = value.sums
+                variance, error, weight = value.columns
+                heads[key]["weighted"] = weight is not None
+                arrays[name] = np.stack(
+                    [variance, error, np.ones(len(variance)) if weight is None else weight]
+                )
+            elif value.cells is not None:
+                cells = value.cells
+                heads[key]["cells"] = {"start": cells.start, "grid": cells.grid, "most": cells.most}
+                arrays[name] = cells.sums
+                if cells.gaps is not None:
+                    heads[key]["gaps"] = f"{name}g"
+                    arrays[f"{name}g"] = cells.gaps
         elif isinstance(value, LogMeans):
             heads[key] |= {"kind": "means", "seen": value.seen, "keep": value.keep}
             arrays[name] = value.columns
@@ -69,21 +73,27 @@ def read_sums(path: str | Path, *, task: str = "") -> dict[str, Sum]:
         if task and stored != task:
             raise ValueError("they are of another task, or of another version")
         return {
-            key: _value(head, *[archive[head[n]] if n in head else None for n in ("array", "columns")])
+            key: _value(head, *[archive[head[n]] if n in head else None for n in ARRAYS])
             for key, head in heads.items()
         }
 
 
-def _value(head: Mapping[str, Any], array: Any, columns: Any) -> Sum:
+def _value(head: Mapping[str, Any], array: Any, columns: Any, gaps: Any) -> Sum:
     kind = head.get("kind")
     if kind == "undefined":
         return Undefined(head["reason"])
-    if kind in ("cells", "variances"):
-        cells = LogCells(head["start"], array, head["low"], head["high"], head["per_octave"])
-        if kind == "cells":
-            return cells
-        keep = head.get("keep", KEPT)  # which older files do not say
-        if columns is None:
-            return Variances((), keep, cells)
-        return Variances(((columns[0], columns[1] if head["weighted"] else None),), keep)
+    if kind == "sketch":
+        if "cells" in head:
+            start, grid, most = (head["cells"][name] for name in ("start", "grid", "most"))
+            low, high = head["ends"]
+            cells = LogCells(start, array, low, high, Grid(*grid), gaps, most)
+            return Sketch((), head["keep"], cells)
+        weight = array[2] if head.get("weighted") else None
+        return Sketch(((array[0], array[1], weight),) if array.shape[1] else (), head["keep"])
+    if kind == "cells":  # of an older version, whose cells had other bounds
+        return Sketch.of_points(array, head["low"], head["high"])
+    if kind == "variances":  # likewise
+        if columns is not None:
+            return Sketch.of(columns[0], columns[0], columns[1] if head["weighted"] else None, keep=KEPT)
+        return Sketch.of_points(array, head["low"], head["high"], keep=KEPT)
     return LogMeans(array, head["seen"], head["keep"]) if kind == "means" else array

@@ -15,15 +15,14 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from ..core.arrays import as_array, to_host
-from ..core.bins import PER_OCTAVE, LogCells
 from ..core.elements import Error, Outputs
 from ..core.law import Undefined
+from ..core.sketches import Sketch
 from ..core.sums import Sum
 from ..core.tally import Tally
 from ..core.values import Prediction
 
-LOWEST = -1075 * PER_OCTAVE  # the cell of the smallest float64
-CELLS = 2100 * PER_OCTAVE  # to that of the largest
+STATE = 1 << 16  # points of a sketch: more than it has elements, or cells
 
 
 class TallyMetric(Metric):
@@ -65,12 +64,12 @@ class TallyMetric(Metric):
         self.groups = tuple(dict.fromkeys([groups] if isinstance(groups, str) else map(str, groups)))
         self._empty = Tally.empty(levels=levels, edges=edges, outputs=outputs, error=error)
         probe = self._empty.add(Prediction([0.0], [0.5], [0.5]), [0.0]).sums
-        self._shapes = {key: np.shape(s) for key, s in probe.items() if not isinstance(s, LogCells)}
+        self._shapes = {key: np.shape(s) for key, s in probe.items() if not isinstance(s, Sketch)}
         size = sum(math.prod(shape) for shape in self._shapes.values())
         rows = 1 + len(self.groups)
-        states = {
+        states: dict[str, tuple[Tensor, Any]] = {
             "sums": (torch.zeros((rows, size), dtype=torch.float64), "sum"),
-            "cells": (torch.zeros((rows, 3, CELLS if edges is None else 0), dtype=torch.float64), "sum"),
+            "cells": (torch.zeros((rows, 3, STATE if edges is None else 0), dtype=torch.float64), _merged),
             # Smallest and largest: the moment of the law, so that laws which do not mix are found; and the variance.
             "low": (torch.full((rows, 2), math.inf, dtype=torch.float64), "min"),
             "high": (torch.full((rows, 2), -math.inf, dtype=torch.float64), "max"),
@@ -127,10 +126,11 @@ class TallyMetric(Metric):
         self.sums[row] += torch.from_numpy(flat).to(self.sums.device)
         ends = [[float(tally.moment or 0)] * 2]
         cells = tally.sums["variance"]
-        if isinstance(cells, LogCells) and cells.sums.shape[1]:
-            place = slice(cells.start - LOWEST, cells.start - LOWEST + cells.sums.shape[1])
-            self.cells[row, :, place] += torch.from_numpy(cells.sums).to(self.cells.device)
-            ends.append([cells.low, cells.high])
+        if isinstance(cells, Sketch) and cells.points.size:
+            known = [self._sketch(place) for place in range(len(self.cells))]
+            known[row] = known[row].merge(cells) if isinstance(known[row], Sketch) else known[row]
+            self.cells = torch.cat([_state(one, self.cells.device) for one in known])
+            ends.append(list(cells.ends))
         elif isinstance(cells, Undefined):
             self.cells[row] += math.nan
         found = torch.tensor(ends, dtype=torch.float64, device=self.low.device)
@@ -161,18 +161,11 @@ class TallyMetric(Metric):
                 Undefined("it is not defined for some of the batches.") if np.isnan(part).any() else part
             )
         if self.cells.shape[2]:
-            found["variance"] = self._log_cells(row)
+            found["variance"] = self._sketch(row)
         return replace(self._empty, sums=found, moment=int(moments[0]))
 
-    def _log_cells(self, row: int) -> Sum:
-        cells = self.cells[row].cpu().numpy()
-        filled = np.flatnonzero(cells[0])
-        if np.isnan(cells[0]).any():
-            return Undefined("it is not defined for some of the batches.")
-        if not filled.size:
-            return LogCells(0, np.zeros((3, 0)), math.inf, -math.inf)
-        some = cells[:, filled[0] : filled[-1] + 1]
-        return LogCells(int(filled[0]) + LOWEST, some, float(self.low[row, 1]), float(self.high[row, 1]))
+    def _sketch(self, row: int) -> Sum:
+        return _sketch(self.cells[row], float(self.low[row, 1]), float(self.high[row, 1]))
 
     def compute(self) -> dict[str, Tensor]:
         """Every score that is defined, by its name: `coverage_0.9` for intervals, `Basel/mse` for groups."""
@@ -190,6 +183,36 @@ class TallyMetric(Metric):
             for name, value in found.items()
             if value is not None
         }
+
+
+def _sketch(state: Tensor, low: float, high: float) -> Sum:
+    """What a state (3, point) holds, in whatever order and with gaps; NaN where a batch had none."""
+    sums = state.cpu().numpy()
+    if np.isnan(sums).any():
+        return Undefined("it is not defined for some of the batches.")
+    return Sketch.of_points(sums, low, high)
+
+
+def _state(sketch: Sum, device: torch.device) -> Tensor:
+    """The state of a row, (1, 3, point): elements or cells, and zeros behind them; NaN where there are none."""
+    if isinstance(sketch, Undefined):
+        return torch.full((1, 3, STATE), math.nan, dtype=torch.float64, device=device)
+    points = sketch.points
+    return torch.from_numpy(np.pad(points, ((0, 0), (0, STATE - points.shape[1])))).to(device)[None]
+
+
+def _merged(states: Tensor) -> Tensor:
+    """The states of all ranks, (rank, row, 3, point), as one."""
+    rows = []
+    for ranks in states.unbind(1):
+        points = torch.cat(list(ranks), dim=1)
+        some = points[:, points[0] > 0]
+        if points.isnan().any() or not some.shape[1]:
+            rows.append(points[None, :, : states.shape[-1]] if not some.shape[1] else ranks[:1] + math.nan)
+            continue
+        low, high = (float(end) for end in torch.aminmax(some[2] / some[0]))
+        rows.append(_state(Sketch.of_points(some.cpu().numpy(), low, high), states.device))
+    return torch.cat(rows)
 
 
 def _counts(tally: Tally) -> bool:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Array, Host, like, namespace, to_host
-from ..core.bins import LogMeans, in_cells
 from ..core.checks import check_whole, nothing_left, too_few
 from ..core.elements import Block, Elements, Outputs, Part, blocks, check_outputs
 from ..core.law import Law, Undefined
 from ..core.outputs import case_means
 from ..core.recalibration import rescale, select_part
+from ..core.sketches import LogMeans, in_cells
 from ..core.sums import Sum, accumulate, factor_of, factor_sums
 from ..core.values import Prediction
 

@@ -1,0 +1,141 @@
+"""Sketches of the variance: cells that are the same in any order, elements one by one while they are few."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import KINDS, arrays_of
+
+from truesigma.core.arrays import float_bits
+from truesigma.core.sketches import CELLS, OCTAVE, SINGLE, TOP, Grid, LogCells, Sketch
+
+values = st.lists(st.floats(0.0078125, 128.0, width=32), min_size=1, max_size=40)
+ranges = st.tuples(st.floats(1e-300, 1e300), st.floats(0, 1e4)).map(lambda r: (r[0], r[0] * (1 + r[1])))
+
+
+def places(cells):
+    return cells.start + (np.arange(cells.sums.shape[1]) if cells.gaps is None else cells.gaps)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bits_rise_with_the_numbers(kind, dtype):
+    v = np.sort(np.exp(20 * np.random.default_rng(0).normal(size=300))).astype(dtype)
+    with arrays_of(kind, x64=dtype == "float64") as make:
+        found = np.asarray(float_bits(make(v)))
+    np.testing.assert_array_equal(found, v.astype(np.float64).view(np.int64))
+    assert (np.diff(found) > 0).all()
+
+
+@given(ranges, st.integers(2, 18))
+def test_a_grid_has_at_most_twice_as_many_cells_as_asked_for(ends, size):
+    most = 1 << size
+    grid = Grid.over(*ends, most)
+    first, last = (grid.place(int(float_bits(np.array([v]))[0])) for v in ends)
+    assert 0 <= last - first < 2 * most
+    assert grid.top <= grid.rest
+
+
+@given(ranges, ranges, st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(4, 16))
+def test_cells_of_a_wider_range_are_unions_of_cells(narrow, other, shares, size):
+    """What is in one cell of a part is in one cell of the whole: so the order of merging cannot matter."""
+    fine = Grid.over(*narrow, 1 << size)
+    wide = Grid.over(min(narrow[0], other[0]), max(narrow[1], other[1]), 1 << size)
+    v = np.array([narrow[0] + share * (narrow[1] - narrow[0]) for share in shares])
+    bits = float_bits(np.clip(v, *narrow))
+    begin = fine.bits(fine.place(bits))
+    np.testing.assert_array_equal(fine.place(begin), fine.place(bits))
+    np.testing.assert_array_equal(wide.place(begin), wide.place(bits))
+    assert (begin <= bits).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cells_hold_all_sums(kind):
+    rng = np.random.default_rng(1)
+    v, e, w = (
+        np.exp(3 * rng.normal(size=2000)),
+        rng.uniform(size=2000),
+        rng.integers(1, 3, size=2000).astype(float),
+    )
+    with arrays_of(kind) as make:
+        cells = LogCells.of(make(v), make(e), make(w))
+    np.testing.assert_allclose(cells.sums.sum(axis=1), [w.sum(), (w * e).sum(), (w * v).sum()], rtol=1e-12)
+    assert (cells.low, cells.high) == (v.min(), v.max())
+    expected, index = np.unique(cells.grid.place(float_bits(v)), return_inverse=True)
+    filled = cells.sums[0] > 0
+    np.testing.assert_array_equal(places(cells)[filled], expected)
+    np.testing.assert_allclose(cells.sums[1, filled], np.bincount(index, w * e), rtol=1e-12)
+
+
+@given(values, st.integers(0, 40), st.integers(1, 15), st.sampled_from(["width", "mass"]), st.booleans())
+def test_sketches_merge_in_any_order(given_values, cut, bins, spacing, single):
+    v = np.array(given_values)
+    e = np.sqrt(v)
+    keep = SINGLE if single else 0
+    whole = Sketch.of(v, e, keep=keep)
+    parts = [Sketch.of(v[:cut], e[:cut], keep=keep), Sketch.of(v[cut:], e[cut:], keep=keep)]
+    for merged in (parts[0].merge(parts[1]), parts[1].merge(parts[0])):
+        assert merged.ends == whole.ends == (v.min(), v.max())
+        assert (merged.cells is None) == single
+        if not single:
+            assert merged.cells.grid == whole.cells.grid
+            np.testing.assert_array_equal(places(merged.cells), places(whole.cells))
+            np.testing.assert_allclose(merged.cells.sums, whole.cells.sums, rtol=1e-12)
+        gathered = merged.bins(bins=bins, spacing=spacing)
+        assert gathered.count.sum() == v.size
+        assert gathered.error.sum() == pytest.approx(e.sum())
+        assert gathered.total == v.size
+
+
+def test_elements_become_cells_when_they_are_many():
+    rng = np.random.default_rng(3)
+    v, e = np.exp(2 * rng.normal(size=SINGLE + 5)), rng.uniform(size=SINGLE + 5)
+    parts = [Sketch.of(v[some], e[some]) for some in np.split(rng.permutation(v.size), [1, 4000, 30_000])]
+    assert all(part.cells is None for part in parts)
+    merged = parts[2].merge(parts[0]).merge(parts[3].merge(parts[1]))
+    expected = LogCells.of(v, e)
+    assert merged.parts == ()
+    assert (merged.cells.grid, merged.cells.start) == (expected.grid, expected.start)
+    np.testing.assert_allclose(merged.cells.sums, expected.sums, rtol=1e-12)
+    few = Sketch.of(v[:SINGLE], e[:SINGLE])
+    assert few.cells is None
+    np.testing.assert_array_equal(few.columns[0], v[:SINGLE])
+
+
+def test_what_has_no_weight_is_not_there():
+    v, w = np.array([1.0, 2.0, 50.0]), np.array([1.0, 2.0, 0.0])
+    assert Sketch.of(v, v, w).ends == (1.0, 2.0)
+    assert Sketch.of(v, v, 0 * w).ends == (math.inf, -math.inf)
+    assert Sketch.of(v, v, 0 * w).merge(Sketch.of(v, v, w)).points.tolist() == [[1, 2], [1, 4], [1, 4]]
+
+
+def test_cells_in_bins_move_only_what_shares_a_cell_with_an_edge():
+    rng = np.random.default_rng(2)
+    v = np.exp(rng.normal(size=50_000))
+    cells = LogCells.of(v, v, most=1 << 9)
+    edges = np.linspace(v.min(), v.max(), 16)
+    below = np.array([(v < edge).sum() for edge in edges[1:-1]])
+    counted = np.cumsum(cells.bins(bins=15).count)[:-1]
+    cell, of_edge = cells.grid.place(float_bits(v)), cells.grid.place(float_bits(edges[1:-1]))
+    assert (counted != below).any()
+    assert (abs(counted - below) <= [(cell == one).sum() for one in of_edge]).all()
+
+
+def test_few_elements_of_a_wide_range_take_little_room():
+    v = np.exp(np.random.default_rng(4).uniform(-700, 700, size=100))
+    assert LogCells.of(v, v).sums.shape == (3, 100)
+    assert LogCells.of(v[:50], v[:50]).merge(LogCells.of(v[50:], v[50:])).sums.shape == (3, 100)
+
+
+def test_variances_of_any_size_fit_the_cells():
+    for dtype, size in (("float32", 80.0), ("float64", 700.0)):
+        v = np.exp(np.linspace(-size, size, 9)).astype(dtype)
+        for kind in (v, torch.tensor(v)):
+            cells = LogCells.of(kind, kind)
+            assert cells.sums[0].sum() == 9
+            assert cells.bins(bins=15, spacing="mass").count.sum() == 9
+    assert (OCTAVE, TOP) == (52, 4)
+    assert CELLS <= SINGLE
