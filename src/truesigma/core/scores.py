@@ -21,7 +21,7 @@ from .checks import nothing_left
 from .elements import Elements, Error, Outputs, Terms, Through, blocks, check_error, check_outputs
 from .law import Undefined
 from .rows import Finish, Rows, mean_rows, stack_rows, weight_of
-from .sketches import KEPT, Sketch
+from .sketches import Sketch
 from .sums import (
     PIT_CELLS,
     Plan,
@@ -162,8 +162,8 @@ def request(metric: ModuleType, options: Options) -> Request:
     return Request(metric.SUMS, {**plugins.defaults("metrics", metric), **options})
 
 
-def range_plan(requests: Mapping[str, Request], *, keep: float = KEPT) -> Plan:
-    """What the edges of bins are found from: the variances of the elements, by `outputs`."""
+def range_plan(requests: Mapping[str, Request], *, keep: float) -> Plan:
+    """What the edges of bins are found from: the variances of the elements, by `outputs`, `keep` of them as they are."""
     kinds: dict[Outputs, set[Spacing]] = {}
     for one in requests.values():
         if isinstance(one.sums, Binned):

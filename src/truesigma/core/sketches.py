@@ -15,9 +15,7 @@ from .arrays import Array, Host, extremes, float_bits, namespace, to_host
 from .bins import Bins, Spacing, assign, bin_edges, check_bins
 from .cells import segment_sums
 
-CELLS = 1 << 15  # that a range of variances is divided in, at most
-EDGE_CELLS = 1 << 18  # the same, where only edges are looked for
-SINGLE = 1 << 15  # elements that are kept one by one in one pass; beyond, cells are as good
+CELLS = 1 << 15  # that a range of variances is divided in; up to so many elements are kept one by one
 KEPT = 1 << 18  # the same, where only edges are looked for
 ROUNDING = 2.0**-36  # of the mean of equal numbers, however many there are
 OCTAVE = 52  # bits of a float64 behind the one that tells its octave
@@ -202,7 +200,7 @@ class Sketch:
     cells: LogCells | None = None
 
     @staticmethod
-    def of(variance: Array, error: Array, weight: Array = None, *, keep: float = SINGLE) -> "Sketch":
+    def of(variance: Array, error: Array, weight: Array = None, *, keep: float = CELLS) -> "Sketch":
         """One chunk of elements (1-D arrays); weight 0 leaves one out."""
         if weight is not None:
             some = weight > 0
@@ -216,7 +214,7 @@ class Sketch:
         return Sketch(((variance, error, weight),), keep)._within(keep)
 
     @staticmethod
-    def of_points(sums: Host, low: float, high: float, *, keep: float = SINGLE) -> "Sketch":
+    def of_points(sums: Host, low: float, high: float, *, keep: float = CELLS) -> "Sketch":
         """A sketch from sums (3, point) of elements that all have, nearly, the mean variance of their point."""
         weight, error, variance = sums = sums[:, sums[0] > 0]
         if weight.size > keep:
@@ -260,8 +258,8 @@ class Sketch:
         """The same, in cells where there are more elements than so many."""
         if sum(part[0].shape[0] for part in self.parts) <= keep:
             return self
-        most = EDGE_CELLS if self.keep == KEPT else CELLS
-        return Sketch((), self.keep, reduce(LogCells.merge, (LogCells.of(*p, most=most) for p in self.parts)))
+        cells = (LogCells.of(*part, most=int(max(self.keep, CELLS))) for part in self.parts)
+        return Sketch((), self.keep, reduce(LogCells.merge, cells))
 
     @cached_property
     def columns(self) -> tuple[Array, Array, Array]:

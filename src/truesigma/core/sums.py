@@ -33,7 +33,7 @@ from .bins import assign
 from .cells import cell_totals, close_last, segment_sums, unit_counts
 from .elements import Block, Elements, Error, Outputs, Part, Terms, Through, block_makers
 from .law import Undefined
-from .sketches import KEPT, LogCells, Sketch
+from .sketches import LogCells, Sketch
 from .values import Prediction, check_prediction
 
 PIT_CELLS = 1000
@@ -97,7 +97,7 @@ def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> Sketch:
     return Sketch.of(*flat(elements.variance, elements.error(error), elements.weight))
 
 
-def variance_sums(block: Block, *, outputs: Outputs, keep: float = KEPT, ends: bool = False) -> Sketch:
+def variance_sums(block: Block, *, outputs: Outputs, keep: float, ends: bool = False) -> Sketch:
     """The variances, to find edges from: each of them up to `keep`, or only their `ends`."""
     elements = block.view(outputs)
     variance, weight = flat(elements.variance, elements.weight)

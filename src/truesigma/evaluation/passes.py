@@ -11,6 +11,7 @@ from ..core import plugins
 from ..core.cells import members
 from ..core.law import law_from_dict
 from ..core.scores import Request, plan, request
+from ..core.sketches import KEPT
 from ..core.sums import Plan, Statistic, Sum, accumulate, add_sums, join_sums, variance_sums
 from ..core.values import Prediction
 from ..engine.local import run as run_here
@@ -114,7 +115,7 @@ def range_step(task: Mapping[str, Any]) -> Step:
     """The variances after each recalibration in `fitted`; `kinds` says of which elements, NUMBER/OUTPUTS."""
     plans: list[dict[str, Statistic]] = [{} for _ in task["fitted"]]
     for number, outputs in task["kinds"]:
-        plans[number][f"{number}/{outputs}"] = partial(variance_sums, outputs=outputs)
+        plans[number][f"{number}/{outputs}"] = partial(variance_sums, outputs=outputs, keep=KEPT)
     return _by_recalibration(
         task, [Plan(one, {key for key in one if key.endswith("separate")}) for one in plans]
     )

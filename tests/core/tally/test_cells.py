@@ -13,7 +13,7 @@ from tallies import tally_of
 from truesigma import Prediction, Tally, metrics
 from truesigma.core.arrays import float_bits
 from truesigma.core.bins import assign
-from truesigma.core.sketches import EDGE_CELLS, SINGLE, LogCells, Sketch
+from truesigma.core.sketches import CELLS, KEPT, LogCells, Sketch
 
 
 def sigmas(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -63,7 +63,7 @@ def test_one_pass_is_right_whatever_the_variances_are(kind, n):
         found = tallies[0].summary()
         assert found["uce"] == pytest.approx(metrics.uce.score(p, y), rel=0.01, abs=1e-3 * v.mean())
         assert found["ence"] == pytest.approx(metrics.ence.score(p, y), rel=0.01, abs=1e-3)
-        if n <= SINGLE:  # single elements are as good as all of them in memory
+        if n <= CELLS:  # single elements are as good as all of them in memory
             assert found["uce"] == pytest.approx(metrics.uce.score(p, y), rel=1e-10)
             assert found["ence"] == pytest.approx(metrics.ence.score(p, y), rel=1e-10)
 
@@ -102,7 +102,7 @@ def test_bins_of_equal_mass_are_those_of_the_loop_where_a_cell_holds_one_value(l
     edges = reference.edges_of(values, bins, "mass")
     expected = reference.gather([reference.Pooled(v * v, 0.0, v, 1.0) for v in values], edges)
     v = np.array(values)
-    for cells in (LogCells.of(v, v * v), LogCells.of(v, v * v, most=EDGE_CELLS), Sketch.of(v, v * v)):
+    for cells in (LogCells.of(v, v * v), LogCells.of(v, v * v, most=KEPT), Sketch.of(v, v * v)):
         found = cells.bins(bins=bins, spacing="mass")
         sums = [(len(b), sum(p.e for p in b), sum(p.v for p in b)) for b in expected if b]
         some = found.count > 0
