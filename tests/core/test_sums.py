@@ -11,12 +11,14 @@ import scipy.stats
 from samples import KINDS, arrays_of, draw
 
 from truesigma import Law, Prediction, Tally, Undefined
+from truesigma.core import plugins
 from truesigma.core.arrays import pack, to_hosts, total, widen, workers
 from truesigma.core.bins import assign
 from truesigma.core.cells import cell_totals, unit_counts
 from truesigma.core.elements import Block, blocks
 from truesigma.core.law import Empirical, Laplace, Normal, central_bounds
 from truesigma.core.sums import accumulate, block_sums, weighted_sum
+from truesigma.recalibrate.sigma import Sigma
 
 
 def flat(sums):
@@ -241,3 +243,36 @@ def test_sums_that_scores_share_are_made_once(monkeypatch):
     assert len(calls) == 2
     assert weighted_sum(part, 2 * part.scale) == pytest.approx(2 * once)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("name", ["sigma", "sigma_by_output", "two_factor"])
+def test_what_is_recalibrated_in_passing_is_what_is_recalibrated_before(monkeypatch, name):
+    """Block by block, in threads, or all of it at once: the same sums, bit for bit."""
+    sample = draw(6, cases=900, mask=True, weight=True)
+    p, y, w = sample.prediction(), sample.target, sample.weight
+    fitted = plugins.load("recalibrate", name).fit(p, y, weight=w)
+    assert fitted.by_block
+    small_blocks(monkeypatch)
+    plan = Tally.empty(error="draws")._plan()
+    found = accumulate(p, y, plan, weight=w, through=fitted)
+    assert flat(found) == flat(accumulate(fitted(p), y, plan, weight=w))
+
+
+def test_an_error_in_passing_tells_the_case(monkeypatch):
+    small_blocks(monkeypatch, 16)
+    v = np.ones(200)
+    v[150] = 1e300
+    with pytest.raises(ValueError, match=r"not finite in 1 place, the first at index \(150,\)"):
+        accumulate(Prediction(0 * v, v), v, {"it": lambda block: np.zeros(1)}, through=Sigma(1e10, None))
+
+
+def test_others_are_recalibrated_once(monkeypatch):
+    small_blocks(monkeypatch, 16)
+    sample, calls = draw(6, cases=200, outputs=(1,)), []
+
+    def own(prediction, *, group=None):
+        calls.append(len(prediction))
+        return prediction
+
+    accumulate(sample.prediction(), sample.target, {"it": lambda block: np.zeros(1)}, through=own)
+    assert calls == [200]

@@ -65,7 +65,7 @@ def evaluate(
     ] = None,
     by_group: Annotated[bool, typer.Option("--by-group", help="Score each group, too.")] = False,
     one_pass: Annotated[
-        bool, typer.Option("--one-pass", help="Read files once: bins of UCE and ENCE within 1.1 %.")
+        bool, typer.Option("--one-pass", help="Read files once: UCE and ENCE within 1 %.")
     ] = False,
     engine: Annotated[
         str | None, typer.Option("--engine", help="local or ray: where to read files in pieces.")

@@ -293,9 +293,12 @@ def block_makers(
 ) -> Iterator[Callable[[], Block]]:
     """The same as functions that make a block each, so that threads share that work, too.
 
-    `through` is a recalibration that changes the cases of a block, with their names in `group`.
+    `through` is a recalibration that changes the cases, with their names in `group`: block by block where it says
+    `by_block`, so that what it makes stays in the cache; else all of them at once.
     """
     check_prediction(prediction)
+    if through is not None and not getattr(through, "by_block", False):
+        prediction, through = through(prediction, group=group), None
     if len(prediction) == 0:
         raise nothing_left()
     target = check_target(prediction.location, prediction.mask, target)
@@ -304,8 +307,17 @@ def block_makers(
     cases = len(prediction)
     step = max(1, chunk_size(target) * cases // math.prod(target.shape))
 
+    def part(rows: slice) -> Prediction:
+        if through is None:
+            return prediction[rows]
+        try:
+            return through(prediction[rows], group=take(group, rows))
+        except ValueError:
+            through(prediction, group=group)  # whose error tells where, counted from the first case
+            raise
+
     def make(rows: slice) -> Block:
-        some = prediction[rows] if through is None else through(prediction[rows], group=take(group, rows))
+        some = part(rows)
         whole: dict[str, Array] = {
             "location": some.location,
             "target": target[rows],

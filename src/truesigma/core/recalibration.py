@@ -20,6 +20,8 @@ class Recalibration(Protocol):
 
     One that multiplies both variances by what depends on their sum alone may say so as `variance_ratio(total)`, in
     array operations; it can then be exported with a network. A change of the law needs no more than a ratio of 1.
+    One that takes a few operations on each element, and never warns, may say `by_block = True`: large data is then
+    recalibrated in the cache, as it is scored.
     """
 
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction: ...

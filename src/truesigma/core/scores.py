@@ -163,7 +163,7 @@ def request(metric: ModuleType, options: Options) -> Request:
 
 
 def range_plan(requests: Mapping[str, Request], *, keep: float) -> Plan:
-    """What the edges of bins are found from: the variances of the elements, by `outputs`, `keep` of them as they are."""
+    """What the edges of bins are found from: the variances of the elements, by `outputs`; up to `keep` as they are."""
     kinds: dict[Outputs, set[Spacing]] = {}
     for one in requests.values():
         if isinstance(one.sums, Binned):

@@ -65,9 +65,9 @@ class Tally:
 
         Args:
             levels: of the intervals whose coverage, width and Winkler score are kept.
-            edges: of the variance bins of UCE and ENCE; values outside fall in the first or last bin. None: cells of
-                log2(variance), 64 an octave, gathered in each metric's bins at the end. Only elements within 1.1 % of
-                an edge can fall on its other side, so UCE moves by at most 2 / n times their sum of |e - v|.
+            edges: of the variance bins of UCE and ENCE; values outside fall in the first or last bin. None: those that
+                each metric has for all cases; exact ones up to 32,768 elements, and then from as many cells, so that
+                UCE and ENCE are within 1 %, or a thousandth of the mean variance.
             outputs: "separate" or "mean", for UCE, ENCE, NLL and the factors.
             error: "mean" or "draws", for UCE and ENCE.
             by_output: keep the factors of each output as well; outputs are then the same in every `add`, and few.

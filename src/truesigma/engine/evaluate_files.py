@@ -90,7 +90,7 @@ def evaluate_files(
         recipe: as in `evaluate`.
         law: "normal" or "laplace", for files that do not say it.
         mask_missing: leave out the elements whose target is missing.
-        one_pass: score in a single pass, with bins gathered from cells of log2(variance) that are 1.1 % wide.
+        one_pass: score in a single pass: UCE and ENCE of more than 32,768 elements are then those of a `Tally`.
         by_group: score each group beside the whole.
         run: of an engine: `engine.local.run`, or `engine.ray.run` with its options bound.
         keep: a folder for the sums of each file and pass; what is there is not computed again.

@@ -138,16 +138,14 @@ def evaluate(
 def _scores(
     recalibration: Recalibration, prediction: Prediction, cases: Cases, items: list[Item]
 ) -> list[float | Undefined]:
-    """The value of each item: sums together, as the cases pass through the recalibration; others from all at once."""
+    """The value of each item: sums together, other scores one by one, from all that the recalibration makes."""
     requests = [one for one in (item.request for item in items) if one is not None]
+    in_passing = len(requests) == len(items) and getattr(recalibration, "by_block", False)
+    made = prediction if in_passing else recalibration(prediction, group=cases.group)
+    through = recalibration if in_passing else None
     data = {"weight": cases.weight, "group": cases.group}
-    summed = iter(
-        measure(prediction, cases.target, requests, **data, through=recalibration) if requests else ()
-    )
-    if len(requests) == len(items):
-        return list(summed)
-    whole = recalibration(prediction, group=cases.group)
-    return [item.score(whole, cases) if item.request is None else next(summed) for item in items]
+    summed = iter(measure(made, cases.target, requests, **data, through=through) if requests else ())
+    return [item.score(made, cases) if item.request is None else next(summed) for item in items]
 
 
 class About(NamedTuple):

@@ -30,7 +30,7 @@ class TallyMetric(Metric):
 
     Args:
         levels: of the intervals whose coverage, width and Winkler score are kept.
-        edges: of the variance bins of UCE and ENCE; None: cells of log2(variance), gathered in bins at the end.
+        edges: of the variance bins of UCE and ENCE; None: found at the end, as in a `Tally`.
         outputs: "separate" or "mean", for UCE, ENCE, NLL and the factors.
         error: "mean" or "draws", for UCE and ENCE.
         groups: names of the groups (sites, scanners) that get a tally of their own; every rank is told the same.

@@ -9,7 +9,7 @@ Both are the maximum of the likelihood of `scale * s`: with p the law's moment, 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..core.elements import Error, Outputs, Part
 from ..core.law import Law
@@ -29,6 +29,7 @@ class Sigma:
     factor: float
     standard_error: float | None
     part: Part = "total"
+    by_block: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (isinstance(self.factor, float | int) and 0 < self.factor < math.inf):

@@ -9,7 +9,7 @@ One factor can only be right on the average of the outputs: one of them too wide
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class SigmaByOutput:
     factors: tuple[float, ...]
     standard_errors: tuple[float | None, ...]
     part: Part = "total"
+    by_block: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         known = all(isinstance(f, float | int) and 0 < f < math.inf for f in self.factors)

@@ -9,7 +9,7 @@ with p the law's moment: the negative log-likelihood of the calibration cases. E
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class TwoFactor:
 
     factors: tuple[float, float]
     standard_errors: tuple[float | None, float | None] = (None, None)
+    by_block: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         known = all(isinstance(f, float | int) and 0 <= f < math.inf for f in self.factors)
