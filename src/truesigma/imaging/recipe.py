@@ -16,8 +16,9 @@ WATCHABLE = ("valid_mse", "valid_mse_one_pass", "valid_loss", "train_mse", "trai
 NETWORK = ("heads", "stage_dropout", "head_dropout")
 TRAIN = (
     "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "patience", "factor",
-    "watch", "keep", "loss", "draws", "repeats",
+    "floor", "watch", "keep", "smoothing", "loss", "draws", "repeats",
 )  # fmt: skip
+RAW = {"floor": 0.0, "smoothing": 0.0}  # of recipes stored before there were these choices
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +28,10 @@ class Recipe:
     heads: "linear" (one layer each) or "deep" (two layers with leaky ReLU each, ReLU before).
     stage_dropout: after each stage of a ResNet. head_dropout: before the heads, by backbone name, and "other".
     optimizer: "adam" or "sgd". schedule: "plateau" multiplies the rate by `factor` after `patience` epochs without
-    gain in `watch`; "cosine" lowers it along half a wave to the last of `epochs`, for training of a known length.
-    The weights kept are those of the best epoch by `keep` ("last": of the last epoch). Validation is with dropout, as
+    gain in `watch`, down to `floor` times the first one, where a plateau ends the training; "cosine" lowers it along
+    half a wave to the last of `epochs`, for training of a known length. The weights kept are those of the best epoch by
+    `keep` ("last": of the last epoch). `smoothing` is the weight of the epochs before in what the plateau and the
+    choice of the best epoch look at, 0 for the epoch's own value alone. Validation is with dropout, as
     the network is sampled; "valid_mse_one_pass" is without, as the members of an ensemble predict.
     loss: what is minimised. "nll" is the negative log-likelihood; "beta_nll" and "faithful" give up less of the mean's
     accuracy for a variance; "mse" trains the mean alone (see `losses`).
@@ -51,8 +54,10 @@ class Recipe:
     schedule: str = "plateau"
     patience: int = 20
     factor: float = 0.1
+    floor: float = 0.01
     watch: str = "valid_mse"
     keep: str = "valid_mse"
+    smoothing: float = 0.5
     loss: str = "nll"
     draws: int = 25
     repeats: int = 5
@@ -81,7 +86,7 @@ class Recipe:
                 raise ValueError(f"{name} = {value!r}: expected a whole number of at least 1 (patience: 0)")
         for name, low, high in (
             ("stage_dropout", 0.0, 1.0), ("learning_rate", 0.0, math.inf), ("momentum", 0.0, 1.0),
-            ("weight_decay", 0.0, math.inf), ("factor", 0.0, 1.0),
+            ("weight_decay", 0.0, math.inf), ("factor", 0.0, 1.0), ("floor", 0.0, 1.0), ("smoothing", 0.0, 0.99),
         ):  # fmt: skip
             _between(name, getattr(self, name), low, high)
         if "other" not in self.head_dropout:
@@ -123,6 +128,8 @@ class Planned:
     options: Mapping[str, Any] = field(default_factory=dict)  # of the data set
     # Options that add shifted splits, for sampling only.
     shifts: Mapping[str, Any] = field(default_factory=dict)
+    # A file of weights to start from, in the folder `weights` of the data; without one they are random.
+    weights: str = ""
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
@@ -174,7 +181,7 @@ def from_dict(stored: Mapping[str, Any]) -> Recipe:
     7
     """
     known = {f.name for f in dataclasses.fields(Recipe)}
-    values = {"name": stored["name"], **stored["network"], **stored["train"]}
+    values = {"name": stored["name"], **stored["network"], **RAW, **stored["train"]}
     if unknown := sorted(set(values) - known):
         raise ValueError(f"the stored recipe has the unknown keys {unknown}; it comes from another version")
     return Recipe(**values)

@@ -68,7 +68,9 @@ def run_planned(
         precision = "bf16" if torch.cuda.is_available() and device != "cpu" else "fp32"
     train = {**planned.train, **({} if epochs is None else {"epochs": epochs})}
     return run_experiment(
-        replace(planned, train=train, shifts=_shifts(planned, data, other)),
+        replace(
+            planned, train=train, shifts=_shifts(planned, data, other), weights=_weights(planned, data)
+        ),
         root,
         runs,
         paper.root / "results",
@@ -77,6 +79,16 @@ def run_planned(
         time_limit=seconds,
         quiet=quiet,
     )
+
+
+def _weights(planned: Planned, data: str | Path) -> str:
+    """The file of the weights to start from; empty for random ones."""
+    if not planned.weights:
+        return ""
+    path = Path(data) / "weights" / planned.weights
+    if not path.is_file():
+        raise ValueError(f"there is no {path}; {planned.name} starts from these weights.")
+    return str(path)
 
 
 def _shifts(planned: Planned, data: str | Path, other: str | Path | None) -> dict[str, Any]:

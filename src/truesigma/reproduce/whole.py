@@ -15,7 +15,9 @@ NEEDED: dict[str, type] = {
     "data_set": str, "network": str, "likelihood": str, "seed": int, "recipe": dict, "cases": dict, "epochs": int,
     "best_epoch": int, "plateaus": int,
 }  # fmt: skip
-OPTIONAL: dict[str, Any] = {"seconds": int | float, "finished": bool, "hardware": str, "options": dict}
+OPTIONAL: dict[str, Any] = {
+    "seconds": int | float, "finished": bool, "hardware": str, "options": dict, "weights": dict | None,
+}  # fmt: skip
 # Columns of history.csv that tables and figures are made of.
 COLUMNS = (
     "epoch", "train_mse", "train_variance", "valid_mse", "valid_factor", "test_mse", "test_variance", "test_factor",
@@ -96,6 +98,8 @@ def check_planned(about: Mapping[str, Any], planned: Planned) -> None:
     stated = {
         key: (about[key], getattr(planned, key)) for key in ("data_set", "network", "likelihood", "seed")
     }
+    started = (about.get("weights") or {}).get("file", "")
+    stated["weights"] = (started or "random", planned.weights or "random")
     stated |= {key: (chosen[key], value) for key, value in planned.train.items() if key in chosen}
     other = [
         f"{key} is {found}, planned {wanted}" for key, (found, wanted) in stated.items() if found != wanted

@@ -9,7 +9,7 @@ from truesigma.imaging.backbones import any_timm, densenet201, efficientnet_b4, 
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import load_recipe
 
-LARGE = {"resnet101": 2048, "densenet201": 1920, "efficientnet_b4": 1792}
+LARGE = {"resnet101": 2048, "densenet201": 1920, "efficientnet_b4": 1792, "efficientnet_lite2": 1280}
 
 
 def test_every_file_of_the_folder_is_tested_here() -> None:

@@ -18,7 +18,13 @@ from truesigma.imaging.training.loop import train
 def test_it_learns_the_place_and_the_noise() -> None:
     data = dataset(blobs(600, 1), blobs(300, 2), blobs(300, 3), same)
     recipe = Recipe(
-        epochs=12, batch=16, learning_rate=2e-3, patience=4, stage_dropout=0.0, head_dropout={"other": 0}
+        epochs=12,
+        batch=16,
+        learning_rate=2e-3,
+        patience=4,
+        smoothing=0.0,
+        stage_dropout=0.0,
+        head_dropout={"other": 0},
     )
     trained = fit(data, recipe)
     first, best = trained.history[0], trained.history[trained.best_epoch - 1]

@@ -1,9 +1,11 @@
 """The learning rate: it falls on a plateau as torch's does, or along a cosine."""
 
+import csv
 import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from blob_images import fit
@@ -12,8 +14,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 from truesigma.imaging.data.dataset import DataSet
-from truesigma.imaging.recipe import Recipe
-from truesigma.imaging.training.checkpoint import Plateau
+from truesigma.imaging.recipe import Recipe, from_dict, load_recipe
+from truesigma.imaging.training.checkpoint import Plateau, State, done, fresh, improves
+from truesigma.imaging.training.checkpoint import advance as take_in
+
+PAPER = Path(__file__).parents[3] / "paper" / "results"
+RECORDED = sorted(path.parent.name for path in PAPER.glob("*/history.csv"))
 
 
 @settings(max_examples=40, deadline=None)
@@ -56,3 +62,85 @@ def test_cosine_ends_low_and_keeps_its_length(tmp_path: Path, data: DataSet) -> 
     longer = Recipe(epochs=5, batch=8, learning_rate=3e-3, schedule="cosine", stage_dropout=0.1)
     with pytest.raises(ValueError, match=r"train\.epochs = 4, now 5"):
         fit(data, longer, out=tmp_path)
+
+
+def test_the_rate_has_a_floor_and_a_plateau_there_ends_the_run(tmp_path: Path, data: DataSet) -> None:
+    recipe = Recipe(
+        epochs=40, batch=44, learning_rate=1e-12, patience=1, factor=0.1, floor=0.05, smoothing=0.0
+    )
+    ended = fit(data, recipe, out=tmp_path)
+    rates = [row["learning_rate"] for row in ended.history]
+    assert ended.finished
+    assert len(rates) < 40
+    assert rates[-1] == pytest.approx(5e-14)
+    again = fit(data, recipe, out=tmp_path)
+    assert again.finished
+    assert len(again.history) == len(rates)
+
+
+def test_without_a_floor_the_rate_falls_on(data: DataSet) -> None:
+    recipe = Recipe(epochs=8, batch=44, learning_rate=1e-12, patience=0, floor=0.0, smoothing=0.0)
+    run = fit(data, recipe)
+    assert len(run.history) == 8
+    assert run.history[-1]["learning_rate"] < 1e-16
+
+
+def test_a_cosine_does_not_end_on_a_plateau(data: DataSet) -> None:
+    recipe = Recipe(
+        epochs=6, batch=44, learning_rate=1e-12, patience=0, factor=1.0, floor=1.0, schedule="cosine"
+    )
+    assert len(fit(data, recipe).history) == 6
+
+
+def test_the_published_recipes_have_neither_floor_nor_smoothing() -> None:
+    for name in ("paper", "code"):
+        assert (load_recipe(name).floor, load_recipe(name).smoothing) == (0.0, 0.0)
+    assert load_recipe("exact").floor > 0 < load_recipe("exact").smoothing
+    stored = load_recipe("exact").to_dict()
+    for name in ("floor", "smoothing"):  # a run made before there was a choice
+        del stored["train"][name]
+    assert (from_dict(stored).floor, from_dict(stored).smoothing) == (0.0, 0.0)
+
+
+def replay(column: list[float], recipe: Recipe) -> State:
+    """What the schedule makes of the errors of a recorded run; the end it comes to, if any."""
+    state, net = fresh(recipe), nn.Linear(1, 1)
+    for epoch, value in enumerate(column, start=1):
+        row = {"epoch": epoch, "valid_mse": value}
+        better = improves(state, row, recipe)
+        take_in(state, row, net, recipe)
+        assert better == (state.best_epoch == epoch)
+        if done(state, recipe):
+            break
+    return state
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_on_recorded_histories(name: str) -> None:
+    """The rules, written out as slow loops, choose the same epochs; the smoothed choice costs little test error."""
+    with (PAPER / name / "history.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    valid = [float(row["valid_mse"]) for row in rows]
+    for recipe in (load_recipe("paper"), load_recipe("exact")):
+        state = replay(valid, recipe)
+        weights = [[recipe.smoothing**back for back in range(epoch)] for epoch in range(1, len(valid) + 1)]
+        watched = []
+        for epoch, weight in enumerate(weights):
+            past = valid[epoch::-1]
+            first = recipe.smoothing**epoch * past[-1]
+            watched.append((1 - recipe.smoothing) * sum(w * v for w, v in zip(weight, past[:-1])) + first)
+        watched = watched[: state.epoch]
+        assert state.best_epoch == min(range(len(watched)), key=watched.__getitem__) + 1
+        assert state.plateau.rate >= recipe.floor * recipe.learning_rate * (1 - 1e-9)
+    lowest = min(valid[: state.epoch])
+    assert valid[state.best_epoch - 1] < 1.3 * lowest or "one_pass" in name
+
+
+def test_the_noise_of_a_fixed_network_does_not_go_on_for_ever() -> None:
+    """Errors that only scatter reach the floor, and end, within four times the patience and some luck."""
+    scatter = np.random.default_rng(0)
+    errors = (1e-2 * (1 + 0.03 * scatter.standard_normal(400))).tolist()
+    assert not replay(errors, load_recipe("paper")).plateau.ended
+    ended = replay(errors, load_recipe("exact"))
+    assert ended.plateau.ended
+    assert ended.epoch < 200

@@ -17,10 +17,15 @@ STILL = Recipe(epochs=2, batch=8, stage_dropout=0.0, head_dropout={"other": 0.0}
 
 
 @pytest.mark.parametrize("keep", ["valid_mse", "valid_mse_one_pass", "valid_loss", "last"])
-def test_the_kept_weights_are_the_best_epochs(data: DataSet, tmp_path: Path, keep: str) -> None:
-    recipe = Recipe(epochs=5, batch=8, learning_rate=2e-2, patience=20, keep=keep)
+@pytest.mark.parametrize("smoothing", [0.0, 0.5])
+def test_the_kept_weights_are_the_best_epochs(
+    data: DataSet, tmp_path: Path, keep: str, smoothing: float
+) -> None:
+    recipe = Recipe(epochs=5, batch=8, learning_rate=2e-2, patience=20, keep=keep, smoothing=smoothing)
     trained = fit(data, recipe, out=tmp_path)
     column = [row["valid_mse" if keep == "last" else keep] for row in trained.history]
+    for epoch in range(1, len(column)):
+        column[epoch] += smoothing * (column[epoch - 1] - column[epoch])
     best = len(column) if keep == "last" else min(range(len(column)), key=column.__getitem__) + 1
     assert trained.best_epoch == best
     sums = validate(

@@ -20,9 +20,9 @@ from PIL import Image
 
 from ...files.disk import reading
 from .archive import complain, fill
-from .augment import Step, chain, jitter
+from .augment import Step, chain, jitter, uncentred
 from .dataset import DataSet, Split
-from .prepare import Normalise
+from .prepare import CENTRED, Normalise
 
 SIDE, TOP = 64, 8
 VOLUME = (512, SIDE, SIDE)
@@ -135,8 +135,12 @@ def data_set(
     size: int,
     augment: Step,
     largest: Sequence[float] = LARGEST,
+    centred: bool = False,
 ) -> DataSet:
-    """The data set of some projections: poses over `largest`, images enlarged to size x size and over 255."""
+    """The data set of some projections: poses over `largest`, images enlarged to size x size and over 255.
+
+    centred: then (x - 0.5) / 0.5; the augmentation still sees x in [0, 1].
+    """
     factor = np.asarray(largest, np.float64)
     splits = {
         split: Split(
@@ -147,7 +151,8 @@ def data_set(
         for split, rows in index.items()
     }
     scale = torch.tensor(factor, dtype=torch.float32)
-    return DataSet(name, splits, Normalise(), augment, UNIT, torch.zeros(6), scale)
+    prepare, augment = (CENTRED, uncentred(augment)) if centred else (Normalise(), augment)
+    return DataSet(name, splits, prepare, augment, UNIT, torch.zeros(6), scale)
 
 
 def jitters(kind: str) -> Step:

@@ -82,6 +82,9 @@ class Normalise:
         return (scaled - mean) / sd
 
 
+CENTRED = Normalise((0.5,) * 3, (0.5,) * 3)  # colour images in [-1, 1]
+
+
 @lru_cache(maxsize=64)
 def _per_channel(values: tuple[float, ...], device: torch.device, axes: int) -> Tensor:
     # Kept per device: making the tensor anew would copy from the host in every step and break graph capture.

@@ -27,7 +27,7 @@ from PIL import Image
 from ..data.archive import decoded, open_archive
 from ..data.augment import chain, flip, transpose
 from ..data.dataset import DataSet, Split
-from ..data.prepare import Normalise
+from ..data.prepare import CENTRED, Normalise
 from ..data.splits import published
 
 TITLE = "BreastPathQ"
@@ -42,12 +42,22 @@ SIZES = {"train": 1379, "valid": 600, "test": 600}
 MEAN, SD = (0.78313226, 0.635746, 0.74008995), (0.1681861, 0.1879578, 0.14389448)
 
 
-def load(root: str, *, size: int = 384, splits: str = "", seed: int = 0, cache: bool = True) -> DataSet:
+def load(
+    root: str,
+    *,
+    size: int = 384,
+    centred: bool = False,
+    splits: str = "",
+    seed: int = 0,
+    cache: bool = True,
+) -> DataSet:
     """BreastPathQ: tumour cellularity from a patch of stained breast tissue.
 
     Arguments:
         root: the published folder, or a zip of it.
         size: side of the images in pixels.
+        centred: show the network (x - 0.5) / 0.5, as TensorFlow's ImageNet weights expect, in place of the published
+            normalisation.
         splits: file or folder of the published index lists; empty: see `truesigma.imaging.splits.published`.
         seed: for a seeded split, where the published one cannot be had.
         cache: keep the decoded images in root (beside a zip), for the next time.
@@ -73,7 +83,8 @@ def load(root: str, *, size: int = 384, splits: str = "", seed: int = 0, cache: 
         for split, at in index.items()
     }
     augment = chain(transpose, flip, partial(flip, axis=-2))
-    return DataSet("breastpathq", parts, Normalise(MEAN, SD), augment, ("",), torch.zeros(1), torch.ones(1))
+    prepare = CENTRED if centred else Normalise(MEAN, SD)
+    return DataSet("breastpathq", parts, prepare, augment, ("",), torch.zeros(1), torch.ones(1))
 
 
 def read(path: str, *, size: int = 384) -> torch.Tensor:

@@ -46,13 +46,22 @@ CASES = 5000
 SIZES = {"train": 2450, "valid": 850, "test": 850}
 
 
-def load(root: str, *, size: int = 256, jitter: str = "exact", splits: str = "", seed: int = 0) -> DataSet:
+def load(
+    root: str,
+    *,
+    size: int = 256,
+    jitter: str = "exact",
+    centred: bool = False,
+    splits: str = "",
+    seed: int = 0,
+) -> DataSet:
     """3-D OCT needle pose: six pose values from three arg-max projections of a volume.
 
     Arguments:
         root: folder with data/*.npz, or with projections.npz alone.
         size: side of the images in pixels; 64 leaves the projections as they are.
         jitter: augmentation: `exact` (brightness, contrast), `paper` (with saturation and hue) or `none`.
+        centred: show the network (x - 0.5) / 0.5 in place of x in [0, 1], as TensorFlow's ImageNet weights expect.
         splits: file or folder of the published index lists; empty: see `truesigma.imaging.splits.published`.
         seed: for a seeded split, where the published one cannot be had.
 
@@ -70,7 +79,7 @@ def load(root: str, *, size: int = 256, jitter: str = "exact", splits: str = "",
             f"oct: {cases} of the {CASES} published volumes; using a seeded split (seed {seed})", stacklevel=2
         )
         index = seeded(cases, SIZES, seed=seed)
-    return data_set("oct", projections, index, size=size, augment=augment)
+    return data_set("oct", projections, index, size=size, augment=augment, centred=centred)
 
 
 def read(path: str, *, size: int = 256) -> torch.Tensor:

@@ -27,37 +27,45 @@ class Plateau:
 
     After `patience` epochs without a gain of one part in ten thousand, the next one without multiplies the rate
     by `factor`: the rule of torch's ReduceLROnPlateau, as a value that can be written to a file. The gain is
-    measured on the magnitude, so it also works for losses below zero.
+    measured on the magnitude, so it also works for losses below zero. The rate does not fall below `floor`; a plateau
+    there ends the training.
 
     >>> Plateau(0.1).after(1.0, patience=0, factor=0.5).after(1.0, patience=0, factor=0.5).rate
     0.05
+    >>> Plateau(0.1).after(1.0, patience=0, factor=0.5).after(1.0, patience=0, factor=0.5, floor=0.1).ended
+    True
     """
 
     rate: float
     best: float = math.inf
     waited: int = 0
+    ended: bool = False
 
-    def after(self, value: float, *, patience: int, factor: float) -> "Plateau":
+    def after(self, value: float, *, patience: int, factor: float, floor: float = 0.0) -> "Plateau":
         """The state after one more epoch whose watched value is given."""
         if value < self.best - (abs(self.best) * GAIN if math.isfinite(self.best) else 0.0):
             return replace(self, best=value, waited=0)
         if self.waited + 1 > patience:
-            return replace(self, rate=self.rate * factor, waited=0)
+            if self.rate <= floor * (1 + GAIN):
+                return replace(self, ended=True)
+            return replace(self, rate=max(self.rate * factor, floor), waited=0)
         return replace(self, waited=self.waited + 1)
 
-    def to_dict(self) -> dict[str, float | int | None]:
+    def to_dict(self) -> dict[str, float | int | bool | None]:
         """Plain values for JSON; a best that is not there yet is null."""
         return {
             "rate": self.rate,
             "best": self.best if math.isfinite(self.best) else None,
             "waited": self.waited,
+            "ended": self.ended,
         }
 
     @staticmethod
     def from_dict(stored: dict[str, float | None]) -> "Plateau":
-        """The Plateau that `to_dict` wrote."""
+        """The Plateau that `to_dict` wrote; earlier versions knew no end."""
         rate, best, waited = stored["rate"], stored["best"], stored["waited"]
-        return Plateau(rate or 0.0, math.inf if best is None else best, int(waited or 0))
+        ended = bool(stored.get("ended", False))
+        return Plateau(rate or 0.0, math.inf if best is None else best, int(waited or 0), ended)
 
 
 @dataclass(eq=False)
@@ -91,6 +99,11 @@ def rate(state: State, recipe: Recipe) -> float:
     return state.plateau.rate
 
 
+def done(state: State, recipe: Recipe) -> bool:
+    """Whether training has come to its end: the last epoch, or a plateau at the lowest rate."""
+    return state.epoch >= recipe.epochs or (recipe.schedule == "plateau" and state.plateau.ended)
+
+
 def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:
     """The state of the last checkpoint, with its tensors put into the network and the optimiser."""
     tensors, values = read_state(out / LAST)
@@ -115,17 +128,27 @@ def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:
 
 def advance(state: State, row: dict[str, Any], net: nn.Module, recipe: Recipe) -> None:
     """Take one more epoch in: its row, the weights if they are the best, the plateau."""
+    better = improves(state, row, recipe)
     state.epoch = row["epoch"]
     state.rows.append(row)
-    value = _value(row, recipe)
-    if value < state.best_value:
-        state.best_value, state.best_epoch = value, state.epoch
+    if better:
+        state.best_value, state.best_epoch = _kept_by(state.rows, recipe)[-1], state.epoch
         for name, tensor in net.state_dict().items():
             if name in state.best:
                 state.best[name].copy_(tensor)
             else:
                 state.best[name] = tensor.detach().clone()
-    state.plateau = state.plateau.after(row[recipe.watch], patience=recipe.patience, factor=recipe.factor)
+    state.plateau = state.plateau.after(
+        smoothed([row[recipe.watch] for row in state.rows], recipe.smoothing)[-1],
+        patience=recipe.patience,
+        factor=recipe.factor,
+        floor=recipe.floor * recipe.learning_rate,
+    )
+
+
+def improves(state: State, row: Mapping[str, Any], recipe: Recipe) -> bool:
+    """Whether this row is of a new best epoch."""
+    return _kept_by([*state.rows, row], recipe)[-1] < state.best_value
 
 
 def save(out: Path, state: State, net: nn.Module, optimizer: Optimizer) -> None:
@@ -218,15 +241,29 @@ def _rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"valid_mse_one_pass": row["valid_mse"], **row} for row in values["rows"]]
 
 
-def _value(row: Mapping[str, Any], recipe: Recipe) -> float:
-    """What the kept epoch has the smallest of."""
-    return -float(row["epoch"]) if recipe.keep == "last" else row[recipe.keep]
+def smoothed(values: Sequence[float], smoothing: float) -> list[float]:
+    """The exponential mean up to each value; each step back weighs `smoothing` times as much.
+
+    >>> smoothed([4.0, 2.0, 1.0], 0.5)
+    [4.0, 3.0, 2.0]
+    """
+    means = [float(values[0])]
+    for value in values[1:]:
+        means.append(smoothing * means[-1] + (1 - smoothing) * value)
+    return means
+
+
+def _kept_by(rows: Sequence[Mapping[str, Any]], recipe: Recipe) -> list[float]:
+    """What the kept epoch has the smallest of, for each epoch."""
+    if recipe.keep == "last":
+        return [-float(row["epoch"]) for row in rows]
+    return smoothed([row[recipe.keep] for row in rows], recipe.smoothing)
 
 
 def _best_of(rows: Sequence[Mapping[str, Any]], recipe: Recipe) -> dict[str, Any]:
     """The epoch that is kept, the first of the best, with its value."""
-    best = min(rows, key=lambda row: _value(row, recipe))
-    return {"epoch": best["epoch"], "value": _value(best, recipe)}
+    values = _kept_by(rows, recipe)
+    return {"epoch": rows[values.index(min(values))]["epoch"], "value": min(values)}
 
 
 def pack_optimizer(net: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:

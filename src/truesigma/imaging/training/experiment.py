@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ...core.law import LAWS
 from ...core.provenance import versions
 from ...core.values import Draws
-from ...files.disk import write_atomically
+from ...files.disk import fingerprint, write_atomically
 from ..data.archive import save_arrays
 from ..data.dataset import DataSet, Split, batches, resident
 from ..data.source import Source
@@ -25,7 +25,7 @@ from ..network.two_head import build
 from ..recipe import Planned, Recipe, load_recipe
 from ..sampling.draws import Precision, dropout_draws, ensemble_draws
 from ..sampling.randomness import NotRandom
-from .folder import PACKAGES
+from .folder import LAST, PACKAGES
 from .history import write_history
 from .loop import Trained, train
 
@@ -63,7 +63,15 @@ def run_experiment(
     source = Source(experiment.data_set, str(root), experiment.options)
     data = source.load()
     recipe = load_recipe(experiment.recipe, **experiment.train)
-    net = build(experiment.network, data.channels, data.outputs, recipe, seed=experiment.seed)
+    begun = (Path(runs) / experiment.name / LAST).is_file()  # then it has weights of its own
+    net = build(
+        experiment.network,
+        data.channels,
+        data.outputs,
+        recipe,
+        weights=None if begun else experiment.weights or None,
+        seed=experiment.seed,
+    )
     trained = train(
         net,
         data,
@@ -155,6 +163,7 @@ def write_results(
         "seed": experiment.seed,
         "recipe": {"name": experiment.recipe, **trained.recipe.to_dict()},
         "options": {key: value for key, value in experiment.options.items() if key != "splits"},
+        "weights": _start(experiment.weights),
         "cases": {name: len(split) for name, split in data.splits.items()},
         "unit": list(data.unit),
         "factor": data.factor.tolist(),
@@ -169,3 +178,8 @@ def write_results(
     }
     text = json.dumps(described, indent=1, allow_nan=False) + "\n"
     write_atomically(folder / "run.json", lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def _start(weights: str) -> dict[str, str] | None:
+    """The file that training started from, by its name and SHA-256; None for random weights."""
+    return {"file": Path(weights).name, "sha256": fingerprint(Path(weights))} if weights else None

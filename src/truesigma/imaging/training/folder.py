@@ -15,7 +15,7 @@ from ..data.units import units_from
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead, rebuild
 from ..network.weights import load_weights
-from ..recipe import Recipe
+from ..recipe import RAW, Recipe
 
 __all__ = [
     "BEST",
@@ -44,7 +44,7 @@ LIKE = {  # of recipe.json
         "image?": {"shape": list, "dtype": str},
     },
 }  # fmt: skip
-DEFAULTS = {"schedule": "plateau", "loss": "nll"}  # of runs made before there was a choice
+DEFAULTS = {"schedule": "plateau", "loss": "nll", **RAW}  # of runs made before there was a choice
 
 
 def describe(

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from ...files.disk import locked
 from ..data.dataset import DataSet, Split, batches, resident
 from ..recipe import Recipe
-from .checkpoint import State, advance, fresh, mend, rate, restore, save, tidy
+from .checkpoint import State, advance, done, fresh, improves, mend, rate, restore, save, tidy
 from .checks import check_choices, check_detached, check_network, warn_of_scale
 from .devices import Fabric, average_buffers, over_all, start
 from .epoch import seed_of, train_epoch
@@ -23,6 +23,8 @@ from .step import Meter, Step, captured, channels_last, make_optimizer, plain, s
 from .validate import NonFinite, means, random_parts, validate, warn_of_shift
 
 __all__ = ["NonFinite", "Trained", "train"]
+
+LOOK_EVERY = 5  # epochs between looks at the test split and without dropout, which choose nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +73,10 @@ def train(
 
     A row of the history: epoch, seconds, train_seconds, learning_rate; train_* as running means over the epoch
     (augmented, dropout on, weights still moving); valid_* and test_* after it, with dropout, from two draws;
-    valid_mse_one_pass without. loss is in nats per output, mse that of the mean of many draws (see `case_scores`),
-    variance the mean predicted (aleatoric) one v, factor = sqrt(mean(e / v)) (Laplace: mean(|y - mu| / b)), and
+    valid_mse_one_pass without. The test split and the pass without dropout are looked at in every fifth epoch and in
+    each new best one, and are None in the others. loss is in nats per output, mse that of the mean of many draws (see
+    `case_scores`), variance the mean predicted (aleatoric) one v, factor = sqrt(mean(e / v)) (Laplace:
+    mean(|y - mu| / b)), and
     test_variance_scaled = valid_factor^2 test_variance.
 
     Arguments:
@@ -139,7 +143,7 @@ def train(
         fabric.barrier()
         state = _begin(net, optimizer, recipe, folder, resume=resume, leads=leads)
         fabric.barrier()
-        if state.epoch >= recipe.epochs:
+        if done(state, recipe):
             return _trained(net, state, recipe, seed, folder)
         if folder is not None and leads:
             write_recipe(folder, said)  # anew where a run goes on: for more epochs, or from another place
@@ -166,7 +170,7 @@ def train(
         board = Board(folder / "tensorboard" if folder and leads else None, state.epoch + 1)
         saved, stopped = time.monotonic(), False
         try:
-            while state.epoch < recipe.epochs and not stopped:
+            while not done(state, recipe) and not stopped:
                 began = time.monotonic()
                 set_rate(optimizer, rate(state, recipe))
                 sums = train_epoch(
@@ -176,20 +180,24 @@ def train(
                 trained = time.monotonic()
                 average_buffers(net, fabric)
                 # The same draws in every epoch: what changes is the network.
-                found: dict[str, Tensor] = {
-                    name: validate(net, data, splits[name], on=on, seed=seed_of(seed, rank), **seen)
-                    for name in ("valid", "test") if name in splits
-                }  # fmt: skip
-                if on is not None:
-                    found["one pass"] = validate(net, data, splits["valid"], **seen)
-                scores = {name: over_all(fabric, one) for name, one in found.items()}
+                drawn: dict[str, Any] = {"on": on, "seed": seed_of(seed, rank), **seen}
                 sums = over_all(fabric, sums)
-                row: dict[str, Any] = {
-                    "epoch": state.epoch + 1,
+                scores = {"valid": over_all(fabric, validate(net, data, splits["valid"], **drawn))}
+                if on is None:
+                    scores["one pass"] = scores["valid"]
+                elif "valid_mse_one_pass" in (recipe.watch, recipe.keep):
+                    scores["one pass"] = over_all(fabric, validate(net, data, splits["valid"], **seen))
+                row: dict[str, Any] = {"epoch": state.epoch + 1, **means(sums, scores, likelihood)}
+                if row["epoch"] % LOOK_EVERY == 0 or improves(state, row, recipe):
+                    if "one pass" not in scores:
+                        scores["one pass"] = over_all(fabric, validate(net, data, splits["valid"], **seen))
+                    if "test" in splits:
+                        scores["test"] = over_all(fabric, validate(net, data, splits["test"], **drawn))
+                    row |= means(sums, scores, likelihood)
+                row |= {
                     "seconds": time.monotonic() - began,
                     "train_seconds": trained - began,
                     "learning_rate": rate(state, recipe),
-                    **means(sums, scores, likelihood),
                 }
                 advance(state, row, net, recipe)
                 spent, took = time.monotonic() - called, time.monotonic() - began
@@ -198,7 +206,7 @@ def train(
                 if folder is not None and leads:
                     write_history(folder / HISTORY, state.rows)
                     due = time.monotonic() - saved >= checkpoint_every
-                    if due or stopped or state.epoch == recipe.epochs:
+                    if due or stopped or done(state, recipe):
                         save(folder, state, net, optimizer)
                         saved = time.monotonic()
                 board.add(row)
@@ -220,8 +228,7 @@ def _trained(net: nn.Module, state: State, recipe: Recipe, seed: int, folder: Pa
     net.zero_grad(set_to_none=True)  # gradients of a captured step would keep its memory
     net.eval()
     warn_of_shift(state.rows[state.best_epoch - 1])
-    finished = state.epoch >= recipe.epochs
-    return Trained(net, tuple(state.rows), state.best_epoch, finished, recipe, seed, folder)
+    return Trained(net, tuple(state.rows), state.best_epoch, done(state, recipe), recipe, seed, folder)
 
 
 def _begin(

@@ -117,12 +117,12 @@ def validate(
 def means(train: Tensor, scores: Mapping[str, Tensor], likelihood: str) -> dict[str, float | None]:
     """The numbers of a history row: means over the cases, and the factor that would recalibrate the variances.
 
-    train: cases, loss, squared error, variance. scores: what `validate` gave, by split; without test: None there. "one
-    pass" is the validation split without dropout; where the network is not random it is left out.
+    train: cases, loss, squared error, variance. scores: what `validate` gave for "valid", "test" and "one pass", the
+    validation split without dropout; what was not measured is None.
 
     >>> row = means(torch.ones(4), {"valid": torch.tensor([2.0, 1.0, 4.0, 2.0, 8.0])}, "gaussian")
     >>> row["valid_mse"], row["valid_mse_one_pass"], row["valid_factor"], row["test_mse"]
-    (2.0, 2.0, 2.0, None)
+    (2.0, None, 2.0, None)
     """
     row: dict[str, float] = {}
     cases, *sums = train.tolist()
@@ -138,8 +138,8 @@ def means(train: Tensor, scores: Mapping[str, Tensor], likelihood: str) -> dict[
             f"{split}_variance": variance,
             f"{split}_factor": factor,
         }
-    one_pass = scores.get("one pass", scores["valid"])
-    row["valid_mse_one_pass"] = float(one_pass[2] / one_pass[0])
+    one_pass = scores.get("one pass")
+    row["valid_mse_one_pass"] = math.nan if one_pass is None else float(one_pass[2] / one_pass[0])
     row["test_variance_scaled"] = row["valid_factor"] ** 2 * row["test_variance"]
     return {name: None if math.isnan(value) else value for name, value in row.items()}
 
