@@ -9,7 +9,7 @@ import numpy as np
 
 PAPER = Path(__file__).parents[2] / "paper"
 SIZES = {"oct": 6, "boneage": 1, "breastpathq": 1, "endovis": 2, "simulated": 6}
-EPOCHS = 30
+EPOCHS = 50
 TRUE_FACTOR = 2.0  # the made-up sigma is too small by this
 
 
@@ -51,7 +51,7 @@ def fake_run(
         "data_set": data_set, "network": network, "likelihood": likelihood, "seed": seed,
         "recipe": {"name": "exact"}, "options": {}, "cases": {"train": 400, **{k: v[0] for k, v in splits.items()}},
         "unit": ["mm"] * outputs, "factor": [1.0] * outputs, "offset": [0.0] * outputs, "epochs": EPOCHS,
-        "best_epoch": 25, "finished": False, "plateaus": 1, "seconds": 1.0, "hardware": "none",
+        "best_epoch": 25, "finished": False, "plateaus": 2, "seconds": 1.0, "hardware": "none",
         "versions": {"truesigma": "0.1.0"},
     }  # fmt: skip
     (folder / "run.json").write_text(json.dumps(about))

@@ -130,6 +130,7 @@ class Planned:
     shifts: Mapping[str, Any] = field(default_factory=dict)
     # A file of weights to start from, in the folder `weights` of the data; without one they are random.
     weights: str = ""
+    seen: bool = False  # its numbers were known when the rules of the claims were fixed
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:

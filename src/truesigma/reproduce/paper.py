@@ -17,6 +17,7 @@ from .whole import SPLITS, Damaged
 
 PARTS = ("aleatoric", "total")
 RECALIBRATIONS = ("none", "aux", "sigma")
+FULL, SHORT = "full-length", "short"  # runs by how far they were trained, see `Run.full_length`
 METRICS = ("mse", "mae", "uce", "nll", "crps", "coverage", "width", "ence")
 
 
@@ -27,6 +28,7 @@ class Paper:
     root: Path
     plan: Plan
     recalibrations: tuple[str, ...] = RECALIBRATIONS
+    regime: str = FULL  # which runs claims are judged on
     _runs: dict[str, Run | None] = field(default_factory=dict, repr=False)
     _damaged: dict[str, str] = field(default_factory=dict, repr=False)  # why a result cannot be used
     _scored: dict[tuple[str, str], Evaluation] = field(default_factory=dict, repr=False)
@@ -100,6 +102,19 @@ class Paper:
             and (one.likelihood, one.seed, one.variant) == ("gaussian", 0, "")
             and self.run(one.name) is not None
         ]
+
+    def judged(self, data_set: str | None = None) -> list[str]:
+        """The networks of this regime: those that came to their end, or the others with the variants called short."""
+        found = self.networks(data_set)
+        if self.regime == SHORT:
+            sets = self.plan.of_paper if data_set is None else (data_set,)
+            found += [
+                one.name
+                for one in self.plan.experiments
+                if one.data_set in sets and one.variant == SHORT and self.run(one.name) is not None
+            ]
+        runs = {name: self.run(name) for name in found}
+        return [n for n, run in runs.items() if run is not None and run.full_length == (self.regime == FULL)]
 
     def members(self, ensemble: Ensemble) -> list[Run]:
         """The finished runs of an ensemble."""

@@ -5,6 +5,7 @@ and the variances alone is the same.
 """
 
 import csv
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,8 @@ from ..files.disk import BadFile, read_json
 from ..files.npz import list_members, open_members, read_members
 from .plan import Planned
 from .whole import Damaged, check_about, check_draws, check_history, check_planned
+
+PATIENCE = 20  # epochs, of the paper's schedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +82,12 @@ class Run:
             raise Damaged("history.csv is missing")
         try:
             with (self.folder / "history.csv").open(newline="", encoding="utf-8") as file:
-                return [{k: float(v) if v else None for k, v in row.items()} for row in csv.DictReader(file)]
+                rows = list(csv.DictReader(file))
+            if any(value is None for row in rows for value in row.values()):
+                raise Damaged("history.csv: a row is cut short")
+            return [{k: float(v) if v else None for k, v in row.items()} for row in rows]
+        except Damaged:
+            raise
         except (OSError, ValueError, TypeError) as problem:
             raise Damaged(f"history.csv cannot be read ({problem})") from None
 
@@ -92,6 +100,26 @@ class Run:
     def annealed(self) -> bool:
         """Whether the rate followed a cosine, so that no reduction of it says anything."""
         return bool(self.about["recipe"].get("train", {}).get("schedule") == "cosine")
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run stopped by itself, at a plateau of the lowest rate."""
+        schedule = self.about["recipe"].get("train", {})
+        whole = self.about["epochs"] >= schedule.get("epochs", math.inf)
+        return bool(self.about.get("finished", False)) and not self.annealed and not whole
+
+    @property
+    def full_length(self) -> bool:
+        """Whether it was trained to its end in the paper's schedule, a plateau with a patience of 20 epochs.
+
+        The rate was reduced at least twice and the best epoch lies 20 or more back, or a plateau at the lowest rate
+        ended the run.
+        """
+        patience = self.about["recipe"].get("train", {}).get("patience", PATIENCE)
+        if self.annealed or patience < PATIENCE:
+            return False
+        behind = self.about["epochs"] - self.about["best_epoch"]
+        return self.ended or (self.about["plateaus"] >= 2 and behind >= PATIENCE)
 
     def column(self, name: str) -> Host:
         """One column of the history; NaN where an epoch has no value."""

@@ -9,6 +9,7 @@ from typing import Any
 from ..engine import load_engine
 from .paper import Paper, open_paper
 from .plan import Planned
+from .results import Run
 
 
 def locate(folder: str | Path, data_set: str) -> Path:
@@ -132,7 +133,7 @@ def run_missing(
     waiting = []
     for planned in paper.plan.experiments if names is None else paper.plan.behind(names):
         found = paper.run(planned.name)
-        if found is not None and found.about.get("finished", True):
+        if found is not None and _is_done(planned, found):
             continue
         if planned.data_set != "simulated" and locate(data, planned.data_set) == Path(data):
             say(f"{planned.name}: no {planned.data_set} below {data}")
@@ -158,6 +159,13 @@ def run_missing(
         work(run_task, tasks, merge=no_sums, address=address, gpus=gpus)
         done = [name for name, _ in waiting]
     return done
+
+
+def _is_done(planned: Planned, run: Run) -> bool:
+    """Whether a result needs no more training: it is of the planned schedule, and came to its end."""
+    trained = run.about["recipe"].get("train", {})
+    same = all(trained.get(key, value) == value for key, value in planned.train.items())
+    return bool(run.about.get("finished", True)) and same
 
 
 def run_task(task: Mapping[str, Any], tick: Callable[[int], None]) -> dict[str, Any]:

@@ -56,7 +56,10 @@ def check_history(rows: Sequence[Mapping[str, float | None]], about: Mapping[str
         raise Damaged(
             f"history.csv has {len(rows)} rows; run.json says {epochs} epochs, of which {best} is kept"
         )
-    lacking = [name for name in COLUMNS if any(row.get(name) is None for row in rows)]
+    # The test split is looked at now and then, and in the kept epoch.
+    always = [name for name in COLUMNS if not name.startswith("test")]
+    lacking = [name for name in always if any(row.get(name) is None for row in rows)]
+    lacking += [name for name in COLUMNS if name not in always and rows[best - 1].get(name) is None]
     if lacking:
         raise Damaged(f"history.csv lacks values of {', '.join(lacking)}")
     if not all(math.isfinite(rows[best - 1][name] or 0.0) for name in COLUMNS):

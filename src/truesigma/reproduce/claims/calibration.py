@@ -18,7 +18,7 @@ NEAR = 1.15  # a factor this close to 1 is called calibrated already
 
 def underestimated(paper: Paper) -> Verdict:
     """s > 1 by more than two standard errors, for the total variance under recipe paper."""
-    fits: dict[str, Any] = {name: paper.fitted(name, "paper", "sigma") for name in paper.networks()}
+    fits: dict[str, Any] = {name: paper.fitted(name, "paper", "sigma") for name in paper.judged()}
     said = {name: f"s = {fit.factor:.2f} ± {fit.standard_error:.2f}" for name, fit in fits.items()}
     found = {name: fit.factor - 2 * fit.standard_error > 1 for name, fit in fits.items()}
     return over_all(found, each(paper, said))
@@ -27,7 +27,7 @@ def underestimated(paper: Paper) -> Verdict:
 def recalibration_helps(paper: Paper) -> Verdict:
     """UCE of the total falls by a tenth at least, with aux and with sigma scaling, under both errors."""
     found, said = {}, {}
-    for name in paper.networks():
+    for name in paper.judged():
         texts, good = [], []
         for recipe in ("paper", "exact"):
             none, aux, sigma = (_uce(paper, name, recipe, r) for r in ("none", "aux", "sigma"))
@@ -46,7 +46,7 @@ def calibrated_stays(paper: Paper) -> Verdict:
     known = load("recalibrate", "sigma").fit(Prediction(0 * y, 0 * y + 1, 0 * y), y)
     perfect = abs(known.factor - 1) < 2 * known.standard_error
     near = {}
-    for name in paper.networks() + [e.name for e in paper.plan.ensembles if paper.has(e.name)]:
+    for name in paper.judged() + [e.name for e in paper.plan.ensembles if paper.has(e.name)]:
         fit: Any = paper.fitted(name, "exact", "sigma")
         if 1 / NEAR < fit.factor < NEAR:
             near[name] = (fit.factor, _uce(paper, name, "exact", "none"), _uce(paper, name, "exact", "sigma"))
@@ -71,7 +71,7 @@ def epistemic_helps_small(paper: Paper) -> Verdict:
     gains: dict[str, float] = {}
     texts = []
     for data_set in paper.plan.of_paper:
-        names = paper.networks(data_set)
+        names = paper.judged(data_set)
         if not names:
             continue
         nll = [[_score(paper, n, "exact", "sigma", "nll", p) for n in names] for p in ("aleatoric", "total")]
@@ -104,7 +104,7 @@ def aux_overfits(paper: Paper) -> Verdict:
 
     In part where it loses as much on average over the networks.
     """
-    names = paper.networks()
+    names = paper.judged()
     if not names:
         return Verdict(OPEN, "no network of the tables has been run")
     texts, small, large = [], [], []
@@ -129,8 +129,8 @@ def aux_overfits(paper: Paper) -> Verdict:
 
 def sigma_beats_aux_small(paper: Paper) -> Verdict:
     """On BreastPathQ sigma scaling has the lower UCE; the other sets are shown beside it."""
-    names = paper.networks("breastpathq")
-    rest = [name for name in paper.networks() if name not in names]
+    names = paper.judged("breastpathq")
+    rest = [name for name in paper.judged() if name not in names]
     said = {
         name: f"aux {number(_uce(paper, name, 'paper', 'aux'), 'uce')}, "
         f"σ {number(_uce(paper, name, 'paper', 'sigma'), 'uce')}"
@@ -167,7 +167,7 @@ def location_unchanged(paper: Paper) -> Verdict:
     """No recalibration moves the location: the MSE is the same to the last digit."""
     found = {
         name: len({_score(paper, name, "exact", r, "mse") for r in ("none", "aux", "sigma")}) == 1
-        for name in paper.networks()
+        for name in paper.judged()
     }
     return over_all(found, "The MSE is the same number before and after.")
 
@@ -176,7 +176,7 @@ def solvers_agree(paper: Paper) -> Verdict:
     """Closed form and gradient descent give the same factor, to 1e-6 of it."""
     sigma = load("recalibrate", "sigma")
     away = {}
-    for name in paper.networks():
+    for name in paper.judged():
         valid = paper.cases(name, "valid")[0]
         factors = [
             sigma.fit(valid.prediction, valid.target, solver=solver).factor
@@ -193,7 +193,7 @@ def solvers_agree(paper: Paper) -> Verdict:
 def oct_error(paper: Paper) -> Verdict:
     """OCT: test MSE at or below the paper's, which its log has with more digits, or with its reason."""
     found, said = {}, {}
-    for name in paper.networks("oct"):
+    for name in paper.judged("oct"):
         about, run = paper.about(name), paper.run(name)
         assert run is not None
         ours = _score(paper, name, "exact", "none", "mse")
@@ -217,7 +217,7 @@ def oct_error(paper: Paper) -> Verdict:
 def oct_uce(paper: Paper) -> Verdict:
     """OCT: after sigma scaling the UCE of the mean's error, over outputs, is at most 3e-4 and lower than before."""
     found, said = {}, {}
-    for name in paper.networks("oct"):
+    for name in paper.judged("oct"):
         before, after = (_score(paper, name, "paper", r, "uce_mean") for r in ("none", "sigma"))
         found[name] = after <= 3e-4 and after < before
         said[name] = f"{number(before, 'uce')} → {number(after, 'uce')}"
@@ -231,7 +231,7 @@ def oct_uce(paper: Paper) -> Verdict:
 def seeds_vary(paper: Paper) -> Verdict:
     """Five repeated test runs of one network vary less than networks of other seeds do."""
     texts, found = [], {}
-    for name in paper.networks():
+    for name in paper.judged():
         one = paper.about(name)
         runs = [
             other.name

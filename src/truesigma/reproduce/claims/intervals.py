@@ -15,7 +15,7 @@ def held(paper: Paper, name: str, recalibration: str, level: float) -> float:
 def bone_age_90(paper: Paper) -> Verdict:
     """The raw 90 % interval holds 40 to 60 %, that after sigma scaling 85 to 95 %; in part: the raw one below 85 %."""
     name = "boneage_densenet201"
-    if not paper.has(name):
+    if name not in paper.judged():
         return open_verdict(paper, name)
     raw, aux, sigma = (held(paper, name, r, 0.9) for r in ("none", "aux", "sigma"))
     low, fixed = 0.4 <= raw <= 0.6, 0.85 <= sigma <= 0.95
@@ -34,7 +34,7 @@ def bone_age_90(paper: Paper) -> Verdict:
 
 def too_narrow(paper: Paper) -> Verdict:
     """The raw 90 % interval holds less than 90 %."""
-    values = {name: held(paper, name, "none", 0.9) for name in paper.networks()}
+    values = {name: held(paper, name, "none", 0.9) for name in paper.judged()}
     said = {name: percent(value) for name, value in values.items()}
     return over_all(
         {n: v < 0.9 for n, v in values.items()}, "The raw 90 % interval holds: " + each(paper, said)
@@ -45,7 +45,7 @@ def holds_99(paper: Paper) -> Verdict:
     """After aux and after sigma scaling the 99 % interval misses twice what it promises at most, and something."""
     low, high = BAND_99
     found, said = {}, {}
-    for name in paper.networks():
+    for name in paper.judged():
         raw, aux, sigma = (held(paper, name, r, 0.99) for r in ("none", "aux", "sigma"))
         found[name] = all(low <= v <= high for v in (aux, sigma))
         said[name] = f"raw {percent(raw)}, aux {percent(aux)}, σ {percent(sigma)}"
@@ -54,7 +54,7 @@ def holds_99(paper: Paper) -> Verdict:
 
 def lower_too_wide(paper: Paper) -> Verdict:
     """After sigma scaling the 50 % interval holds more than 52 % in some network."""
-    values = {name: held(paper, name, "sigma", 0.5) for name in paper.networks()}
+    values = {name: held(paper, name, "sigma", 0.5) for name in paper.judged()}
     if not values:
         return Verdict(OPEN, "no network of the tables has been run")
     wide = [name for name, value in values.items() if value > 0.52]

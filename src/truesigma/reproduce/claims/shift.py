@@ -44,7 +44,7 @@ def severe(paper: Paper) -> Verdict:
 
 def rejection_falls(paper: Paper) -> Verdict:
     """The MSE of the kept cases falls, and rises with no tenth that is rejected by more than two standard errors."""
-    if not paper.has(SINGLE):
+    if SINGLE not in paper.judged():
         return open_verdict(paper, SINGLE)
     predictions, targets = paper.predictions(SINGLE, "test", "exact", "sigma")
     error = ((predictions[0].location - targets[0]) ** 2).mean(axis=1)

@@ -21,7 +21,7 @@ def early_stopping(paper: Paper) -> Verdict:
     """Where s of the kept epoch is above 1.05, stopping at the last epoch with less costs over 5 % of test MSE."""
     found: dict[str, bool] = {}
     said = {}
-    for name in paper.networks():
+    for name in paper.judged():
         run = paper.run(name)
         assert run is not None
         holds, said[name] = _stopped(run)
@@ -58,7 +58,7 @@ def _stopped(run: Run) -> tuple[bool | None, str]:
 def gap_closed(paper: Paper) -> Verdict:
     """With each epoch's factor the test variance is nearer to the test error, in the median epoch."""
     found, said = {}, {}
-    for name in paper.networks():
+    for name in paper.judged():
         run = paper.run(name)
         assert run is not None
         raw, scaled = run.gap("test_variance"), run.gap("test_variance_scaled")

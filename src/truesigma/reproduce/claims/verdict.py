@@ -21,6 +21,7 @@ class Verdict:
 def open_verdict(paper: Paper, *names: str) -> Verdict:
     """Nothing can be said: these runs are missing."""
     reasons = [f"{name}: {r}" for name in names if (r := paper.reason(paper.about(name))) is not None]
+    reasons += [f"{name} is not a {paper.regime} run" for name in names if not reasons and paper.has(name)]
     return Verdict(OPEN, "; ".join(reasons) or "no run has what this needs")
 
 
