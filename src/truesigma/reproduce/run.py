@@ -69,9 +69,7 @@ def run_planned(
         precision = "bf16" if torch.cuda.is_available() and device != "cpu" else "fp32"
     train = {**planned.train, **({} if epochs is None else {"epochs": epochs})}
     return run_experiment(
-        replace(
-            planned, train=train, shifts=_shifts(planned, data, other), weights=_weights(planned, data)
-        ),
+        replace(planned, train=train, shifts=_shifts(planned, data, other), weights=_weights(planned, data)),
         root,
         runs,
         paper.root / "results",

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from ..figure import title
+from ..figures import title
 from ..paper import FULL, Paper
 from .verdict import OPEN, Verdict, over_all
 
