@@ -119,19 +119,19 @@ def draw(
     unseen = "test" if table.split == "test" else "validation"
     with style():
         ax = axes_or_new(ax)
-        ax.plot(table.epoch, table.train_mse, color=BLUE, label="train MSE")
-        ax.plot(table.epoch, table.train_variance, color=BLUE, linestyle="--", label=r"train $\hat\sigma^2$")
-        ax.plot(table.epoch, table.unseen_mse, color=RED, label=f"{unseen} MSE")
+
+        def line(values: Host, **look: Any) -> None:
+            # Epochs in which the split was not looked at are passed over.
+            measured = np.isfinite(values)
+            ax.plot(table.epoch[measured], values[measured], **look)
+
+        line(table.train_mse, color=BLUE, label="train MSE")
+        line(table.train_variance, color=BLUE, linestyle="--", label=r"train $\hat\sigma^2$")
+        line(table.unseen_mse, color=RED, label=f"{unseen} MSE")
         before = {"color": GREY if calibrated else RED, "linestyle": "--"}
-        ax.plot(table.epoch, table.unseen_variance, **before, label=rf"{unseen} $\hat\sigma^2$")
+        line(table.unseen_variance, **before, label=rf"{unseen} $\hat\sigma^2$")
         if calibrated:
-            ax.plot(
-                table.epoch,
-                table.calibrated_variance,
-                color=RED,
-                linestyle="--",
-                label=rf"{unseen} $s^2\,\hat\sigma^2$",
-            )
+            line(table.calibrated_variance, color=RED, linestyle="--", label=rf"{unseen} $s^2\,\hat\sigma^2$")
         ax.set_yscale("log")
         ax.set_xlim(table.epoch.min(), max(table.epoch.max(), table.epoch.min() + 1))
         ax.set_xlabel("epoch")

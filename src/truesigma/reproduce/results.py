@@ -121,6 +121,21 @@ class Run:
         behind = self.about["epochs"] - self.about["best_epoch"]
         return self.ended or (self.about["plateaus"] >= 2 and behind >= PATIENCE)
 
+    @property
+    def regime(self) -> str:
+        """How far it was trained, in words."""
+        epochs = f"{self.about['epochs']} epochs"
+        if self.full_length:
+            return f"full-length, {epochs}"
+        how = (
+            " on a cosine"
+            if self.annealed
+            else ""
+            if self.about.get("finished", True)
+            else ", cut by its time limit"
+        )
+        return f"short, {epochs}{how}"
+
     def column(self, name: str) -> Host:
         """One column of the history; NaN where an epoch has no value."""
         return np.array(

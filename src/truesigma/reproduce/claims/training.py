@@ -12,8 +12,13 @@ COST = 1.05  # what the error must grow by to be called a cost
 
 
 def unbiased_epoch(run: Run) -> int | None:
-    """The last epoch up to the kept one whose variance was not yet too small on the validation split, if any."""
-    fine = np.flatnonzero(run.column("valid_factor")[: int(run.about["best_epoch"])] <= UNBIASED)
+    """The last epoch up to the kept one whose variance was not yet too small on the validation split, if any.
+
+    Of those in which the test split was looked at.
+    """
+    until = int(run.about["best_epoch"])
+    measured = np.isfinite(run.column("test_mse")[:until])
+    fine = np.flatnonzero(measured & (run.column("valid_factor")[:until] <= UNBIASED))
     return int(fine[-1]) + 1 if fine.size else None
 
 

@@ -127,6 +127,7 @@ def title(paper: Paper, name: str) -> str:
         said
         + (", Laplace" if about.likelihood == "laplace" else "")
         + (f", seed {about.seed}" if about.seed else "")
+        + (f", {about.variant}" if about.variant else "")
     )
 
 

@@ -173,7 +173,8 @@ def without_dropout(paper: Paper) -> str:
             continue
         errors = [run.error("test", member=member) for member in (False, True)]
         drawn = run.column("valid_mse")[-1] if run.validated_with_dropout else None
-        single = run.column("valid_mse_one_pass" if run.validated_with_dropout else "valid_mse")[-1]
+        passes = run.column("valid_mse_one_pass" if run.validated_with_dropout else "valid_mse")
+        single = passes[np.isfinite(passes)][-1]  # of the last epoch in which it was measured
         last = [run.column("train_mse")[-1], drawn, single]
         rows.append(
             [

@@ -11,6 +11,7 @@ from ..plan import FILE
 from ..tables import read_table, rows
 from ..text import grid, number, table_text
 from . import learned
+from .answer import answer_text
 from .seen import seen
 
 INTRO = """# The paper, reproduced
@@ -23,8 +24,9 @@ or torch. `DEVIATIONS.md` lists what we do differently, and what that changes.""
 RUNS = """## The runs
 
 Errors at the kept epoch: training with dropout; validation and test with it too, as the network is sampled, or in one
-pass without, as the column says. s is the factor of the aleatoric part on the test split. Plateau: reached when the
-rate was reduced twice or the best epoch lies 40 epochs back."""
+pass without, as the column says. s is the factor of the aleatoric part on the test split. What full-length means is
+said with the claims. Kept by: whether plateau and kept epoch looked at a mean over epochs, as recipe `exact` does now,
+or at each epoch's own value (raw)."""
 
 TABLES = """Lines: the paper's printed value; the mean of the five repeats in its published logs; ours under recipe
 `paper` (the text's definitions), mean ± standard deviation of five repeated test runs (for s its standard error); the
@@ -122,8 +124,9 @@ def run_lines(paper: Paper) -> str:
         body.append(
             [
                 one.name, str(about["epochs"]), str(best), str(patience), str(reduced),
-                _plateau(about, annealed=run.annealed), f"{about.get('seconds', 0) / 60:.0f}",
-                str(about.get("hardware", "")), how, *errors, f"{run.column('test_factor')[best - 1]:.2f}",
+                run.regime.partition(",")[0], "mean" if schedule.get("smoothing", 0) else "raw",
+                f"{about.get('seconds', 0) / 60:.0f}", str(about.get("hardware", "")), how, *errors,
+                f"{run.column('test_factor')[best - 1]:.2f}",
             ]
         )  # fmt: skip
     head = [
@@ -132,21 +135,14 @@ def run_lines(paper: Paper) -> str:
         "kept",
         "patience",
         "rate reductions",
-        "plateau",
+        "training",
+        "kept by",
         "minutes",
         "hardware",
         "validation",
     ]
     head += ["train MSE", "valid MSE", "test MSE", "test s"]
     return grid(head, body) if body else "No run yet."
-
-
-def _plateau(about: Mapping[str, object], *, annealed: bool) -> str:
-    """Whether training had come to rest: the best epoch lies well behind, at a reduced rate."""
-    if annealed:
-        return "annealed" if about.get("finished") else "not reached"
-    behind = int(about["epochs"]) - int(about["best_epoch"])  # type: ignore[call-overload]
-    return "reached" if int(about["plateaus"]) >= 2 or behind >= 40 else "not reached"  # type: ignore[call-overload]
 
 
 def missing_lines(paper: Paper) -> str:
@@ -235,6 +231,7 @@ def results_text(paper: Paper) -> str:
         "\n\n".join(
             [
                 INTRO,
+                answer_text(paper),
                 RUNS,
                 run_lines(paper),
                 f"### Not yet run\n\nIn the order of `{FILE}`.\n\n" + missing_lines(paper),

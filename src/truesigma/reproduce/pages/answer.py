@@ -1,0 +1,200 @@
+"""The first screen of RESULTS.md: every network in one table, what holds and what does not, and the figure behind."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import elsewhere
+from ..elsewhere import LEVEL, Scores
+from ..figures import find_figure, title
+from ..figures.overfitting import epochs_of
+from ..paper import SHORT, Paper
+from ..text import grid, number, percent
+
+HEAD = """## The answer
+
+The paper says that the predictive uncertainty of its networks is systematically underestimated, and that one factor s,
+fitted on a calibration set, repairs it. s above 1: the network is too sure. Networks that were trained to their end
+come first (the claims have the rule), then {whose} on EndoVis, then our short runs. {level} % intervals and UCE
+before → after σ scaling; UCE x 100 by the error of the mean (recipe `exact`) and by the text's definition (`paper`); s with
+its standard error, by case, on EndoVis by blocks of {block} frames."""
+
+THEIRS = "theirs"
+SHOWN = ("", SHORT, "ImageNet weights", "random weights")  # variants that are networks of their own
+
+
+@dataclass(frozen=True)
+class Line:
+    """A network of the first table."""
+
+    title: str
+    regime: str
+    weights: str
+    scores: Scores
+    published: str  # the paper's MSE
+    full: bool
+
+    @property
+    def too_sure(self) -> bool:
+        """Whether s is above 1 by more than two standard errors."""
+        return self.scores.factor - 2 * self.scores.error > 1
+
+    @property
+    def too_sure_alone(self) -> bool:
+        """The same of the aleatoric part, without the epistemic one."""
+        return self.scores.aleatoric - 2 * self.scores.aleatoric_error > 1
+
+    @property
+    def cells(self) -> list[str]:
+        """Its row."""
+        one = self.scores
+        return [
+            self.title, self.weights, self.regime, " → ".join(percent(v) for v in one.held),
+            f"{one.factor:.2f} ± {one.error:.2f}", f"{one.aleatoric:.2f} ± {one.aleatoric_error:.2f}",
+            " → ".join(number(v, "uce") for v in one.uce), " → ".join(number(v, "uce") for v in one.uce_draws),
+            number(one.mse, "mse"), self.published,
+        ]  # fmt: skip
+
+
+def scores_of(paper: Paper, name: str) -> Scores:
+    """The numbers of one of our runs, from the evaluations that the tables use."""
+    fit: Any = paper.fitted(name, "exact", "sigma")
+    aleatoric: Any = paper.fitted(name, "exact", "sigma", "aleatoric")
+
+    def both(recipe: str, metric: str, level: float | None = None) -> tuple[float, float]:
+        first, second = (
+            float(paper.score(name, recipe, kind, metric, level=level)["value"]) for kind in ("none", "sigma")
+        )
+        return first, second
+
+    return Scores(
+        fit.factor, fit.standard_error, aleatoric.factor, aleatoric.standard_error,
+        both("exact", "coverage", LEVEL), both("exact", "uce"),
+        both("paper", "uce"), both("exact", "mse")[0],
+    )  # fmt: skip
+
+
+def lines(paper: Paper) -> list[Line]:
+    """Full-length runs, the other group's networks, short runs."""
+    ours = []
+    for one in paper.plan.experiments:
+        run = paper.run(one.name) if one.data_set in paper.plan.of_paper else None
+        if run is None or (one.likelihood, one.seed) != ("gaussian", 0) or one.variant not in SHOWN:
+            continue
+        printed = paper.expected.of((one.data_set, one.network, "total", "none", "mse"))[0]
+        published = "–" if printed is None else printed.printed
+        regime = run.regime + (", seen when the rule was fixed" if one.seen else "")
+        weights = "ImageNet" if one.weights else "random"
+        # The columns beside it say the variant: short, or the weights.
+        called = paper.plan.title(one.data_set, one.network)
+        ours.append(Line(called, regime, weights, scores_of(paper, one.name), published, run.full_length))
+    theirs = []
+    for network in elsewhere.networks(paper):
+        valid, test = (elsewhere.cases(paper, network, split) for split in ("valid", "test"))
+        printed = paper.expected.of((elsewhere.DATA_SET, network, "total", "none", "mse"))[0]
+        published = "–" if printed is None else printed.printed
+        called = f"{paper.plan.title(elsewhere.DATA_SET, network)}, {elsewhere.WHOSE}"
+        theirs.append(
+            Line(called, THEIRS, "not said", elsewhere.score(valid[0], test), published, full=False)
+        )
+    return [line for line in ours if line.full] + theirs + [line for line in ours if not line.full]
+
+
+def answer_text(paper: Paper) -> str:
+    """The section."""
+    found = lines(paper)
+    if not found:
+        return "## The answer\n\nNo network has been run."
+    head = [
+        "network", "weights", "training", "90 % intervals hold", "s", "s, aleatoric", "UCE (mean)", "UCE (text)", "MSE",
+        "paper's MSE",
+    ]  # fmt: skip
+    figure = find_figure(paper.root, "overfitting")
+    return "\n\n".join(
+        [
+            HEAD.format(whose=elsewhere.WHOSE, level=round(100 * LEVEL), block=elsewhere.BLOCK),
+            grid(head, [line.cells for line in found]),
+            words(paper, found),
+            f"![{figure.title}](figures/{figure.stem}.png)",
+            figure.says,
+        ]
+    )
+
+
+def words(paper: Paper, found: list[Line]) -> str:
+    """What holds and what does not, in sentences of computed numbers."""
+    full = [line for line in found if line.full]
+    theirs = [line for line in found if line.regime == THEIRS]
+    short = [line for line in found if not line.full and line.regime != THEIRS]
+    sure, fine = ([line for line in full if line.too_sure == wanted] for wanted in (True, False))
+    said = [
+        f"**Is uncertainty underestimated? {_word(len(sure), len(full))}.** Of {len(full)} networks trained to their "
+        f"end {len(sure)} are too sure{_listed(sure)}"
+        + (f"; not so {_listed(fine)[1:]}." if fine else ".")
+        + f" Their aleatoric part alone is too small in {sum(line.too_sure_alone for line in full)}."
+    ]
+    for which, called in ((short, "short runs"), (theirs, "networks of another group on EndoVis")):
+        if which:
+            over = [line for line in which if line.too_sure]
+            said[0] += f" Of {len(which)} {called} {len(over) or 'none'}{_listed(over)}."
+    said += _pairs(paper)
+    watched = _watched(paper)
+    if watched:
+        root, factor = (np.concatenate(x) for x in zip(*[epochs_of(run) for run in watched]))
+        away = np.exp(np.quantile(np.abs(np.log(factor / root)), [0.5, 0.9]))
+        related = float(np.corrcoef(np.log(root), np.log(factor))[0, 1])
+        said.append(
+            "**What decides is overfitting:** the variance that a network learns is the error it makes in training, so "
+            "s of the aleatoric part follows the root of test over training error, in half of the "
+            f"{root.size} recorded epochs of {len(watched)} runs within a factor of {away[0]:.2f}, in 90 % within "
+            f"{away[1]:.2f} (correlation of the logarithms {related:.2f})."
+        )
+    if full:
+        before, after = (sorted(line.scores.held[k] for line in full) for k in (0, 1))
+        better = sum(x.scores.uce[1] < x.scores.uce[0] for x in full)
+        said.append(
+            "**Does one factor repair it?** Before, the 90 % intervals of the full-length networks hold "
+            f"{_span(before)}, after σ scaling {_span(after)}; the UCE (error of the mean) falls in {better} of "
+            f"{len(full)}."
+        )
+    return "\n".join(f"- {one}" for one in said)
+
+
+def _word(agree: int, of: int) -> str:
+    return "No network" if not agree else "Yes, in all" if agree == of else f"In {agree} of {of}"
+
+
+def _listed(which: list[Line]) -> str:
+    names = [
+        f"{x.title}{' from ImageNet weights' if x.weights == 'ImageNet' else ''} {x.scores.factor:.2f}"
+        for x in which
+    ]
+    return f" ({'; '.join(names)})" if names else ""
+
+
+def _span(values: list[float]) -> str:
+    return f"{percent(values[0])} to {percent(values[-1])}"
+
+
+def _watched(paper: Paper) -> list[Any]:
+    figure = find_figure(paper.root, "overfitting")
+    return [run for name in figure.runs if (run := paper.run(name)) is not None]
+
+
+def _pairs(paper: Paper) -> list[str]:
+    """The same network from ImageNet weights and from random ones."""
+    found = []
+    for one in paper.plan.experiments:
+        twin = f"{one.name}_random"
+        if not one.weights or not paper.has(one.name) or not paper.has(twin):
+            continue
+        pair = [scores_of(paper, name) for name in (one.name, twin)]
+        factors = " and ".join(f"{x.factor:.2f} ± {x.error:.2f}" for x in pair)
+        errors = " and ".join(number(x.mse, "mse") for x in pair)
+        held = " and ".join(percent(x.held[0]) for x in pair)
+        found.append(
+            f"**Transfer:** {title(paper, one.name)} and {title(paper, twin).rpartition(', ')[2]}, all else alike: "
+            f"s = {factors}, raw 90 % intervals hold {held}, MSE {errors}."
+        )
+    return found
