@@ -20,6 +20,7 @@ def fake_run(
     network: str,
     seed: int = 0,
     likelihood: str = "gaussian",
+    weights: str = "",
     cases: int = 200,
 ):
     """Write the result of a run that never was: variances too small by a known factor, in the format of a real one."""
@@ -52,7 +53,7 @@ def fake_run(
         "recipe": {"name": "exact"}, "options": {}, "cases": {"train": 400, **{k: v[0] for k, v in splits.items()}},
         "unit": ["mm"] * outputs, "factor": [1.0] * outputs, "offset": [0.0] * outputs, "epochs": EPOCHS,
         "best_epoch": 25, "finished": False, "plateaus": 2, "seconds": 1.0, "hardware": "none",
-        "versions": {"truesigma": "0.1.0"},
+        "versions": {"truesigma": "0.1.0"}, "weights": {"file": weights, "sha256": "0"} if weights else None,
     }  # fmt: skip
     (folder / "run.json").write_text(json.dumps(about))
 
@@ -78,7 +79,7 @@ def fake_paper(folder: Path, names: list[str] | None = None, *, cases: int = 200
     shutil.copytree(PAPER, folder, ignore=shutil.ignore_patterns("results", "*.png", "*.pdf"))
     for one in tomllib.loads((PAPER / "experiments.toml").read_text())["experiment"]:
         if one["name"] in names if names is not None else one["data_set"] != "endovis":
-            wanted = {k: one[k] for k in ("data_set", "network", "seed", "likelihood") if k in one}
+            wanted = {k: one[k] for k in ("data_set", "network", "seed", "likelihood", "weights") if k in one}
             fake_run(folder / "results" / one["name"], cases=cases, **wanted)
     return folder
 

@@ -1,5 +1,7 @@
 """Every backbone: features as announced, any number of channels, dropout where the paper has it."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -50,7 +52,7 @@ def test_resnet_has_dropout_at_the_end_of_each_stage_and_the_usual_names() -> No
 
 def test_densenet_has_functional_dropout_in_every_dense_layer() -> None:
     net, _ = densenet201.build(3)
-    layers = [m for m in net.modules() if type(m).__name__ == "DenseLayer"]
+    layers = [m for m in net.modules() if isinstance(m, densenet201.PlainLayer)]
     assert len(layers) == 6 + 12 + 48 + 32
     assert {layer.drop_rate for layer in layers} == {0.2}
 
@@ -81,3 +83,24 @@ def test_light_networks_have_no_published_weights() -> None:
     for module in (small, small3d):
         with pytest.raises(ValueError, match="pretrained"):
             module.build(1, pretrained=True)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_a_growing_dense_block_is_timms_to_the_bit(dropout: float) -> None:
+    """Outputs, gradients and running statistics, with features joined once a layer or anew before each."""
+    net, _ = densenet201.build(1, layer_dropout=dropout)
+    ours = next(module for module in net.modules() if isinstance(module, densenet201.GrowingBlock))
+    theirs = copy.deepcopy(ours)
+    for module in theirs.modules():
+        if isinstance(module, densenet201.GrowingBlock | densenet201.PlainLayer):
+            module.__class__ = type(module).__mro__[1]
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    results = []
+    for block in (ours.train(), theirs.train()):
+        image = torch.rand(2, 64, 8, 8, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        with torch.random.fork_rng():
+            torch.manual_seed(2)
+            out = block(image)
+        (out * out.detach().cos()).sum().backward()
+        results.append([out, image.grad, *(p.grad for p in block.parameters()), *block.buffers()])
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))

@@ -86,3 +86,18 @@ def test_laplace_factor_is_the_mean_of_error_over_b(data: DataSet) -> None:
         float(((split.target - mean).abs() / log_b.exp()).mean()), rel=1e-4
     )
     assert row["test_variance"] == pytest.approx(float((2 * (2 * log_b).exp()).mean()), rel=1e-4)
+
+
+def test_the_test_split_is_looked_at_now_and_then(data: DataSet) -> None:
+    """In every fifth epoch and in each new best one; the pass without dropout likewise."""
+    recipe = Recipe(epochs=11, batch=8, learning_rate=3e-2, smoothing=0.0, stage_dropout=0.1)
+    rows = fit(data, recipe).history
+    best = [min(row["valid_mse"] for row in rows[: k + 1]) for k in range(len(rows))]
+    for k, row in enumerate(rows):
+        looked = row["epoch"] % 5 == 0 or row["valid_mse"] == best[k]
+        assert (row["test_mse"] is not None) == looked
+        assert (row["test_variance_scaled"] is not None) == looked
+        assert (row["valid_mse_one_pass"] is not None) == looked
+    assert any(row["test_mse"] is None for row in rows)
+    always = Recipe(epochs=3, batch=8, keep="valid_mse_one_pass")
+    assert all(row["valid_mse_one_pass"] is not None for row in fit(data, always).history)

@@ -17,8 +17,8 @@ HEAD = """## The answer
 The paper says that the predictive uncertainty of its networks is systematically underestimated, and that one factor s,
 fitted on a calibration set, repairs it. s above 1: the network is too sure. Networks that were trained to their end
 come first (the claims have the rule), then {whose} on EndoVis, then our short runs. {level} % intervals and UCE
-before → after σ scaling; UCE x 100 by the error of the mean (recipe `exact`) and by the text's definition (`paper`); s with
-its standard error, by case, on EndoVis by blocks of {block} frames."""
+before → after σ scaling; UCE x 100 by the error of the mean (recipe `exact`) and by the text's definition (`paper`);
+s with its standard error, by case, on EndoVis by blocks of {block} frames."""
 
 THEIRS = "theirs"
 SHOWN = ("", SHORT, "ImageNet weights", "random weights")  # variants that are networks of their own

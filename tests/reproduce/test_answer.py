@@ -1,0 +1,101 @@
+"""The first screen: full-length and short runs told apart by the rule, and sentences that follow the numbers."""
+
+import json
+
+import numpy as np
+import pytest
+from made_up_paper import TRUE_FACTOR, fake_paper
+
+from truesigma.reproduce import open_paper
+from truesigma.reproduce.claims import training, transfer
+from truesigma.reproduce.figures.overfitting import epochs_of
+from truesigma.reproduce.pages.answer import answer_text, lines
+from truesigma.reproduce.results import Run
+
+PAIR = ["breastpathq_efficientnet_lite2", "breastpathq_efficientnet_lite2_random"]
+
+
+@pytest.fixture
+def root(tmp_path):
+    return fake_paper(tmp_path / "paper", ["oct_resnet101", "boneage_resnet101_short", *PAIR], cases=60)
+
+
+def change(root, name, **values):
+    path = root / "results" / name / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+PLATEAU = {"schedule": "plateau", "patience": 20, "epochs": 500}
+
+
+@pytest.mark.parametrize(
+    ("changed", "schedule", "full"),
+    [
+        ({"plateaus": 2, "best_epoch": 30}, PLATEAU, True),
+        ({"plateaus": 2, "best_epoch": 31}, PLATEAU, False),  # 19 epochs back
+        ({"plateaus": 1, "best_epoch": 10}, PLATEAU, False),
+        ({"plateaus": 2, "best_epoch": 45, "finished": True}, PLATEAU, True),  # ended at its lowest rate
+        ({"plateaus": 2, "best_epoch": 45, "finished": True}, {**PLATEAU, "epochs": 50}, False),
+        ({"plateaus": 3, "best_epoch": 10}, {**PLATEAU, "patience": 12}, False),
+        ({"plateaus": 0, "best_epoch": 10, "finished": True}, {**PLATEAU, "schedule": "cosine"}, False),
+    ],
+)
+def test_what_full_length_means(changed, schedule, full):
+    about = {"epochs": 50, "finished": False, "recipe": {"train": schedule}, **changed}
+    assert Run("one", None, about).full_length == full
+
+
+def test_short_runs_are_shown_apart(root):
+    change(root, "boneage_resnet101_short", best_epoch=45)
+    paper = open_paper(root)
+    found = [line for line in lines(paper) if line.regime != "theirs"]
+    assert [line.full for line in found] == [True, True, True, False]
+    assert all(line.too_sure for line in found)
+    assert found[0].scores.factor == pytest.approx(TRUE_FACTOR, rel=0.25)
+    text = answer_text(paper)
+    assert "In all" not in text
+    assert "Yes, in all." in text
+    assert "Of 3 networks trained to their end 3 are too sure" in text
+    assert "Of 1 short runs 1" in text
+    assert "**Transfer:**" in text
+
+
+def test_nothing_run_is_said(tmp_path):
+    root = fake_paper(tmp_path / "paper", [])
+    (root / "elsewhere" / "endovis.npz").unlink()
+    assert "No network has been run" in answer_text(open_paper(root))
+
+
+def test_equal_factors_are_no_sign_of_transfer(root):
+    paper = open_paper(root)
+    verdict = transfer.surer(paper)
+    assert verdict.word == "does not hold"
+    assert verdict.evidence.startswith("0 of 1")
+
+
+def test_epochs_without_a_look_at_the_test_split_are_passed_over(root):
+    folder = root / "results" / "oct_resnet101"
+    rows = (folder / "history.csv").read_text().splitlines()
+    names = rows[0].split(",")
+    for epoch in range(1, len(rows)):
+        if epoch % 5 and epoch != 25:
+            cells = rows[epoch].split(",")
+            rows[epoch] = ",".join("" if n.startswith("test") else c for n, c in zip(names, cells))
+    (folder / "history.csv").write_text("\n".join(rows) + "\n")
+    run = open_paper(root).run("oct_resnet101")
+    x, factor = epochs_of(run)
+    assert len(x) == 10
+    np.testing.assert_allclose(x, factor, rtol=1e-4)
+    assert training.unbiased_epoch(run) % 5 == 0
+    assert np.isfinite(run.gap("test_variance"))
+
+
+def test_a_kept_epoch_without_test_scores_is_refused(root):
+    folder = root / "results" / "oct_resnet101"
+    rows = (folder / "history.csv").read_text().splitlines()
+    names = rows[0].split(",")
+    rows[25] = ",".join("" if n.startswith("test") else c for n, c in zip(names, rows[25].split(",")))
+    (folder / "history.csv").write_text("\n".join(rows) + "\n")
+    paper = open_paper(root)
+    with pytest.warns(UserWarning, match="lacks values of test_mse"):
+        assert paper.run("oct_resnet101") is None
