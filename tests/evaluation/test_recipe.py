@@ -90,8 +90,8 @@ def test_a_recipe_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[uce]\nbin = 10\n", "mine.toml sets bin, which no recipe knows; expected error, "),
-        ("[usce]\nbins = 10\n", "mine.toml sets usce, which no recipe knows; expected decompose"),
+        ("[uce]\nbin = 10\n", "mine.toml: uce.bin is not known; did you mean 'bins'?"),
+        ("[usce]\nbins = 10\n", "mine.toml: usce is not known; did you mean 'uce'?"),
         ("bins = 10\n", "mine.toml sets bins outside a table"),
         ("[uce\n", "mine.toml is not a TOML file"),
     ],

@@ -16,7 +16,7 @@ from ..core.elements import Part
 from ..core.law import Undefined
 from ..core.outputs import case_means
 from ..core.values import Cases, Draws, Prediction, changed
-from ..files.disk import read_toml
+from ..files.toml import check_keys, read_toml
 
 FOLDER = Path(__file__).parent / "recipes"
 
@@ -82,14 +82,9 @@ def load_recipe(name: str | Path | Recipe) -> Recipe:
             f"there is no recipe {str(name)!r}; expected one of {', '.join(recipe_names())}, or a .toml file."
         )
     tables, defaults = _read(path), _read(FOLDER / "exact.toml")
+    check_keys(tables, defaults, f"{path.name}: ")
     for table, choices in tables.items():
-        known = defaults.get(table)
-        unknown = [table] if known is None else sorted(set(choices) - set(known))
-        if unknown:
-            raise ValueError(
-                f"{path.name} sets {', '.join(unknown)}, which no recipe knows; expected "
-                f"{', '.join(defaults if known is None else known)}."
-            )
+        check_keys(choices, defaults[table], f"{path.name}: {table}.")
     return Recipe(path.stem, {table: {**defaults[table], **tables.get(table, {})} for table in defaults})
 
 

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import time
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -325,9 +324,3 @@ def check_like(path: Path, found: Any, like: Any, place: str = "it") -> None:
 
 def _content_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; `BadFile` where it is none."""
-    with reading(path, "is not a TOML file", "correct it"):
-        return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,30 +1,86 @@
-"""The TOML files of the folder, read into frozen values; what is wrong in one is said with its name and the key."""
+"""TOML files: read, and their tables made into frozen values whose keys and kinds of value are checked."""
 
-from collections.abc import Mapping
-from dataclasses import fields
+import difflib
+import tomllib
+import typing
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, TypeVar
 
-from . import disk as files
+from .disk import reading
+
+Made = TypeVar("Made")
+WORDS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    tuple: "a list of texts",
+}
 
 
 def read_toml(path: Path, *needed: str) -> dict[str, Any]:
-    """The tables of a TOML file, which holds `needed`."""
+    """Read the tables of a TOML file, which has `needed`; what is wrong with it is said with its name."""
     if not path.is_file():
-        raise ValueError(f"there is no {path}; expected it in the folder that describes the paper.")
-    found = files.read_toml(path)
-    if missing := [key for key in needed if key not in found]:
+        raise ValueError(f"there is no {path}; expected a TOML file.")
+    with reading(path, "is not a TOML file", "correct it"):
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    if missing := [key for key in needed if key not in tables]:
         raise ValueError(f"{path} lacks {', '.join(missing)}.")
-    return found
+    return tables
 
 
-def make(kind: type[Any], given: Mapping[str, Any], where: str) -> Any:
-    """A frozen value of that kind from a table, whose keys are its fields; lists become tuples."""
-    known = [one.name for one in fields(kind)]
-    if unknown := sorted(set(given) - set(known)):
-        raise ValueError(f"{where} sets {', '.join(unknown)}; expected {', '.join(known)}.")
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
-    try:
-        return kind(**values)
-    except TypeError as problem:
-        raise ValueError(f"{where}: {problem}.") from None
+def make(kind: type[Made], table: Mapping[str, Any], where: str = "") -> Made:
+    """Make a frozen value of a table whose keys are its fields.
+
+    Lists become tuples, and whole numbers those with a point where the field has them.
+
+    Args:
+        kind: a dataclass; the types of its fields are what is expected.
+        table: from a TOML file.
+        where: goes before a key in errors, such as "train." or "plan.toml: ".
+
+    >>> @__import__("dataclasses").dataclass(frozen=True)
+    ... class Size:
+    ...     width: float
+    ...     unit: str = "mm"
+    >>> make(Size, {"width": 2})
+    Size(width=2.0, unit='mm')
+    >>> make(Size, {"width": 2, "unti": "m"}, "size.")
+    Traceback (most recent call last):
+    ValueError: size.unti is not known; did you mean 'unit'?
+    """
+    known = {one.name: one for one in fields(typing.cast(Any, kind))}
+    check_keys(table, known, where)
+    hints = typing.get_type_hints(kind)
+    values = {key: _converted(f"{where}{key}", value, hints[key]) for key, value in table.items()}
+    for name, one in known.items():
+        if name not in table and one.default is MISSING and one.default_factory is MISSING:
+            raise ValueError(f"{where}{name} is missing")
+    return kind(**values)
+
+
+def check_keys(table: Mapping[str, Any], known: Collection[str], where: str = "") -> None:
+    """Refuse a key that is not known, and name the one that is most like it."""
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(known)}"
+            raise ValueError(f"{where}{key} is not known; {hint}")
+
+
+def _converted(name: str, value: Any, hint: Any) -> Any:
+    """Return a value as its field has it; `X | None` is an X that need not be there."""
+    options = [one for one in typing.get_args(hint) if one is not NoneType]
+    optional = len(options) == 1 and NoneType in typing.get_args(hint)
+    kind = options[0] if optional else typing.get_origin(hint) or hint
+    if isinstance(value, list):
+        value = tuple(value)
+    if kind is float and type(value) is int:
+        value = float(value)
+    texts = kind is not tuple or options[0] is not str or all(isinstance(one, str) for one in value)
+    if kind in WORDS and (type(value) is not kind or not texts):
+        raise ValueError(f"{name} is {value!r}; expected {WORDS[kind]}")
+    return value

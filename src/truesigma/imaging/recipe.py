@@ -2,13 +2,14 @@
 
 import dataclasses
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from ..evaluation.recipe import FOLDER, recipe_names
+from ..files.toml import check_keys, read_toml
 
 __all__ = ["Planned", "Recipe", "load_recipe"]
 
@@ -143,32 +144,19 @@ def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
     >>> load_recipe("paper", epochs=2).stage_dropout
     0.5
     """
-    path = Path(name_or_path)
-    if path.suffix == ".toml":
-        if not path.is_file():
-            raise ValueError(f"no recipe file {path}; give an existing .toml file or one of {_names()}")
-        text, name = path.read_text(encoding="utf-8"), path.stem
-    else:
-        found = files("truesigma.evaluation").joinpath("recipes", f"{name_or_path}.toml")
-        if str(name_or_path) not in _names():
-            raise ValueError(f"no recipe {str(name_or_path)!r}; expected one of {_names()}, or a .toml file")
-        text, name = found.read_text(encoding="utf-8"), str(name_or_path)
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"recipe {name_or_path} is not valid TOML: {error}") from error
-    values: dict[str, Any] = {"name": name}
+    own = str(name_or_path).endswith(".toml")
+    path = Path(name_or_path) if own else FOLDER / f"{name_or_path}.toml"
+    if not path.is_file():
+        raise ValueError(
+            f"there is no recipe {str(name_or_path)!r}; expected one of {', '.join(recipe_names())}, or a .toml file"
+        )
+    tables = read_toml(path)
+    values: dict[str, Any] = {"name": path.stem}
     for table, known in (("network", NETWORK), ("train", TRAIN)):
-        for key, value in tables.get(table, {}).items():
-            if key not in known:
-                raise ValueError(
-                    f"recipe {name_or_path}: unknown key {key!r} in [{table}]; known: {', '.join(known)}"
-                )
-            values[key] = value
-    for key, value in overrides.items():
-        if key not in NETWORK + TRAIN:
-            raise ValueError(f"unknown recipe value {key!r}; known: {', '.join(NETWORK + TRAIN)}")
-        values[key] = value
+        check_keys(tables.get(table, {}), known, f"recipe {name_or_path}: {table}.")
+        values |= tables.get(table, {})
+    check_keys(overrides, (*NETWORK, *TRAIN))
+    values |= overrides
     try:
         return Recipe(**values)
     except ValueError as problem:
@@ -186,11 +174,6 @@ def from_dict(stored: Mapping[str, Any]) -> Recipe:
     if unknown := sorted(set(values) - known):
         raise ValueError(f"the stored recipe has the unknown keys {unknown}; it comes from another version")
     return Recipe(**values)
-
-
-def _names() -> list[str]:
-    folder = files("truesigma.evaluation").joinpath("recipes")
-    return sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

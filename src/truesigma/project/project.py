@@ -1,14 +1,14 @@
 """A project: one recipe.toml that says what to read, train, draw, recalibrate and report; checked when it is read."""
 
-import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..core.checks import check_level
-from ..files.disk import plain, read_toml
+from ..files.disk import plain
+from ..files.toml import check_keys, make, read_toml
 
 
 @dataclass(frozen=True)
@@ -168,19 +168,19 @@ def read_project(path: str | Path) -> Project:
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"there is no recipe {path}; `truesigma init` writes one")
-    found = read_toml(path)
+    tables = read_toml(path)
     try:
-        return _project(found, path.parent)
+        return _project(tables, path.parent)
     except ValueError as problem:
         raise ValueError(f"{path}: {problem}") from problem
 
 
-def _project(found: Mapping[str, Any], home: Path) -> Project:
-    _known("the recipe", found, ("data", *TABLES, "output"))
-    for name, table in found.items():
+def _project(tables: Mapping[str, Any], home: Path) -> Project:
+    check_keys(tables, ("data", *TABLES, "output"))
+    for name, table in tables.items():
         if not isinstance(table, Mapping):
             raise ValueError(f"{name} is outside a table; expected tables such as [data] and [train]")
-    data = dict(found.get("data", {}))
+    data = dict(tables.get("data", {}))
     if not isinstance(data.get("root"), str):
         raise ValueError('[data] has no root; expected the folder of the images, such as root = "scans"')
     dataset, root = str(data.pop("dataset", "table")), data.pop("root")
@@ -196,38 +196,12 @@ def _project(found: Mapping[str, Any], home: Path) -> Project:
             raise ValueError(
                 f"data.{key} is {value!r}; expected a text, a number, true or false, or a list of texts"
             )
-    output = found.get("output", {})
-    _known("[output]", output, ("folder",))
-    tables: dict[str, Any] = {name: _table(name, found.get(name, {})) for name in TABLES}
-    return Project(home, root, options, dataset, str(output.get("folder", "output")), **tables)
-
-
-def _table(name: str, given: Mapping[str, Any]) -> Any:
-    kind: Any = TABLES[name]
-    known = {one.name: one for one in fields(kind)}
-    _known(f"[{name}]", given, tuple(known))
-    usual = kind()
-    values = {}
-    for key, value in given.items():
-        default = getattr(usual, key)
-        expected = float if default is None else type(default)
-        if expected is tuple and isinstance(value, list) and all(isinstance(one, str) for one in value):
-            value = tuple(value)
-        if expected is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if type(value) is not expected:
-            words = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
-            raise ValueError(f"{name}.{key} is {value!r}; expected {words.get(expected, 'a list of texts')}")
-        values[key] = value
-    return kind(**values)
-
-
-def _known(where: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    for key in given:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(known)}"
-            raise ValueError(f"{where} has the unknown {key!r}; {hint}")
+    output = tables.get("output", {})
+    check_keys(output, ("folder",), "output.")
+    made: dict[str, Any] = {
+        name: make(kind, tables.get(name, {}), f"{name}.") for name, kind in TABLES.items()
+    }
+    return Project(home, root, options, dataset, str(output.get("folder", "output")), **made)
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -82,19 +82,19 @@ def read_plan(root: Path) -> Plan:
     sets = tables["data_sets"]
     if untitled := [name for name, one in sets.items() if "title" not in one]:
         raise ValueError(f"{FILE}: {', '.join(untitled)} has no title.")
-    made, joined = (
-        [make(kind, one, f"{FILE}: {one.get('name', '?')}") for one in tables.get(key, [])]
-        for kind, key in ((Planned, "experiment"), (Ensemble, "ensemble"))
-    )
     plan = Plan(
-        tuple(made),
-        tuple(joined),
+        tuple(make(Planned, one, _where(one)) for one in tables["experiment"]),
+        tuple(make(Ensemble, one, _where(one)) for one in tables.get("ensemble", [])),
         MappingProxyType({name: one["title"] for name, one in sets.items()}),
         MappingProxyType(dict(tables["networks"])),
         MappingProxyType({name: one["absent"] for name, one in sets.items() if "absent" in one}),
     )
     _check(plan)
     return plan
+
+
+def _where(table: Mapping[str, object]) -> str:
+    return f"{FILE}: {table.get('name', '?')}: "
 
 
 def _check(plan: Plan) -> None:

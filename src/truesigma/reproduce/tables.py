@@ -61,7 +61,7 @@ def read_table(root: Path, name: str) -> Table:
     given = read_toml(path)
     for key in ("expected", "logs"):  # named for the reader; `read_expected` knows the files
         given.pop(key, None)
-    table: Table = make(Table, {"name": name, **given}, str(path))
+    table: Table = make(Table, {"name": name, **given}, f"{path}: ")
     if missing := sorted(set(table.metrics) - set(table.tolerance)):
         raise ValueError(f"{path} says no tolerance of {', '.join(missing)}.")
     return table

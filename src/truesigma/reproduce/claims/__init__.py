@@ -26,7 +26,7 @@ class Claim:
 def read_claims(paper: Paper) -> list[Claim]:
     """Read claims.toml."""
     listed = read_toml(paper.root / FILE, "claim")["claim"]
-    return [make(Claim, one, f"{FILE}: {one.get('says', '?')}") for one in listed]
+    return [make(Claim, one, f"{FILE}: {one.get('says', '?')}: ") for one in listed]
 
 
 def judge(paper: Paper, claim: Claim) -> Verdict:

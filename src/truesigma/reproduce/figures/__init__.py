@@ -52,7 +52,7 @@ class Drawn:
 def read_figures(root: Path) -> list[Figure]:
     """Read figures.toml."""
     listed = read_toml(root / FILE, "figure")["figure"]
-    found: list[Figure] = [make(Figure, one, f"{FILE}: figure {one.get('id', '?')}") for one in listed]
+    found: list[Figure] = [make(Figure, one, f"{FILE}: figure {one.get('id', '?')}: ") for one in listed]
     for one in found:
         if importlib.util.find_spec(f"{__name__}.{one.kind}") is None:
             raise ValueError(

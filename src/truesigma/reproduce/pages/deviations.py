@@ -39,7 +39,7 @@ class Deviation:
 def read_deviations(paper: Paper) -> list[Deviation]:
     """Read deviations.toml."""
     listed = read_toml(paper.root / FILE, "deviation")["deviation"]
-    return [make(Deviation, one, f"{FILE}: {one.get('choice', '?')}") for one in listed]
+    return [make(Deviation, one, f"{FILE}: {one.get('choice', '?')}: ") for one in listed]
 
 
 def changed(recipe: Recipe, table: str, key: str, value: Any) -> Recipe:
