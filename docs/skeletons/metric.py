@@ -12,7 +12,7 @@ from truesigma.core.scores import Mean, score_of
 
 TITLE = "ZMS"
 BETTER = "nominal"  # or "lower", "higher"
-UNITS = 0  # the power of the target's unit: 0, 1, 2, or "log"
+UNITS = 0  # the power of the target's unit: 0, 1, 2, "volume" or "log"
 
 
 def terms(elements: Elements) -> Array:

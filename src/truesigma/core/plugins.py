@@ -31,6 +31,7 @@ DATA = {
     "weight",
     "group",
     "patient",
+    "region",
 }  # arguments of the numeric half that are never options
 
 
@@ -42,6 +43,15 @@ def names(kind: str) -> list[str]:
     """
     folder = Path(__file__).parents[1].joinpath(*_folder(kind)[0].split(".")[1:])
     return sorted(m.name for m in pkgutil.iter_modules([str(folder)]) if not m.name.startswith("_"))
+
+
+def usual(kind: str) -> list[str]:
+    """Names of those that are meant where all are asked for; others say `BY_NAME`, and are taken when they are named.
+
+    >>> sorted(set(names("metrics")) - set(usual("metrics")))
+    ['joint_coverage', 'volume']
+    """
+    return [name for name in names(kind) if not getattr(load(kind, name), "BY_NAME", False)]
 
 
 def load(kind: str, name: str) -> ModuleType:

@@ -11,7 +11,7 @@ from .arrays import Host, extremes, namespace
 from .checks import nothing_left, too_few
 from .elements import NO_ALEATORIC, Part, blocks
 from .law import Law, Undefined
-from .values import Prediction, changed, check_prediction, raw_spread
+from .values import Interval, Prediction, changed, check_prediction, raw_spread
 
 
 @runtime_checkable
@@ -27,6 +27,27 @@ class Recalibration(Protocol):
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction: ...
 
     def to_dict(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class JointRegion(Protocol):
+    """What a recalibration also is where it is about all outputs of a case at once: a region around each prediction."""
+
+    def contains(self, prediction: Prediction, target: Any, *, level: float | None = None) -> Host:
+        """Whether all outputs lie inside, (case,)."""
+        ...
+
+    def volume(self, prediction: Prediction, *, level: float | None = None) -> Host:
+        """(case,)."""
+        ...
+
+    def extent(self, prediction: Prediction, *, level: float | None = None) -> Interval:
+        """The bounds of the region in each output."""
+        ...
+
+    def too_few_for(self, level: float) -> str | None:
+        """Why the region of that level has no end; None where it has one."""
+        ...
 
 
 def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:

@@ -212,7 +212,7 @@ def _whole_scores(
         for one in asked:
             made = fits[one.number].fitted(cases.prediction, group=cases.group)
             try:
-                found[one.key + end] = one.item.score(made, cases)
+                found[one.key + end] = one.item.score(made, cases, fits[one.number].fitted)
             except ValueError as problem:
                 found[one.key + end] = _of_group(problem, end.removeprefix("/") or None)
     return found

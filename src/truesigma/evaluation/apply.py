@@ -11,6 +11,7 @@ import numpy as np
 from ..core.arrays import to_host
 from ..core.by_case import laws_of
 from ..core.law import Law, too_few_for
+from ..core.recalibration import JointRegion, Recalibration
 from ..core.values import Draws, Prediction, raw_spread
 from ..files.arrow import FORMULAS, read_csv, read_parquet, write_csv, write_parquet
 from ..files.columns import METADATA, ORDER, columns_of, field_columns
@@ -61,7 +62,7 @@ def apply_file(
         made = card(value, group=fields.get("group"))
     except ValueError as problem:
         raise refusal(str(source), fields, problem) from problem
-    bounds = interval_fields(made, levels)
+    bounds = interval_fields(made, levels, card.recalibration)
     if ".npz" not in suffixes:
         table = _edited(source, fields, made, bounds, check_suffix(target) == ".csv")
         if check_suffix(target) == ".csv":
@@ -96,19 +97,26 @@ def _check_unit(card: Card, source: Path, unit: str) -> None:
         )
 
 
-def interval_fields(prediction: Prediction, levels: Sequence[float]) -> dict[str, Any]:
-    """Bounds of the central intervals by the name of their column.
+def interval_fields(
+    prediction: Prediction, levels: Sequence[float], recalibration: Recalibration | None = None
+) -> dict[str, Any]:
+    """Bounds of the central intervals by the name of their column; of a joint region its bounds, and its volume.
 
     >>> sorted(interval_fields(Prediction([0.0], [1.0]), [0.9, 0.995]))
     ['lower_90', 'lower_99.5', 'upper_90', 'upper_99.5']
     """
     found = {}
+    region = recalibration if isinstance(recalibration, JointRegion) else None
     for level in levels:
-        for words in {too_few_for(law, level) for law, _ in laws_of(prediction.law, len(prediction))}:
-            if words:
-                warnings.warn(words, stacklevel=2)
-        interval = prediction.interval(level)
         lower, upper = bound_names(level)
+        if region is None:
+            known = {too_few_for(law, level) for law, _ in laws_of(prediction.law, len(prediction))}
+            interval = prediction.interval(level)
+        else:
+            known, interval = {region.too_few_for(level)}, region.extent(prediction, level=level)
+            found[lower.replace("lower", "volume")] = region.volume(prediction, level=level)
+        for words in known - {None}:
+            warnings.warn(str(words), stacklevel=2)
         found[lower], found[upper] = to_host(interval.lower), to_host(interval.upper)
     return found
 

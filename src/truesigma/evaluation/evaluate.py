@@ -145,7 +145,9 @@ def _scores(
     through = recalibration if in_passing else None
     data = {"weight": cases.weight, "group": cases.group}
     summed = iter(measure(made, cases.target, requests, **data, through=through) if requests else ())
-    return [item.score(made, cases) if item.request is None else next(summed) for item in items]
+    return [
+        item.score(made, cases, recalibration) if item.request is None else next(summed) for item in items
+    ]
 
 
 class About(NamedTuple):

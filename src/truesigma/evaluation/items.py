@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core import plugins
 from ..core.law import Undefined
+from ..core.recalibration import JointRegion, Recalibration
 from ..core.scores import Request, request
 from ..core.values import Cases, Prediction
 from .fit import Chosen, Named, each
@@ -32,17 +33,19 @@ class Item:
         """What it sums up; None for a metric that is no sum, and needs all cases at once."""
         return request(self.metric, self.options) if hasattr(self.metric, "SUMS") else None
 
-    def score(self, prediction: Prediction, cases: Cases) -> float | Undefined:
-        """The score itself, of all cases at once."""
+    def score(self, prediction: Prediction, cases: Cases, recalibration: Recalibration) -> float | Undefined:
+        """The score itself, of all cases at once, as the recalibration made them."""
+        region = recalibration if isinstance(recalibration, JointRegion) else None
+        data = plugins.accepted(self.metric.score, {"weight": cases.weight, "region": region})
         try:
-            return float(self.metric.score(prediction, cases.target, weight=cases.weight, **self.options))
+            return float(self.metric.score(prediction, cases.target, **data, **self.options))
         except Undefined as reason:
             return reason
 
 
 def asked_metrics(metrics: Iterable[Named] | None) -> list[Asked]:
     """The metrics that were chosen, with their options; None for all."""
-    chosen = plugins.names("metrics") if metrics is None else each(metrics)
+    chosen = plugins.usual("metrics") if metrics is None else each(metrics)
     return [plugins.parse("metrics", metric) for metric in chosen]
 
 

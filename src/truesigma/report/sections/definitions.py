@@ -26,7 +26,7 @@ def section(docs: str = "") -> Section:
     """Explain the terms; `docs` is the address of the documentation, without which the place is named in words."""
     helps = {entry.name: entry.help for entry in catalogue("metrics")}
     entries = []
-    for name in plugins.names("metrics"):
+    for name in plugins.usual("metrics"):
         metric = plugins.load("metrics", name)
         text = inspect.getdoc(metric.score) or ""
         reference = re.search(r"^Reference: (.+?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL)

@@ -111,7 +111,7 @@ def _has_sums(metric: str) -> bool:
 
 def _requests(subject: Subject) -> list[tuple[str, str, dict[str, Any]]]:
     found = []
-    for metric in plugins.names("metrics"):
+    for metric in plugins.usual("metrics"):
         options = subject.options(metric)
         known = plugins.options("metrics", plugins.load("metrics", metric))
         levels: Sequence[float | None] = [subject.level] if "level" in known else [None]

@@ -1,0 +1,70 @@
+r"""Joint coverage: the share of cases all of whose outputs lie inside at once; nominal is the level itself.
+
+$$\mathrm{joint}(\gamma) = \tfrac{1}{m} \sum_i 1[y_i \in R_\gamma(i)]$$
+
+R is the joint region, where one was fitted; else the box of the central intervals, which holds less than each of them.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..core.checks import check_level, nothing_left
+from ..core.elements import blocks
+from ..core.law import Undefined, central_bounds
+from ..core.recalibration import JointRegion
+from ..core.values import Prediction
+
+TITLE = "joint coverage"
+BETTER = "nominal"
+UNITS = 0
+BY_NAME = True  # of use where a case has several outputs
+
+
+def score(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    region: JointRegion | None = None,
+    level: float = 0.9,
+) -> float:
+    """Share of the cases whose outputs lie inside all at once, in the joint region or in all their intervals.
+
+    Args:
+        prediction: location, scale and law.
+        target: what was true, with the location's shape.
+        weight: (case,) or the location's shape; a case counts with the mean over its outputs.
+        region: what `recalibrate.region` fitted; None for the box of the central intervals. A case with an output that
+            a mask hides then does not count.
+        level: 0.9 for the region, or the intervals, of 90 %.
+
+    Returns:
+        A share between 0 and 1.
+
+    Example:
+        >>> score(Prediction([[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]), [[1.0, 1.0], [1.0, 2.0]])
+        0.5
+
+    Reference: Johnstone and Cox, "Conformal Uncertainty Sets for Robust Optimization", COPA 2021, section 2.
+    """
+    check_level(level)
+    held = counted = elements = 0.0
+    for block in blocks(prediction, target, weight):
+        part, rows = block.wide.elements, np.arange(len(prediction))[block.rows]
+        share = np.ones_like(part.z) if part.weight is None else part.weight
+        counts = share > 0
+        if region is None:
+            low, high = central_bounds(block.law, level)
+            inside = ((part.z >= low) & (part.z <= high) | ~counts).all(axis=1)
+        else:
+            inside = region.contains(prediction[rows], target[rows], level=level)
+            counts = counts & counts.all(axis=1, keepdims=True)
+        of_case = (share * counts).sum(axis=1) / np.maximum(counts.sum(axis=1), 1)
+        held, counted = held + float(of_case @ inside), counted + float(of_case.sum())
+        elements += float(share.sum())
+    if elements == 0:
+        raise nothing_left()
+    if counted == 0:
+        raise Undefined("no case has all its outputs: the mask hides some of each.")
+    return held / counted

@@ -1,0 +1,72 @@
+r"""Mean volume of the joint regions, or of the boxes of the intervals: what the joint coverage costs.
+
+$$\mathrm{volume}(\gamma) = \tfrac{1}{m} \sum_i |R_\gamma(i)|, \qquad |R_\gamma(i)| = \prod_j (u_{ij} - l_{ij})
+  \quad\text{for a box}$$
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..core.checks import check_level, nothing_left
+from ..core.elements import blocks
+from ..core.law import Undefined, central_bounds, too_few_for
+from ..core.recalibration import JointRegion
+from ..core.values import Prediction
+
+TITLE = "volume"
+BETTER = "lower"
+UNITS = "volume"  # the target's unit to the power of the number of outputs
+BY_NAME = True  # of use where a case has several outputs
+
+
+def score(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    region: JointRegion | None = None,
+    level: float = 0.9,
+) -> float:
+    """Mean volume of the regions, in the target's unit to the power of the number of outputs.
+
+    Args:
+        prediction: scale and law.
+        target: what was true; only its shape and mask matter here.
+        weight: (case,) or the location's shape; a case counts with the mean over its outputs.
+        region: what `recalibrate.region` fitted; None for the box of the central intervals.
+        level: 0.9 for the region, or the intervals, of 90 %.
+
+    Returns:
+        The mean over the cases of which no output is hidden by a mask.
+
+    Example:
+        >>> round(score(Prediction([[0.0, 0.0]], [[1.0, 4.0]]), [[0.0, 0.0]], level=0.95), 2)
+        30.73
+
+    Reference: Messoudi et al., "Ellipsoidal Conformal Inference for Multi-Target Regression", COPA 2022, section 5.
+    """
+    check_level(level)
+    held = counted = elements = 0.0
+    for block in blocks(prediction, target, weight):
+        part, rows = block.wide.elements, np.arange(len(prediction))[block.rows]
+        share = np.ones_like(part.scale) if part.weight is None else part.weight
+        of_case = share.mean(axis=1) * (share > 0).all(axis=1)
+        if region is None:
+            low, high = central_bounds(block.law, level)
+            words = too_few_for(block.law, level)
+            with np.errstate(over="ignore"):
+                volume = np.exp(np.log(part.scale * (high - low)).sum(axis=1))
+        else:
+            volume, words = region.volume(prediction[rows], level=level), region.too_few_for(level)
+        if not np.isfinite(volume).all():
+            raise Undefined(
+                words or "the volume is not finite: the outputs are too many, or an interval has no end."
+            )
+        held, counted = held + float(of_case @ volume), counted + float(of_case.sum())
+        elements += float(share.sum())
+    if elements == 0:
+        raise nothing_left()
+    if counted == 0:
+        raise Undefined("no case has all its outputs: the mask hides some of each.")
+    return held / counted
