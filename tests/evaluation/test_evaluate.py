@@ -38,7 +38,7 @@ def test_rows_are_complete():
     calibration, test = cases_of(draw(0)), cases_of(draw(1))
     result = evaluate(calibration, test, recalibrations=QUICK)
     per_metric = {}
-    for name in plugins.names("metrics"):
+    for name in plugins.usual("metrics"):
         leveled = "level" in plugins.options("metrics", plugins.load("metrics", name))
         per_metric[name] = 4 if leveled else 1
     per_metric["uce_draws"] = 1

@@ -81,7 +81,7 @@ def test_everything_the_reader_is_promised_is_there(made):
         "worst",
     ):
         assert section in ids
-    for metric in ts.plugins.names("metrics"):
+    for metric in ts.plugins.usual("metrics"):
         assert f"#definition-{metric}" in anchors
         assert f"definition-{metric}" in ids
     figures = [a["id"] for _, a in page.elements if a.get("class") == "figure"]

@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
     commands = typer.Typer(no_args_is_help=True, help="Publication figures as .pdf, .png or .svg.")
     for draw, kind in ((calibration, Test), (coverage, Test), (rejection, One)):
         commands.command(draw.__name__)(of_files(draw, kind))
-    for command in (shift, history):
+    for command in (shift, history, region):
         commands.command(command.__name__)(command)
     app.add_typer(commands, name="figure")
 
@@ -190,6 +190,48 @@ def history(
     _check(out, json, file)
     table = diagram.table(file)
     axes = diagram.draw(table, calibrated=calibrated, title=title, unit=unit)
+    _deliver(context, axes.figure, out, table.columns, json)
+
+
+def region(
+    context: typer.Context,
+    fitting: Annotated[Path, typer.Option("--calibration", metavar="FILE", help="Cases to fit on.")],
+    test: One,
+    out: Out,
+    case: Annotated[int, typer.Option("--case", help="Number of the case to show, from 0.")] = 0,
+    image: Annotated[
+        Path | None,
+        typer.Option("--image", metavar="FILE", help="Its image, whose pixels the outputs count."),
+    ] = None,
+    recalibrate: Annotated[
+        str, named_option("--recalibrate", "recalibrate", "The region, as region:shape=box,level=0.95.")
+    ] = "region",
+    title: Title = "",
+    unit: Unit = None,
+    recipe: RecipeName = "exact",
+    law: LawName = None,
+    mask_missing: Masking = False,
+    json: Json = None,
+) -> None:
+    """The joint region of one case with two outputs, such as a landmark, on its image."""
+    import numpy as np
+
+    from ..diagrams import region as diagram
+    from ..evaluation.recipe import load_recipe
+    from ..files.images import read_image
+    from ..files.store import read_cases
+    from ..recalibrate.region import Region
+
+    _check(out, json, fitting, test, image)
+    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
+    card = _fit(fitting, [recalibrate], load_recipe(recipe), reading)[recalibrate]
+    if not isinstance(card.recalibration, Region):
+        raise ValueError(f"{recalibrate} is not a joint region; expected region, or region:shape=box.")
+    cases = read_cases(test, **reading)
+    table = diagram.table(card.recalibration, card(cases), cases.target, case=case)
+    shown = None if image is None else np.squeeze(np.moveaxis(read_image(image, dimensions=2), 0, -1))
+    known = cases.unit if unit is None else unit
+    axes = diagram.draw(table, image=shown, title=title, unit=known)
     _deliver(context, axes.figure, out, table.columns, json)
 
 

@@ -23,7 +23,7 @@ def test_scores_are_those_of_the_evaluation():
         assert score.change.value == pytest.approx(
             score.values["sigma"].value - score.values["none"].value, rel=1e-6, abs=1e-6
         )
-    assert {s.metric for s in found} == set(ts.plugins.names("metrics"))
+    assert {s.metric for s in found} == set(ts.plugins.usual("metrics"))
 
 
 def test_what_is_undefined_is_a_dash():
