@@ -9,13 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from truesigma import Prediction
-from truesigma.core.arrays import Host, namespace
-from truesigma.core.cells import segment_sums
-from truesigma.core.elements import Block
-from truesigma.core.sums import accumulate, flat
+from truesigma.core import Block, Host, Prediction, accumulate, flat, namespace, segment_sums
 from truesigma.diagrams._style import BLUE, GREY, Axes, axes_or_new, style
-from truesigma.files.disk import plain
 
 TITLE = "PIT histogram"
 
@@ -30,7 +25,11 @@ class Pit:
     @property
     def columns(self) -> dict[str, list[Any]]:
         """Plain values by name, for a csv file."""
-        return {"low": plain(self.edges[:-1]), "high": plain(self.edges[1:]), "share": plain(self.share)}
+        return {
+            "low": self.edges[:-1].tolist(),
+            "high": self.edges[1:].tolist(),
+            "share": self.share.tolist(),
+        }
 
 
 def table(prediction: Prediction, target: Any, *, weight: Any = None, cells: int = 10) -> Pit:

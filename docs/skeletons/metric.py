@@ -5,10 +5,7 @@ $$\mathrm{ZMS} = \tfrac{1}{m} \sum_i e_i / v_i$$
 
 from typing import Any
 
-from truesigma import Prediction
-from truesigma.core.arrays import Array
-from truesigma.core.elements import Elements, Outputs
-from truesigma.core.scores import Mean, score_of
+from truesigma.core import Array, Elements, Mean, Outputs, Prediction, score_of
 
 TITLE = "ZMS"
 BETTER = "nominal"  # or "lower", "higher"

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from truesigma import Prediction
-from truesigma.core.elements import Part
-from truesigma.core.recalibration import observed_z, rescale, select_part
+from truesigma.core import Part, Prediction, observed_z, rescale, select_part
 
 TITLE = "median scaling"
 

@@ -109,3 +109,13 @@ def test_pages_show_whole_skeletons():
     text = (DOCS / "adding.md").read_text(encoding="utf-8")
     shown = re.findall(r'--8<-- "(.+?)"', text)
     assert sorted(shown) == sorted(path.name for path in (DOCS / "skeletons").glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"), [("metric", None), ("recalibration", None), ("diagram", "diagrams")]
+)
+def test_skeletons_need_the_core_and_their_own_folder_alone(name, folder):
+    text = (DOCS / "skeletons" / f"{name}.py").read_text(encoding="utf-8")
+    used = set(re.findall(r"from (truesigma[\w.]*) import", text))
+    assert "truesigma.core" in used
+    assert all(module.startswith(f"truesigma.{folder}.") for module in used - {"truesigma.core"})

@@ -3,4 +3,70 @@
 Arrays of numpy, torch, JAX or CuPy come in and are checked once, when `Draws`, `Prediction` or `Cases` are made.
 Sums over elements, scores and a `Tally` go out. Nothing here knows a file, a metric by name, a picture or a network;
 torch is imported only where a torch tensor was handed in.
+
+Plug-ins need no more than what is exported here.
 """
+
+from .arrays import Array, Host, like, namespace, to_host
+from .bins import Bins, Spacing, assign, bin_edges
+from .cells import segment_sums
+from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
+from .law import Empirical, Laplace, Law, Normal, Undefined, central_bounds, has_terms
+from .ranking import keep_lowest, rank
+from .recalibration import Recalibration, observed_z, rescale, select_part, with_law
+from .scores import Binned, Mean, Pit, edges_over, measure, request, score_of
+from .sums import Sum, accumulate, add_sums, flat, join_sums
+from .tally import Tally
+from .values import Cases, Draws, Prediction, changed, check_prediction
+
+__all__ = [
+    "Array",
+    "Binned",
+    "Bins",
+    "Block",
+    "Cases",
+    "Draws",
+    "Elements",
+    "Empirical",
+    "Error",
+    "Host",
+    "Laplace",
+    "Law",
+    "Mean",
+    "Normal",
+    "Outputs",
+    "Part",
+    "Pit",
+    "Prediction",
+    "Recalibration",
+    "Spacing",
+    "Sum",
+    "Tally",
+    "Terms",
+    "Undefined",
+    "accumulate",
+    "add_sums",
+    "assign",
+    "bin_edges",
+    "blocks",
+    "central_bounds",
+    "changed",
+    "check_prediction",
+    "edges_over",
+    "flat",
+    "has_terms",
+    "join_sums",
+    "keep_lowest",
+    "like",
+    "measure",
+    "namespace",
+    "observed_z",
+    "rank",
+    "request",
+    "rescale",
+    "score_of",
+    "segment_sums",
+    "select_part",
+    "to_host",
+    "with_law",
+]

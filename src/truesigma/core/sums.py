@@ -163,6 +163,20 @@ def squares(s: Array, w: Array | float) -> Array:
     return pack(s, total(w > 0), total(w), total(s), total(s * s), total(s * w), total(w * w))
 
 
+def cluster_error(mean: Any, count: Any, weight: Any, square: Any, cross: Any, weights: Any) -> Any:
+    r"""The standard error of a weighted mean whose clusters depend on themselves alone; NaN of fewer than two.
+
+    $$\mathrm{se} = \frac{1}{\sum_c W_c} \sqrt{\frac{C}{C - 1} \sum_c (S_c - \mathrm{mean} \, W_c)^2}$$
+
+    With S_c and W_c the sums of w x and of w in cluster c: from C, sum W, sum S^2, sum S W and sum W^2, each a number
+    or an array.
+    """
+    off = np.maximum(square - 2 * mean * cross + mean * mean * weights, 0.0)
+    known = np.asarray(count) > 1
+    free = np.where(known, count, 2.0)
+    return np.where(known, np.sqrt(free / (free - 1) * off) / np.where(known, weight, 1.0), np.nan)
+
+
 def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tuple[Array, Array | float]:
     """S and W of each case; W as one number where nothing is weighted."""
     each = []

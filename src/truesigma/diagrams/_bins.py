@@ -13,7 +13,7 @@ from ..core.cells import segment_sums
 from ..core.elements import Block, Error, Outputs, check_error, check_outputs
 from ..core.law import Undefined
 from ..core.scores import edges_over
-from ..core.sums import accumulate, bin_sums, flat
+from ..core.sums import accumulate, bin_sums, cluster_error, flat
 from ..files.disk import plain
 from ._repeats import Run
 
@@ -112,9 +112,7 @@ def _gather(edges: Host, layers: Host, scores: list[float]) -> Calibration:
         deviation = np.where(runs > 1, np.sqrt(off / np.maximum(runs - 1, 1)), np.nan)
     else:
         mean = np.nan_to_num(error[0])
-        off = np.maximum(square[0] - 2 * mean * cross[0] + mean * mean * weights[0], 0.0)
-        free = cases[0] / np.maximum(cases[0] - 1, 1)
-        deviation = np.where(cases[0] > 1, np.sqrt(free * off) / safe[0], np.nan)
+        deviation = cluster_error(mean, cases[0], safe[0], square[0], cross[0], weights[0])
     spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
     held = (count.mean(axis=0), elements.mean(axis=0))
     score = float(np.mean(scores))

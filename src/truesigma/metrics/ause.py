@@ -9,10 +9,9 @@ MSE_e(r) the same when the largest errors are removed, which nothing can beat.
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ..core import Prediction, Undefined, keep_lowest, rank
 from ..core.arrays import workers
-from ..core.law import Undefined
-from ..core.ranking import By, keep_lowest, rank
-from ..core.values import Prediction
+from ..core.ranking import By
 
 TITLE = "AUSE"
 BETTER = "lower"

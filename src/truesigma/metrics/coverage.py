@@ -5,11 +5,7 @@ $$\mathrm{coverage}(\gamma) = \tfrac{1}{m} \sum_i 1[l_i \le y_i \le u_i]$$
 
 from typing import Any
 
-from ..core.arrays import Array
-from ..core.elements import Elements
-from ..core.law import central_bounds
-from ..core.scores import Mean, score_of
-from ..core.values import Prediction
+from ..core import Array, Elements, Mean, Prediction, central_bounds, score_of
 
 TITLE = "coverage"
 BETTER = "nominal"

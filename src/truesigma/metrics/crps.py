@@ -7,10 +7,7 @@ Normal: $\sigma\,(z(2\Phi(z) - 1) + 2\varphi(z) - 1/\sqrt\pi)$; Laplace: $b\,(|z
 
 from typing import Any
 
-from ..core.elements import Elements, Terms
-from ..core.law import has_terms
-from ..core.scores import Mean, score_of
-from ..core.values import Prediction
+from ..core import Elements, Mean, Prediction, Terms, has_terms, score_of
 
 TITLE = "CRPS"
 BETTER = "lower"

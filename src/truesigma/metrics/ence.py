@@ -10,10 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bins import Bins, Spacing
-from ..core.elements import Error, Outputs
-from ..core.scores import Binned, score_of
-from ..core.values import Prediction
+from ..core import Binned, Bins, Error, Outputs, Prediction, Spacing, score_of
 
 TITLE = "ENCE"
 BETTER = "lower"

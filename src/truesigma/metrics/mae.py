@@ -5,10 +5,7 @@ $$\mathrm{MAE} = \tfrac{1}{m} \sum_i |y_i - \mu_i|$$
 
 from typing import Any
 
-from ..core.arrays import Array
-from ..core.elements import Elements
-from ..core.scores import Mean, score_of
-from ..core.values import Prediction
+from ..core import Array, Elements, Mean, Prediction, score_of
 
 TITLE = "MAE"
 BETTER = "lower"

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Host
-from ..core.scores import Pit, score_of
-from ..core.values import Prediction
+from ..core import Host, Pit, Prediction, score_of
 
 TITLE = "miscalibration area"
 BETTER = "lower"

@@ -7,11 +7,7 @@ $$\mathrm{NLL} = \tfrac{1}{m} \sum_i \bigl[\log \mathrm{scale}_i - \log p(z_i)\b
 import math
 from typing import Any, Literal
 
-from ..core.arrays import namespace
-from ..core.elements import Elements, Outputs, Terms
-from ..core.law import Undefined, has_terms
-from ..core.scores import Mean, score_of
-from ..core.values import Prediction
+from ..core import Elements, Mean, Outputs, Prediction, Terms, Undefined, has_terms, namespace, score_of
 
 TITLE = "NLL"
 BETTER = "lower"

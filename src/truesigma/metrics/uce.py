@@ -5,11 +5,7 @@ $$\mathrm{UCE} = \sum_{k=1}^{K} \frac{|B_k|}{m} \Bigl|\,\mathrm{mean}_{B_k} e - 
 
 from typing import Any
 
-from ..core.bins import Bins, Spacing
-from ..core.elements import Error, Outputs
-from ..core.law import Undefined
-from ..core.scores import Binned, score_of
-from ..core.values import Prediction
+from ..core import Binned, Bins, Error, Outputs, Prediction, Spacing, Undefined, score_of
 
 TITLE = "UCE"
 BETTER = "lower"

@@ -5,10 +5,8 @@ $$\mathrm{width}(\gamma) = \tfrac{1}{m} \sum_i (u_i - l_i)$$
 
 from typing import Any
 
-from ..core.elements import Elements, Terms
-from ..core.law import Undefined, central_bounds, too_few_for
-from ..core.scores import Mean, score_of
-from ..core.values import Prediction
+from ..core import Elements, Mean, Prediction, Terms, Undefined, central_bounds, score_of
+from ..core.law import too_few_for
 
 TITLE = "width"
 BETTER = "lower"

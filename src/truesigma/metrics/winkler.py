@@ -6,11 +6,9 @@ $$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i)
 
 from typing import Any
 
-from ..core.arrays import above_zero, less, namespace
-from ..core.elements import Elements, Terms
-from ..core.law import Undefined, central_bounds, too_few_for
-from ..core.scores import Mean, score_of
-from ..core.values import Prediction
+from ..core import Elements, Mean, Prediction, Terms, Undefined, central_bounds, namespace, score_of
+from ..core.arrays import above_zero, less
+from ..core.law import too_few_for
 
 TITLE = "Winkler"
 BETTER = "lower"

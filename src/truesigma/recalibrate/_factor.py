@@ -15,7 +15,7 @@ from ..core.checks import check_group, nothing_left, too_few
 from ..core.elements import Error, Outputs, Part, check_error, check_outputs
 from ..core.law import Law, Undefined
 from ..core.recalibration import select_part
-from ..core.sums import Statistic, Sum, accumulate, cluster_sums, factor_sums, squares
+from ..core.sums import Statistic, Sum, accumulate, cluster_error, cluster_sums, factor_sums, squares
 from ..core.tally import Tally
 from ..core.values import Prediction
 
@@ -135,8 +135,7 @@ def factor_of_sums(cases: Host, clusters: Host, moment: int, solver: str = "clos
     count, weight, _, square, cross, weight_square = (float(x) for x in clusters)
     if count < 2:
         return Factor(factor, None)
-    deviations = max(square - 2 * mean * cross + mean * mean * weight_square, 0.0)
-    error_of_mean = math.sqrt(count / (count - 1) * deviations) / weight
+    error_of_mean = float(cluster_error(mean, count, weight, square, cross, weight_square))
     return Factor(factor, error_of_mean * factor ** (1 - moment) / moment)
 
 
