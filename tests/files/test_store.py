@@ -280,3 +280,16 @@ def test_frames_may_hold_other_columns_of_mixed_objects():
     assert found.target.tolist() == [1.0, 2.0]
     with pytest.raises(ValueError, match="cannot be read as a table"):
         from_frame(pandas.DataFrame({**columns, "target": [{}, 3]}))
+
+
+def test_a_set_read_whole_keeps_the_network_of_its_cases(tmp_path):
+    from truesigma.evaluation.recipe import load_recipe
+    from truesigma.files.fileset import flat, open_fileset, read_whole
+
+    some = ts.Cases(ts.Prediction([0.0, 1.0], [1.0, 2.0]), [0.5, 0.5], unit="mm", checkpoint="abcd")
+    for name in ("a.npz", "b.npz"):
+        write(some, tmp_path / name)
+    found = open_fileset([str(tmp_path / "a.npz"), str(tmp_path / "b.npz")])
+    whole = read_whole(found, load_recipe("exact"))
+    assert (whole.unit, whole.checkpoint, len(whole)) == ("mm", "abcd", 4)
+    assert (flat(some).unit, flat(some).checkpoint) == ("mm", "abcd")

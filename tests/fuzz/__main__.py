@@ -1,5 +1,6 @@
 """python -m tests.fuzz READER|all COUNT SEED: damage a reader's file, print the counts; exit 1 where one is a fault.
 
+python -m tests.fuzz table: the committed counts into the docs.
 python -m tests.fuzz READER keep SEED INDEX FOLDER: write the damaged file of that number.
 """
 
@@ -10,6 +11,28 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parents[2] / "src")]
 
 
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "failures.md"
+START, END = "<!-- made by python -m tests.fuzz table -->\n", "<!-- end -->\n"
+COLUMNS = ("read", "refused", "changed", "changed behind a checksum")
+
+
+def table() -> str:
+    """The committed counts as a table of the docs."""
+    kept = json.loads((HERE / "counts.json").read_text())
+    lines = [f"| reader | {' | '.join(COLUMNS)} | seconds at most | MB at most |", "| --- |" + " ---: |" * 6]
+    for name, count in kept["counts"].items():
+        numbers = [*(count[column] for column in COLUMNS), count["seconds at most"], count["MB at most"]]
+        lines.append(f"| {name} | {' | '.join(map(str, numbers))} |")
+    return "\n".join(lines) + "\n"
+
+
+def write_table() -> None:
+    """Put the table into the page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
+    PAGE.write_text(before + START + table() + END + rest.partition(END)[2], encoding="utf-8")
+
+
 def main(words: list[str]) -> int:
     import importlib
 
@@ -18,6 +41,9 @@ def main(words: list[str]) -> int:
 
     if len(words) == 5 and words[1] == "keep":
         keep(words[0], int(words[2]), int(words[3]), Path(words[4]))
+        return 0
+    if words == ["table"]:
+        write_table()
         return 0
     if len(words) not in (3, 4) or words[0] not in (*READERS, "all"):
         print(__doc__, f"READER is one of {', '.join(READERS)}.", sep="\n")

@@ -292,14 +292,14 @@ READERS = {
     "npy": Reader("a_location.npy", make_npy, lambda f: stream(str(f / "*.npy")), m.numbers_changed),
     "nifti": Reader("a_location.nii", make_volumes(".nii"), lambda f: stream(str(f / "*.nii")), m.damaged),
     "nifti-packed": Reader(
-        "a_location.nii.gz", make_volumes(".nii.gz"), lambda f: stream(str(f / "*.nii.gz")), m.in_gzip
+        "a_location.nii.gz", make_volumes(".nii.gz"), lambda f: stream(str(f / "*.nii.gz")), m.in_gzip, True
     ),
     "image-nifti": Reader(
-        "a_scale.nii.gz", make_volumes(".nii.gz"), lambda f: image(f, "a_scale.nii.gz"), m.in_gzip
+        "a_scale.nii.gz", make_volumes(".nii.gz"), lambda f: image(f, "a_scale.nii.gz"), m.in_gzip, True
     ),
     "image-npy": Reader("a_scale.npy", make_npy, lambda f: image(f, "a_scale.npy"), m.numbers_changed),
     "dicom": Reader("a.dcm", make_dicom, lambda f: image(f, "a.dcm"), m.damaged),
-    "png": Reader("a.png", make_picture("a.png"), lambda f: image(f, "a.png"), m.in_png),
+    "png": Reader("a.png", make_picture("a.png"), lambda f: image(f, "a.png"), m.in_png, True),
     "tiff": Reader("a.tif", make_picture("a.tif"), lambda f: image(f, "a.tif"), m.damaged),
     "card": Reader("card.json", make_card, read_card, m.in_json, True),
     "sums": Reader("a.npz", make_sums, read_sums, m.in_zip, True),

@@ -4,7 +4,6 @@ $$\mathrm{MSE}(t) \quad\text{beside}\quad \mathrm{mean}\,\hat\sigma^2(t) \quad\t
   s(t)^2\,\mathrm{mean}\,\hat\sigma^2(t)$$
 """
 
-import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
-from ..files.disk import plain, reading
+from ..files.disk import plain, read_rows
 from ._style import BLUE, GREY, RED, Axes, axes_or_new, note_power, style
 
 TITLE = "training history"
@@ -71,7 +70,7 @@ def table(history: str | Path | Iterable[Mapping[str, Any]]) -> History:
 
     Reference: Laves et al., MELBA 2021, section 2.3, Figures 2 and 4.
     """
-    rows = _read(Path(history)) if isinstance(history, str | Path) else list(history)
+    rows = read_rows(Path(history)) if isinstance(history, str | Path) else list(history)
     if not rows:
         raise ValueError("the history has no rows; expected one for each epoch.")
     split = "test" if any(row.get("test_mse") not in (None, "") for row in rows) else "valid"
@@ -83,13 +82,6 @@ def table(history: str | Path | Iterable[Mapping[str, Any]]) -> History:
         )
     columns = [np.array([_number(name, row.get(name)) for row in rows]) for name in wanted]
     return History(split, *columns)
-
-
-def _read(path: Path) -> list[dict[str, str]]:
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}; expected the history.csv of a training run.")
-    with reading(path), path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def _number(name: str, value: Any) -> float:

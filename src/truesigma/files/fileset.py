@@ -151,7 +151,8 @@ def read_whole(files: FileSet, recipe: Recipe, *, mask_missing: bool = False, wh
     # One after the other, each in place of its pieces: twice as much need not fit.
     parts = {name: _joined(name, columns.pop(name), shapes) for name in (*PARTS, *LABELS, "target")}
     prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=files.law)
-    return Cases(prediction, parts.pop("target"), unit=files.unit, **parts)
+    texts: dict[str, Any] = {"unit": files.unit, "checkpoint": files.checkpoint}
+    return Cases(prediction, parts.pop("target"), **texts, **parts)
 
 
 def flat(cases: Cases) -> Cases:
@@ -162,9 +163,10 @@ def flat(cases: Cases) -> Cases:
     chosen = {name: take(part, inside) for name, part in parts.items()}
     places = np.nonzero(inside)[0]  # of which case each element is
     labels = {name: take(getattr(cases, name), places) for name in ("group", "id")}
+    texts: dict[str, Any] = {name: getattr(cases, name) for name in ("unit", "checkpoint")}
     weight = take(check_weight(cases.weight, p.location, p.mask), inside)
     prediction = Prediction(**chosen, law=p.law)
-    return Cases(prediction, cases.target[inside], unit=cases.unit, weight=weight, **labels)
+    return Cases(prediction, cases.target[inside], weight=weight, **texts, **labels)
 
 
 def is_volume(source: Source) -> bool:

@@ -1,6 +1,5 @@
 """Whether results still follow from their files: hashes, splits, rows, units and scores, computed again."""
 
-import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ import numpy as np
 from ..core.values import Cases
 from ..evaluation.card import Card, calibrate, read_card
 from ..evaluation.evaluate import evaluate
-from ..files.disk import BadFile, fingerprint, json_text, read_json, reading
+from ..files.disk import BadFile, fingerprint, json_text, read_json, read_rows, reading
 from ..files.store import read_cases
 from .ledger import FILE, RUNS, Ledger, read_ledger
 
@@ -121,13 +120,8 @@ def _own(ledger: Ledger) -> bool:
     return ".py" in str(ledger.recipe["calibrate"]["recalibrate"])
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    with reading(path), path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def _splits(folder: Path, cases: Mapping[str, Cases]) -> str:
-    rows = _rows(folder / "cases.csv")
+    rows = read_rows(folder / "cases.csv")
     for name, some in cases.items():
         said = sorted(row["id"] for row in rows if row["split"] == name)
         if sorted(map(str, some.id)) != said:
@@ -138,7 +132,7 @@ def _splits(folder: Path, cases: Mapping[str, Cases]) -> str:
 
 
 def _groups(folder: Path) -> str | None:
-    rows = _rows(folder / "cases.csv")
+    rows = read_rows(folder / "cases.csv")
     places: dict[str, set[str]] = {}
     for row in rows:
         places.setdefault(row["group"], set()).add(row["split"])
@@ -185,7 +179,7 @@ def _whole(folder: Path) -> str:
 
 
 def _history(path: Path, rows: list[dict[str, Any]]) -> str:
-    said = _rows(path)
+    said = read_rows(path)
     if len(said) != len(rows):
         return f"{path} has {len(said)} epochs, the weights {len(rows)}"
     for row, line in zip(rows, said):
@@ -253,7 +247,7 @@ def _scores(path: Path, calibration: Cases, test: Any, chosen: list[str]) -> str
 
 def _predictions(folder: Path, test: Cases) -> str:
     """Compare the table of the test cases with the card's predictions, by their number and their scale."""
-    rows, made = _rows(folder / "predictions.csv"), read_card(folder / "card.json")(test)
+    rows, made = read_rows(folder / "predictions.csv"), read_card(folder / "card.json")(test)
     if [row["id"] for row in rows] != [str(one) for one in test.id]:
         return f"predictions.csv has {len(rows)} rows, test.npz {len(test)} cases, and they are not the same"
     if "scale" not in rows[0] or test.unit == "scaled":

@@ -1,9 +1,10 @@
 """What the paper's tables and its published logs say, read from csv files that name their source."""
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from ..files.disk import read_rows
 
 Key = tuple[str, str, str, str, str]  # data set, network, part, recalibration, metric
 KEY = ("data_set", "network", "part", "recalibration", "metric")
@@ -43,19 +44,18 @@ def _read(path: Path) -> dict[Key, Number]:
     found: dict[Key, Number] = {}
     if not path.is_file():
         raise ValueError(f"there is no {path}; expected the published numbers there.")
-    with path.open(newline="", encoding="utf-8") as file:
-        for line, row in enumerate(csv.DictReader(file), 2):
-            if row.get("role", "table") != "table":  # logs of other experiments are kept for the record
-                continue
-            try:
-                key, one = _number(row)
-            except KeyError as column:
-                raise ValueError(f"{path} has no column {column}.") from None
-            except (ValueError, TypeError) as problem:
-                raise ValueError(f"{path}, line {line}: {problem}.") from None
-            if key in found:
-                raise ValueError(f"{path.name} holds {', '.join(key)} twice; expected each number once.")
-            found[key] = one
+    for line, row in enumerate(read_rows(path), 2):
+        if row.get("role", "table") != "table":  # logs of other experiments are kept for the record
+            continue
+        try:
+            key, one = _number(row)
+        except KeyError as column:
+            raise ValueError(f"{path} has no column {column}.") from None
+        except (ValueError, TypeError) as problem:
+            raise ValueError(f"{path}, line {line}: {problem}.") from None
+        if key in found:
+            raise ValueError(f"{path.name} holds {', '.join(key)} twice; expected each number once.")
+        found[key] = one
     return found
 
 

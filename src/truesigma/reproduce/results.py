@@ -4,7 +4,6 @@ Residuals are prediction minus target, so the target is 0 and no label is needed
 and the variances alone is the same.
 """
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from ..core.arrays import Host
 from ..core.decompose import decompose
 from ..core.law import LAWS
 from ..core.values import Cases, Draws
-from ..files.disk import BadFile, read_json
+from ..files.disk import BadFile, read_json, read_rows
 from ..files.npz import list_members, open_members, read_members
 from .plan import Planned
 from .whole import Damaged, check_about, check_draws, check_history, check_planned
@@ -81,8 +80,7 @@ class Run:
         if not (self.folder / "history.csv").is_file():
             raise Damaged("history.csv is missing")
         try:
-            with (self.folder / "history.csv").open(newline="", encoding="utf-8") as file:
-                rows = list(csv.DictReader(file))
+            rows = read_rows(self.folder / "history.csv")
             if any(value is None for row in rows for value in row.values()):
                 raise Damaged("history.csv: a row is cut short")
             return [{k: float(v) if v else None for k, v in row.items()} for row in rows]

@@ -1,13 +1,8 @@
 """A run that was stopped or killed goes on bit for bit, and never with other choices."""
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-import blob_images
 import pytest
 import torch
 from blob_images import blobs, dataset, equal, fit, numbers, shaken, weights
@@ -72,47 +67,6 @@ def test_time_limit_stops_and_the_same_call_goes_on(data: DataSet, tmp_path: Pat
     done = fit(data, out=tmp_path)  # a finished run only loads
     assert done.finished
     assert equal(weights(done), weights(whole))
-
-
-SCRIPT = """
-import sys, time
-sys.path.insert(0, {here!r})
-import blob_images as t
-def slow(images, target, generator):
-    time.sleep({pause})
-    return t.shaken(images, target, generator)
-data = t.dataset(t.blobs(44, 1), t.blobs(24, 2), t.blobs(24, 3), slow)
-recipe = t.Recipe(epochs=8, batch=8, learning_rate=3e-3, patience=1, stage_dropout=0.1)
-t.fit(data, recipe, out={out!r}, devices={devices})
-"""
-
-
-def script(folder: Path, out: Path, *, pause: float = 0.0, devices: int = 1) -> list[str]:
-    here = str(Path(blob_images.__file__).parent)
-    path = folder / f"run{devices}_{pause}.py"
-    path.write_text(SCRIPT.format(here=here, out=str(out), pause=pause, devices=devices))
-    return [sys.executable, str(path)]
-
-
-@pytest.mark.slow
-def test_kill_9_loses_at_most_the_current_epoch(tmp_path: Path) -> None:
-    subprocess.run(script(tmp_path, tmp_path / "whole"), check=True)
-    for tries in range(6):
-        process = subprocess.Popen(script(tmp_path, tmp_path / "killed", pause=0.05))
-        last, before = tmp_path / "killed" / "last.safetensors", tries
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and process.poll() is None:
-            if last.exists() and read_state(last)[1]["epoch"] > before:
-                time.sleep(0.02 * tries)  # die at different moments of an epoch
-                break
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert read_state(last)[1]["epoch"] > before
-    subprocess.run(script(tmp_path, tmp_path / "killed"), check=True)
-    for name in ("last.safetensors", "best.safetensors"):
-        assert equal(read_state(tmp_path / "whole" / name)[0], read_state(tmp_path / "killed" / name)[0])
-    assert not list((tmp_path / "killed").glob(".*"))
 
 
 @pytest.mark.parametrize("moment", range(1, 10))

@@ -172,7 +172,11 @@ def save(out: Path, state: State, net: nn.Module, optimizer: Optimizer) -> None:
 
 def tidy(out: Path) -> None:
     """Remove what a killed run was writing; weights that wait are swapped in if last.safetensors knows their epoch."""
-    for torn in (path for name in (*FILES, NEXT) for path in out.glob(f".{name}.*")):
+    names = (
+        *(f".{name}.*" for name in (*FILES, NEXT)),
+        ".tmp??????",
+    )  # the last one is the writer's of tensors
+    for torn in (path for name in names for path in out.glob(name)):
         torn.unlink(missing_ok=True)
     if not (out / NEXT).is_file():
         return

@@ -1,13 +1,12 @@
 """What a training run writes per epoch: history.csv, TensorBoard, and a line or a bar to watch."""
 
-import csv
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...files.disk import write_atomically
+from ...files.disk import write_rows
 
 __all__ = ["COLUMNS", "Board", "Watch", "write_history"]
 
@@ -21,14 +20,7 @@ LINE_EVERY = 5.0  # seconds between lines of a log
 
 def write_history(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the rows as csv, atomically; what is not known (no test split) stays empty."""
-
-    def write(part: Path) -> None:
-        with part.open("w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, COLUMNS)
-            table.writeheader()
-            table.writerows(rows)
-
-    write_atomically(path, write)
+    write_rows(path, [COLUMNS, *([row.get(name) for name in COLUMNS] for row in rows)])
 
 
 class Board:
