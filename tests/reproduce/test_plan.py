@@ -50,7 +50,7 @@ def test_committed_runs_were_trained_as_planned():
 def test_plan_refuses_what_it_does_not_know(tmp_path):
     text = (PAPER / "experiments.toml").read_text()
     (tmp_path / "experiments.toml").write_text(text.replace("step = 1", "stepp = 1", 1))
-    with pytest.raises(ValueError, match="stepp is not known; did you mean .step"):
+    with pytest.raises(ValueError, match=r"stepp is not known; did you mean .step"):
         open_paper(tmp_path)
     (tmp_path / "experiments.toml").write_text(
         text.replace("oct_densenet201_member5", "oct_densenet201_member4")

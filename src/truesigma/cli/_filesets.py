@@ -1,14 +1,12 @@
 """evaluate and calibrate over many files, or files larger than memory: globs, manifests, engines and a progress bar."""
 
 import glob
-import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._inputs import warn_repeated, warn_unlike
 from ._progress import progress
 from ._session import Session, check_json, check_target
 
@@ -127,21 +125,26 @@ def evaluate_many(
     session: Session, calibration: list[str], test: list[list[str]], *, json: str | None, **options: Any
 ) -> tuple[str, dict[str, Any]]:
     """Evaluate many files: what is printed, and what is written."""
+    from ..engine.calibrate_files import describe_files
     from ..engine.evaluate_files import evaluate_files
+    from ..evaluation.leaks import warn_leaked_files, warn_repeated, warn_unlike
     from ..evaluation.text import evaluation_table, plain_text
     from ..files.fileset import open_fileset
 
     law = options.get("law")
     fitted_on, tested = open_fileset(calibration, law=law), [open_fileset(files, law=law) for files in test]
-    check_json(json, *_paths(fitted_on, *tested))
+    check_json(json, *(path for files in (fitted_on, *tested) for path in files.paths))
     warn_unlike(_first(fitted_on), fitted_on, [_first(files) for files in tested], tested)
-    _warn_leak(fitted_on, tested)
+    warn_leaked_files(fitted_on, tested)
     warn_repeated([_predicted(files) for files in tested])
     with progress(session.quiet) as report:
         found = evaluate_files(fitted_on, tested, report=report, **options)
     questions = list(found.evaluation.questions)
     result = {**found.evaluation.to_dict(), "questions": questions}
-    result["data"] = {"calibration": describe(fitted_on), "test": [describe(files) for files in tested]}
+    result["data"] = {
+        "calibration": describe_files(fitted_on),
+        "test": [describe_files(files) for files in tested],
+    }
     if found.groups:
         result["groups"] = {name: [dict(row) for row in one.rows] for name, one in found.groups.items()}
         result["cases"]["groups"] = {name: one.cases["test"] for name, one in found.groups.items()}
@@ -157,39 +160,17 @@ def calibrate_many(
     out: Path,
     json: str | None,
     recipe: str,
-    law: str | None,
-    mask_missing: bool,
+    **reading: Any,
 ) -> "Card":
-    """Fit a recalibration on many files, and return its card."""
-    from ..core.provenance import versions
-    from ..engine.evaluate_files import fit_files
-    from ..evaluation.card import Card
-    from ..evaluation.passes import Passes
-    from ..evaluation.recipe import load_recipe
-    from ..files.disk import now
+    """Fit a recalibration on many files, with a progress bar, and return its card."""
+    from ..engine.calibrate_files import calibrate_files
     from ..files.fileset import open_fileset
 
-    chosen, opened = load_recipe(recipe), open_fileset(files, law=law)
-    check_target(out, *_paths(opened))
-    check_json(json, *_paths(opened))
+    opened = open_fileset(files, law=reading["law"])
+    check_target(out, *opened.paths)
+    check_json(json, *opened.paths)
     with progress(session.quiet) as report:
-        passes = Passes(chosen, mask_missing, report=report)
-        fit = next(iter(fit_files(opened, [choice], passes).values()))
-    return Card(fit.fitted, opened.law, chosen, describe(opened), opened.unit, now(), versions())
-
-
-def describe(files: "FileSet") -> dict[str, Any]:
-    """Describe a set of files that a result was computed from."""
-    import hashlib
-    import math
-
-    marks = hashlib.sha256("".join(source.mark for source in files.sources).encode()).hexdigest()
-    names = [Path(source.name).name for source in (files.sources[0], files.sources[-1])]
-    outputs = None if files.outputs is None else math.prod(files.outputs)  # None: volumes of different shapes
-    size = {"cases": files.cases, "outputs": outputs}
-    made_by = {"checkpoint": files.checkpoint} if files.checkpoint else {}
-    about = {"files": len(files.sources), "first": names[0], "last": names[1], "mark": marks}
-    return {**about, **size, **made_by}
+        return calibrate_files(opened, choice, recipe=recipe, report=report, **reading)
 
 
 def group_table(found: "Streamed") -> "TextTable":
@@ -214,11 +195,6 @@ def group_table(found: "Streamed") -> "TextTable":
     return TextTable("by group", head, tuple(rows), (note,) if note else (), left=2)
 
 
-def _paths(*sets: "FileSet") -> list[Path]:
-    """List every file of some sets."""
-    return [Path(path) for files in sets for source in files.sources for path in source.files.values()]
-
-
 def _predicted(files: "FileSet") -> list[Path]:
     """List the files that hold predictions; targets and masks may be those of many."""
     return [Path(s.files[""] if "" in s.files else s.files["location"]) for s in files.sources]
@@ -227,15 +203,3 @@ def _predicted(files: "FileSet") -> list[Path]:
 def _first(files: "FileSet") -> Path:
     """Name a set by its first file."""
     return Path(files.sources[0].name)
-
-
-def _warn_leak(calibration: "FileSet", tested: list["FileSet"]) -> None:
-    """Say so when a file that is fitted on is scored, which flatters every recalibration."""
-    paths = {path.resolve() for path in _paths(calibration)}
-    for files in tested:
-        both = [s.name for s in files.sources if {Path(p).resolve() for p in s.files.values()} & paths]
-        if both:
-            warnings.warn(
-                f"{len(both)} files are fitted on and scored, such as {both[0]}: these scores are too good.",
-                stacklevel=1,
-            )

@@ -1,7 +1,5 @@
-"""The sets of cases that a command is given: read, described, and doubted where two do not go together."""
+"""The sets of cases that a command is given: read, and described."""
 
-import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +8,6 @@ from ._session import Session
 
 if TYPE_CHECKING:
     from ..core.values import Cases
-    from ..files.fileset import FileSet
 
 
 def read_set(
@@ -48,102 +45,3 @@ def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:
 
     size = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
     return {"file": path.name, "sha256": fingerprint(path), **size}
-
-
-def warn_unlike(
-    calibration: Path,
-    fitted_on: "Cases | FileSet",
-    test: Sequence[Path],
-    repeats: Sequence["Cases | FileSet"],
-) -> None:
-    """Say so where one of two sets has a unit and the other none, or where two networks made them."""
-    for path, tested in zip(test, repeats):
-        if bool(fitted_on.unit) != bool(tested.unit):
-            named, bare = (calibration, path) if fitted_on.unit else (path, calibration)
-            warnings.warn(
-                f"{named} is in {fitted_on.unit or tested.unit}, and {bare} does not say its unit; it is taken to be "
-                "the same. If it is, say so in the file.",
-                stacklevel=1,
-            )
-        if fitted_on.checkpoint and tested.checkpoint and fitted_on.checkpoint != tested.checkpoint:
-            warnings.warn(
-                f"{calibration} and {path} are predictions of two networks (checkpoints {fitted_on.checkpoint} and "
-                f"{tested.checkpoint}): what is fitted on one says little about the other.",
-                stacklevel=1,
-            )
-
-
-def warn_repeated(repeats: Sequence[Sequence[Path]]) -> None:
-    """Warn where two test sets share predictions: their deviation is then too small."""
-    seen: set[Path] = set()
-    for number, paths in enumerate(repeats, start=1):
-        both = [path for path in paths if path.resolve() in seen]
-        if both:
-            warnings.warn(
-                f"{len(both)} file(s) of test set {number} are in an earlier one, too, such as {both[0]}: the "
-                "deviation between the sets is too small.",
-                stacklevel=1,
-            )
-        seen |= {path.resolve() for path in paths}
-
-
-def warn_leak(
-    calibration: Path, fitted_on: "Cases", test: list[Path], repeats: list["Cases"], data: dict[str, Any]
-) -> None:
-    """Say so when cases that were fitted on are scored, which flatters every recalibration."""
-    for path, cases, described in zip(test, repeats, data["test"]):
-        if described["sha256"] == data["calibration"]["sha256"]:
-            warnings.warn(
-                f"{path} is {calibration} again: these scores are of the cases that were fitted on. From one file "
-                "alone, `truesigma compare` scores each case by a fit on the others.",
-                stacklevel=1,
-            )
-            continue
-        both: set[str] = set()
-        if cases.id is not None and fitted_on.id is not None:
-            both = set(map(str, cases.id)) & set(map(str, fitted_on.id))
-        if both:
-            warnings.warn(
-                f"{len(both)} ids are in both {calibration} and {path}, such as {min(both)}: cases that were "
-                "fitted on are scored.",
-                stacklevel=1,
-            )
-        elif 10 * (same := _same_rows(fitted_on, cases)) > len(cases):  # a few alike are chance
-            warnings.warn(
-                f"{same} of {len(cases)} cases in {path} have the prediction and the target of one in {calibration}: "
-                "are these the cases that were fitted on?",
-                stacklevel=1,
-            )
-        else:
-            _warn_shared_groups(calibration, fitted_on, path, cases)
-
-
-def _warn_shared_groups(calibration: Path, fitted_on: "Cases", path: Path, cases: "Cases") -> None:
-    """Warn where patients are in both sets; a few groups, such as sites, may well be."""
-    from ..evaluation.replicates import MANY
-
-    groups = [set() if one.group is None else set(map(str, one.group)) for one in (fitted_on, cases)]
-    both = groups[0] & groups[1]
-    if both and min(map(len, groups)) >= MANY:
-        warnings.warn(
-            f"{len(both)} groups are in both {calibration} and {path}, such as {min(both)}. If they are patients, "
-            "the recalibration has seen them, and these scores may be too good.",
-            stacklevel=1,
-        )
-
-
-def _same_rows(one: "Cases", other: "Cases") -> int:
-    """Count the cases of `other` that equal one of the first in location, variances and target."""
-    from hashlib import blake2b
-
-    import numpy as np
-
-    from ..core.arrays import to_host
-
-    keys = []
-    for cases in (one, other):
-        held = (cases.prediction.location, cases.prediction.aleatoric, cases.target)
-        columns = [to_host(a).reshape(len(cases), -1).astype(np.float64) for a in held]
-        keys.append([blake2b(row.tobytes()).digest() for row in np.concatenate(columns, axis=1)])
-    seen = set(keys[0])
-    return sum(key in seen for key in keys[1])

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ._filesets import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
-from ._inputs import describe_file, read_set, warn_leak, warn_repeated, warn_unlike
+from ._inputs import describe_file, read_set
 from ._options import (
     Json,
     LawName,
@@ -80,6 +80,7 @@ def evaluate(
     """Fit recalibrations on some files, score them on others."""
     from ..evaluation.evaluate import evaluate as run
     from ..evaluation.fit import fit_all
+    from ..evaluation.leaks import warn_leak, warn_repeated, warn_unlike
     from ..evaluation.recipe import load_recipe
     from ..evaluation.text import evaluation_table
 

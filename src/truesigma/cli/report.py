@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ._filesets import refuse_maps
-from ._inputs import describe_file, read_set, warn_leak, warn_unlike
+from ._inputs import describe_file, read_set
 from ._options import Calibration, Json, LawName, Masking, Part, RecipeName, named_option, recalibrations
 from ._session import check_json, check_page
 
@@ -51,6 +51,7 @@ def report(
     json: Json = None,
 ) -> None:
     """Show in one HTML page whether sigma is true, and for whom not."""
+    from ..evaluation.leaks import warn_leak, warn_unlike
     from ..files.disk import fingerprint
     from ..files.store import read_new
     from ..report import report as make

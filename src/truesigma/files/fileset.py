@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,11 @@ class FileSet:
     @property
     def cases(self) -> int:
         return sum(self.sizes)
+
+    @property
+    def paths(self) -> list[Path]:
+        """Every file, those of targets and masks too."""
+        return [Path(path) for source in self.sources for path in source.files.values()]
 
     def __repr__(self) -> str:
         return f"FileSet({len(self.sources)} files, {self.cases} cases, {self.law.name})"
