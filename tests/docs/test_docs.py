@@ -68,6 +68,27 @@ def test_the_tables_are_those_of_the_measured_numbers(monkeypatch):
     assert script("measure_peers").table() in (DOCS / "peers.md").read_text(encoding="utf-8")
 
 
+def test_the_tables_of_guarantees_are_those_of_the_measured_numbers():
+    made, text = script("measure_guarantees"), (DOCS / "guarantees.md").read_text(encoding="utf-8")
+    for name, table in made.tables().items():
+        assert table in text, f"the table {name} of guarantees.md is not that of assets/*.csv"
+    for row in made.read("guarantees.csv"):
+        if not row["promise"].startswith("*no promise"):
+            assert row["held"] > made.LEVEL - 3 * row["error"], row
+    for row in made.read("regions.csv"):
+        assert row["ellipsoid"] > 0.897
+        assert row["ellipsoid_volume"] < 0.4
+
+
+def test_guarantees_can_be_measured_again(monkeypatch):
+    """A few draws of each promise: within what so few can tell of the number that is shown."""
+    made = script("measure_guarantees")
+    stored = {(r["promise"], r["cases"]): r for r in made.read("guarantees.csv")}
+    for row in made.measure(20, sizes=(100,)):
+        known = stored[row["promise"], 100]
+        assert row["held"] == pytest.approx(known["held"], abs=5 * max(row["error"], 0.004)), row
+
+
 def test_the_measured_numbers_can_be_measured_again(real_data, monkeypatch):
     """One size of one network: the same draws of cases give the same numbers."""
     made = script("measure_cases")
