@@ -33,6 +33,7 @@ DOCUMENTED = {
     "imaging.runs": "load_run",
     "imaging.sampling": "dropout_draws dropout_moments ensemble_draws",
     "imaging.source": "Source",
+    "imaging.splits": "by_group published seeded",
     "imaging.train": "train",
     "imaging.units": "Units",
     "law": "Empirical Laplace Law Normal Undefined",

@@ -42,6 +42,7 @@ MOVED = {
     "imaging.prepare": "imaging.data.prepare",
     "imaging.runs": "imaging.training.folder",
     "imaging.source": "imaging.data.source",
+    "imaging.splits": "imaging.data.splits",
     "imaging.train": "imaging.training.loop",
     "imaging.units": "imaging.data.units",
     "files": "files.disk",
@@ -73,8 +74,8 @@ def old_names(module: str) -> Callable[[str], Any]:
 
 
 def old_module(name: str) -> ModuleType:
-    """Find an old module as an attribute of the package: its `__getattr__`."""
-    if name not in MOVED:
+    """Find an old module, or the torch half, as an attribute of the package: its `__getattr__`."""
+    if name not in MOVED and name != "imaging":
         raise AttributeError(f"module 'truesigma' has no attribute {name!r}")
     return importlib.import_module(f"truesigma.{name}")
 
