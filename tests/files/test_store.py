@@ -290,6 +290,6 @@ def test_a_set_read_whole_keeps_the_network_of_its_cases(tmp_path):
     for name in ("a.npz", "b.npz"):
         write(some, tmp_path / name)
     found = open_fileset([str(tmp_path / "a.npz"), str(tmp_path / "b.npz")])
-    whole = read_whole(found, load_recipe("exact"))
+    whole = read_whole(found, load_recipe("exact").prediction)
     assert (whole.unit, whole.checkpoint, len(whole)) == ("mm", "abcd", 4)
     assert (flat(some).unit, flat(some).checkpoint) == ("mm", "abcd")

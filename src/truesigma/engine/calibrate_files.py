@@ -15,6 +15,7 @@ from ..files.disk import now
 from ..files.fileset import FileSet, open_fileset
 from ..files.find import Files
 from .evaluate_files import fit_files
+from .local import run
 
 
 def calibrate_files(
@@ -51,7 +52,7 @@ def calibrate_files(
     """
     files = calibration if isinstance(calibration, FileSet) else open_fileset(calibration, law=law)
     chosen = load_recipe(recipe)
-    fits = fit_files(files, [recalibration], Passes(chosen, mask_missing, report=report))
+    fits = fit_files(files, [recalibration], Passes(chosen, run, mask_missing, report=report))
     fitted = next(iter(fits.values())).fitted
     return Card(fitted, files.law, chosen, describe_files(files), files.unit, now(), versions())
 

@@ -60,7 +60,9 @@ def fit_files(files: FileSet, recalibrations: Iterable[Choice], passes: Passes) 
             options = plugins.accepted(one.module.fit_gathered, one.settings)
             found[label] = Fit(one, one.module.fit_gathered(own, files.law, **options))
         else:
-            whole = whole or read_whole(files, passes.recipe, mask_missing=passes.mask_missing, why=one.name)
+            whole = whole or read_whole(
+                files, passes.recipe.prediction, mask_missing=passes.mask_missing, why=one.name
+            )
             found[label] = Fit(one, fit(one, whole, passes.recipe))
     return found
 
@@ -120,7 +122,7 @@ def evaluate_files(
     )
     check_alike(_about(fitted_on), [_about(files) for files in tested])
     asked = asked_metrics(metrics)
-    passes = Passes(chosen, mask_missing, run, keep, report)
+    passes = Passes(chosen, run, mask_missing, keep, report)
     fits = list(fit_files(fitted_on, recalibrations, passes).values())
     placed = [
         _Placed(number, f"{number}/{place}", item, item.request)
@@ -163,7 +165,8 @@ def _answers(
     if count > ANSWERED:
         return unanswered(fitted, f"{count:,} elements are read in pieces, and at most {ANSWERED:,} compared")
     whole = [
-        read_whole(files, passes.recipe, mask_missing=passes.mask_missing) for files in (calibration, test)
+        read_whole(files, passes.recipe.prediction, mask_missing=passes.mask_missing)
+        for files in (calibration, test)
     ]
     return answers(whole[0], whole[1], fitted, passes.recipe)
 
@@ -202,7 +205,9 @@ def _whole_scores(
     if files.outputs is None:  # read as elements, so that a case would be something else than it is elsewhere
         return {one.key: Undefined("it has no value for volumes of different shapes.") for one in asked}
     try:
-        whole = read_whole(files, passes.recipe, mask_missing=passes.mask_missing, why=asked[0].item.name)
+        whole = read_whole(
+            files, passes.recipe.prediction, mask_missing=passes.mask_missing, why=asked[0].item.name
+        )
     except NotWhole as reason:
         return {one.key: Undefined(str(reason)) for one in asked}
     parts = members(whole.group) if by_group and whole.group is not None else ()

@@ -14,7 +14,6 @@ from ..core.scores import Request, plan, request
 from ..core.sketches import KEPT
 from ..core.sums import Plan, Statistic, Sum, accumulate, add_sums, join_sums, variance_sums
 from ..core.values import Prediction
-from ..engine.local import run as run_here
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.disk import BadFile, fingerprint
 from ..files.fileset import FileSet
@@ -30,11 +29,11 @@ Step = Callable[[Chunk, Prediction], Sums]  # what some cases, with their predic
 
 @dataclass(frozen=True, eq=False)
 class Passes:
-    """How passes are made: under which recipe, and by which engine; `keep` and `run` are those of `engine`."""
+    """How passes are made: under which recipe, and by which engine; `run` and `keep` are those of `engine`."""
 
     recipe: Recipe
+    run: Callable[..., Sums]
     mask_missing: bool = False
-    run: Callable[..., Sums] = run_here
     keep: Any = None
     report: Report | None = None
 

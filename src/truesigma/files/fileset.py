@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from ..core.arrays import expand
 from ..core.checks import check_weight, nothing_left
 from ..core.law import Law
 from ..core.values import Cases, Prediction, take
-from ..evaluation.recipe import Recipe
 from .chunks import chunked_cases, open_source
 from .chunks.reader import Fields, Reader
 from .disk import BadFile
@@ -132,10 +131,16 @@ def _check_single(sources: Sequence[Source], readers: Sequence[Reader]) -> None:
         )
 
 
-def read_whole(files: FileSet, recipe: Recipe, *, mask_missing: bool = False, why: str = "this") -> Cases:
+def read_whole(
+    files: FileSet,
+    predict: Callable[[Cases], Prediction],
+    *,
+    mask_missing: bool = False,
+    why: str = "this",
+) -> Cases:
     """All cases of a set in memory, for what cannot be computed from sums; an error where they are too many.
 
-    The prediction is that of the recipe: it comes in place of the draws, which may not fit.
+    `predict` makes the prediction of a recipe, which comes in place of the draws: they may not fit.
     """
     if files.elements > MOST:
         raise NotWhole(
@@ -146,7 +151,7 @@ def read_whole(files: FileSet, recipe: Recipe, *, mask_missing: bool = False, wh
     for source in files.sources:
         check_unchanged(source)
         for some in chunked_cases(source, law=files.law, mask_missing=mask_missing):
-            cases = Cases(recipe.prediction(some), some.target, weight=some.weight, group=some.group)
+            cases = Cases(predict(some), some.target, weight=some.weight, group=some.group)
             cases = cases if files.outputs is not None else flat(cases)
             for name, column in columns.items():
                 column.append(getattr(cases.prediction if name in PARTS else cases, name))
