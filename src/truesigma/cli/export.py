@@ -1,13 +1,13 @@
 """export: a trained run with its card as one ONNX file."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ._options import Json, split_levels
 from ._session import check_json, check_target
-from .predict import CardFile, Levels
+from .predict import CardFile, DrawsOfEach, Levels, MasksKind, Seed
 
 
 def register(app: typer.Typer) -> None:
@@ -21,9 +21,9 @@ def export(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The .onnx file to write.")],
     card: CardFile = None,
-    draws: Annotated[
-        int | None, typer.Option("--draws", help="Of Monte-Carlo dropout. [default: the recipe's]")
-    ] = None,
+    draws: DrawsOfEach = None,
+    seed: Seed = None,
+    masks: MasksKind = None,
     deterministic: Annotated[
         bool, typer.Option("--deterministic", help="A single pass without dropout.")
     ] = False,
@@ -44,7 +44,8 @@ def export(
         context.obj.say(
             "note: without a --card its intervals are the network's own, which are often too narrow."
         )
-    made = export_runs(runs, out, card=loaded, draws=draws, deterministic=deterministic, levels=levels)
+    sampling: dict[str, Any] = {"draws": draws, "seed": seed, "masks": masks}
+    made = export_runs(runs, out, card=loaded, deterministic=deterministic, levels=levels, **sampling)
     result = {
         "output": {"file": out.name, "sha256": fingerprint(out), "bytes": made.path.stat().st_size},
         "runs": [str(run) for run in runs],

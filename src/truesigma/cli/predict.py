@@ -12,7 +12,9 @@ from ._progress import ticker
 from ._session import Session, check_json, check_target
 
 if TYPE_CHECKING:
+    from ..evaluation.card import Card
     from ..imaging.prediction.runs import OpenRun
+    from ..imaging.sampling.moments import MonteCarloError
 
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help=".npz, .csv or .parquet to write.")]
 SplitName = Annotated[
@@ -37,7 +39,17 @@ Levels = Annotated[
     list[str] | None,
     typer.Option("--level", help="Of the intervals of new images, as 0.5,0.9. [default: 0.9]"),
 ]
-Batch = Annotated[int, typer.Option("--batch", help="Cases at a time; dropout masks depend on it.")]
+DrawsOfEach = Annotated[
+    int | None, typer.Option("--draws", help="Of each case. [default: the card's, or the recipe's]")
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Of the dropout masks. [default: the card's, or 0]")]
+MasksKind = Annotated[
+    str | None,
+    typer.Option(
+        "--masks", help="common to all images, or independent, as published. [default: the card's, or common]"
+    ),
+]
+Batch = Annotated[int, typer.Option("--batch", help="Cases at a time; independent masks depend on it.")]
 Scaled = Annotated[bool, typer.Option("--scaled", help="Leave targets in about [0, 1], not in their unit.")]
 Moments = Annotated[
     bool, typer.Option("--moments", help="Keep location and variances only: memory does not grow with draws.")
@@ -47,7 +59,7 @@ Precision = Annotated[str | None, typer.Option("--precision", help="fp32 or bf16
 Compiled = Annotated[
     bool, typer.Option("--compile", help="Compile first, for minutes; pays on a GPU with many images.")
 ]
-OF_DRAWS = ("draws", "seed", "repeat", "compile")
+OF_DRAWS = ("draws", "seed", "repeat", "masks", "compile")
 
 
 def register(app: typer.Typer) -> None:
@@ -66,10 +78,9 @@ def sampling(*, joined: bool) -> Callable[..., None]:
         images: Images = None,
         card: CardFile = None,
         level: Levels = None,
-        draws: Annotated[
-            int | None, typer.Option("--draws", help="Of each case. [default: the recipe's]")
-        ] = None,
-        seed: Annotated[int, typer.Option("--seed", help="Of the dropout masks.")] = 0,
+        draws: DrawsOfEach = None,
+        seed: Seed = None,
+        masks: MasksKind = None,
         repeat: Annotated[
             int, typer.Option("--repeat", help="Runs with seeds one apart, written to FILE-0, FILE-1, ...")
         ] = 1,
@@ -86,7 +97,7 @@ def sampling(*, joined: bool) -> Callable[..., None]:
     ) -> None:
         session: Session = context.obj
         chosen = {"draws": draws, "seed": seed, "batch": batch, "precision": precision}
-        chosen |= {} if joined else {"compile": compile}
+        chosen |= {} if joined else {"compile": compile, "masks": masks}
         given = {"root": root, "options": pairs(option), "device": device}
         # What follows --images on the line is images, up to the next option; members of an ensemble have a recipe.
         members = (
@@ -134,7 +145,7 @@ def _split(
     from ..files.store import check_suffix
     from ..imaging.data.source import check_data, recorded
     from ..imaging.prediction.predict import predict_split
-    from ..imaging.prediction.runs import mark_of, open_runs
+    from ..imaging.prediction.runs import marks_of, open_runs
     from ..imaging.prediction.write import write_split
 
     if repeat < 1:
@@ -148,7 +159,7 @@ def _split(
     runs = open_runs(folders, device=given["device"])
     data = recorded(runs[0].about, root=given["root"], options=given["options"]).load()
     check_data(data, runs[0].about)
-    settings, units = _settings(runs, chosen), runs[0].units
+    settings, units = _settings(runs, chosen, None, joined), runs[0].units
     if split in data.splits:
         session.say(f"{data.name}, {split}: {len(data.splits[split])} cases, {_how(runs, settings, joined)}")
     if units.mixed and not scaled:
@@ -160,8 +171,12 @@ def _split(
     for k, file in enumerate(files):
         tick = ticker(session.say, len(data.splits[split]) if split in data.splits else 0)
         numbered = {**settings, "seed": settings["seed"] + k}
-        value = predict_split(nets, data, split, **numbered, moments=moments, scaled=scaled, progress=tick)
-        write_split(value, data.splits[split], units, scaled, file, mark_of(runs))
+        errors: list[MonteCarloError] = []
+        value = predict_split(
+            nets, data, split, **numbered, moments=moments, scaled=scaled, progress=tick, note=errors.append
+        )
+        marks = marks_of(runs, None if joined else numbered)
+        write_split(value, data.splits[split], units, scaled, file, marks, errors[0])
     about = {"split": split, "unit": "scaled" if scaled else units.text, "moments": moments}
     return _result(runs, len(data.splits[split]), settings, files, about, joined)
 
@@ -180,12 +195,13 @@ def _images(
 ) -> dict[str, Any]:
     from ..core.decompose import decompose
     from ..core.values import Draws
+    from ..evaluation.apply import UNTOUCHED
     from ..evaluation.card import check_network, read_card
     from ..files.disk import fingerprint
     from ..files.store import check_suffix
     from ..imaging.data.source import intake, recorded
     from ..imaging.prediction.predict import list_images, predict_images
-    from ..imaging.prediction.runs import mark_of, open_runs
+    from ..imaging.prediction.runs import mark_of, marks_of, open_runs
     from ..imaging.prediction.write import needs_draws, recalibrated, write_images
 
     check_suffix(out)
@@ -196,16 +212,17 @@ def _images(
     if loaded is not None:
         check_network(loaded, mark_of(runs))
     way = intake(recorded(runs[0].about, root=given["root"], options=given["options"]), runs[0].about)
-    files, settings = list_images(wanted, volumes=runs[0].volumes), _settings(runs, chosen)
+    files, settings = list_images(wanted, volumes=runs[0].volumes), _settings(runs, chosen, loaded, joined)
     named = set(wanted)
     below = sum(named.isdisjoint((path, path.parent)) for path in files)
     where = f" ({below} of them in subfolders)" if below else ""
     session.say(f"{len(files)} new images{where}, {_how(runs, settings, joined)}")
     nets = [run.net for run in runs] if joined else runs[0].net
     keep = loaded is not None and needs_draws(loaded)
+    errors: list[MonteCarloError] = []
     read, found = predict_images(
         nets, files, way, **settings, moments=not keep, skip_broken=skip,
-        progress=ticker(session.say, len(files)),
+        progress=ticker(session.say, len(files)), note=errors.append,
     )  # fmt: skip
     if len(read) < len(files):
         left = [path.name for path in files if path not in read]
@@ -218,20 +235,26 @@ def _images(
         prediction = units.prediction(decompose(found) if isinstance(found, Draws) else found)
     else:
         prediction = recalibrated(loaded, found, units)
-    write_images(read, prediction, units, levels, out)
+    applied = UNTOUCHED if loaded is None else loaded.recalibration.to_dict()["name"]
+    marks = {**marks_of(runs, None if joined else settings), "recalibration": applied}
+    write_images(read, prediction, units, levels, out, marks, errors[0])
     about = {"unit": units.text, "levels": levels, "left_out": len(files) - len(read)}
     if card is not None:
         about["card"] = {"file": card.name, "sha256": fingerprint(card)}
     return _result(runs, len(read), settings, [out], about, joined)
 
 
-def _settings(runs: list["OpenRun"], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Collect the arguments of sampling; what was not said is the run's own."""
+def _settings(
+    runs: list["OpenRun"], chosen: Mapping[str, Any], card: "Card | None", joined: bool
+) -> dict[str, Any]:
+    """Collect the arguments of sampling; what was not said is the card's, or the run's own."""
+    from ..imaging.prediction.runs import sampled_like
+
     where = next(runs[0].net.parameters()).device.type
     usual = runs[0].about["precision"] if where == "cuda" else "fp32"  # elsewhere bf16 gains nothing
-    draws = runs[0].draws if chosen["draws"] is None else chosen["draws"]
-    precision = chosen["precision"] or usual
-    return {**chosen, "draws": draws, "precision": precision, "law": runs[0].law}
+    asked = {name: chosen.get(name) for name in ("draws", "seed", "masks")}
+    drawn = sampled_like(None if joined else card, runs[0].draws, **asked)
+    return {**chosen, **drawn, "precision": chosen["precision"] or usual, "law": runs[0].law}
 
 
 def _how(runs: list["OpenRun"], settings: Mapping[str, Any], joined: bool) -> str:
@@ -260,7 +283,7 @@ def _result(
         "runs": [str(run.folder) for run in runs],
         "cases": cases,
         what: count,
-        **({} if joined else {"seed": settings["seed"]}),
+        **({} if joined else {"seed": settings["seed"], "masks": settings["masks"]}),
         "law": settings["law"].name,
         **about,
         "output": [{"file": file.name, "sha256": fingerprint(file)} for file in files],

@@ -267,8 +267,8 @@ class Cases:
     """Predictions with their targets: what a file holds and what `evaluate` takes.
 
     `group` (a patient, a site) and `id` name the cases, `unit` the target's unit, `checkpoint` the network where it is
-    known. `draws` keeps what the prediction was made of, for the recipes that decompose it in another way; the
-    prediction's mask holds for them, too.
+    known, `sampling` how it was drawn from, as "masks=common seed=0 draws=25". `draws` keeps what the prediction was
+    made of, for the recipes that decompose it in another way; the prediction's mask holds for them, too.
 
     >>> Cases(Prediction([1.0, 2.0], [0.1, 0.1], [0.0, 0.1]), [1.1, 1.7], unit="mm")
     Cases(2 cases, normal, in mm)
@@ -283,6 +283,7 @@ class Cases:
     id: Any = None
     draws: Draws | None = None
     checkpoint: str = ""
+    sampling: str = ""
 
     def __post_init__(self) -> None:
         prediction, draws = self.prediction, self.draws

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.law import Law
 from ..core.provenance import versions
-from ..evaluation.card import Card
+from ..evaluation.card import Card, made_by
 from ..evaluation.fit import Choice
 from ..evaluation.passes import Passes, Report
 from ..evaluation.recipe import Recipe, load_recipe
@@ -63,6 +63,5 @@ def describe_files(files: FileSet) -> dict[str, Any]:
     names = [Path(source.name).name for source in (files.sources[0], files.sources[-1])]
     outputs = None if files.outputs is None else math.prod(files.outputs)  # None: volumes of different shapes
     size = {"cases": files.cases, "outputs": outputs}
-    made_by = {"checkpoint": files.checkpoint} if files.checkpoint else {}
     about = {"files": len(files.sources), "first": names[0], "last": names[1], "mark": marks}
-    return {**about, **size, **made_by}
+    return {**about, **size, **made_by(files.checkpoint, files.sampling)}

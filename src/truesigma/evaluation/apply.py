@@ -1,6 +1,7 @@
 """Apply a card to a file of predictions: its uncertainty recalibrated, interval bounds added, the rest as it was."""
 
 import json
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,13 +17,16 @@ from ..core.values import Draws, Prediction, raw_spread
 from ..files.arrow import FORMULAS, read_csv, read_parquet, write_csv, write_parquet
 from ..files.columns import METADATA, ORDER, columns_of, field_columns
 from ..files.disk import BadFile, check_folder
-from ..files.fields import from_fields, law_text, to_fields
+from ..files.fields import MARKS, from_fields, law_text, to_fields
 from ..files.npz import list_members, open_members, read_members
 from ..files.store import check_suffix, read_fields, refusal, write_fields
 from .card import Card, check_network
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+UNTOUCHED = "none"  # of `recalibration`: what `predict` says of predictions that no card was applied to
+_BOUND = re.compile(r"(lower|upper)_[\d.]+(_\d+)?")
 
 
 def apply_file(
@@ -37,7 +41,8 @@ def apply_file(
 
     The columns `scale`, `variance`, `aleatoric` and `epistemic` that are there hold the recalibrated values, `lower_90`
     and `upper_90` (and so on for each level; `lower_90_0` for output 0 of several) are added, and every other column
-    stays as it is; from .csv to .csv so do separator and decimal commas. No target is needed. A file of draws becomes
+    stays as it is; from .csv to .csv so do separator and decimal commas. Bounds that `predict` wrote without a card are
+    replaced. No target is needed. A file of draws becomes
     one of predictions. Where `epistemic` changes, its raw value is kept as `spread`.
 
     Args:
@@ -53,6 +58,7 @@ def apply_file(
     source, target = Path(source), check_folder(out)
     suffixes = {check_suffix(source), check_suffix(target)}
     fields = read_fields(source)
+    _refuse_twice(str(fields.get("recalibration", UNTOUCHED)), source)
     try:
         stated = law if law is not None or fields.get("law") else card.law
         value = from_fields(fields, law=stated, use_target=False)
@@ -64,14 +70,15 @@ def apply_file(
         raise refusal(str(source), fields, problem) from problem
     bounds = interval_fields(made, levels, card.recalibration)
     if ".npz" not in suffixes:
-        table = _edited(source, fields, made, bounds, check_suffix(target) == ".csv")
+        table = _edited(source, fields, made, bounds, card, check_suffix(target) == ".csv")
         if check_suffix(target) == ".csv":
             write_csv(table, target, like=source if check_suffix(source) == ".csv" else None)
         else:
             write_parquet(table, target)
         return made
-    kept = {k: v for k, v in fields.items() if k in ("target", "weight", "group", "id", "unit", "checkpoint")}
-    others = _other_columns(source, fields)
+    kept = {k: v for k, v in fields.items() if k in ("target", "weight", "group", "id", "unit", *MARKS)}
+    kept |= _recalibrated(fields, card)
+    others = {k: v for k, v in _other_columns(source, fields).items() if not _is_own_bound(k, fields)}
     _refuse_doubled(bounds, others, source)
     written = to_fields(made)
     if "scale" in fields:  # the source's own word for it, as in a table
@@ -131,10 +138,16 @@ def bound_names(level: float) -> tuple[str, str]:
 
 
 def _edited(
-    source: Path, fields: Mapping[str, Any], made: Prediction, bounds: Mapping[str, Any], to_csv: bool
+    source: Path,
+    fields: Mapping[str, Any],
+    made: Prediction,
+    bounds: Mapping[str, Any],
+    card: Card,
+    to_csv: bool,
 ) -> "pa.Table":
     """The source with the columns of its uncertainty replaced; from .csv to .csv the other cells stay as written."""
     table = _read_again(source, text=to_csv)
+    table = table.drop_columns([name for name in table.column_names if _is_own_bound(name, fields)])
     _refuse_doubled(bounds, table.column_names, source)
     values = {"location": made.location, "scale": made.scale, "variance": made.total}
     values.update(aleatoric=made.aleatoric, epistemic=made.epistemic)
@@ -154,7 +167,7 @@ def _edited(
         table = _append(table, field_columns("spread", to_host(raw)))
     for stem, bound in bounds.items():
         table = _append(table, field_columns(stem, bound))
-    return _with_constants(table, fields, made.law, to_csv)
+    return _with_constants(table, {**fields, **_recalibrated(fields, card)}, made.law, to_csv)
 
 
 def _replaced(table: "pa.Table", stem: str, names: list[str], new: Any) -> "pa.Table":
@@ -180,8 +193,9 @@ def _with_constants(table: "pa.Table", fields: Mapping[str, Any], law: Law, to_c
     if law_text(law) != fields.get("law", "normal") and "law" in table.column_names:
         table = table.drop_columns(["law"])
     said = {"law": law_text(law), "unit": fields.get("unit", "")}
-    if "checkpoint" in fields:
-        said["checkpoint"] = fields["checkpoint"]
+    said |= {name: fields[name] for name in MARKS if name in fields}
+    if "recalibration" in fields and "recalibration" in table.column_names:
+        table = table.drop_columns(["recalibration"])
     if to_csv:
         for name, text in {**said, "law": law.name}.items():
             if text not in ("", "normal") and name not in table.column_names:
@@ -220,6 +234,24 @@ def _other_columns(source: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
             plain = not array.dtype.hasobject
             found[name] = array if plain else np.asarray(["" if c is None else str(c) for c in cells])
     return found
+
+
+def _refuse_twice(recalibration: str, source: Path) -> None:
+    if recalibration != UNTOUCHED:
+        raise BadFile(
+            f"{source} was recalibrated before, by {recalibration}; twice would scale it twice. Give the predictions "
+            "as they came from the model."
+        )
+
+
+def _recalibrated(fields: Mapping[str, Any], card: Card) -> dict[str, str]:
+    """What a file that says whether it was recalibrated says afterwards."""
+    return {"recalibration": card.recalibration.to_dict()["name"]} if "recalibration" in fields else {}
+
+
+def _is_own_bound(name: str, fields: Mapping[str, Any]) -> bool:
+    """Whether a column holds bounds of the network's own, which the recalibrated ones replace."""
+    return fields.get("recalibration") == UNTOUCHED and _BOUND.fullmatch(name) is not None
 
 
 def _refuse_doubled(

@@ -130,9 +130,21 @@ def describe(
     size = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
     if cases.draws is not None:
         size["draws"] = int(cases.draws.mean.shape[0])
-    made_by = {"checkpoint": cases.checkpoint} if cases.checkpoint else {}
-    law, about = cases.prediction.law, {**(data or {}), **size, **made_by}
+    law, about = cases.prediction.law, {**(data or {}), **size, **made_by(cases.checkpoint, cases.sampling)}
     return Card(fitted, law, recipe, about, cases.unit, now(), versions())
+
+
+def made_by(checkpoint: str, sampling: str) -> dict[str, Any]:
+    """What predictions say of their network and its draws, as a card keeps it.
+
+    >>> made_by("", "masks=common seed=0 draws=25")
+    {'masks': 'common', 'seed': 0, 'draws': 25}
+    """
+    found: dict[str, Any] = {"checkpoint": checkpoint} if checkpoint else {}
+    for part in sampling.split():
+        name, _, value = part.partition("=")
+        found[name] = int(value) if value.isdecimal() else value
+    return found
 
 
 def check_network(card: Card, checkpoint: str) -> None:

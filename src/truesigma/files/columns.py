@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .disk import BadFile
-from .fields import CONSTANTS, EXPECTED, LABELS, NUMBERS
+from .fields import CONSTANTS, EXPECTED, LABELS, MARKS, NUMBERS
 from .synonyms import rename_hint
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
@@ -176,7 +176,7 @@ def _labels(name: str, column: Any) -> Any:
 def _constant(name: str, column: Any) -> str | None:
     texts: Iterable[Any] = column.unique().to_pylist()
     found = [str(text).strip() for text in texts]
-    if name == "checkpoint" and len(set(found)) > 1:  # folds in one table, each with a network of its own
+    if name in MARKS and len(set(found)) > 1:  # folds in one table, each with a network of its own
         return None
     if len(set(found)) != 1:
         raise BadFile(

@@ -2,7 +2,8 @@
 
 A prediction is `location` with one of `scale`; `variance` (the total); or `aleatoric` and `epistemic` (variances); and
 perhaps `spread` and `mask`. Draws are `mean` and `variance`. Beside either may stand `target`, `weight`, `group`, `id`,
-`law`, `unit` and `checkpoint`, the mark of the network that made them.
+`law`, `unit`, and marks of where it comes from: `checkpoint`, the network that made it; `sampling`, how it was drawn;
+`recalibration`, what was applied to it since.
 """
 
 import json
@@ -21,7 +22,12 @@ from ..core.values import Cases, Draws, Prediction
 PARTS = ("scale", "variance", "aleatoric", "epistemic")
 NUMBERS = ("target", "location", *PARTS, "spread", "weight")
 LABELS = ("id", "group")
-CONSTANTS = ("law", "unit", "checkpoint")
+MARKS = (
+    "checkpoint",
+    "sampling",
+    "recalibration",
+)  # where predictions come from; another's use of the names is let be
+CONSTANTS = ("law", "unit", *MARKS)
 KNOWN = (*NUMBERS, "mean", "mask", *LABELS, *CONSTANTS)
 EXPECTED = (
     "expected location with scale, or with aleatoric and epistemic (variances), and the target; several outputs "
@@ -63,7 +69,7 @@ def from_fields(
     if target is None:
         return prediction
     labels: dict[str, Any] = {name: fields.get(name) for name in ("group", "weight", "id")}
-    texts = {name: str(fields.get(name, "")) for name in ("unit", "checkpoint")}
+    texts = {name: str(fields.get(name, "")) for name in ("unit", "checkpoint", "sampling")}
     cases = Cases(prediction, target, draws=draws, **labels, **texts)
     _warn_doubled(cases.id)
     return cases
@@ -83,7 +89,7 @@ def to_fields(value: Cases | Draws | Prediction) -> dict[str, Any]:
     if isinstance(value, Cases):
         found["target"] = to_host(value.target)
         found.update({name: getattr(value, name) for name in ("weight", "group", "id")})
-        found.update({name: getattr(value, name) or None for name in ("unit", "checkpoint")})
+        found.update({name: getattr(value, name) or None for name in ("unit", "checkpoint", "sampling")})
     if draws is not None:
         found.update(_draws_fields(draws))
     if draws is None or not _is_decomposition(prediction, draws):

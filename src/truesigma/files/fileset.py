@@ -41,6 +41,7 @@ class FileSet:
     law: Law
     unit: str
     checkpoint: str = ""  # of the network that made them; "" where it is not said, or not the same in all
+    sampling: str = ""  # how it was drawn from; "" likewise
 
     @property
     def cases(self) -> int:
@@ -97,9 +98,10 @@ def open_fileset(given: Files, *, law: Law | str | None = None) -> FileSet:
     shapes = [reader.outputs for reader in readers]
     outputs = shapes[0] if len(set(shapes)) == 1 else None
     elements = sum(cases * math.prod(shape) for cases, shape in zip(sizes, shapes))
-    unit, marks = readers[0].constants.get("unit", ""), {r.constants.get("checkpoint", "") for r in readers}
-    mark = marks.pop() if len(marks) == 1 else ""
-    return FileSet(tuple(sources), sizes, outputs, elements, laws[0], unit, mark)
+    said = {name: {r.constants.get(name, "") for r in readers} for name in ("checkpoint", "sampling")}
+    marks = {name: texts.pop() if len(texts) == 1 else "" for name, texts in said.items()}
+    unit = readers[0].constants.get("unit", "")
+    return FileSet(tuple(sources), sizes, outputs, elements, laws[0], unit, **marks)
 
 
 def _closed(rows: int) -> Iterator[Fields]:
@@ -162,7 +164,7 @@ def read_whole(
     # One after the other, each in place of its pieces: twice as much need not fit.
     parts = {name: _joined(name, columns.pop(name), shapes) for name in (*PARTS, *LABELS, "target")}
     prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=files.law)
-    texts: dict[str, Any] = {"unit": files.unit, "checkpoint": files.checkpoint}
+    texts: dict[str, Any] = {name: getattr(files, name) for name in ("unit", "checkpoint", "sampling")}
     return Cases(prediction, parts.pop("target"), **texts, **parts)
 
 
@@ -174,7 +176,7 @@ def flat(cases: Cases) -> Cases:
     chosen = {name: take(part, inside) for name, part in parts.items()}
     places = np.nonzero(inside)[0]  # of which case each element is
     labels = {name: take(getattr(cases, name), places) for name in ("group", "id")}
-    texts: dict[str, Any] = {name: getattr(cases, name) for name in ("unit", "checkpoint")}
+    texts: dict[str, Any] = {name: getattr(cases, name) for name in ("unit", "checkpoint", "sampling")}
     weight = take(check_weight(cases.weight, p.location, p.mask), inside)
     prediction = Prediction(**chosen, law=p.law)
     return Cases(prediction, cases.target[inside], weight=weight, **texts, **labels)

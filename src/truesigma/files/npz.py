@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.arrays import Host
 from .disk import BadFile, check_exists, content_kind, reading, write_atomically
-from .fields import CONSTANTS, KNOWN
+from .fields import CONSTANTS, KNOWN, MARKS
 
 LIMIT, FLAG, VARIABLE = (
     1.0,
@@ -182,13 +182,13 @@ def native(array: Host) -> Host:
 
 
 def texts_of(path: Path, arrays: Mapping[str, Host]) -> dict[str, str]:
-    """The texts among arrays, such as `law` and `unit`; a `checkpoint` of another kind is passed over as one's own."""
+    """The texts among arrays, such as `law` and `unit`; a mark of another kind is passed over as one's own."""
     found = {}
     for name in (name for name in CONSTANTS if name in arrays):
         array = arrays[name]
         if array.size == 1 and array.dtype.kind == "U":
             found[name] = str(array.reshape(-1)[0])
-        elif name != "checkpoint":
+        elif name not in MARKS:
             raise BadFile(
                 f"{path}: {name} has shape {array.shape} and type {array.dtype}; expected one text."
             )

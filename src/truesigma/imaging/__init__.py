@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .data.prepare import *
     from .data.source import *
     from .data.splits import *
+    from .data.units import *
     from .metric import *
     from .network.timm_features import *
     from .network.two_head import *
@@ -36,6 +37,7 @@ _FILES = {
     "data.prepare": "Normalise",
     "data.source": "Source",
     "data.splits": "by_group seeded",
+    "data.units": "Units",
     "metric": "TallyMetric",
     "network.timm_features": "timm_features",
     "network.two_head": "TwoHead build",

@@ -126,15 +126,18 @@ def predict_new(folder: Path, settings: Settings) -> None:
     from ..imaging.data.source import intake, recorded
     from ..imaging.datasets.simulated import simulate
     from ..imaging.prediction.predict import list_images, predict_images
-    from ..imaging.prediction.runs import open_runs
+    from ..imaging.prediction.runs import marks_of, open_runs, sampled_like
     from ..imaging.prediction.write import recalibrated, write_images
 
     simulate(str(folder / "new"), cases=NEW, raw=NEW, seed=settings.seed + 1)
     run = open_runs([folder / RUNS / "0"], device="cpu")[0]
     images, way = list_images([folder / "new" / "data"]), intake(recorded(run.about), run.about)
-    files, drawn = predict_images(run.net, images, way, draws=settings.draws)
-    prediction = recalibrated(read_card(folder / "card.json"), drawn, run.units)
-    write_images(files, prediction, run.units, [0.9], folder / "new.csv")
+    card, errors = read_card(folder / "card.json"), list[Any]()
+    sampling = sampled_like(card, run.draws, draws=None, seed=None, masks=None)
+    files, drawn = predict_images(run.net, images, way, **sampling, note=errors.append)
+    marks = {**marks_of([run], sampling), "recalibration": card.recalibration.to_dict()["name"]}
+    prediction = recalibrated(card, drawn, run.units)
+    write_images(files, prediction, run.units, [0.9], folder / "new.csv", marks, errors[0])
 
 
 @contextmanager

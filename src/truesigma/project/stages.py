@@ -19,6 +19,7 @@ from .work import Work
 
 if TYPE_CHECKING:
     from ..imaging.recipe import Recipe
+    from ..imaging.sampling.moments import MonteCarloError
 
 Made = tuple[list[str], str]  # files, and what came of it in words
 Say = Callable[[str], None]
@@ -92,12 +93,13 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
     Where the recalibration is fitted, the draws of dropout are compared with one pass without it.
     """
     from ..imaging.prediction.predict import predict_split
-    from ..imaging.prediction.runs import mark_of
+    from ..imaging.prediction.runs import marks_of
     from ..imaging.prediction.write import write_split
 
     sample, runs = work.project.sample, work.runs
     on_gpu = next(runs[0].net.parameters()).device.type == "cuda"
     precision: Any = "bf16" if on_gpu and work.project.train.precision == "bf16" else "fp32"
+    errors: list[MonteCarloError] = []
     cases = predict_split(
         runs[0].net if sample.method == "dropout" else [run.net for run in runs],
         work.data,
@@ -109,9 +111,12 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
         precision=precision,
         scaled=work.units.mixed,
         progress=tick(len(work.data.splits[split])),
+        note=errors.append,
     )
     chosen, file = work.data.splits[split], work.folder / f"{split}.npz"
-    write_split(cases, chosen, work.units, work.units.mixed, file, mark_of(runs))
+    drawn = {"draws": sample.draws, "seed": sample.seed, "masks": "common"}
+    marks = marks_of(runs, drawn if sample.method == "dropout" else None)
+    write_split(cases, chosen, work.units, work.units.mixed, file, marks, errors[0])
     count = f"{sample.draws} draws" if sample.method == "dropout" else f"{sample.members} members"
     words = f"{len(work.data.splits[split])} cases x {count}"
     if sample.method == "dropout" and split == work.project.calibrate.split and isinstance(cases, Cases):
@@ -153,7 +158,13 @@ def predict_test(work: Work) -> None:
     if units.mixed:
         made, target = units.prediction(made), units.location(target)
     labels = {"id": test.id, "group": test.group, "target": target}
-    write_predictions(labels, made, units, [work.project.report.level], work.folder / "predictions.csv")
+    marks = {
+        "checkpoint": test.checkpoint,
+        "sampling": test.sampling,
+        "recalibration": work.card.recalibration.to_dict()["name"],
+    }
+    said = {name: text for name, text in marks.items() if text}
+    write_predictions(labels, made, units, [work.project.report.level], work.folder / "predictions.csv", said)
 
 
 def show(work: Work, say: Say) -> Made:

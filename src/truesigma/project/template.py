@@ -43,7 +43,7 @@ HELP = {
     "sample.method": "dropout: draws of one network; ensemble: one pass of each of several networks",
     "sample.draws": "of each case, for dropout",
     "sample.members": "networks, for an ensemble",
-    "sample.batch": "cases at a time; dropout masks depend on it",
+    "sample.batch": "cases at a time",
     "sample.seed": "of the dropout masks",
     "calibrate.recalibrate": "sigma, aux, isotonic, conformal, ...: `truesigma list recalibrate`",
     "calibrate.split": "fitted on these cases; never on test",

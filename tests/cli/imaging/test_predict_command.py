@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 import truesigma as ts
-from truesigma.files.disk import fingerprint
+from truesigma.files.disk import SEAL, fingerprint
 from truesigma.imaging.prediction import predict
 
 
@@ -63,6 +63,100 @@ def test_a_card_of_another_network_is_refused(place, run, tmp_path):
     del stored["content_sha256"]  # changed on purpose
     card.write_text(json.dumps(stored))
     assert run("predict", place / "run1", *words)[0] == 0
+
+
+def test_an_image_has_the_same_prediction_in_any_company(place, run, tmp_path):
+    """In a batch of others, alone, in a smaller folder; the card brings its draws, its seed and its masks along."""
+    valid, card, images = tmp_path / "valid.npz", tmp_path / "card.json", place / "ages"
+    assert run("predict", place / "run0", "--split", "valid", "--draws", 6, "--seed", 4, "-o", valid)[0] == 0
+    assert ts.read(valid).sampling == "masks=common seed=4 draws=6"
+    assert run("calibrate", "--calibration", valid, "-o", card)[0] == 0
+    data = json.loads(card.read_text())["data"]
+    assert (data["draws"], data["seed"], data["masks"]) == (6, 4, "common")
+    words = ["predict", place / "run0", "--card", card, "-o"]
+    assert (
+        run(*words, tmp_path / "many.csv", "--images", *(images / f"{k}.png" for k in range(20, 40)))[0] == 0
+    )
+    assert run(*words, tmp_path / "one.csv", "--images", images / "30.png")[0] == 0
+    many, one = (pd.read_csv(tmp_path / name).set_index("id") for name in ("many.csv", "one.csv"))
+    numbers = [
+        "location",
+        "aleatoric",
+        "epistemic",
+        "scale",
+        "lower_90",
+        "location_mc_error",
+        "scale_mc_error_relative",
+    ]
+    np.testing.assert_allclose(
+        one.loc["30.png", numbers].astype(float), many.loc["30.png", numbers].astype(float), rtol=1e-5
+    )
+    assert one["sampling"].item() == "masks=common seed=4 draws=6"
+    assert len(one["checkpoint"].item()) == 16
+    assert one["recalibration"].item() == "sigma"
+    # What was drawn for the calibration cases is what is drawn for them as new images.
+    drawn = ts.read(valid)
+    again = tmp_path / "again.csv"
+    assert (
+        run(
+            "predict",
+            place / "run0",
+            "--seed",
+            4,
+            "--draws",
+            6,
+            "-o",
+            again,
+            "--images",
+            images / drawn.id[0],
+        )[0]
+        == 0
+    )
+    np.testing.assert_allclose(pd.read_csv(again)["location"], drawn.prediction.location[0], rtol=1e-5)
+    code, _, err = run(*words, tmp_path / "other.csv", "--seed", 5, "--images", images / "30.png")
+    assert code == 0
+    assert "seed is 5, and the card was fitted on predictions with 4: their sigma differs" in err
+    stored = json.loads(card.read_text())
+    del stored[SEAL]
+    for name in ("masks", "seed"):
+        del stored["data"][name]  # as cards were before
+    card.write_text(json.dumps(stored))
+    assert run(*words, tmp_path / "old.csv", "--images", images / "30.png")[0] == 0
+    assert pd.read_csv(tmp_path / "old.csv")["sampling"].item() == "masks=independent seed=0 draws=6"
+
+
+def test_raw_predictions_can_be_recalibrated_later_and_once(place, run, tmp_path):
+    valid, card, images = tmp_path / "valid.npz", tmp_path / "card.json", place / "ages"
+    assert run("predict", place / "run0", "--split", "valid", "--draws", 3, "-o", valid)[0] == 0
+    assert run("calibrate", "--calibration", valid, "-o", card)[0] == 0
+    pictures = ["--images", images / "30.png", images / "31.png", "--draws", 3]
+    for ending in ("csv", "parquet", "npz"):
+        raw, out, direct = (tmp_path / f"{name}.{ending}" for name in ("raw", "out", "direct"))
+        assert run("predict", place / "run0", *pictures, "-o", raw)[0] == 0
+        code, _, err = run("apply", card, raw, "-o", out, "--level", "0.5")
+        assert code == 0, err
+        assert (
+            run("predict", place / "run0", *pictures, "--card", card, "--level", "0.5", "-o", direct)[0] == 0
+        )
+        later, at_once = ts.read(out), ts.read(direct)
+        np.testing.assert_allclose(later.scale, at_once.scale, rtol=1e-5)
+        code, _, err = run("apply", card, out, "-o", tmp_path / f"twice.{ending}")
+        assert code == 2
+        assert "was recalibrated before, by sigma; twice would scale it twice" in err
+    made = pd.read_csv(tmp_path / "out.csv")
+    assert "lower_90" not in made  # the network's own bounds are gone
+    np.testing.assert_allclose(made["lower_50"], pd.read_csv(tmp_path / "direct.csv")["lower_50"], rtol=1e-5)
+    # The mark outlives columns that were cut, and another network's card is refused.
+    cut = tmp_path / "cut.csv"
+    pd.read_csv(tmp_path / "raw.csv")[["id", "location", "scale", "unit", "checkpoint"]].to_csv(
+        cut, index=False
+    )
+    assert run("predict", place / "run1", "--split", "valid", "--draws", 3, "-o", valid)[0] == 0
+    other = tmp_path / "other.json"
+    assert run("calibrate", "--calibration", valid, "-o", other)[0] == 0
+    code, _, err = run("apply", other, cut, "-o", tmp_path / "wrong.csv")
+    assert code == 2
+    assert "another network" in err
 
 
 def test_a_folder_of_images(place, run, tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx_models import IMAGES, MONTHS, card_for, network
 
 import truesigma as ts
@@ -55,9 +56,14 @@ def test_draws_of_a_card_are_recorded(tmp_path):
     assert read_card(tmp_path / "card.json").data["draws"] == 5
 
 
-def test_a_network_whose_outputs_are_in_the_unit_of_its_card_needs_no_units(tmp_path):
+def test_a_network_says_whether_its_outputs_are_in_the_unit_of_its_card(tmp_path):
     net = network()
     draws = dropout_draws(net, [IMAGES], draws=4, seed=0)
     card = card_for(draws, unit="months")
-    made = to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card, draws=4)
+    with pytest.raises(
+        ValueError, match=r"fitted in months, and nothing says .* units=Units.* or in_unit=True"
+    ):
+        to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card)
+    assert not (tmp_path / "m.onnx").exists()
+    made = to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card, in_unit=True)
     assert json.loads(made.metadata["outputs"])["location"].endswith("in months")

@@ -28,7 +28,7 @@ def test_a_file_that_is_wrong_is_never_put_in_place(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:  # dropout as torch writes it: onnxruntime leaves it out
         patch.setattr(calibrated, "with_uniform_numbers", lambda rest: rest)
-        attempt("off by", network(), draws=3)
+        attempt("off by", network(), draws=3, masks="independent")
     with monkeypatch.context() as patch:
         patch.setattr(calibrated, "bounded_exp", lambda exponent: 1.001 * exponent.exp())
         attempt("aleatoric of the exported model is off by 0.0005", [network()])
@@ -47,7 +47,7 @@ def test_cards_of_other_predictions_are_refused(tmp_path):
         assert not out.exists()
 
     attempt("fitted on 1 draws of each case, the model would make 5", card_for(single))
-    attempt("fitted on 5 draws of each case, the model would make 1", card_for(many), nets=[net])
+    attempt("fitted on 5 draws of each case, the model would make 1", card_for(many), nets=[net], draws=None)
     attempt(
         "fitted on predictions in mm, this network predicts in months",
         card_for(many, unit="mm"),
@@ -59,7 +59,7 @@ def test_cards_of_other_predictions_are_refused(tmp_path):
     attempt(
         "0.99 interval of this recalibration is infinite", card_for(many, "conformal"), levels=(0.9, 0.99)
     )
-    with pytest.warns(UserWarning, match="fitted on 5 draws, the model makes 6"):
+    with pytest.warns(UserWarning, match="draws is 6, and the card was fitted on predictions with 5"):
         to_onnx(net, out, example=IMAGES, card=card_for(many), draws=6)
 
 

@@ -35,9 +35,9 @@ class TestSplit:
 
     def test_the_choice_to_compile_reaches_the_sampler(self, monkeypatch):
         chosen = []
-        plain = predict.dropout_moments
+        plain = predict.moments_and_error
         monkeypatch.setattr(
-            predict, "dropout_moments", lambda *a, compile, **k: chosen.append(compile) or plain(*a, **k)
+            predict, "moments_and_error", lambda *a, compile, **k: chosen.append(compile) or plain(*a, **k)
         )
         for choice in (False, True):
             predict_split(network(3), hands(POSE), draws=2, moments=True, compile=choice)

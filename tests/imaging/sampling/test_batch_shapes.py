@@ -14,7 +14,7 @@ from truesigma.imaging.sampling.draws import dropout_draws, dropout_moments
 @pytest.mark.parametrize("draws", [1, 3])
 def test_small_and_uneven_batches(net, images, sizes, draws):
     batches = images[: sum(sizes)].split(sizes)
-    found = dropout_draws(net, batches, draws=draws, seed=2)
+    found = dropout_draws(net, batches, draws=draws, seed=2, masks="independent")
     assert found.mean.shape == (draws, sum(sizes), 2)
     np.testing.assert_allclose(found.mean, plain_loop(net, batches, draws, 2)[0], rtol=1e-5, atol=1e-6)
 
@@ -57,19 +57,19 @@ def test_dense_outputs(second):
 def test_volumes():
     body = nn.Sequential(nn.Conv3d(1, 2, 3), nn.Dropout3d(0.5), nn.Flatten())
     net, x = Heads(body, 2 * 8, outputs=1), torch.randn(3, 1, 4, 4, 4)
-    draws = dropout_draws(net, [x], draws=5, seed=4)
+    draws = dropout_draws(net, [x], draws=5, seed=4, masks="independent")
     np.testing.assert_allclose(draws.mean, plain_loop(net, [x], 5, 4)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_channels_last_is_kept():
     net, seen = Heads(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Dropout(0.5), nn.Flatten()), 4 * 36), []
     x = torch.randn(2, 3, 8, 8)
-    expected = dropout_draws(net, [x], draws=2, seed=0)
+    expected = dropout_draws(net, [x], draws=2, seed=0, masks="independent")
     net.to(memory_format=torch.channels_last)
     net.body[1].register_forward_pre_hook(
         lambda _, x: seen.append(x[0].is_contiguous(memory_format=torch.channels_last))
     )
-    found = dropout_draws(net, [x], draws=2, seed=0)
+    found = dropout_draws(net, [x], draws=2, seed=0, masks="independent")
     assert seen
     assert all(seen)
     assert not np.array_equal(found.mean, expected.mean)  # masks follow the layout: the same law, other draws

@@ -14,7 +14,7 @@ from truesigma.imaging.sampling.draws import dropout_draws, dropout_moments, ens
 @pytest.mark.parametrize("training", [True, False])
 def test_equals_the_plain_loop_for_the_same_masks(net, images, chunk, training):
     net.train(training)
-    draws = dropout_draws(net, images.split(3), draws=5, seed=3, chunk=chunk)
+    draws = dropout_draws(net, images.split(3), draws=5, seed=3, masks="independent", chunk=chunk)
     mean, variance = plain_loop(net, images.split(3), 5, 3)
     assert draws.mean.shape == (5, 7, 2)
     assert draws.variance.shape == (5, 7, 1)
@@ -25,7 +25,7 @@ def test_equals_the_plain_loop_for_the_same_masks(net, images, chunk, training):
 
 def test_draws_differ_between_draws_and_between_cases(net, images):
     same = images[:1].repeat(6, 1, 1, 1)
-    mean = dropout_draws(net, [same], draws=8, seed=0).mean[..., 0]
+    mean = dropout_draws(net, [same], draws=8, seed=0, masks="independent").mean[..., 0]
     assert len(np.unique(mean)) == mean.size
 
 
@@ -89,7 +89,7 @@ def test_modes_come_back_after_an_exception(net, images, draw):
 def test_a_network_that_cannot_be_traced_falls_back_with_a_reason(net, images):
     net.eval()
     with pytest.warns(UserWarning, match=r"cannot follow Sometimes.*Reason"):
-        draws = dropout_draws(Sometimes(net), images.split(3), draws=3, seed=3)
+        draws = dropout_draws(Sometimes(net), images.split(3), draws=3, seed=3, masks="independent")
     mean, variance = plain_loop(net, images.split(3), 3, 3)
     np.testing.assert_allclose(draws.mean, mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(draws.variance, variance, rtol=1e-5)
@@ -109,6 +109,6 @@ class DropConnect(nn.Module):
 
 def test_masks_shared_by_a_batch_stay_different_between_draws():
     net, x = DropConnect(), torch.randn(4, 5)
-    draws = dropout_draws(net, [x], draws=6, seed=1)
+    draws = dropout_draws(net, [x], draws=6, seed=1, masks="independent")
     np.testing.assert_allclose(draws.mean, plain_loop(net, [x], 6, 1)[0], rtol=1e-5, atol=1e-6)
     assert len(np.unique(draws.mean[:, 0])) > 1

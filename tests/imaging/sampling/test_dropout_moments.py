@@ -22,7 +22,7 @@ def test_moments_of_a_linear_network_are_the_analytic_ones():
     net = Heads(nn.Dropout(p), 6, outputs=1)
     nn.init.zeros_(net.log_variance.weight)
     x = torch.randn(3, 6)
-    prediction = dropout_moments(net, [x], draws=count, seed=7)
+    prediction = dropout_moments(net, [x], draws=count, seed=7, masks="independent")
     with torch.no_grad():
         mean = net.mean(x).numpy()
         variance = (p / (1 - p) * ((net.mean.weight * x) ** 2).sum(1, keepdim=True)).numpy()
@@ -30,7 +30,7 @@ def test_moments_of_a_linear_network_are_the_analytic_ones():
     assert (np.abs(prediction.location - mean) < error).all()
     np.testing.assert_allclose(prediction.epistemic, variance, rtol=0.12)
     np.testing.assert_allclose(prediction.aleatoric, math.exp(net.log_variance.bias.item()), rtol=1e-5)
-    draws = dropout_draws(net, [x], draws=count, seed=7).mean[..., 0]
+    draws = dropout_draws(net, [x], draws=count, seed=7, masks="independent").mean[..., 0]
     between = np.corrcoef(draws.T)[np.triu_indices(3, 1)]
     assert np.abs(between).max() < 4 / math.sqrt(count)  # masks of different cases are independent
 

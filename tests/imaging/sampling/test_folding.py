@@ -13,16 +13,16 @@ def test_chunks_follow_the_memory(net, images, monkeypatch):
     sizes = []
     one_pass = folding.Sampler._one_pass
 
-    def watched(sampler, pieces, rest, handed, seeds):
+    def watched(sampler, pieces, rest, handed, seeds, masks):
         sizes.append(len(seeds))
-        return one_pass(sampler, pieces, rest, handed, seeds)
+        return one_pass(sampler, pieces, rest, handed, seeds, masks)
 
     monkeypatch.setattr(folding.Sampler, "_one_pass", watched)
-    whole = dropout_draws(net, [images], draws=10, seed=0)
+    whole = dropout_draws(net, [images], draws=10, seed=0, masks="independent")
     assert sizes == [10]
     sizes.clear()
     monkeypatch.setattr(folding, "_CPU_BYTES", 1)
-    small = dropout_draws(net, [images], draws=8, seed=0)
+    small = dropout_draws(net, [images], draws=8, seed=0, masks="independent")
     assert sizes == [3, 3, 2]  # passes of at least 16 cases: smaller ones are slower
     np.testing.assert_allclose(small.mean, whole.mean[:8], rtol=1e-5, atol=1e-6)
 
@@ -30,14 +30,14 @@ def test_chunks_follow_the_memory(net, images, monkeypatch):
 def test_running_out_of_memory_halves_the_chunk(net, images, monkeypatch):
     one_pass = folding.Sampler._one_pass
 
-    def short(sampler, pieces, rest, handed, seeds):
+    def short(sampler, pieces, rest, handed, seeds, masks):
         if len(seeds) > 3:
             raise torch.OutOfMemoryError("on purpose")
-        return one_pass(sampler, pieces, rest, handed, seeds)
+        return one_pass(sampler, pieces, rest, handed, seeds, masks)
 
     monkeypatch.setattr(folding.Sampler, "_one_pass", short)
     with pytest.warns(UserWarning, match="out of memory"):
-        draws = dropout_draws(net, [images], draws=10, seed=3)
+        draws = dropout_draws(net, [images], draws=10, seed=3, masks="independent")
     np.testing.assert_allclose(draws.mean, plain_loop(net, [images], 10, 3)[0], rtol=1e-5, atol=1e-6)
 
 
@@ -46,10 +46,10 @@ def test_the_prefix_runs_once_for_all_draws(images):
     net = convolutional()
     calls = []
     sampler = folding.Sampler(net, "fp32", "", 2)
-    pieces, prefix, rest = sampler._prepare(images)
+    pieces, prefix, rest, masked = sampler._prepare(images)
     counted = type(prefix)(prefix.body, prefix.weights, lambda *x: (calls.append(1), prefix.body(*x))[1])
-    sampler.prepared[images.shape[1:], images.dtype, images.device] = pieces, counted, rest
+    sampler.prepared[images.shape[1:], images.dtype, images.device] = pieces, counted, rest, masked
     found = []
-    sampler.draw(images, list(range(6)), lambda count, outputs: found.append(count))
+    sampler.draw(images, 0, 6, lambda count, outputs: found.append(count))
     assert found == [2, 2, 2]
     assert len(calls) == 1

@@ -7,7 +7,7 @@ from partition_checks import check_equals_plain, dropout_on
 from torch import nn
 
 from truesigma.imaging.sampling.fold import Sampler
-from truesigma.imaging.sampling.randomness import guarded_generators, seed_generators
+from truesigma.imaging.sampling.randomness import draw_seeds, guarded_generators, seed_generators
 from truesigma.imaging.sampling.trace import split
 
 
@@ -144,9 +144,9 @@ def test_cases_that_are_related_are_drawn_one_pass_at_a_time(then):
     """Folded, the cases of other draws would count as cases of the batch; no shape shows it."""
     net, x, found = After(then), torch.randn(3, 4), []
     assert split(net, x).obstacle
-    Sampler(net, "fp32", "", None).draw(x, [1, 2, 3], lambda count, outputs: found.append(outputs))
+    Sampler(net, "fp32", "", None).draw(x, 0, 3, lambda count, outputs: found.append(outputs))
     with torch.no_grad(), guarded_generators(x.device):
-        expected = [(seed_generators(x.device, seed), dropout_on(net)(x))[1] for seed in (1, 2, 3)]
+        expected = [(seed_generators(x.device, seed), dropout_on(net)(x))[1] for seed in draw_seeds(0, 0, 3)]
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 

@@ -104,7 +104,7 @@ def test_a_network_is_not_kept_alive():
 
 def test_no_weight_is_kept_alive_by_what_was_prepared_for_drawing():
     net = small()
-    Sampler(net, "fp32", "", None).draw(torch.randn(3, 4), [1, 2], lambda count, outputs: None)
+    Sampler(net, "fp32", "", None).draw(torch.randn(3, 4), 0, 2, lambda count, outputs: None)
     seen = [weakref.ref(parameter) for parameter in net.parameters()]
     del net
     gc.collect()

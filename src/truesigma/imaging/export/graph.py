@@ -34,25 +34,29 @@ def content_hash(proto: Any) -> str:
     return digest.hexdigest()
 
 
-def onnx_graph(model: nn.Module, example: Tensor, *, input: str, outputs: Sequence[str]) -> Any:
+def onnx_graph(
+    model: nn.Module, example: Tensor, masks: Sequence[Tensor] = (), *, input: str, outputs: Sequence[str]
+) -> Any:
     """The module as an onnx.ModelProto whose first axes, of the input and of all outputs, are the cases.
 
     Args:
         model: with tensor operations alone, in evaluation mode.
         example: two cases or more; a length of 1 would be taken for a constant.
+        masks: further inputs of the module, which become constants of the file, booleans as bits.
         input: the name of the input.
         outputs: the names of the outputs.
     """
+    names = [f"mask_{number}" for number in range(len(masks))]
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
             program = torch.onnx.export(
                 model,
-                (example,),
+                (example, *masks),
                 dynamo=True,
-                input_names=[input],
+                input_names=[input, *names],
                 output_names=list(outputs),
-                dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+                dynamic_shapes=_shapes(len(masks)),
                 custom_translation_table=dict(translations()),
                 verbose=False,
             )
@@ -64,6 +68,8 @@ def onnx_graph(model: nn.Module, example: Tensor, *, input: str, outputs: Sequen
             raise ValueError(f"the network cannot be written as ONNX: {reason}") from problem
     assert program is not None
     proto = program.model_proto
+    for name, mask in zip(names, masks):
+        _set_constant(proto.graph, name, mask.numpy())
     if proto.ByteSize() > LARGEST:
         raise ValueError(
             f"the model has {proto.ByteSize() / 2**30:.1f} GiB, and one ONNX file holds 2; export fewer members."
@@ -77,6 +83,42 @@ def onnx_graph(model: nn.Module, example: Tensor, *, input: str, outputs: Sequen
     for value in (*graph.input, *graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = "case"
     return proto
+
+
+def _shapes(masks: int) -> Any:
+    """Which lengths are free: the cases of the images alone."""
+    free = {0: torch.export.Dim.DYNAMIC}
+    return (free, tuple({} for _ in range(masks))) if masks else (free,)
+
+
+def _set_constant(graph: Any, name: str, values: Host) -> None:
+    """Make an input of a graph a constant: booleans as bits, which a table of all bytes turns back."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    for given in [value for value in graph.input if value.name == name]:
+        graph.input.remove(given)
+    if values.dtype != bool:
+        graph.initializer.append(numpy_helper.from_array(values, name))
+        return
+    table = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(bool)
+    parts = {
+        "packed": np.packbits(values.ravel()),
+        "table": table,
+        "flat": np.array([-1]),
+        "start": np.array([0]),
+        "end": np.array([values.size]),
+        "shape": np.array(values.shape),
+    }
+    graph.initializer.extend(numpy_helper.from_array(part, f"{name}.{key}") for key, part in parts.items())
+    nodes = [
+        helper.make_node("Cast", [f"{name}.packed"], [f"{name}.index"], to=TensorProto.INT32),
+        helper.make_node("Gather", [f"{name}.table", f"{name}.index"], [f"{name}.bits"]),
+        helper.make_node("Reshape", [f"{name}.bits", f"{name}.flat"], [f"{name}.all"]),
+        helper.make_node("Slice", [f"{name}.all", f"{name}.start", f"{name}.end"], [f"{name}.some"]),
+        helper.make_node("Reshape", [f"{name}.some", f"{name}.shape"], [name]),
+    ]
+    for node in reversed(nodes):
+        graph.node.insert(0, node)
 
 
 def translations() -> Mapping[Any, Callable[..., Any]]:

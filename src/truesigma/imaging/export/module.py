@@ -20,6 +20,7 @@ from ...evaluation.apply import bound_names
 from ...evaluation.card import Card
 from ..data.units import SCALED, Units
 from ..network.outputs import bounded_exp, log_variance
+from ..sampling.masks import with_masks
 from ..sampling.trace import Untraceable, split
 
 aten = torch.ops.aten
@@ -40,11 +41,13 @@ class Members(nn.Module):
 class DropoutPasses(nn.Module):
     """Monte-Carlo dropout: (mean, second output), each (draw, case, output...).
 
-    What comes before the first random operation runs once, and the draws of the rest are folded into its batch.
+    What comes before the first random operation runs once, and the draws of the rest are folded into its batch. Common
+    masks are inputs behind the images, independent ones are drawn inside.
     """
 
-    def __init__(self, net: nn.Module, example: Tensor, draws: int) -> None:
+    def __init__(self, net: nn.Module, example: Tensor, *, draws: int, seed: int, masks: str) -> None:
         super().__init__()
+        self.masks: list[Tensor] = []
         try:
             pieces = split(net, example)
         except Untraceable as problem:
@@ -52,16 +55,27 @@ class DropoutPasses(nn.Module):
             raise ValueError(
                 f"{name} cannot be exported, since torch.export cannot follow it: {problem}"
             ) from problem
-        self.prefix, self.rest = pieces.prefix, with_uniform_numbers(pieces.rest)
+        self.prefix = pieces.prefix
+        if masks == "independent":
+            self.rest = with_uniform_numbers(pieces.rest)
+        else:
+            masked = with_masks(pieces.rest, seed)
+            if masked is None:
+                raise ValueError(
+                    f"{type(net).__name__} draws random numbers inside fused attention, or the like, which cannot "
+                    "be exported. Export a single pass, or an ensemble: nets=[net]."
+                )
+            self.rest, self.masks = masked.rest, masked.masks(range(draws), torch.device("cpu"))
         self.batched, self.draws, self.folds = pieces.batched, draws, not pieces.obstacle
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
         handed = self.prefix(x)
         if not self.folds:
-            mean, second = zip(*[self.rest(*handed) for _ in range(self.draws)])
+            each = [[mask[draw : draw + 1] for mask in masks] for draw in range(self.draws)]
+            mean, second = zip(*[self.rest(*handed, *own) for own in each])
             return torch.stack(mean), torch.stack(second)
         inputs = [torch.cat([t] * self.draws) if fold else t for t, fold in zip(handed, self.batched)]
-        mean, second = self.rest(*inputs)
+        mean, second = self.rest(*inputs, *masks)
         return mean.unflatten(0, (self.draws, -1)), second.unflatten(0, (self.draws, -1))
 
 
@@ -187,5 +201,5 @@ class Calibrated(nn.Module):
         super().__init__()
         self.passes, self.finish, self.prepare = passes, finish, prepare or nn.Identity()
 
-    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        return self.finish(*self.passes(self.prepare(image)))
+    def forward(self, image: Tensor, *masks: Tensor) -> tuple[Tensor, ...]:
+        return self.finish(*self.passes(self.prepare(image), *masks))

@@ -7,7 +7,6 @@ file runs in onnxruntime without torch and without this package.
 import copy
 import json
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +25,9 @@ from ...evaluation.card import Card, check_network
 from ...files.disk import BadFile, check_folder, fingerprint, now, plain, write_atomically
 from ..data.prepare import Normalise
 from ..data.source import prepare_of, recorded
-from ..data.units import Units
-from ..prediction.runs import OpenRun, mark_of, open_runs
-from ..sampling.draws import dropout_draws, ensemble_draws
+from ..data.units import SCALED, Units
+from ..prediction.runs import OpenRun, mark_of, open_runs, sampled_like
+from ..sampling.draws import Masks, dropout_draws, ensemble_draws
 from ..training.folder import BEST
 from .check import as_predicted, verify
 from .graph import content_hash, need_onnx, onnx_graph
@@ -58,18 +57,22 @@ def to_onnx(
     *,
     example: Tensor,
     card: Card | None = None,
-    draws: int = 25,
+    draws: int | None = None,
+    seed: int | None = None,
+    masks: Masks | None = None,
     levels: Sequence[float] = (0.9,),
     law: Law = Normal(),
     units: Units | None = None,
+    in_unit: bool = False,
     prepare: Callable[[Tensor], Tensor] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Exported:
     """Write a calibrated network as one ONNX file that needs neither torch nor this package.
 
     Its input is `image`, float32 (case, ...) like the example; its outputs are named as the columns of `predict`:
-    location, aleatoric and epistemic (variances), scale, lower_90 and upper_90. Before the file is put in place
-    onnxruntime runs it on the example; the numbers it draws are replayed in torch, and the results must agree.
+    location, aleatoric and epistemic (variances), scale, lower_90 and upper_90. With common masks the file holds them,
+    and gives what `predict` gives; with independent ones it draws them. Before the file is put in place onnxruntime
+    runs it on the example, and torch predicts the same, in the target's unit: the results must agree.
 
     Args:
         nets: one network for Monte-Carlo dropout; a list for one pass of each member without dropout, so that
@@ -77,10 +80,11 @@ def to_onnx(
         out: the file to write, .onnx.
         example: some images, (case, channel, ...): the number of cases stays free, the other lengths do not.
         card: from `calibrate` or `read_card`, fitted on predictions that were made in the same way.
-        draws: of Monte-Carlo dropout.
+        draws, seed, masks: of Monte-Carlo dropout; None for the card's, or 25, 0 and "common" (see `dropout_draws`).
         levels: of the intervals.
         law: Normal() or Laplace(), as the networks were trained.
-        units: from the network's outputs to the target's unit; None where they are in it already.
+        units: from the network's outputs to the target's unit.
+        in_unit: the outputs are in the target's unit already. A card in a unit needs one of the two.
         prepare: what is done to an image before the network, such as a normalisation; it goes into the file.
         about: what else the metadata should say, plain values by name.
 
@@ -99,35 +103,38 @@ def to_onnx(
     """
     need_onnx()
     target = check_path(out)
-    check_whole("draws", draws, 1)
     for level in levels:
         check_level(level)
     if card is not None:
         check_exportable(card)
+        _check_unit(card, units, in_unit)
     members = [_on_host(net) for net in ([nets] if isinstance(nets, nn.Module) else nets)]
     dropout, images = isinstance(nets, nn.Module), _check_example(example)
     with torch.no_grad():
         # Also so that what it keeps for later is made before the trace, of real numbers.
         prepared = images if prepare is None else prepare(images)
+    sampling = sampled_like(card if dropout else None, 25, draws=draws, seed=seed, masks=masks)
+    check_whole("draws", sampling["draws"], 1)
     if dropout:
-        inner: nn.Module = DropoutPasses(members[0], prepared, draws)
-        probe = dropout_draws(members[0], [prepared], draws=2, seed=0, law=law)
+        inner: nn.Module = DropoutPasses(members[0], prepared, **sampling)
+        probe = dropout_draws(members[0], [prepared], law=law, **sampling)
     else:
         probe, inner = ensemble_draws(members, [prepared], law=law), Members(members)
     units = units or Units((card.unit if card else "",), np.zeros(1), np.ones(1))
-    passes = draws if dropout else len(members)
+    passes = sampling["draws"] if dropout else len(members)
     if card is not None:
         _check_card(card, probe, passes, dropout)
     finish = Finish(law, units, card, tuple(levels), as_predicted(probe, card, units).law)
     model = Calibrated(inner, finish, prepare).eval()
 
-    proto = onnx_graph(model, images, input=INPUT, outputs=finish.names)
+    constants = inner.masks if isinstance(inner, DropoutPasses) else []
+    proto = onnx_graph(model, images, constants, input=INPUT, outputs=finish.names)
     shape: tuple[int | str, ...] = ("case", *(int(n) for n in images.shape[1:]))
     kind = "dropout" if dropout else "ensemble" if len(members) > 1 else "single pass"
     described = {
         "input": {"name": INPUT, "dtype": "float32", "shape": shape},
         "outputs": finish.describe(),
-        "sampling": {"kind": kind, "draws": passes},
+        "sampling": {"kind": kind, **(sampling if dropout else {"draws": passes})},
         "date": now(),
         "versions": {**versions(), "torch": torch.__version__},
         **({} if card is None else {"card": card.to_dict()}),
@@ -144,7 +151,8 @@ def to_onnx(
     def write(part: Path) -> None:
         nonlocal difference
         part.write_bytes(proto.SerializeToString())
-        difference = verify(part, model, images)
+        random = dropout and sampling["masks"] == "independent"
+        difference = verify(part, model, images, None if random else probe)
 
     write_atomically(target, write)
     return Exported(target, shape, tuple(finish.names), passes, difference, metadata)
@@ -156,6 +164,8 @@ def export_runs(
     *,
     card: Card | None = None,
     draws: int | None = None,
+    seed: int | None = None,
+    masks: Masks | None = None,
     deterministic: bool = False,
     levels: Sequence[float] = (0.9,),
 ) -> Exported:
@@ -165,7 +175,7 @@ def export_runs(
         folders: what `train` wrote.
         out: the file to write, .onnx.
         card: fitted on predictions of these runs that were made in the same way.
-        draws: of Monte-Carlo dropout; None for the recipe's.
+        draws, seed, masks: of Monte-Carlo dropout; None for the card's, or the recipe's number, 0 and "common".
         deterministic: a single pass without dropout.
         levels: of the intervals.
 
@@ -178,10 +188,12 @@ def export_runs(
     run, single = runs[0], deterministic or len(runs) > 1
     if card is not None:
         check_network(card, mark_of(runs))
-    if draws is not None and single:
-        raise ValueError(
-            "draws are those of Monte-Carlo dropout in one run; leave them out for a single pass or an ensemble."
-        )
+    for name, value in (("draws", draws), ("seed", seed), ("masks", masks)):
+        if value is not None and single:
+            raise ValueError(
+                f"{name} is of Monte-Carlo dropout in one run; leave it out for a single pass or an ensemble."
+            )
+    usual = run.draws if card is None else card.data.get("draws", run.draws)
     source, kept = recorded(run.about), run.about["record"]
     prepare = prepare_of(source, run.about)
     read = accepted(source.plugin.read, source.options) if hasattr(source.plugin, "read") else {}
@@ -197,7 +209,9 @@ def export_runs(
         out,
         example=_noise(kept["image"], prepare),
         card=card,
-        draws=run.draws if draws is None else draws,
+        draws=None if single else usual if draws is None else draws,
+        seed=seed,
+        masks=masks,
         levels=levels,
         law=run.law,
         units=run.units,
@@ -252,6 +266,16 @@ def _check_example(example: Any) -> Tensor:
     return several.detach().to("cpu", torch.float32)
 
 
+def _check_unit(card: Card, units: Units | None, in_unit: bool) -> None:
+    """Refuse to name a unit that nothing says the network's outputs are in, or are brought to."""
+    if card.unit not in ("", SCALED) and units is None and not in_unit:
+        raise ValueError(
+            f"the card was fitted in {card.unit}, and nothing says what the network's outputs are: most networks are "
+            "trained on standardised targets. Give units=Units((unit,), offset, factor), by which they become "
+            f"{card.unit}, or in_unit=True where they are in {card.unit} already."
+        )
+
+
 def _check_card(card: Card, probe: Draws, passes: int, dropout: bool) -> None:
     """Refuse a card that was fitted on predictions of another kind; its law and unit are checked where it is used."""
     fitted, count = card.data.get("draws", passes), math.prod(probe.mean.shape[2:])
@@ -264,9 +288,4 @@ def _check_card(card: Card, probe: Draws, passes: int, dropout: bool) -> None:
         raise ValueError(
             f"the card was fitted on {fitted} draws of each case, the model would make {passes}: another sigma. Fit "
             "the card on predictions made as here; `truesigma ensemble RUN...` makes those without dropout."
-        )
-    if fitted != passes:
-        warnings.warn(
-            f"the card was fitted on {fitted} draws, the model makes {passes}; better export the same number.",
-            stacklevel=3,
         )

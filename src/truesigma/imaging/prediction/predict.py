@@ -20,9 +20,11 @@ from ..data.archive import complain
 from ..data.dataset import DataSet, batches, resident
 from ..data.source import Intake
 from ..data.units import SCALED, units_of
-from ..sampling.draws import Precision, dropout_draws, dropout_moments, ensemble_draws
+from ..sampling.draws import Masks, Precision, dropout_draws, ensemble_draws, moments_and_error
+from ..sampling.moments import MonteCarloError, error_of
 
 AHEAD = 2  # batches of new images that are read while one is predicted
+Noted = Callable[[MonteCarloError], None]
 Told = Callable[[int], None]  # is told how many more cases were handed to the network
 
 
@@ -37,9 +39,11 @@ def predict_split(
     batch: int = 16,
     precision: Precision = "fp32",
     compile: bool = False,
+    masks: Masks = "common",
     moments: bool = False,
     scaled: bool = False,
     progress: Told | None = None,
+    note: Noted | None = None,
 ) -> Cases | Draws | Prediction:
     """Predict every case of a split, in the target's unit.
 
@@ -50,12 +54,14 @@ def predict_split(
         draws: of each case; an ensemble has as many as members.
         seed: of the dropout masks.
         law: Normal() or Laplace(), as the networks were trained.
-        batch: cases at a time; the masks depend on it.
+        batch: cases at a time; independent masks depend on it.
         precision: "fp32" or "bf16".
         compile: as for `dropout_draws`; an ensemble is not compiled.
+        masks: "common" to all cases, or "independent" (see `dropout_draws`).
         moments: keep location, aleatoric and epistemic only: memory does not grow with the draws.
         scaled: leave targets and predictions as the networks see them, in about [0, 1].
         progress: is called with the number of cases of each batch.
+        note: is called with the Monte-Carlo error of location and scale, as the networks see them: in about [0, 1].
 
     Returns:
         Cases with their draws (with `moments` without), names and groups; where no case has a target the Draws, or
@@ -79,7 +85,7 @@ def predict_split(
     device = next(members[0].parameters()).device
     made = batches(resident(chosen, device), batch, prepare=data.prepare, device=device)
     images = _counted((one.images for one in made), progress)
-    value = _sample(nets, images, draws, seed, law, precision, compile, moments)
+    value = _sample(nets, images, draws, seed, law, precision, compile, masks, moments, note)
     target = chosen.target.cpu().numpy()
     if not scaled:
         value, target = units.convert(value), units.location(target)
@@ -110,10 +116,12 @@ def predict_images(
     batch: int = 16,
     precision: Precision = "fp32",
     compile: bool = False,
+    masks: Masks = "common",
     moments: bool = True,
     skip_broken: bool = False,
     workers: int = 4,
     progress: Told | None = None,
+    note: Noted | None = None,
 ) -> tuple[list[Path], Draws | Prediction]:
     """Predict new image files, without targets; images stream, so that a folder may be of any size.
 
@@ -121,7 +129,7 @@ def predict_images(
         nets: one network for Monte-Carlo dropout; a list for an ensemble.
         files: the images, from `list_images`.
         way: how files become network input, from `intake`.
-        draws, seed, law, batch, precision, compile, progress: as in `predict_split`.
+        draws, seed, law, batch, precision, compile, masks, progress, note: as in `predict_split`.
         moments: False keeps the draws.
         skip_broken: leave out files that cannot be read, instead of stopping and naming them.
         workers: threads that read files.
@@ -134,7 +142,7 @@ def predict_images(
     broken: dict[int, str] = {}
     stored = _read(files, way, batch, max(1, workers), broken, skip_broken)
     images = _counted((way.prepare(one.to(device)) for one in stored), progress)
-    value = _sample(nets, images, draws, seed, law, precision, compile, moments)
+    value = _sample(nets, images, draws, seed, law, precision, compile, masks, moments, note)
     return [path for row, path in enumerate(files) if row not in broken], value
 
 
@@ -188,13 +196,23 @@ def _sample(
     law: Law,
     precision: Precision,
     compile: bool,
+    masks: Masks,
     moments: bool,
+    note: Noted | None,
 ) -> Draws | Prediction:
-    if not isinstance(nets, nn.Module):
-        joined = ensemble_draws(nets, images, law=law, precision=precision)
-        return decompose(joined) if moments else joined
-    sample = dropout_moments if moments else dropout_draws
-    return sample(nets, images, draws=draws, seed=seed, law=law, precision=precision, compile=compile)
+    options: dict[str, Any] = {"precision": precision, "compile": compile, "masks": masks}
+    if isinstance(nets, nn.Module) and moments:
+        value, error = moments_and_error(nets, images, draws=draws, seed=seed, law=law, **options)
+        if note is not None:
+            note(error)
+        return value
+    if isinstance(nets, nn.Module):
+        drawn = dropout_draws(nets, images, draws=draws, seed=seed, law=law, **options)
+    else:
+        drawn = ensemble_draws(nets, images, law=law, precision=precision)
+    if note is not None:
+        note(error_of(drawn))
+    return decompose(drawn) if moments else drawn
 
 
 def _counted(images: Iterable[Tensor], progress: Told | None) -> Iterator[Tensor]:

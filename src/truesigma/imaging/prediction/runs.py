@@ -1,5 +1,6 @@
 """Trained runs opened to predict: one alone, or several as the members of an ensemble."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from ...core.law import LAWS, Law
+from ...evaluation.card import Card
 from ..data.fingerprint import names_hash
 from ..data.units import Units, units_from
 from ..network.two_head import TwoHead
@@ -73,6 +75,48 @@ def mark_of(runs: Sequence[OpenRun]) -> str:
     """The mark of the weights that predict together; of an ensemble it does not depend on the order."""
     marks = [weights_mark(run.folder) for run in runs]
     return marks[0] if len(marks) == 1 else names_hash(marks)
+
+
+def sampled_like(
+    card: Card | None, usual: int, *, draws: int | None, seed: int | None, masks: str | None
+) -> dict[str, Any]:
+    """The draws, the seed and the masks to predict with: those asked for, else the card's, else the usual ones.
+
+    A card is true of the draws it was fitted on; others give another sigma, and a warning. A card that does not name
+    its masks was fitted on independent ones.
+
+    Args:
+        card: that will be applied; None for none.
+        usual: the number of draws where neither says one.
+        draws, seed, masks: None where nothing was said.
+    """
+    chosen: dict[str, Any] = {"draws": usual, "seed": 0, "masks": "common"}
+    fitted = {} if card is None else {"masks": "independent", **card.data}
+    if fitted.get("draws") == 1:  # of a pass without dropout
+        del fitted["draws"]
+    for name, given in (("draws", draws), ("seed", seed), ("masks", masks)):
+        if given is None:
+            chosen[name] = fitted.get(name, chosen[name])
+            continue
+        if given != fitted.get(name, given):
+            warnings.warn(
+                f"{name} is {given}, and the card was fitted on predictions with {fitted[name]}: their sigma differs. "
+                "Leave it out to predict as the card was fitted.",
+                stacklevel=2,
+            )
+        chosen[name] = given
+    return chosen
+
+
+def marks_of(runs: Sequence[OpenRun], drawn: Mapping[str, Any] | None) -> dict[str, str]:
+    """Where predictions come from, as their files say it: the weights, and how they were drawn from.
+
+    drawn: with draws, seed and masks; None for an ensemble.
+    """
+    sampling = (
+        {} if drawn is None else {"sampling": "masks={masks} seed={seed} draws={draws}".format(**drawn)}
+    )
+    return {"checkpoint": mark_of(runs), **sampling}
 
 
 def _check_alike(first: OpenRun, other: OpenRun) -> None:

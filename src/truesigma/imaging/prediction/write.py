@@ -14,6 +14,7 @@ from ...files.fields import law_text, to_fields
 from ...files.store import check_suffix, write_fields
 from ..data.dataset import Split
 from ..data.units import SCALED, Units
+from ..sampling.moments import MonteCarloError
 
 
 def recalibrated(card: Card, scaled: Draws | Prediction, units: Units) -> Prediction:
@@ -51,29 +52,58 @@ def write_split(
     units: Units,
     scaled: bool,
     out: Path,
-    checkpoint: str = "",
+    marks: Mapping[str, str] | None = None,
+    error: MonteCarloError | None = None,
 ) -> None:
-    """Write what `predict_split` gave, with the network's mark; names and groups also where there are no targets."""
-    mark = {"checkpoint": checkpoint} if checkpoint else {}
+    """Write what `predict_split` gave; names and groups also where there are no targets.
+
+    marks: where it comes from: `checkpoint` and `sampling`. error: of the draws, as the network sees its targets.
+    """
+    more = {**error_fields(error, None if scaled else units), **(marks or {})}
     if isinstance(value, Cases):
-        return write_fields({**to_fields(value), **mark}, out)
-    labels: dict[str, Any] = {"id": np.asarray(split.name), **mark}
+        return write_fields({**to_fields(value), **more}, out)
+    labels: dict[str, Any] = {"id": np.asarray(split.name), **more}
     if split.group is not None:
         labels["group"] = np.asarray(split.group)
     return write_fields({**to_fields(value), **labels, "unit": SCALED if scaled else units.text}, out)
 
 
+def error_fields(error: MonteCarloError | None, units: Units | None) -> dict[str, Any]:
+    """The Monte-Carlo error by the names of its columns; none for a single draw. units: None leaves it scaled."""
+    if error is None or np.isnan(error.location).any():
+        return {}
+    location = (
+        error.location if units is None else (units.factor * error.location).astype(error.location.dtype)
+    )
+    return {"location_mc_error": location, "scale_mc_error_relative": error.relative_scale}
+
+
 def write_images(
-    files: Sequence[Path], prediction: Prediction, units: Units, levels: Sequence[float], out: Path
+    files: Sequence[Path],
+    prediction: Prediction,
+    units: Units,
+    levels: Sequence[float],
+    out: Path,
+    marks: Mapping[str, str] | None = None,
+    error: MonteCarloError | None = None,
 ) -> None:
-    """Write the predictions of new images with the bounds of their intervals: .csv, .parquet or .npz."""
+    """Write the predictions of new images with the bounds of their intervals: .csv, .parquet or .npz.
+
+    marks, error: as for `write_split`; `recalibration` says which card was applied, or none.
+    """
     names = [path.name for path in files]
     unique = names if len(set(names)) == len(names) else [str(path) for path in files]
-    write_predictions({"id": np.asarray(unique)}, prediction, units, levels, out)
+    write_predictions({"id": np.asarray(unique)}, prediction, units, levels, out, marks, error)
 
 
 def write_predictions(
-    labels: Mapping[str, Any], prediction: Prediction, units: Units, levels: Sequence[float], out: Path
+    labels: Mapping[str, Any],
+    prediction: Prediction,
+    units: Units,
+    levels: Sequence[float],
+    out: Path,
+    marks: Mapping[str, str] | None = None,
+    error: MonteCarloError | None = None,
 ) -> None:
     """Write labels (id, group, target), location, variances, scale and bounds, all in the target's unit.
 
@@ -87,7 +117,9 @@ def write_predictions(
         "scale": prediction.scale,
         "law": law_text(prediction.law),
         "unit": units.text,
+        **(marks or {}),
         **interval_fields(prediction, levels),
+        **error_fields(error, units),
     }
     one = len(units.unit) == 1
     for name, values in found.items():
@@ -95,7 +127,7 @@ def write_predictions(
             found[name] = values[:, 0]
     fields = {name: values for name, values in found.items() if values is not None}
     if check_suffix(out) == ".csv":
-        # A table of one's own law cannot stand in a .csv; the bounds are there, and the law's name.
+        # A table of one's own law cannot appear in a .csv; the bounds are there, and the law's name.
         fields["law"] = prediction.law.name
         fields = {name: _short(values) for name, values in fields.items()}
     write_fields(fields, out)

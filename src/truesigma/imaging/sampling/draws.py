@@ -12,11 +12,14 @@ from ...core.values import Draws, Prediction
 from ..data.batches import images, placing
 from ..network.outputs import check_law, values, warn_if_clamped
 from .fold import Sampler
+from .masks import KINDS
+from .moments import Moments, MonteCarloError, joined, prediction_of
 from .optimise import compile_mode
-from .randomness import draw_seeds, guarded_generators, modes, recording
+from .randomness import guarded_generators, modes, recording
 from .trace import autocast, check_precision
 
 Precision = Literal["fp32", "bf16"]
+Masks = Literal["common", "independent"]
 
 
 def dropout_draws(
@@ -29,6 +32,7 @@ def dropout_draws(
     precision: Precision = "fp32",
     compile: bool | str = False,
     chunk: int | None = None,
+    masks: Masks = "common",
 ) -> Draws:
     """Monte-Carlo dropout: stochastic passes with dropout on and everything else as in evaluation.
 
@@ -40,8 +44,7 @@ def dropout_draws(
             log-variance may have length 1 on the output axes. Under a Laplace law the second output is log b.
         batches: tensors, or tuples and lists led by the image, as a DataLoader gives them.
         draws: passes for each case.
-        seed: the same seed, batches and settings give the same draws on the same machine. On the CPU they do not
-            depend on `chunk`; on a GPU, and with `compile`, they do.
+        seed: of the masks.
         law: Normal(): variance = exp(log-variance). Laplace(): 2 exp(2 log b). Exponents are kept within +-80, and
             a warning says so.
         precision: "fp32" computes in the network's own precision, "bf16" under autocast; results are float32.
@@ -49,6 +52,10 @@ def dropout_draws(
             cuDNN joins with ReLU; or words as `fast.prepare` takes them. The first call takes up to some minutes:
             for a GPU and many batches.
         chunk: draws in one pass of the rest. None: as many as fit the memory.
+        masks: "common": draw n drops the same units in every image, so that an image has the same draws in any folder,
+            batch, chunk and on any device, and the Monte-Carlo error of the draws is common to all cases.
+            "independent": every image has masks of its own, as published; they depend on the batches, and on a GPU
+            or with `compile` on the chunk.
 
     Returns:
         Draws on the host, mean (draw, case, output...) and variance in float32.
@@ -66,14 +73,14 @@ def dropout_draws(
 
     Reference: Gal and Ghahramani, 2016; Kendall and Gal, 2017; Laves et al., MELBA 2021, Eq. 10.
     """
-    sampler = _sampler(net, draws, seed, law, precision, compile, chunk)
+    sampler = _sampler(net, draws, seed, law, precision, compile, chunk, masks)
     kept: list[_Kept] = []
     clamped = False
     for number, image in enumerate(images(batches)):
         kept.append(_Kept())
-        clamped |= _draw(sampler, image, number, draw_seeds(seed, number, draws), law, kept[-1].add)
+        clamped |= _draw(sampler, image, number, draws, law, kept[-1].add)
     warn_if_clamped(clamped)
-    return _joined(kept, law)
+    return _as_draws(kept, law)
 
 
 def dropout_moments(
@@ -86,11 +93,11 @@ def dropout_moments(
     precision: Precision = "fp32",
     compile: bool | str = False,
     chunk: int | None = None,
+    masks: Masks = "common",
 ) -> Prediction:
     """The moments of Monte-Carlo dropout without keeping the draws: memory does not grow with their number.
 
-    location = mean of the draws, epistemic = their variance (ddof 0), aleatoric = mean of their variances; updated
-    from chunk to chunk as n = a + b, d = mean_b - mean_a: mean = mean_a + d b/n, S = S_a + S_b + d^2 ab/n.
+    location = mean of the draws, epistemic = their variance (ddof 0), aleatoric = mean of their variances.
 
     Args and the rest as for `dropout_draws`.
 
@@ -105,16 +112,32 @@ def dropout_moments(
 
     Reference: Laves et al., MELBA 2021, Eq. 10; Chan, Golub and LeVeque, 1983, Eq. 2.1.
     """
-    sampler = _sampler(net, draws, seed, law, precision, compile, chunk)
+    options: dict[str, Any] = {"precision": precision, "compile": compile, "chunk": chunk, "masks": masks}
+    return moments_and_error(net, batches, draws=draws, seed=seed, law=law, **options)[0]
+
+
+def moments_and_error(
+    net: nn.Module,
+    batches: Iterable[Any],
+    *,
+    draws: int,
+    seed: int,
+    law: Law,
+    precision: Precision = "fp32",
+    compile: bool | str = False,
+    chunk: int | None = None,
+    masks: Masks = "common",
+) -> tuple[Prediction, MonteCarloError]:
+    """What `dropout_moments` returns, and its Monte-Carlo error."""
+    sampler = _sampler(net, draws, seed, law, precision, compile, chunk, masks)
     parts: list[tuple[Any, ...]] = []
     clamped = False
     for number, image in enumerate(images(batches)):
-        moments = _Moments()
-        clamped |= _draw(sampler, image, number, draw_seeds(seed, number, draws), law, moments.add)
+        moments = Moments()
+        clamped |= _draw(sampler, image, number, draws, law, moments.add)
         parts.append(moments.on_host())
     warn_if_clamped(clamped)
-    location, aleatoric, epistemic = (_join(column, 0) for column in zip(*parts))
-    return Prediction(location, aleatoric, epistemic, law=law)
+    return prediction_of(parts, law)
 
 
 def ensemble_draws(
@@ -164,7 +187,7 @@ def ensemble_draws(
             kept[-1].add(mean, variance)
             clamped |= far
     warn_if_clamped(clamped)
-    return _joined(kept, law)
+    return _as_draws(kept, law)
 
 
 def _evaluate(net: nn.Module, batch: Tensor, member: int, number: int, precision: str) -> Any:
@@ -191,9 +214,12 @@ def _sampler(
     precision: Precision,
     compile: bool | str,
     chunk: int | None,
+    masks: Masks,
 ) -> Sampler:
     check_law(law)
     check_precision(precision)
+    if masks not in KINDS:
+        raise ValueError(f"masks is {masks!r}; expected 'common' (to all images) or 'independent'.")
     for name, value, least in (
         ("draws", draws, 1),
         ("chunk", 1 if chunk is None else chunk, 1),
@@ -204,14 +230,14 @@ def _sampler(
     # What torch.compile wrapped is split and compiled in its own way here.
     net = getattr(net, "_orig_mod", net)
     mode = compile if isinstance(compile, str) else compile_mode(net) if compile else ""
-    return Sampler(net, precision, mode, chunk)
+    return Sampler(net, precision, mode, chunk, int(seed), masks)
 
 
 def _draw(
     sampler: Sampler,
     image: Tensor,
     number: int,
-    seeds: list[int],
+    draws: int,
     law: Law,
     use: Callable[[Tensor, Tensor], None],
 ) -> bool:
@@ -225,7 +251,7 @@ def _draw(
         clamped |= far
         use(mean, variance)
 
-    sampler.draw(batch, seeds, check)
+    sampler.draw(batch, number, draws, check)
     return clamped
 
 
@@ -241,42 +267,6 @@ class _Kept:
         self.variance.append(variance.cpu().numpy())
 
 
-def _joined(kept: list[_Kept], law: Law) -> Draws:
-    mean = _join([np.concatenate(k.mean) for k in kept], 1)
-    return Draws(mean, _join([np.concatenate(k.variance) for k in kept], 1), law=law)
-
-
-class _Moments:
-    """Number, mean and squared deviations of the draws of one batch, and the mean of their variances."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.location = self.squares = self.aleatoric = torch.zeros(())
-
-    def add(self, mean: Tensor, variance: Tensor) -> None:
-        exact = torch.float32 if mean.device.type == "mps" else torch.float64
-        mean, variance, new = mean.to(exact), variance.to(exact), len(mean)
-        centre, inner = mean.mean(0), variance.mean(0)
-        squares = ((mean - centre) ** 2).sum(0)
-        if not self.count:
-            self.count, self.location, self.squares, self.aleatoric = new, centre, squares, inner
-            return
-        total, step = self.count + new, centre - self.location
-        self.squares = self.squares + squares + step**2 * (self.count * new / total)
-        self.location = self.location + step * (new / total)
-        self.aleatoric = self.aleatoric + (inner - self.aleatoric) * (new / total)
-        self.count = total
-
-    def on_host(self) -> tuple[Any, ...]:
-        found = (self.location, self.aleatoric.expand_as(self.location), self.squares / self.count)
-        return tuple(t.float().cpu().numpy() for t in found)
-
-
-def _join(parts: Sequence[Any], axis: int) -> Any:
-    shapes = {part.shape[:axis] + part.shape[axis + 1 :] for part in parts}
-    if len(shapes) > 1:
-        raise ValueError(
-            f"the batches gave outputs of different shapes, {sorted(shapes)}; expected the same in all. Draw from "
-            "images of different sizes apart."
-        )
-    return np.concatenate(parts, axis=axis)
+def _as_draws(kept: list[_Kept], law: Law) -> Draws:
+    mean = joined([np.concatenate(k.mean) for k in kept], 1)
+    return Draws(mean, joined([np.concatenate(k.variance) for k in kept], 1), law=law)

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -14,9 +14,10 @@ from torch.utils import _pytree as pytree
 
 from ..data.batches import placing
 from .cuda_graph import Captured
+from .masks import Masked, with_masks
 from .optimise import Ready, prepare
 from .partition import Partition
-from .randomness import guarded_generators, modes, seed_generators
+from .randomness import draw_seeds, guarded_generators, modes, seed_generators
 from .trace import Untraceable, autocast, split
 
 _CPU_BYTES = 2**24  # larger passes leave the caches and cost page faults there,
@@ -32,6 +33,8 @@ class Sampler:
     precision: str
     compile: str
     chunk: int | None
+    seed: int = 0
+    masks: str = "independent"
     prepared: dict[Any, Any] = field(default_factory=dict)
 
     @cached_property
@@ -39,33 +42,43 @@ class Sampler:
         """Brings a batch where the network is."""
         return placing(self.net)
 
-    def draw(self, batch: Tensor, seeds: list[int], use: Callable[[int, Any], None]) -> None:
-        """Call `use(draws, outputs)` with outputs of axes (draw * case, ...) until there is a draw for each seed.
+    def draw(self, batch: Tensor, number: int, draws: int, use: Callable[[int, Any], None]) -> None:
+        """Call `use(draws, outputs)` with outputs of axes (draw * case, ...) until there are so many draws.
 
-        On the CPU each draw has a generator of its own, seeded by its entry of `seeds`: the result is that of the
-        plain loop which seeds torch before each pass, whatever the chunk. Elsewhere this would take a kernel for
-        each draw and mask; there a chunk is seeded by its first draw.
+        Common masks depend on the sampler's seed and the draw. Independent ones depend on the batch's number, too. Of
+        these, on the CPU, each draw has a generator of its own: the result is that of the plain loop which seeds torch
+        before each pass, whatever the chunk. Elsewhere this would take a kernel for each draw and mask; there a chunk
+        is seeded by its first draw.
         """
-        device = batch.device
+        device, common = batch.device, self.masks == "common"
         pieces = self._prepare(batch)
+        seeds = draw_seeds(self.seed, 0 if common else number, draws)
         with torch.inference_mode(), guarded_generators(device):
             if isinstance(pieces, Untraceable):
                 with modes(self.net, pieces.on), autocast(device, self.precision):
                     for seed in seeds:
-                        seed_generators(device, seed)
-                        use(1, self.net(batch))
+                        use(1, _one_by_one(self.net, device, seed, [batch], [True], apart=common))
             else:
                 with autocast(device, "fp32"), _benchmarking(device, bool(self.compile)):
                     self._fold(*pieces, batch, seeds, use)
 
-    def _prepare(self, batch: Tensor) -> tuple[Partition, Ready, Ready] | Untraceable:
+    def _prepare(self, batch: Tensor) -> tuple[Partition, Ready, Ready, Masked | None] | Untraceable:
         kind = (batch.shape[1:], batch.dtype, batch.device)
         if kind not in self.prepared:
             try:
                 pieces = split(self.net, batch, self.precision)
                 # The prefix runs once for all draws: folding its normalisation pays, compiling it does not.
                 prefix = prepare(pieces.prefix, "cudnn" if self.compile else "")
-                self.prepared[kind] = pieces, prefix, prepare(pieces.rest, self.compile)
+                masked = with_masks(pieces.rest, self.seed) if self.masks == "common" else None
+                rest = pieces.rest if masked is None else masked.rest
+                if self.masks == "common" and masked is None:
+                    warnings.warn(
+                        f"{type(self.net).__name__} draws random numbers inside fused attention, or the like: one "
+                        "image is passed at a time, so that all get the same ones. masks='independent' is faster, and "
+                        "depends on what else is in the batch.",
+                        stacklevel=5,
+                    )
+                self.prepared[kind] = pieces, prefix, prepare(rest, self.compile), masked
             except Untraceable as problem:
                 warnings.warn(
                     f"torch.export cannot follow {type(self.net).__name__}, so every draw runs the whole network; "
@@ -80,6 +93,7 @@ class Sampler:
         pieces: Partition,
         prefix: Ready,
         rest: Ready,
+        masked: Masked | None,
         batch: Tensor,
         seeds: list[int],
         use: Callable[[int, Any], None],
@@ -89,20 +103,28 @@ class Sampler:
             full = max(cases, self.prepared.setdefault("cases", cases))
             batch = torch.cat([batch, batch[-1:].expand(full - cases, *batch.shape[1:])])
         size = min(self.chunk or _at_once(pieces, full, batch.device), len(seeds))
-        size = 1 if pieces.obstacle else math.ceil(len(seeds) / math.ceil(len(seeds) / size))
+        alone = self.masks == "common" and masked is None
+        size = 1 if pieces.obstacle or alone else math.ceil(len(seeds) / math.ceil(len(seeds) / size))
         handed = self._captured(prefix, "prefix", prefix.call)(batch)
         done = 0
         while done < len(seeds):
-            part = seeds[done : done + size]
+            part = list(range(done, min(done + size, len(seeds))))
             filled = part + part[-1:] * (size - len(part)) if self.compile else part
             try:
-                found = self._one_pass(pieces, rest, handed, filled)
+                if alone:
+                    apart = not pieces.obstacle
+                    found = _one_by_one(
+                        rest.call, batch.device, seeds[done], handed, pieces.batched, apart=apart
+                    )
+                else:
+                    masks = () if masked is None else masked.masks(filled, batch.device)
+                    found = self._one_pass(pieces, rest, handed, [seeds[draw] for draw in filled], masks)
             except torch.OutOfMemoryError:
                 if size == 1:
                     raise
                 size = math.ceil(size / 2)
                 warnings.warn(
-                    f"out of memory: going on with {size} draws at a time. The masks depend on that number here; "
+                    f"out of memory: continuing with {size} draws at a time. Independent masks depend on that number; "
                     f"chunk={size} gives it from the start.",
                     stacklevel=5,
                 )
@@ -111,23 +133,51 @@ class Sampler:
             use(len(part), pytree.tree_map(trim, found))
             done += len(part)
 
-    def _one_pass(self, pieces: Partition, rest: Ready, handed: tuple[Tensor, ...], seeds: list[int]) -> Any:
+    def _one_pass(
+        self,
+        pieces: Partition,
+        rest: Ready,
+        handed: tuple[Tensor, ...],
+        seeds: list[int],
+        masks: Sequence[Tensor] = (),
+    ) -> Any:
         draws, device = len(seeds), handed[0].device
 
-        def fold(*handed: Tensor) -> list[Tensor]:
+        def fold(*given: Tensor) -> list[Tensor]:
             # cat keeps the channels-last layout, which a reshape of an expanded tensor would not.
-            return [
-                torch.cat([t] * draws) if many and draws > 1 else t for t, many in zip(handed, pieces.batched)
+            folded = [
+                torch.cat([t] * draws) if many and draws > 1 else t for t, many in zip(given, pieces.batched)
             ]
+            return [*folded, *given[len(folded) :]]
 
-        if device.type == "cpu" and not self.compile and draws > 1:
+        if device.type == "cpu" and not self.compile and draws > 1 and not masks:
             return _EachDraw(rest.body, seeds).run(*fold(*handed))
         seed_generators(device, seeds[0])
-        return self._captured(rest, draws, lambda *handed: rest.call(*fold(*handed)))(*handed)
+        return self._captured(rest, draws, lambda *given: rest.call(*fold(*given)))(*handed, *masks)
 
     def _captured(self, piece: Ready, key: Any, function: Callable[..., Any]) -> Captured:
         """Captures live as long as the sampler, not longer: they hold the memory of a whole pass."""
         return self.prepared.setdefault((piece, key), Captured(function))
+
+
+def _one_by_one(
+    function: Callable[..., Any],
+    device: torch.device,
+    seed: int,
+    inputs: Sequence[Tensor],
+    batched: Sequence[bool],
+    *,
+    apart: bool,
+) -> Any:
+    """One draw of a batch; apart: case by case, each from the same seed, which gives them the same random numbers."""
+    if not apart:
+        seed_generators(device, seed)
+        return function(*inputs)
+    found = []
+    for case in range(max(len(t) for t, many in zip(inputs, batched) if many)):
+        seed_generators(device, seed)
+        found.append(function(*(t[case : case + 1] if many else t for t, many in zip(inputs, batched))))
+    return pytree.tree_map(lambda *parts: torch.cat(parts), *found)
 
 
 def _trim(output: Any, *, full: int, draws: int, cases: int) -> Any:

@@ -63,8 +63,8 @@ class _Recorder(TorchDispatchMode):
 
 
 @contextmanager
-def recording(net: nn.Module) -> Iterator[_Recorder]:
-    """Record the random operations of the passes run inside."""
+def recording(net: nn.Module, *, owners: bool = True) -> Iterator[_Recorder]:
+    """Record the random operations of the passes run inside, and, by hooks, the modules they belong to."""
     recorder = _Recorder()
 
     def enter(module: nn.Module, _: Any) -> None:
@@ -74,7 +74,7 @@ def recording(net: nn.Module) -> Iterator[_Recorder]:
         recorder.running.pop()
 
     # What TorchScript compiled takes no hooks: its operations count for the module around it.
-    watched = [m for m in net.modules() if not isinstance(m, torch.jit.ScriptModule)]
+    watched = [m for m in net.modules() if owners and not isinstance(m, torch.jit.ScriptModule)]
     hooks = [m.register_forward_pre_hook(enter) for m in watched]
     hooks += [m.register_forward_hook(leave, always_call=True) for m in watched]
     try:
@@ -124,9 +124,9 @@ def stochastic_modules(net: nn.Module, probe: Tensor) -> Callable[[nn.Module], b
     def wide(module: nn.Module) -> bool:
         return not isinstance(module, _NEVER_ON)
 
-    def look(on: Callable[[nn.Module], bool]) -> _Recorder:
+    def look(on: Callable[[nn.Module], bool], *, owners: bool = True) -> _Recorder:
         outside = random.getstate(), _numpy_state()
-        with modes(net, on), recording(net) as recorder:
+        with modes(net, on), recording(net, owners=owners) as recorder:
             net(probe)
         if outside != (random.getstate(), _numpy_state()):
             raise ValueError(
@@ -151,7 +151,16 @@ def stochastic_modules(net: nn.Module, probe: Tensor) -> Callable[[nn.Module], b
     def narrow(module: nn.Module) -> bool:
         return id(module) in chosen and wide(module)
 
-    return narrow if look(narrow).found == seen.found else wide
+    # Without hooks, for a parent that sees some does not take its fast path.
+    kept = look(narrow, owners=False).found
+    return narrow if _operations(kept) == _operations(seen.found) else wide
+
+
+def _operations(found: Counter[tuple[int, str]]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for (_, operation), times in found.items():
+        counts[operation] += times
+    return counts
 
 
 def _numpy_state() -> tuple[Any, ...]:

@@ -118,6 +118,7 @@ def sample(
                     seed=1000 * experiment.seed + repeat,
                     law=law,
                     precision=precision,
+                    masks="independent",  # as published
                 )
                 for repeat in range(repeats)
             ]

@@ -1,0 +1,64 @@
+"""Common masks in the exported file: it gives what `predict` gives, image by image, without random operators."""
+
+import json
+
+import numpy as np
+import onnx
+import torch
+from onnx_models import IMAGES, card_for, expect, network, run
+from torch import nn
+
+import truesigma as ts
+from truesigma.evaluation.card import calibrate
+from truesigma.imaging import TwoHead, dropout_draws
+from truesigma.imaging.data.units import Units
+from truesigma.imaging.export.check import as_predicted
+from truesigma.imaging.export.onnx import to_onnx
+
+PLAIN = Units(("",), np.zeros(1), np.ones(1))
+
+
+def fitted(net, **sampling):
+    """A card of this network's draws, from a file that says how they were drawn."""
+    drawn = dropout_draws(net, [IMAGES], **sampling)
+    prediction = ts.decompose(drawn)
+    target = prediction.location + 2 * prediction.scale * np.random.default_rng(0).normal(size=(60, 1))
+    said = f"masks={sampling['masks']} seed={sampling['seed']} draws={sampling['draws']}"
+    return calibrate(ts.Cases(prediction, target, sampling=said))
+
+
+def test_the_file_has_the_masks_of_its_card(tmp_path):
+    net, sampling = network(), {"draws": 7, "seed": 3, "masks": "common"}
+    card = fitted(net, **sampling)
+    assert {name: card.data[name] for name in sampling} == sampling
+    made = to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card)
+    assert json.loads(made.metadata["sampling"]) == {"kind": "dropout", **sampling}
+    assert not [node for node in onnx.load(made.path).graph.node if "Random" in node.op_type]
+    expected = as_predicted(dropout_draws(net, [IMAGES], **sampling), card, PLAIN)
+    expect(run(made.path, IMAGES), expected)
+    for case in (0, 17):  # alone as in the batch
+        expect(run(made.path, IMAGES[case : case + 1]), expected[case : case + 1])
+
+
+def test_cards_that_do_not_name_masks_mean_independent_ones(tmp_path):
+    net = network()
+    made = to_onnx(
+        net, tmp_path / "m.onnx", example=IMAGES, card=card_for(dropout_draws(net, [IMAGES], draws=5, seed=0))
+    )
+    assert json.loads(made.metadata["sampling"]) == {
+        "kind": "dropout",
+        "draws": 5,
+        "seed": 0,
+        "masks": "independent",
+    }
+
+
+def test_masks_are_bits(tmp_path):
+    """25 draws of 4096 units are 12.8 kB in the file, not the 100 kB or 400 kB of bytes or floats."""
+    torch.manual_seed(0)
+    net = TwoHead(nn.Sequential(nn.Flatten(), nn.Linear(16, 4096), nn.ReLU()), 4096, 1, dropout=0.5).eval()
+    sizes = {}
+    for masks in ("common", "independent"):
+        made = to_onnx(net, tmp_path / f"{masks}.onnx", example=IMAGES[:2], draws=25, masks=masks)
+        sizes[masks] = made.path.stat().st_size
+    assert 0 < sizes["common"] - sizes["independent"] < 25 * 4096 / 8 + 6000
