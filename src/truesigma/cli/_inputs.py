@@ -16,6 +16,7 @@ def read_set(
     *,
     law: str | None = None,
     mask_missing: bool = False,
+    missing: float | None = None,
     name_rows: bool = False,
 ) -> "Cases":
     """Read the cases of a file that count: those that a mask, or missing targets, leave empty are dropped.
@@ -29,6 +30,8 @@ def read_set(
     if name_rows and cases.id is None:
         word, first = ("case", 0) if path.suffix.lower() == ".npz" else ("row", 1)
         cases = replace(cases, id=[f"{word} {number}" for number in range(first, first + len(cases))])
+    if missing is not None:
+        cases = _without(cases, missing)
     if cases.prediction.mask is None:
         return cases
     some = to_host(cases.prediction.mask).reshape(len(cases), -1).any(axis=1)
@@ -36,6 +39,21 @@ def read_set(
         return cases
     session.say(f"note: {some.sum()} of {len(cases)} cases in {path} have a target that counts.")
     return cases[some]
+
+
+def _without(cases: "Cases", missing: float) -> "Cases":
+    """Mask the elements whose target is the number that stands for a missing one."""
+    mask, there = cases.prediction.mask, cases.target != missing
+    prediction = replace(cases.prediction, mask=there if mask is None else mask & there)
+    return replace(cases, prediction=prediction)
+
+
+def warn_doubts(fitted_on: "Cases", tested: "Cases | None" = None) -> None:
+    """Say what looks like a mistake in the calibration cases, and the test cases beside them."""
+    from ..evaluation.doubts import doubts
+
+    for text in doubts(fitted_on, tested):
+        warnings.warn(text, stacklevel=1)
 
 
 def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:

@@ -50,6 +50,10 @@ Part = Annotated[
 ]
 RecipeName = Annotated[str, named_option("--recipe", "recipes", "exact, paper, code, or a TOML file.")]
 Masking = Annotated[bool, typer.Option("--mask-missing", help="Leave out cases whose target is empty.")]
+Missing = Annotated[
+    float | None,
+    typer.Option("--missing", metavar="NUMBER", help="That stands for a missing target, such as -999."),
+]
 DatasetOptions = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="NAME=VALUE", help="Of the data set; `truesigma list datasets`."),

@@ -7,7 +7,17 @@ import typer
 
 from ._filesets import refuse_maps
 from ._inputs import describe_file, read_set
-from ._options import Calibration, Json, LawName, Masking, Part, RecipeName, named_option, recalibrations
+from ._options import (
+    Calibration,
+    Json,
+    LawName,
+    Masking,
+    Missing,
+    Part,
+    RecipeName,
+    named_option,
+    recalibrations,
+)
 from ._session import check_card, check_json
 
 
@@ -36,6 +46,7 @@ def compare(
     recipe: RecipeName = "exact",
     law: LawName = None,
     mask_missing: Masking = False,
+    missing: Missing = None,
     json: Json = None,
 ) -> None:
     """Compare recalibrations by cross-fitting, and choose one."""
@@ -49,7 +60,7 @@ def compare(
     if out is not None:
         check_card(out, calibration)
     choices = recalibrations(context.obj, recalibrate, part)
-    cases = read_set(context.obj, calibration, law=law, mask_missing=mask_missing)
+    cases = read_set(context.obj, calibration, law=law, mask_missing=mask_missing, missing=missing)
     found = run(cases, recalibrations=choices, metric=metric, folds=folds, seed=seed, recipe=recipe)
     data = describe_file(calibration, cases)
     if out is not None:

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from ._filesets import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
-from ._inputs import describe_file, read_set
+from ._inputs import describe_file, read_set, warn_doubts
 from ._options import (
     Json,
     LawName,
     Masking,
+    Missing,
     Part,
     RecipeName,
     named_option,
@@ -21,6 +22,10 @@ from ._options import (
 )
 from ._session import check_card, check_json, check_page
 
+ONE_BY_ONE = (
+    "--missing is for one file that is read as a whole; in files that are read in pieces write NaN, and "
+    "give --mask-missing."
+)
 CalibrationFiles = Annotated[
     list[str],
     typer.Option(
@@ -59,6 +64,7 @@ def evaluate(
     recipe: RecipeName = "exact",
     law: LawName = None,
     mask_missing: Masking = False,
+    missing: Missing = None,
     html: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a report of the (first) test set, too."),
@@ -92,6 +98,8 @@ def evaluate(
     choices = recalibrations(context.obj, recalibrate, part)
     asked = None if metrics is None else split_choices(metrics)
     if by_group or one_pass or engine or address or keep or any(map(are_many, sets)):
+        if missing is not None:
+            raise ValueError(ONE_BY_ONE)
         if html is not None:
             raise ValueError(
                 "--html needs all cases in memory; leave it out. Of single files `truesigma report` writes the page."
@@ -112,7 +120,7 @@ def evaluate(
             keep=keep,
         )
         return context.obj.deliver(shown, result, json)
-    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
+    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing, "missing": missing}
     fitted_on = read_set(context.obj, inputs[0], **reading)
     repeats = [read_set(context.obj, path, name_rows=html is not None, **reading) for path in inputs[1:]]
     data: dict[str, Any] = {
@@ -122,6 +130,7 @@ def evaluate(
     warn_unlike(inputs[0], fitted_on, inputs[1:], repeats)
     warn_leak(inputs[0], fitted_on, inputs[1:], repeats, data)
     warn_repeated([[path] for path in inputs[1:]])
+    warn_doubts(fitted_on, repeats[0])
     fits = fit_all(choices, fitted_on, load_recipe(recipe)).values()
     evaluation = run(fitted_on, repeats, recalibrations=fits, metrics=asked, recipe=recipe)
     if html is not None:
@@ -147,6 +156,7 @@ def calibrate(
     recipe: RecipeName = "exact",
     law: LawName = None,
     mask_missing: Masking = False,
+    missing: Missing = None,
     json: Json = None,
 ) -> None:
     """Fit one recalibration and write its card, for `apply`."""
@@ -167,10 +177,13 @@ def calibrate(
     for name in without:
         raise ValueError(f"{name} has no option part; leave --part {part} out.")
     if are_many(files):
+        if missing is not None:
+            raise ValueError(ONE_BY_ONE)
         reading: dict[str, Any] = {"recipe": recipe, "law": law, "mask_missing": mask_missing}
         card = calibrate_many(context.obj, files, choices[0], out=out, json=json, **reading)
     else:
-        cases = read_set(context.obj, inputs[0], law=law, mask_missing=mask_missing)
+        cases = read_set(context.obj, inputs[0], law=law, mask_missing=mask_missing, missing=missing)
+        warn_doubts(cases)
         card = fit(cases, choices[0], recipe=recipe, data=describe_file(inputs[0], cases))
     write(card, out)
     described = card.to_dict()

@@ -6,8 +6,18 @@ from typing import Annotated, Any
 import typer
 
 from ._filesets import refuse_maps
-from ._inputs import describe_file, read_set
-from ._options import Calibration, Json, LawName, Masking, Part, RecipeName, named_option, recalibrations
+from ._inputs import describe_file, read_set, warn_doubts
+from ._options import (
+    Calibration,
+    Json,
+    LawName,
+    Masking,
+    Missing,
+    Part,
+    RecipeName,
+    named_option,
+    recalibrations,
+)
 from ._session import check_json, check_page
 
 
@@ -48,6 +58,7 @@ def report(
     recipe: RecipeName = "exact",
     law: LawName = None,
     mask_missing: Masking = False,
+    missing: Missing = None,
     json: Json = None,
 ) -> None:
     """Show in one HTML page whether sigma is true, and for whom not."""
@@ -62,8 +73,8 @@ def report(
     refuse_maps(*given)
     choices = recalibrations(context.obj, recalibrate, part)
     reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
-    fitted_on = read_set(context.obj, calibration, **reading)
-    cases = read_set(context.obj, test, name_rows=True, **reading)
+    fitted_on = read_set(context.obj, calibration, missing=missing, **reading)
+    cases = read_set(context.obj, test, missing=missing, name_rows=True, **reading)
     files = {"calibration": describe_file(calibration, fitted_on), "test": describe_file(test, cases)}
     moved = None
     if shifted is not None:
@@ -71,6 +82,7 @@ def report(
         files["shifted"] = {"file": shifted.name, "sha256": fingerprint(shifted), "cases": len(moved)}
     warn_unlike(calibration, fitted_on, [test], [cases])
     warn_leak(calibration, fitted_on, [test], [cases], {**files, "test": [files["test"]]})
+    warn_doubts(fitted_on, cases)
     clusters: Any = by  # checked where it is used
     made = make(
         fitted_on,

@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .arrays import Host
-from .checks import nothing_left
+from .arrays import Host, to_host
+from .checks import check_target, check_weight, nothing_left
 from .elements import blocks
 from .law import variance_ratio
 from .rows import weight_of
 from .sums import flat
-from .values import Prediction
+from .values import Prediction, check_prediction
 
 By = Literal["case", "element"]
 
@@ -56,6 +56,48 @@ def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "c
     if not some.any():
         raise nothing_left()
     return Ranked(error, variance, share) if some.all() else Ranked(error[some], variance[some], share[some])
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What scores of all elements at once look at, (case, output), in float64 on the host.
+
+    Elements that do not count have weight 0, and hold harmless numbers.
+    """
+
+    target: Host
+    location: Host
+    scale: Host
+    weight: Host
+
+    @property
+    def residual(self) -> Host:
+        return self.target - self.location
+
+
+def columns_of(prediction: Prediction, target: Any, *, weight: Any = None) -> Columns:
+    """All elements at once.
+
+    >>> columns_of(Prediction([1.0, 2.0], [4.0, 9.0]), [3.0, 3.0]).scale
+    array([[2.],
+           [3.]])
+    """
+    check_prediction(prediction)
+    location, mask = prediction.location, prediction.mask
+    given = check_target(location, mask, target)
+    shape = tuple(location.shape)
+    share = check_weight(weight, location, mask)
+    count = np.ones(shape) if share is None else np.broadcast_to(to_host(share), shape).astype(np.float64)
+    count = (count if mask is None else np.where(to_host(mask), count, 0.0)).reshape(shape[0], -1)
+    some = count > 0
+    if not some.any():
+        raise nothing_left()
+    parts = {"target": given, "location": location, "scale": prediction.scale}
+    wide = {
+        name: np.where(some, to_host(part).astype(np.float64).reshape(some.shape), float(name == "scale"))
+        for name, part in parts.items()
+    }
+    return Columns(**wide, weight=count)
 
 
 @dataclass(frozen=True, eq=False)

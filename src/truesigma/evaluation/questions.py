@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Host, to_host
+from ..core.arrays import Host
 from ..core.by_case import law_at, of_each
-from ..core.checks import check_weight
 from ..core.law import Law, central_bounds, has_terms
+from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration
 from ..core.values import Cases, Prediction
 from . import clustered
@@ -104,22 +104,12 @@ class View:
 
 def view_of(cases: Cases, prediction: Prediction, *, grouped: bool) -> View:
     """Cases as the questions look at them; clusters are groups or cases."""
+    found = columns_of(prediction, cases.target, weight=cases.weight)
     size = len(cases)
-    weight = check_weight(cases.weight, prediction.location, prediction.mask)
-    count = np.ones(tuple(prediction.location.shape)) if weight is None else to_host(weight)
-    if prediction.mask is not None:
-        count = np.where(to_host(prediction.mask), count, 0.0)
-    count = np.broadcast_to(count, tuple(prediction.location.shape)).reshape(size, -1).astype(np.float64)
-    parts = {"target": cases.target, "location": prediction.location, "scale": prediction.scale}
-    some = count > 0
-    wide = {
-        name: np.where(some, to_host(a).reshape(size, -1).astype(np.float64), float(name == "scale"))
-        for name, a in parts.items()
-    }
     code = np.arange(size)
     if grouped and cases.group is not None:
         code = np.unique(np.asarray(cases.group), return_inverse=True)[1]
-    return View._counting(View(**wide, weight=count, code=code, law=prediction.law, unit=cases.unit))
+    return View._counting(View(**vars(found), code=code, law=prediction.law, unit=cases.unit))
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +178,7 @@ def questions(
         whole = Asked(label, seen, known, constant, _log_size(known))
         outputs = seen.target.shape[1]
         each = [_of_output(whole, j) for j in range(outputs)] if 1 < outputs <= MOST_OUTPUTS else []
-        counting = _counting_rows(test, tested) if groups else np.zeros(0, dtype=bool)  # those of the view
+        counting = (columns_of(tested, test.target, weight=test.weight).weight > 0).any(axis=1)
         apart = [
             replace(whole, test=seen.cases(inside[counting]), group=name)
             for name, inside in groups.items()
@@ -254,14 +244,6 @@ def groups_of(cases: Cases) -> dict[str, Host]:
     names, code, count = np.unique(np.asarray(cases.group), return_inverse=True, return_counts=True)
     large = [k for k in np.argsort(-count, kind="stable") if count[k] >= LEAST][:MOST_GROUPS]
     return {str(names[k]): code == k for k in sorted(large)} if names.size > 1 else {}
-
-
-def _counting_rows(cases: Cases, prediction: Prediction) -> Host:
-    weight = check_weight(cases.weight, prediction.location, prediction.mask)
-    some = np.ones(tuple(prediction.location.shape), bool) if weight is None else to_host(weight) > 0
-    some = np.broadcast_to(some, tuple(prediction.location.shape))
-    some = some if prediction.mask is None else some & to_host(prediction.mask)
-    return np.asarray(some.reshape(len(cases), -1).any(axis=1))
 
 
 def _of_output(whole: Asked, number: int) -> Asked:

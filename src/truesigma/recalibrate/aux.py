@@ -28,6 +28,7 @@ TITLE = "aux scaling"
 # are known one by one, and their cells lie around their mean, so that the unit does not matter.
 MANY, KEPT = 1 << 11, 1 << 16
 AT_A_TIME = 1 << 16  # elements through the network at once
+SOME = 0.02  # share of the cases beyond those it was fitted on, from which on it is doubted
 WILD = 10  # times that sigma changes by beyond the calibration cases, beside the last of them: then it is doubted
 
 
@@ -68,20 +69,23 @@ class Aux:
         return rescale(chosen, like(np.exp(half).reshape(log_v.shape), chosen.location))
 
     def _doubt(self, log_v: Host, half: Host, masked: bool) -> None:
-        """Warn where the network, beyond what it was fitted on, does something else than at the edge of it."""
+        """Warn where many cases lie beyond those it was fitted on, or it changes some of them wildly there."""
         if self.seen is None:
             return
         beyond = (log_v < self.seen[0]) | (log_v > self.seen[1])
         beyond &= (log_v != 0) | (not masked)  # what a mask leaves out is 1 here
         edge = np.clip(log_v[beyond], *self.seen)
         wild = abs(half[beyond] - (self.new_log_variance(edge) - edge) / 2) > math.log(WILD)
+        ends = " to ".join(f"{math.exp(end / 2):.3g}" for end in self.seen)
         if wild.any():
-            ends = " to ".join(f"{math.exp(end / 2):.3g}" for end in self.seen)
-            warnings.warn(
-                f"aux scaling was fitted on sigmas of {ends}; {wild.sum()} of {log_v.size} lie so far beyond that it "
-                f"changes them over {WILD} times as much. Fit it on more cases, or take sigma scaling.",
-                stacklevel=3,
-            )
+            words = f"{wild.sum()} of {log_v.size} lie so far beyond that it changes them over {WILD} times as much"
+        elif beyond.sum() > SOME * log_v.size:
+            words = f"{beyond.sum()} of {log_v.size} lie beyond, where nothing is known. Is the unit the same"
+        else:
+            return
+        end = "." if wild.any() else "?"
+        remedy = "Fit it on more cases, or take sigma scaling."
+        warnings.warn(f"aux scaling was fitted on sigmas of {ends}; {words}{end} {remedy}", stacklevel=3)
 
     def new_log_variance(self, log_v: Array) -> Array:
         """The network at log v, elementwise, in the kind and precision of the array."""

@@ -9,6 +9,7 @@ from scipy.special import stdtrit
 
 from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate
+from ...evaluation.doubts import doubts
 from ...evaluation.questions import QUESTIONS
 from ...evaluation.verdicts import for_whom_not, headline, whole
 from ..blocks import Section, csv_button, paragraph, whiskers
@@ -57,7 +58,7 @@ def section(
             element("p", None, *colored),
             _answers(subject),
             element("div", {"class": "cards"}, *_cards(subject, scores, referral, shares, shift, factor)),
-            *_alerts(subject),
+            *_alerts(subject, calibration),
             *[
                 paragraph(words, kind="note")
                 for words in (
@@ -285,13 +286,17 @@ def _cards(
     return found
 
 
-def _alerts(subject: Subject) -> list[Html]:
-    """Say that intervals hold everything because they are infinite, where they are."""
+def _alerts(subject: Subject, calibration: Cases) -> list[Html]:
+    """Say what looks like a mistake in the data, and that intervals hold everything where they are infinite."""
+    found = [
+        paragraph(f"{text[:1].upper()}{text[1:]}", kind="alert")
+        for text in doubts(calibration, subject.before)
+    ]
     interval = subject.after.prediction.interval(subject.level)
     if np.isfinite(interval.upper - interval.lower)[counted(subject.after)].all():
-        return []
+        return found
     text = (
         f"The {percent(subject.level)} intervals are infinite after {_named(subject)}: it has too few calibration "
         "cases for this level. That they hold everything means nothing."
     )
-    return [paragraph(text, kind="alert")]
+    return [*found, paragraph(text, kind="alert")]

@@ -1,0 +1,93 @@
+"""What two sets of cases look like, where that is more likely a mistake than a finding: said before any number is."""
+
+import numpy as np
+
+from ..core.arrays import Host
+from ..core.by_case import of_each
+from ..core.law import central_bounds
+from ..core.ranking import Columns, columns_of
+from ..core.values import Cases
+
+CODES = tuple(float(sign * (10**k - 1)) for k in (2, 3, 4, 5, 6) for sign in (1, -1))  # 99, -99, 999, ...
+APART = 3.0  # times that the median sigma of two sets may differ
+TOGETHER = 0.15  # correlation of neighbouring hits from which on rows seem to belong together
+CONTENT = 0.9
+MAP = 64  # outputs, beyond which they are of one kind
+
+
+def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
+    """Sentences about codes as values, a variance given as scale, and rows that belong together.
+
+    >>> from truesigma import Prediction
+    >>> y = np.append(np.linspace(20, 200, 50), -999.0)
+    >>> cases = Cases(Prediction(0 * y + 100, 0 * y + 2500), y)
+    >>> print(doubts(cases[:50], cases)[0].split(";")[0])
+    1 of 51 test targets is -999, far outside the rest (20 to 200)
+    """
+    sets = {
+        name: (cases, columns_of(cases.prediction, cases.target, weight=cases.weight))
+        for name, cases in (("calibration", calibration), ("test", test))
+        if cases is not None
+    }
+    found = [text for name, (_, columns) in sets.items() for text in _codes(name, columns)]
+    first, *others = [float(np.median(c.scale[c.weight > 0])) for _, c in sets.values()]
+    if any(not 1 / APART <= other / first <= APART for other in others):
+        found.append(
+            f"the median scale of the calibration cases is {first:.3g}, of the test cases {others[0]:.3g}; are both "
+            "standard deviations, in one unit, or is one a variance?"
+        )
+    return found + [
+        text for name, (cases, columns) in sets.items() for text in _together(name, cases, columns)
+    ]
+
+
+def _codes(name: str, columns: Columns) -> list[str]:
+    """Values such as -999 that lie further from the rest than the rest is wide."""
+    found = []
+    targets, weights = columns.target, columns.weight
+    if targets.shape[1] > MAP:
+        targets, weights = targets.reshape(-1, 1), weights.reshape(-1, 1)
+    for target, weight in zip(targets.T, weights.T):
+        counted = target[weight > 0]
+        for code in CODES:
+            mine = counted == code
+            rest = counted[~mine & ~np.isin(counted, CODES)]
+            if not mine.any() or not rest.size:
+                continue
+            low, high = float(rest.min()), float(rest.max())
+            if max(low - code, code - high) > max(high - low, 1e-12):
+                count = int(mine.sum())
+                found.append(
+                    f"{count} of {counted.size} {name} targets {'is' if count == 1 else 'are'} {code:g}, far outside "
+                    f"the rest ({low:.4g} to {high:.4g}); if that means missing, leave them out: --missing {code:g}."
+                )
+    return found
+
+
+def _together(name: str, cases: Cases, columns: Columns) -> list[str]:
+    """Whether neighbouring rows hit or miss together, where no group says which belong together."""
+    size = len(cases)
+    if cases.group is not None or size < 50:
+        return []
+    law = cases.prediction.law
+    low = of_each(law, lambda one: central_bounds(one, CONTENT)[0], columns.scale)
+    high = of_each(law, lambda one: central_bounds(one, CONTENT)[1], columns.scale)
+    z = columns.residual / columns.scale
+    hits = _mean((z >= low) & (z <= high), columns.weight)
+    hits = hits[np.isfinite(hits)] - np.nanmean(hits)
+    square = float((hits**2).sum())
+    if square == 0:
+        return []
+    lag = float((hits[1:] * hits[:-1]).sum()) / square
+    if lag <= max(TOGETHER, 4 / np.sqrt(hits.size)):
+        return []
+    return [
+        f"neighbouring {name} cases hit or miss together (lag-1 correlation {lag:.2f}): if they are frames, slices or "
+        "images of one patient, name it in a column `group`; counted as single cases they make intervals too narrow."
+    ]
+
+
+def _mean(values: Host, weight: Host) -> Host:
+    """The mean over the outputs of each case; NaN where none counts."""
+    whole = weight.sum(axis=1)
+    return np.where(whole > 0, (weight * values).sum(axis=1) / np.where(whole > 0, whole, 1), np.nan)

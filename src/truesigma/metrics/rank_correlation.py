@@ -1,0 +1,55 @@
+r"""Rank correlation of the error with the scale: whether sigma knows which cases are hard.
+
+$$\rho = \mathrm{corr}\bigl(\mathrm{rank}\,|y_i - \mu_i|,\ \mathrm{rank}\,\mathrm{scale}_i\bigr)$$
+
+Spearman's, with the middle rank for equal values.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import Host
+from ..core.law import Undefined
+from ..core.ranking import columns_of
+from ..core.values import Prediction
+
+TITLE = "rank correlation"
+BETTER = "higher"
+UNITS = 0
+
+
+def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+    """Rank correlation of |error| with sigma: above 0 where large errors go with a large sigma.
+
+    Even a perfect sigma does not reach 1: an error is one draw from a law of that width. A constant sigma has none.
+
+    Args:
+        prediction: location and scale; only the order of the scales counts.
+        target: what was true, with the location's shape.
+        weight: (case,) or the location's shape; an element of weight 2 equals the same one given twice.
+
+    Returns:
+        A plain number from -1 to 1.
+
+    Example:
+        >>> score(Prediction([0.0, 0.0, 0.0], [1.0, 4.0, 9.0]), [1.0, 2.0, -3.0])
+        1.0
+
+    Reference: Spearman, 1904; as uncertainty-toolbox's and Levi et al.'s question of how sigma ranks the errors.
+    """
+    found = columns_of(prediction, target, weight=weight)
+    some = found.weight > 0
+    share = found.weight[some] / found.weight[some].sum()
+    first, second = (_middle_ranks(v[some], share) for v in (np.abs(found.residual), found.scale))
+    spread = float((share * first * first).sum()) * float((share * second * second).sum())
+    if spread < 1e-24:  # rounding: all of one are the same
+        raise Undefined("all errors, or all scales, are the same number, so they have no order.")
+    return float(np.clip((share * first * second).sum() / np.sqrt(spread), -1, 1))
+
+
+def _middle_ranks(values: Host, share: Host) -> Host:
+    """Ranks as shares of the weight, around 0; equal values have one."""
+    place = np.unique(values, return_inverse=True)[1]
+    mass = np.bincount(place, weights=share)
+    return np.asarray((np.cumsum(mass) - mass / 2 - 0.5)[place])
