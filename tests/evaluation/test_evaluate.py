@@ -250,3 +250,31 @@ def test_units_that_differ_are_refused():
     with pytest.raises(ValueError, match="test set 1 has targets in cm, the calibration set in mm"):
         evaluate(calibration, cases_of(draw(1), unit="cm"), recalibrations=["none"])
     assert evaluate(calibration, cases_of(draw(1)), recalibrations=["none"]).unit == "mm"
+
+
+def test_rows_of_one_name_are_told_apart_by_their_labels():
+    rng = np.random.default_rng(0)
+    y, v = rng.normal(size=60), rng.gamma(4, 0.3, 60)
+    cases = Cases(Prediction(0 * y, v), y)
+    names = ["none", "aux:hidden=2,steps=20", "aux:hidden=8,steps=20"]
+    found = evaluate(cases, cases, recalibrations=names, metrics=["nll", "crps"])
+    rows = [tuple(v for k, v in row.items() if k not in ("value", "options")) for row in found.rows]
+    assert len(set(rows)) == len(rows)
+    for label in names[1:]:
+        row = next(row for row in found.rows if row["label"] == label and row["metric"] == "nll")
+        assert found.value(label, "nll") == row["value"]
+    assert found.value("aux", "nll") == found.value(names[1], "nll")
+
+
+def test_a_recalibration_that_cannot_be_fitted_is_a_row_with_its_reason():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=40)
+    cases = Cases(Prediction(0 * y, 0 * y + 1), y, weight=np.linspace(1, 2, 40))
+    found = evaluate(cases, cases, recalibrations=["none", "sigma", "conformal"], metrics=["rmse"])
+    row = next(row for row in found.rows if row["recalibration"] == "conformal")
+    assert row["value"] is None
+    assert "exchangeable" in row["reason"]
+    assert found.value("sigma", "rmse") is not None
+    assert "conformal could not be fitted: " in str(found)
+    with pytest.raises(ValueError, match="exchangeable"):
+        evaluate(cases, cases, recalibrations=["none", "conformal"])

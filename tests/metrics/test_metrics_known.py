@@ -162,3 +162,29 @@ def test_options_are_checked(metric, options, words):
     sample = draw(8)
     with pytest.raises(ValueError, match=words):
         getattr(metrics, metric).score(sample.prediction(), sample.target, **options)
+
+
+def test_rank_correlation_is_that_of_scipy():
+    from scipy.stats import spearmanr
+
+    rng = np.random.default_rng(0)
+    scale = rng.gamma(4, 0.3, 300).round(1)  # with ties
+    y = (scale * rng.normal(size=300)).round(1)
+    found = metrics.rank_correlation.score(Prediction(0 * y, scale**2), y)
+    assert found == pytest.approx(spearmanr(abs(y), scale).statistic)
+    with pytest.raises(Undefined, match="the same number"):
+        metrics.rank_correlation.score(Prediction(0 * y, 0 * y + 1), y)
+
+
+def test_r2_and_the_median_are_those_of_numpy():
+    rng = np.random.default_rng(1)
+    y, mu = rng.normal(size=(2, 201, 3)) * [1.0, 10.0, 100.0]
+    p = Prediction(mu, np.ones_like(mu))
+    spread = ((y - y.mean(axis=0)) ** 2).sum()
+    assert metrics.r2.score(p, y) == pytest.approx(1 - ((y - mu) ** 2).sum() / spread)
+    for cases in (200, 201):  # an even and an odd number of elements
+        some = p[:cases]
+        expected = np.median(abs(y - mu)[:cases])
+        assert metrics.median_absolute_error.score(some, y[:cases]) == pytest.approx(expected)
+    with pytest.raises(Undefined, match="no variance"):
+        metrics.r2.score(Prediction([1.0, 2.0], [1.0, 1.0]), [3.0, 3.0])

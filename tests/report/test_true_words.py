@@ -65,7 +65,7 @@ SITUATIONS = {
     ),
     "biased per output": (
         lambda: both(lambda m, s, y: (m + np.array([0.5, -0.5]), s, y), outputs=2), {"centre"}, {"centre"},
-        ["too high by", "also off: output", "predictions are biased"],
+        ["output 0: predictions are too high by", "output 1: predictions are too low by", "are biased"],
     ),
     "wrong law": (
         lambda: both(lambda m, s, y: (m, s, y), law="t5"), {"shape"}, {"shape"}, ["heavier tails than the Normal law"]
@@ -96,6 +96,7 @@ ALSO = {
     "wrong-way sigma": {"size", "shape"},
     "collapsed mean": {"shape", "knowing", "size"},
     "two sites": {"shape", "knowing"},
+    "correlated rows": {"centre", "size", "knowing", "shape"},
     "codes as values": {"skill", "centre", "shape", "knowing"},
 }
 REMEDIES = ("remedy", "nearly true", "no sign that it is off, ", "take sigma_by_output")
@@ -115,17 +116,7 @@ def test_the_page_says_what_is_true_and_leaves_nothing_out(name):
         rows = whole(made.questions, label)
         off = {question for question in QUESTIONS if rows[question]["verdict"] == "off"}
         assert expected <= off, (name, label, off)
-        if name not in (
-            "codes as values",
-            "correlated rows",
-            "collapsed mean",
-            "blind sigma",
-            "wrong-way sigma",
-        ):
-            assert off - expected <= {"shape", "knowing"} if name == "two sites" else off == expected, (
-                label,
-                off,
-            )
+        assert off - expected <= ALSO.get(name, set()), (label, off)
     for text in words:
         assert text in said, (name, text, said)
     for text in REMEDIES:

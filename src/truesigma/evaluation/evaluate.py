@@ -10,7 +10,7 @@ from ..core.provenance import versions
 from ..core.recalibration import Recalibration
 from ..core.scores import measure
 from ..core.values import Cases, Prediction
-from .fit import Choice, Named, fit_all
+from .fit import Choice, Named, choose_all, each, fit_all
 from .items import Item, asked_metrics, items_of, row_of
 from .recipe import Recipe, load_recipe
 from .text import evaluation_table, plain_text
@@ -20,8 +20,9 @@ from .text import evaluation_table, plain_text
 class Evaluation:
     """Rows of scores, with the recipe, the fitted recalibrations and the sizes of the data they came from.
 
-    A row is a dict: `recalibration`, `part`, `metric`, `level` (None where it has none), `value` (None where undefined,
-    then `reason` says why), `sd` over repeats (None for one test set), `options` that were asked for.
+    A row is a dict: `recalibration`, `label` (with its options, as the table names it), `part`, `metric`, `level` (None
+    where it has none), `value` (None where undefined, then `reason` says why), `sd` over repeats (None for one test
+    set), `options` that were asked for.
     """
 
     recipe: Recipe
@@ -42,10 +43,12 @@ class Evaluation:
     def value(
         self, recalibration: str, metric: str, level: float | None = None, part: str | None = None
     ) -> float | None:
-        """The value of the first row with that recalibration, metric, level and part; None for the last two: any."""
+        """The value of the first row with that recalibration (its name, or its label with options), metric, level and
+        part; None for the last two: any."""
         wanted = {"recalibration": recalibration, "metric": metric, "level": level, "part": part}
         for row in self.rows:
-            if all(value in (None, row[key]) for key, value in wanted.items()):
+            named = recalibration in (row["recalibration"], row["label"])
+            if named and all(wanted[key] in (None, row[key]) for key in ("metric", "level", "part")):
                 return row["value"]
         raise KeyError(
             ", ".join(f"{k} {v!r}" for k, v in wanted.items() if v is not None) + ": there is no such row"
@@ -53,8 +56,8 @@ class Evaluation:
 
     def by_label(self) -> dict[str, tuple[dict[str, Any], ...]]:
         """The rows of each recalibration by its label, such as "sigma:part=aleatoric": as many each, in one order."""
-        size = len(self.rows) // max(len(self.recalibrations), 1)
-        return {label: self.rows[k * size : (k + 1) * size] for k, label in enumerate(self.recalibrations)}
+        labels = dict.fromkeys(row["label"] for row in self.rows)
+        return {label: tuple(row for row in self.rows if row["label"] == label) for label in labels}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, as written to JSON; a recalibration goes by its bare name where that is unique."""
@@ -113,14 +116,20 @@ def evaluate(
 
     Reference: Laves et al., MELBA 2021, Tables 1 and 2.
     """
-    chosen = load_recipe(recipe)
+    chosen, recalibrations = load_recipe(recipe), list(each(recalibrations))
     repeats: list[Any] = list(test) if isinstance(test, list | tuple) else [test]
     check_alike(_about("calibration", calibration), [_about("test", cases) for cases in repeats])
     tested = [(chosen.prediction(cases), cases) for cases in repeats]
     asked = asked_metrics(metrics)
-    fits = fit_all(recalibrations, calibration, chosen)
+    unfitted: dict[str, ValueError] = {}
+    fits = fit_all(recalibrations, calibration, chosen, unfitted)
     rows = []
-    for fit in fits.values():
+    for label, one in choose_all(recalibrations, chosen).items():
+        if label in unfitted:
+            items = items_of(asked, chosen, one.part)
+            rows += [row_of(one, item, [Undefined(str(unfitted[label]))]) for item in items]
+            continue
+        fit = fits[label]
         items = items_of(asked, chosen, fit.chosen.part)
         columns = [_scores(fit.fitted, prediction, cases, items) for prediction, cases in tested]
         rows += [row_of(fit.chosen, item, values) for item, values in zip(items, zip(*columns))]

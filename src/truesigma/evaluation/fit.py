@@ -63,16 +63,27 @@ def fit(choice: Choice | Chosen, cases: Cases | Tally, recipe: Recipe) -> Recali
     return one.module.fit(recipe.prediction(cases), cases.target, **data, **one.settings)
 
 
-def fit_all(choices: Iterable[Choice], cases: Cases, recipe: Recipe) -> dict[str, Fit]:
-    """Fit recalibrations on the same cases, by their labels; what is chosen again counts once."""
+def fit_all(
+    choices: Iterable[Choice], cases: Cases, recipe: Recipe, unfitted: dict[str, ValueError] | None = None
+) -> dict[str, Fit]:
+    """Fit recalibrations on the same cases, by their labels; what is chosen again counts once.
+
+    What cannot be fitted is an error, or goes into `unfitted` by its label, unless nothing is left but none.
+    """
     choices = list(each(choices))
     known = {choice.chosen.label: choice for choice in choices if isinstance(choice, Fit)}
     chosen = choose_all(choices, recipe)
     made = recipe.applied(cases) if chosen.keys() - known.keys() else cases
-    return {
-        label: known[label] if label in known else Fit(one, fit(one, made, recipe))
-        for label, one in chosen.items()
-    }
+    found: dict[str, Fit] = {}
+    failed: dict[str, ValueError] = {} if unfitted is None else unfitted
+    for label, one in chosen.items():
+        try:
+            found[label] = known[label] if label in known else Fit(one, fit(one, made, recipe))
+        except ValueError as problem:
+            failed[label] = problem
+    if failed and (unfitted is None or all(one.chosen.name == "none" for one in found.values())):
+        raise next(iter(failed.values()))
+    return found
 
 
 def choose(choice: Choice, recipe: Recipe) -> Chosen:

@@ -79,6 +79,7 @@ def row_of(chosen: Chosen, item: Item, values: Sequence[float | Undefined]) -> d
     extra = {k: v for k, v in chosen.options.items() if k != "part"}
     return {
         "recalibration": chosen.name,
+        "label": chosen.label,
         "part": chosen.part,
         "metric": item.name,
         "level": item.options.get("level"),

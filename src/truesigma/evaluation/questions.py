@@ -294,10 +294,9 @@ def _never_cancel(rows: list[Row]) -> list[Row]:
     """Biases of outputs whose signs differ do not cancel: where one is off, all together are."""
     off = [row for row in rows if row["output"] is not None and row["verdict"] == "off"]
     if off:
-        first, *more = sorted(off, key=lambda row: -abs(row["parts"]["z"]))
-        words = f"output {first['output']}: {first['words']}"
-        if more:
-            words += "; also off: " + ", ".join(f"output {row['output']}" for row in more)
+        off = sorted(off, key=lambda row: -abs(row["parts"]["z"]))
+        words = "; ".join(f"output {row['output']}: {row['words']}" for row in off[:3])
+        words += f"; and {len(off) - 3} more" if len(off) > 3 else ""
         rows[0] = {**rows[0], "verdict": "off", "words": words}
     return rows
 

@@ -70,7 +70,7 @@ def print_table(table: TextTable, stream: TextIO) -> None:
 
 def evaluation_table(evaluation: "Evaluation", questions: Sequence[Mapping[str, Any]] = ()) -> TextTable:
     """Metrics down, recalibrations across; UCE times 100, as the paper prints it; below it the answers to questions."""
-    labels = list(evaluation.recalibrations)
+    labels = list(evaluation.by_label())
     # Two names for one place (`uce_mean`, `uce_draws`) stand in two lines.
     lines: dict[tuple[int, str], dict[str, Mapping[str, Any]]] = {}
     for label, rows in evaluation.by_label().items():
@@ -246,6 +246,8 @@ def _factors(recalibrations: Mapping[str, Any]) -> list[str]:
 def _notes(evaluation: "Evaluation") -> tuple[str, ...]:
     reasons: dict[str, str] = {}
     for row in evaluation.rows:
-        if row["value"] is None:
+        if row["value"] is None and row["label"] not in evaluation.recalibrations:
+            reasons.setdefault(row["label"], f"{row['label']} could not be fitted: {row['reason']}")
+        elif row["value"] is None:
             reasons.setdefault(row["metric"], f"{row['metric']} is not defined: {row['reason']}")
     return (*_factors(evaluation.recalibrations), *reasons.values())

@@ -13,7 +13,8 @@ from ..numbers import capital
 # Where the documentation defines a metric, if not under its own name.
 ANCHORS = {
     "width": "coverage", "winkler": "coverage", "sharpness": "coverage", "miscalibration_area": "area", "mse": "scores",
-    "rmse": "scores", "mae": "scores",
+    "rmse": "scores", "mae": "scores", "median_absolute_error": "location", "r2": "location",
+    "rank_correlation": "ause",
 }  # fmt: skip
 BETTER = {
     "lower": "Lower is better.",
