@@ -1,5 +1,6 @@
 """The sets of cases that a command is given: read, and described."""
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
