@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.plugins import load
 from ..core.values import Cases, Prediction
 from ..evaluation.evaluate import evaluate
 from ..files.npz import list_members, open_members, read_members
@@ -27,6 +28,8 @@ class Scores:
     error: float  # standard error of the factor
     aleatoric: float  # the factor of the aleatoric part
     aleatoric_error: float
+    draws: float  # the factor of the total fitted on the error of single draws, as the text's UCE has it
+    draws_error: float
     held: tuple[float, float]  # share of the targets in 90 % intervals
     uce: tuple[float, float]  # error of the mean, each output on its own (recipe exact)
     uce_draws: tuple[float, float]  # the text's definition (recipe paper)
@@ -63,17 +66,25 @@ def score(valid: Cases, test: list[Cases]) -> Scores:
         recipe="exact",
     )
     text = evaluate(valid, test, recalibrations=parts[:2], metrics=("uce",), recipe="paper")
-    fits: list[Any] = list(exact.recalibrations.values())
+    fits: list[Any] = [*exact.recalibrations.values(), on_draws(valid)]
 
     def both(found: Any, metric: str) -> tuple[float, float]:
         values = [row["value"] for row in found.rows if row["metric"] == metric]
         return float(values[0]), float(values[1])
 
     return Scores(
-        fits[1].factor, fits[1].standard_error, fits[2].factor, fits[2].standard_error,
+        fits[1].factor, fits[1].standard_error, fits[2].factor, fits[2].standard_error, fits[3].factor,
+        fits[3].standard_error,
         both(exact, "coverage"), both(exact, "uce"),
         both(text, "uce"), both(exact, "mse")[0],
     )  # fmt: skip
+
+
+def on_draws(valid: Cases) -> Any:
+    """Sigma scaling fitted on the error of single draws."""
+    return load("recalibrate", "sigma").fit(
+        valid.prediction, valid.target, error="draws", outputs="mean", group=valid.group
+    )
 
 
 def _arrays(paper: Paper) -> dict[str, Any]:
