@@ -26,7 +26,7 @@ def test_what_is_missing_is_run_where_its_data_is(paper, tmp_path, monkeypatch):
     assert run.run_missing(paper, tmp_path, said.append, names=names, seconds=0) == []
     assert said[-1] == "breastpathq_densenet201_member5: the time is up"
     run.run_missing(paper, tmp_path, said.append, names=["boneage_densenet201"])
-    assert said[-1] == "boneage_densenet201: going on"  # it has a result, of a training that was not finished
+    assert said[-1] == "boneage_densenet201: resuming"  # it has a result, of a training that was not finished
 
 
 def test_what_cannot_be_run_is_refused_at_once(paper, tmp_path):
