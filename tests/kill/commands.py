@@ -1,0 +1,148 @@
+"""Commands that are killed: what they need, what is typed, and which of their files hold times."""
+
+import csv
+import io
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+TIMES = {"seconds", "train_seconds", "date", "content_sha256", "sha256", "files", "hardware"}
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line; `make` writes what it reads into a folder, `out` is what it writes there."""
+
+    make: Callable[[Path], None]
+    words: tuple[str, ...]
+    out: str
+
+
+def make_project(folder: Path) -> None:
+    """A folder of small images with their recipe."""
+    from project_files import call, make_images, tiny, write_table
+
+    write_table(folder / "labels.csv", make_images(folder, 32))
+    words = ["--images", folder / "scans", "--table", folder / "labels.csv", "--target", "age", "--epochs", 2]
+    assert call("--quiet", "init", *words, "--device", "cpu", "-o", folder / "recipe.toml") == 0
+    tiny(folder / "recipe.toml")
+
+
+def make_trained(folder: Path) -> None:
+    """The same with a trained network and its card."""
+    from project_files import call
+
+    make_project(folder)
+    assert call("--quiet", "run", folder / "recipe.toml", "--device", "cpu") == 0
+
+
+def make_predictions(folder: Path) -> None:
+    """Files of predictions, to be scored."""
+    import truesigma as ts
+
+    rng = np.random.default_rng(0)
+    for name in ("c0", "c1", "t0", "t1", "t2"):
+        location, variance = rng.normal(size=3000), rng.gamma(2.0, size=3000)
+        ts.write(
+            ts.Cases(ts.Prediction(location, variance), location + rng.normal(size=3000)),
+            folder / f"{name}.npz",
+        )
+
+
+def make_maps(folder: Path) -> None:
+    """NIfTI maps, and a card for them."""
+    import nibabel
+
+    import truesigma as ts
+    from truesigma.evaluation.card import calibrate
+
+    rng = np.random.default_rng(0)
+    (folder / "maps").mkdir()
+    for k in range(6):
+        for name in ("location", "scale"):
+            voxels = rng.uniform(1, 2, (40, 40, 20)).astype(np.float32)
+            nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), folder / "maps" / f"p{k}_{name}.nii.gz")
+    ts.write(calibrate(ts.Cases(ts.Prediction([0.0, 0.0], [1.0, 1.0]), [2.0, -2.0])), folder / "card.json")
+
+
+def make_paper(folder: Path) -> None:
+    """The description of the paper, with an experiment that is small enough."""
+    from made_up_paper import fake_paper
+
+    root = fake_paper(folder / "paper", [])
+    text = (root / "experiments.toml").read_text()
+    small = text.replace("cases = 2200, train = 200", "cases = 40, train = 16, valid = 12")
+    assert small != text
+    (root / "experiments.toml").write_text(small)
+    (folder / "data").mkdir()
+
+
+PAPER = ("paper", "run", "simulated_small", "--root", "paper", "--data", "data", "--runs", "out/runs")
+COMMANDS = {
+    "train": Command(
+        make_project,
+        ("train", "table", "--root", "scans", "--option", "csv=../labels.csv", "--option", "image={id}.png",
+         "--option", "target=age", "--option", "group=patient", "--backbone", "small", "--epochs", "4", "-o", "out"),
+        "out",
+    ),
+    "run": Command(make_project, ("run", "recipe.toml", "-o", "out"), "out"),
+    "predict": Command(
+        make_trained, ("predict", "output/runs/0", "--split", "test", "--draws", "3", "-o", "out/test.npz"), "out"
+    ),
+    "evaluate": Command(
+        make_predictions,
+        ("evaluate", "--calibration", "c0.npz", "c1.npz", "--test", "t0.npz", "t1.npz", "t2.npz", "--keep", "out/sums",
+         "--json", "out/scores.json"),
+        "out",
+    ),
+    "apply": Command(make_maps, ("apply", "card.json", "maps", "-o", "out"), "out"),
+    "export": Command(
+        make_trained,
+        ("export", "output/runs/0", "--card", "output/card.json", "--draws", "2", "-o", "out/model.onnx"),
+        "out",
+    ),
+    "paper run": Command(make_paper, (*PAPER, "--epochs", "2"), "out"),
+}  # fmt: skip
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """What a folder holds, by name, but for times and for TensorBoard's log of every start."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "tensorboard" not in path.parts:
+            found[str(path.relative_to(folder))] = _timeless(path)
+    return found
+
+
+def _timeless(path: Path) -> Any:
+    content = path.read_bytes()
+    if path.suffix == ".json":
+        return _without(json.loads(content))
+    if path.name == "history.csv":
+        return [_without(row) for row in csv.DictReader(io.StringIO(content.decode()))]
+    if path.name == "last.safetensors":  # whose head holds the history, and a hash of it
+        size = struct.unpack("<Q", content[:8])[0]
+        head = json.loads(content[8 : 8 + size])
+        values = json.loads(json.loads(head.pop("__metadata__")["truesigma"])["values"])
+        return [_without(values), head, content[8 + size :]]
+    if path.suffix == ".onnx":
+        import onnx
+
+        model: Any = onnx.load(path)
+        return [
+            model.graph.SerializeToString(deterministic=True),
+            sorted(p.key for p in model.metadata_props),
+        ]
+    return content
+
+
+def _without(value: Any) -> Any:
+    """Plain values without what holds a time, or a hash of one."""
+    if isinstance(value, dict):
+        return {key: _without(one) for key, one in value.items() if key not in TIMES}
+    return [_without(one) for one in value] if isinstance(value, list) else value
