@@ -34,18 +34,18 @@ def join_files(arguments: Sequence[str]) -> list[str]:
     >>> join_files(["evaluate", "--test", "a.npz", "b.npz", "--recipe", "paper"])
     ['evaluate', '--test', 'a.npz\\nb.npz', '--recipe', 'paper']
     """
-    found: list[str] = []
+    joined: list[str] = []
     option = ""
     if next((a for a in arguments if not a.startswith("-")), "") not in COMMANDS:
         return list(arguments)
     for argument in arguments:
         if argument.startswith("-"):
             option = argument.partition("=")[0]
-        elif option in LISTS and found[-1] != option:
-            found[-1] += "\n" + argument
+        elif option in LISTS and joined[-1] != option:
+            joined[-1] += "\n" + argument
             continue
-        found.append(argument)
-    return found
+        joined.append(argument)
+    return joined
 
 
 def files_of(text: str) -> list[str]:
@@ -138,18 +138,18 @@ def evaluate_many(
     warn_leaked_files(fitted_on, tested)
     warn_repeated([_predicted(files) for files in tested])
     with progress(session.quiet) as report:
-        found = evaluate_files(fitted_on, tested, report=report, **options)
-    questions = list(found.evaluation.questions)
-    result = {**found.evaluation.to_dict(), "questions": questions}
+        streamed = evaluate_files(fitted_on, tested, report=report, **options)
+    questions = list(streamed.evaluation.questions)
+    result = {**streamed.evaluation.to_dict(), "questions": questions}
     result["data"] = {
         "calibration": describe_files(fitted_on),
         "test": [describe_files(files) for files in tested],
     }
-    if found.groups:
-        result["groups"] = {name: [dict(row) for row in one.rows] for name, one in found.groups.items()}
-        result["cases"]["groups"] = {name: one.cases["test"] for name, one in found.groups.items()}
-    text = plain_text(evaluation_table(found.evaluation, questions))
-    return text + ("\n\n" + plain_text(group_table(found)) if found.groups else ""), result
+    if streamed.groups:
+        result["groups"] = {name: [dict(row) for row in one.rows] for name, one in streamed.groups.items()}
+        result["cases"]["groups"] = {name: one.cases["test"] for name, one in streamed.groups.items()}
+    text = plain_text(evaluation_table(streamed.evaluation, questions))
+    return text + ("\n\n" + plain_text(group_table(streamed)) if streamed.groups else ""), result
 
 
 def calibrate_many(
@@ -173,19 +173,19 @@ def calibrate_many(
         return calibrate_files(opened, choice, recipe=recipe, report=report, **reading)
 
 
-def group_table(found: "Streamed") -> "TextTable":
+def group_table(streamed: "Streamed") -> "TextTable":
     """Lay out a line for each group and recalibration, with a few scores that were asked for."""
     from ..evaluation.text import TextTable, short
 
     rows = []
-    asked = {(row["metric"], row["level"]) for row in found.evaluation.rows}
+    asked = {(row["metric"], row["level"]) for row in streamed.evaluation.rows}
     shown = [one for one in SHOWN if one[:2] in asked]
-    for name, one in found.groups.items():
+    for name, one in streamed.groups.items():
         for label, scores in one.by_label().items():
             value = {(row["metric"], row["level"]): row["value"] for row in reversed(scores)}
             numbers = [short(value.get((metric, level)), times) for metric, level, times, _ in shown]
             rows.append((name, label, str(one.cases["test"]), *numbers))
-    alone = [name for name, one in found.groups.items() if one.cases["test"] == 1]
+    alone = [name for name, one in streamed.groups.items() if one.cases["test"] == 1]
     note = (
         f"{len(alone)} group(s) have a single case, such as {alone[0]}: that shows no calibration."
         if alone

@@ -70,19 +70,19 @@ def split_choices(text: str) -> list[str]:
     >>> split_choices("none,aux:hidden=4,steps=500,sigma")
     ['none', 'aux:hidden=4,steps=500', 'sigma']
     """
-    found: list[str] = []
+    choices: list[str] = []
     for item in filter(None, (part.strip() for part in text.split(","))):
         if "=" not in item or ":" in item:
-            found.append(item)
-        elif not found:
+            choices.append(item)
+        elif not choices:
             raise ValueError(
                 f"{text!r} begins with the option {item!r}; expected a name first, as in sigma:{item}."
             )
         else:
-            found[-1] += ("," if ":" in found[-1] else ":") + item
-    if not found:
+            choices[-1] += ("," if ":" in choices[-1] else ":") + item
+    if not choices:
         raise ValueError(f"{text!r} names nothing; expected a comma list such as none,sigma.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(choices))
 
 
 def with_part(choices: list[str], part: str) -> tuple[list[str], list[str]]:
@@ -95,15 +95,15 @@ def with_part(choices: list[str], part: str) -> tuple[list[str], list[str]]:
 
     if part not in ("total", "aleatoric"):
         raise ValueError(f"part is {part!r}; expected total or aleatoric.")
-    found, without = [], []
+    given, without = [], []
     for choice in choices:
         name, module, options = plugins.parse("recalibrate", choice)
         takes = "part" in plugins.options("recalibrate", module)
         if part != "total" and not takes:
             without.append(name)
         add = part != "total" and takes and "part" not in options
-        found.append(choice + ("," if options else ":") + f"part={part}" if add else choice)
-    return found, without
+        given.append(choice + ("," if options else ":") + f"part={part}" if add else choice)
+    return given, without
 
 
 def recalibrations(session: Session, text: str, part: str) -> list[str]:
@@ -122,14 +122,14 @@ def split_levels(texts: list[str]) -> list[float]:
     """
     from ..core.checks import check_level
 
-    found = []
+    levels = []
     for text in ",".join(texts).split(","):
         try:
-            found.append(float(text))
+            levels.append(float(text))
         except ValueError:
             raise ValueError(f"level is {text!r}; expected numbers such as 0.5,0.9.") from None
-        check_level(found[-1])
-    return list(dict.fromkeys(found))
+        check_level(levels[-1])
+    return list(dict.fromkeys(levels))
 
 
 def pairs(texts: list[str] | None) -> dict[str, str]:
@@ -138,13 +138,13 @@ def pairs(texts: list[str] | None) -> dict[str, str]:
     >>> pairs(["size=64", "csv=a=b.csv"])
     {'size': '64', 'csv': 'a=b.csv'}
     """
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for text in texts or []:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise ValueError(f"--option {text!r} has no value; expected name=value, such as size=64.")
-        found[name.strip()] = value
-    return found
+        options[name.strip()] = value
+    return options
 
 
 def seconds(text: str) -> float:

@@ -56,11 +56,11 @@ def table_command(name: str, words: str) -> Callable[..., None]:
         paper = _open(root, json)
         table = read_table(paper.root, name)
         paper = _completed(context, paper, data, runs, hours, names=planned_names(paper, table))
-        found = rows(paper, table)
-        texts = table_text(paper, table, found)
+        numbers = rows(paper, table)
+        texts = table_text(paper, table, numbers)
         shown = [table.title, table.caption]
         shown += [f"{paper.plan.data_sets[data_set]}\n{text}" for data_set, text in texts.items()]
-        context.obj.deliver("\n\n".join(shown), {"rows": [row.plain() for row in found]}, json)
+        context.obj.deliver("\n\n".join(shown), {"rows": [row.plain() for row in numbers]}, json)
 
     command.__doc__ = words
     return command

@@ -57,31 +57,33 @@ def read_ledger(folder: Path) -> Ledger | None:
     """Read what a folder says it holds; None where nothing was begun."""
     if not (folder / FILE).exists():
         return None
-    found = read_json(folder / FILE)
-    if not isinstance(found, dict) or found.get("format") != FORMAT or found.get("version") != VERSION:
+    stored = read_json(folder / FILE)
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT or stored.get("version") != VERSION:
         raise BadFile(f"{folder / FILE} was not written by this truesigma; take another output folder")
-    check_like(folder / FILE, found, {"recipe": {"train": {"epochs": int}}, "data": dict, "done": dict})
-    for part, done in found["done"].items():
+    check_like(folder / FILE, stored, {"recipe": {"train": {"epochs": int}}, "data": dict, "done": dict})
+    for part, done in stored["done"].items():
         check_like(folder / FILE, part.split()[0], STAGES, "done")
         check_like(folder / FILE, done, {"files": dict, "words": str}, f"done.{part}")
-    return Ledger(folder, found["recipe"], found["data"], found["done"])
+    return Ledger(folder, stored["recipe"], stored["data"], stored["done"])
 
 
 def changes(before: Ledger, recipe: Mapping[str, Any], data: Mapping[str, str]) -> dict[str, str]:
     """Describe what differs now, by `table.key`."""
-    found = {}
+    differences = {}
     for table, values in recipe.items():
         old = before.recipe.get(table, {})
         for key in dict.fromkeys([*old, *values]):
             was = old.get(key, ADDED.get(f"{table}.{key}"))
             if was != values.get(key):
-                found[f"{table}.{key}"] = f"[{table}] {key} was {_shown(was)}, is {_shown(values.get(key))}"
-    if not any(key.startswith("data.") for key in found) and before.data != data:
+                differences[f"{table}.{key}"] = (
+                    f"[{table}] {key} was {_shown(was)}, is {_shown(values.get(key))}"
+                )
+    if not any(key.startswith("data.") for key in differences) and before.data != data:
         names = [
             name for name in dict.fromkeys([*before.data, *data]) if before.data.get(name) != data.get(name)
         ]
-        found["data"] = f"the images or labels of {', '.join(names)} are not those of before"
-    return found
+        differences["data"] = f"the images or labels of {', '.join(names)} are not those of before"
+    return differences
 
 
 def open_ledger(
@@ -102,11 +104,11 @@ def open_ledger(
         made = Ledger(folder, recipe, data, {})
         made.write()
         return made
-    found = changes(before, recipe, data)
-    if not found:
+    differences = changes(before, recipe, data)
+    if not differences:
         return before
-    first = min(FIRST[key.partition(".")[0]] for key in found)
-    words, stages = "; ".join(found.values()), ", ".join(STAGES[first:])
+    first = min(FIRST[key.partition(".")[0]] for key in differences)
+    words, stages = "; ".join(differences.values()), ", ".join(STAGES[first:])
     if not redo:
         raise ValueError(
             f"{folder} was made from another recipe: {words}. Put it back, take another output folder (-o), or redo "
@@ -116,7 +118,7 @@ def open_ledger(
     before.forget(first)
     longer = recipe["train"]["epochs"] > before.recipe["train"]["epochs"]
     longer = longer and recipe["train"].get("schedule") == "plateau"  # a cosine has come to its end
-    touching = {key for key in found if FIRST[key.partition(".")[0]] == 0}
+    touching = {key for key in differences if FIRST[key.partition(".")[0]] == 0}
     if touching and not (touching == {"train.epochs"} and longer):
         shutil.rmtree(folder / RUNS, ignore_errors=True)  # more epochs resume, all else begins anew
     made = Ledger(folder, recipe, data, before.done)

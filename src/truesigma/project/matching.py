@@ -14,15 +14,15 @@ LOOKED_AT = 200  # rows that a pattern is tried on
 
 def list_images(folder: Path) -> list[str]:
     """List images below a folder, as paths from it, in order; a folder of DICOM slices is one, too."""
-    found = []
+    images = []
     for place, folders, files in os.walk(folder):
         folders.sort()
         here = Path(place)
         if here != folder and is_series(here):
-            found.append(here.relative_to(folder).as_posix())
+            images.append(here.relative_to(folder).as_posix())
         paths = (here / name for name in sorted(files))
-        found += [path.relative_to(folder).as_posix() for path in paths if is_image(path)]
-    return found
+        images += [path.relative_to(folder).as_posix() for path in paths if is_image(path)]
+    return images
 
 
 def find_paths(

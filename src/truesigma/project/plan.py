@@ -56,19 +56,19 @@ class Plan:
             f"{name} {count}" + (f" ({self.groups[name]} groups)" if name in self.groups else "")
             for name, count in self.cases.items()
         ]
-        found = [f"cases: {', '.join(splits)}", f"images: {shape}, {size(self.images)} in memory", "will do:"]
+        lines = [f"cases: {', '.join(splits)}", f"images: {shape}, {size(self.images)} in memory", "will do:"]
         for number, (name, words) in enumerate(self.parts.items(), start=1):
-            found.append(f"  {number}. {words}{', done before' if name in self.done else ''}")
+            lines.append(f"  {number}. {words}{', done before' if name in self.done else ''}")
         place = "on the GPU" if self.device.startswith("cuda") else "of this process"
-        found += [
+        lines += [
             f"network: {self.parameters / 1e6:.3g} million parameters, on {self.device}",
             f"time: training {clock(self.training)}, drawing {clock(self.sampling)}, then the report; estimated from "
             f"a few steps timed now, {1000 * self.step:.3g} ms each",
             f"memory: {size(self.memory)} {place} at the peak of these steps; disk: about {size(self.disk)}",
         ]
         if self.changed:
-            found.append(f"changed since: {'; '.join(self.changed)}; needs --redo")
-        return found
+            lines.append(f"changed since: {'; '.join(self.changed)}; needs --redo")
+        return lines
 
 
 def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: str = "auto") -> Plan:
@@ -87,9 +87,9 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
     work = open_work(project, folder, device)
     data: DataSet = work.data
     ledger = read_ledger(folder)
-    found = {} if ledger is None else changes(ledger, project.tables(), fingerprints(data))
+    differences = {} if ledger is None else changes(ledger, project.tables(), fingerprints(data))
     parts = parts_of(work)
-    done = () if ledger is None or found else tuple(p.name for p in parts if ledger.is_done(p.name))
+    done = () if ledger is None or differences else tuple(p.name for p in parts if ledger.is_done(p.name))
     trial, parameters = _try(work)
     waiting = [part.name for part in parts if part.name not in done]
     to_train = sum(_left(work, int(part.split()[1])) for part in waiting if part.split()[0] == STAGES[0])
@@ -106,7 +106,7 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
         unit=data.unit,
         parts={part.name: part.words for part in parts},
         done=done,
-        changed=tuple(found.values()),
+        changed=tuple(differences.values()),
         parameters=parameters,
         device=trial.device,
         step=trial.step,

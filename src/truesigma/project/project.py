@@ -154,10 +154,10 @@ class Project:
 
     def tables(self) -> dict[str, dict[str, Any]]:
         """Return plain values, table by table: all that decides about results, so that a change is noticed."""
-        found = {"data": {"dataset": self.dataset, **self.options}}
+        tables = {"data": {"dataset": self.dataset, **self.options}}
         for name in TABLES:
-            found[name] = plain(asdict(getattr(self, name)))
-        return found
+            tables[name] = plain(asdict(getattr(self, name)))
+        return tables
 
     def __repr__(self) -> str:
         return f"Project({self.dataset}, {self.folder}, {self.network.backbone})"

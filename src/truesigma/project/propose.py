@@ -148,14 +148,14 @@ def split_cases(seen: Survey, group: str, split: str, seed: int) -> dict[str, in
     groups = [row[group] for row in seen.rows] if group else [str(k) for k in range(len(seen.rows))]
     if split:
         said = [row[split] for row in seen.rows]
-        found = by_column(said)
-        check_groups(groups, found)
+        rows_of = by_column(said)
+        check_groups(groups, rows_of)
         remedy = f"the column {split!r} says {', '.join(sorted(set(said)))}"
     else:
-        found = by_group(groups, valid=SHARE, test=SHARE, seed=seed)
+        rows_of = by_group(groups, valid=SHARE, test=SHARE, seed=seed)
         what = f"groups in {group!r}" if group else "cases"
         remedy = f"{len(set(groups))} {what} are too few to split; give a column with --split, or more cases"
-    cases = {name: len(rows) for name, rows in found.items()}
+    cases = {name: len(rows) for name, rows in rows_of.items()}
     empty = [name for name, count in cases.items() if not count]
     if empty:
         raise ValueError(f"no cases for {', '.join(empty)}: {remedy}")

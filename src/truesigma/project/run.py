@@ -110,19 +110,19 @@ def parts_of(
     def train(member: int) -> Made | None:
         return train_member(work, member, time_limit=None if limit is None else limit(), say=say)
 
-    found = []
+    parts = []
     for k in range(networks):
         which = f" {k + 1} of {networks}" if networks > 1 else ""
         words = f"training {project.network.backbone}{which}, {project.train.epochs} epochs"
-        found.append(Part(f"train {k}", words, partial(train, k)))
+        parts.append(Part(f"train {k}", words, partial(train, k)))
     for split in (project.calibrate.split, "test"):
         words = f"drawing {len(work.data.splits[split])} {split} cases"
-        found.append(Part(f"sample {split}", words, partial(sample_split, work, split, tick, say or unheard)))
+        parts.append(Part(f"sample {split}", words, partial(sample_split, work, split, tick, say or unheard)))
     chosen, split = project.calibrate.recalibrate, project.calibrate.split
-    found.append(Part("calibrate", f"fitting {chosen} on the {split} cases", partial(fit_card, work)))
-    found.append(Part("evaluate", "scoring the test cases", partial(score, work)))
-    found.append(Part("report", "writing the report", partial(show, work, say or unheard)))
-    return found
+    parts.append(Part("calibrate", f"fitting {chosen} on the {split} cases", partial(fit_card, work)))
+    parts.append(Part("evaluate", "scoring the test cases", partial(score, work)))
+    parts.append(Part("report", "writing the report", partial(show, work, say or unheard)))
+    return parts
 
 
 def _do(parts: list[Part], ledger: Ledger, say: Say) -> bool:

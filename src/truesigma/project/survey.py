@@ -65,26 +65,26 @@ class Survey:
         space = " x ".join(map(str, self.shapes[0][1:]))
         sizes = space if len(self.shapes) == 1 else f"{space} and {len(self.shapes) - 1} other sizes"
         plural = "" if self.channels == 1 else "s"
-        found = [
+        lines = [
             f"{self.table}: {count} rows, columns {', '.join(self.header)}",
-            f"images: {self.image} in {self.root}, {count - len(self.missing)} of {count} found",
+            f"images: {self.image} in {self.root}, {count - len(self.missing)} of {count} lines",
             f"        {self.dimensions}-D, {self.channels} channel{plural}, {self.dtype}, {sizes} "
             f"(of {LOOKED_AT if count > LOOKED_AT else count} looked at)",
         ]
         ranges = ", ".join(
             f"{name} {self.numeric[name][0]:g} to {self.numeric[name][1]:g}" for name in self.candidates
         )
-        found.append(f"numbers: {ranges or 'none'}")
+        lines.append(f"numbers: {ranges or 'none'}")
         if self.group:
             groups = len({row[self.group] for row in self.rows})
-            found.append(f"groups: {self.group}, {groups} in {count} rows")
+            lines.append(f"groups: {self.group}, {groups} in {count} rows")
         if self.split:
             said = Counter(row[self.split].strip().lower() for row in self.rows)
-            found.append(f"splits: {self.split} says " + ", ".join(f"{name} {n}" for name, n in said.items()))
+            lines.append(f"splits: {self.split} says " + ", ".join(f"{name} {n}" for name, n in said.items()))
         if self.missing:
-            found.append(f"missing: {len(self.missing)} images, {', '.join(self.missing[:5])}")
-        found += [f"cannot be read: {name} ({why})" for name, why in self.unreadable.items()]
-        return found
+            lines.append(f"missing: {len(self.missing)} images, {', '.join(self.missing[:5])}")
+        lines += [f"cannot be read: {name} ({why})" for name, why in self.unreadable.items()]
+        return lines
 
 
 def survey(images: str | Path, table: str | Path | None = None, *, image: str | None = None) -> Survey:
@@ -160,12 +160,12 @@ def _only_table(folder: Path) -> Path:
 def _numeric(header: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[float, float]]:
     from ..imaging.data.rows import number
 
-    found = {}
+    ranges = {}
     for column in header:
         values = np.array([number(row[column]) for row in rows])
         if np.isfinite(values).all():
-            found[column] = (float(values.min()), float(values.max()))
-    return found
+            ranges[column] = (float(values.min()), float(values.max()))
+    return ranges
 
 
 def _group(header: Sequence[str], rows: Sequence[Row], taken: Sequence[str]) -> str:

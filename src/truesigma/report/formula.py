@@ -38,13 +38,13 @@ def formulas(text: str) -> list[Html]:
     >>> formulas(r"$$\heartsuit < 3$$")
     ['<code>\\heartsuit &lt; 3</code>']
     """
-    found = []
+    written = []
     for source in re.findall(r"\$\$(.*?)\$\$", text, re.DOTALL):
         try:
-            found.append(element("math", {"display": "block"}, _row(Tokens(source))))
+            written.append(element("math", {"display": "block"}, _row(Tokens(source))))
         except UnknownTex:
-            found.append(element("code", None, " ".join(source.split())))
-    return found
+            written.append(element("code", None, " ".join(source.split())))
+    return written
 
 
 class Tokens:

@@ -105,18 +105,18 @@ def make_subject(
     plan = Resampling.of(test, by=by, replicates=replicates, seed=seed)
     clusters: Any = plan.by
     asked = answers(calibration, test, {k: one.fitted for k, one in fits.items()}, chosen, by=clusters)
-    found = Subject(cases, cards, chosen, level, plan, asked)
+    subject = Subject(cases, cards, chosen, level, plan, asked)
     if shifted is None:
-        return found
+        return subject
     host = on_host(shifted) if isinstance(shifted, Cases) else shifted
-    applied = cards[found.label](host)
+    applied = cards[subject.label](host)
     if tuple(applied.location.shape[1:]) != shapes[1]:
         raise ValueError(
             f"the shifted cases have outputs of shape {tuple(applied.location.shape[1:])}, the test cases {shapes[1]}; "
             "expected the same."
         )
     moved: Cases | Prediction = with_prediction(host, applied) if isinstance(host, Cases) else applied
-    return replace(found, shifted=moved)
+    return replace(subject, shifted=moved)
 
 
 def with_prediction(cases: Cases, prediction: Prediction) -> Cases:
