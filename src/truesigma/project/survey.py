@@ -67,7 +67,7 @@ class Survey:
         plural = "" if self.channels == 1 else "s"
         lines = [
             f"{self.table}: {count} rows, columns {', '.join(self.header)}",
-            f"images: {self.image} in {self.root}, {count - len(self.missing)} of {count} lines",
+            f"images: {self.image} in {self.root}, {count - len(self.missing)} of {count} found",
             f"        {self.dimensions}-D, {self.channels} channel{plural}, {self.dtype}, {sizes} "
             f"(of {LOOKED_AT if count > LOOKED_AT else count} looked at)",
         ]
