@@ -15,7 +15,7 @@ SYMBOLS = {
 }  # fmt: skip
 OPERATORS = {
     "le": "≤", "ge": "≥", "pm": "±", "cdot": "·", "times": "×", "lceil": "⌈", "rceil": "⌉", "approx": "≈", "dots": "…",
-    "sim": "∼", "in": "∈", "to": "→", "min": "min", "max": "max",
+    "sim": "∼", "in": "∈", "to": "→", "min": "min", "max": "max", "{": "{", "}": "}",
 }  # fmt: skip
 LARGE = {"sum": "∑", "int": "∫", "prod": "∏"}
 WORDS = ("log", "exp", "erf", "arg")
