@@ -11,7 +11,7 @@ from .markup import Html, element
 TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|[{}^_&]|\d+(?:\.\d+)?|\s+|.", re.DOTALL)
 SYMBOLS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "mu": "μ", "sigma": "σ", "Sigma": "Σ", "Phi": "Φ", "varphi": "φ",
-    "phi": "φ", "pi": "π", "tau": "τ", "infty": "∞", "ell": "ℓ",
+    "phi": "φ", "pi": "π", "tau": "τ", "infty": "∞", "ell": "ℓ", "rho": "ρ", "top": "⊤",
 }  # fmt: skip
 OPERATORS = {
     "le": "≤", "ge": "≥", "pm": "±", "cdot": "·", "times": "×", "lceil": "⌈", "rceil": "⌉", "approx": "≈", "dots": "…",
