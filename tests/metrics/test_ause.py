@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from truesigma import Prediction, Undefined
-from truesigma.core.ranking import keep_lowest, rank
+from truesigma.core.ranking import keep_lowest, kept_area, rank
 from truesigma.metrics import ause
 
 
@@ -113,3 +113,18 @@ def test_torch_gives_the_same():
     y, v = rng.normal(size=40), rng.gamma(2.0, 1.0, 40)
     t = Prediction(torch.zeros(40, dtype=torch.float64), torch.asarray(v))
     assert ause.score(t, torch.asarray(y)) == pytest.approx(ause.score(Prediction(0 * y, v), y), rel=1e-12)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_area_of_many_cases_is_that_of_the_curve(monkeypatch, ties, weighted):
+    """In pieces, whatever their size, where there are no ties; else as the curve has it."""
+    rng = np.random.default_rng(3)
+    error, variance = rng.gamma(1.0, size=(2, 1000))
+    variance = variance.round(1) if ties else variance
+    weight = rng.uniform(1, 2, size=1000) if weighted else np.full(1000, 0.3)
+    for size in (7, 250, 1000, 4096):
+        monkeypatch.setattr("truesigma.core.ranking.AT_A_TIME", size)
+        for key in (variance, error):
+            expected = keep_lowest(key, error, weight).area
+            assert kept_area(key, error, weight) == pytest.approx(expected, rel=1e-12)

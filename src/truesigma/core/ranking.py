@@ -19,6 +19,7 @@ from .sums import flat
 from .values import Prediction, check_prediction
 
 By = Literal["case", "element"]
+AT_A_TIME = 1 << 16  # cases that are added up in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,3 +149,31 @@ def keep_lowest(key: Host, error: Host, weight: Host) -> Kept:
     total = np.concatenate([[0.0], np.cumsum(held)]) / whole
     share[-1] = 1.0  # rounding of the sum must not leave the last case out
     return Kept(key, share, total, held / mass)
+
+
+def kept_area(key: Host, error: Host, weight: Host) -> float:
+    """`keep_lowest(...).area`, of many cases without ties and of equal weight without arrays of their number.
+
+    >>> kept_area(np.array([2.0, 1.0]), np.array([3.0, 1.0]), np.ones(2)) == keep_lowest(
+    ...     np.array([2.0, 1.0]), np.array([3.0, 1.0]), np.ones(2)
+    ... ).area
+    True
+    """
+    if weight.min() != weight.max():
+        return keep_lowest(key, error, weight).area
+    order = None if key is error else np.argsort(key)
+    sorted_key = np.sort(key) if order is None else None
+    held, area, last = 0.0, 0.0, -np.inf
+    for start in range(0, key.size, AT_A_TIME):
+        some = slice(start, start + AT_A_TIME)
+        keys = key[order[some]] if sorted_key is None else sorted_key[some]
+        errors = keys if order is None else error[order[some]]
+        if keys[0] == last or (keys[1:] == keys[:-1]).any():
+            return keep_lowest(key, error, weight).area
+        # The cases before each, and the error that they hold: T(x) / x between two cases, as `Kept.area` has it.
+        before = np.arange(start, start + len(keys), dtype=np.float64)
+        sums = np.cumsum(errors) - errors + held
+        rest = (sums - errors * before) * np.log1p(1 / np.maximum(before, 1))
+        area += float(errors.sum() + rest[1 if start == 0 else 0 :].sum())
+        held, last = float(sums[-1] + errors[-1]), keys[-1]
+    return area / key.size

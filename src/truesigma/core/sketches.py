@@ -50,11 +50,15 @@ class Grid(NamedTuple):
 
     def place(self, bits: Array) -> Array:
         """The number of the cell, which rises with the bits; they may also be those of one number."""
-        above, below = bits >> self.top, bits >> self.rest
+        above = bits >> self.top
         if self.top == self.rest:
             return above
         above += (self.bound >> self.rest) - (self.bound >> self.top)
-        return max(above, below) if isinstance(bits, int) else namespace(bits).maximum(above, below)
+        if isinstance(bits, int):
+            return max(above, bits >> self.rest)
+        if isinstance(bits, np.ndarray):  # in place: what stays in the cache need not be fetched again
+            return np.maximum(above, bits >> self.rest, out=above)
+        return namespace(bits).maximum(above, bits >> self.rest)
 
     def bits(self, place: Host) -> Host:
         """The first bits of the cells with these numbers."""
@@ -114,7 +118,9 @@ class LogCells:
         """The sums of columns whose variances have these bits, in the cells of the range."""
         grid = Grid.over(self.low, self.high, self.most)
         start, end = (grid.place(_bits(v)) for v in (self.low, self.high))
-        sums = segment_sums(grid.place(bits) - start, end - start + 1, columns)
+        place = grid.place(bits)
+        place -= start
+        sums = segment_sums(place, end - start + 1, columns)
         return replace(self, start=start, sums=sums, grid=grid)._compact()
 
     def _compact(self) -> "LogCells":

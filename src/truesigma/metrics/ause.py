@@ -9,7 +9,7 @@ MSE_e(r) the same when the largest errors are removed, which nothing can beat.
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ..core import Prediction, Undefined, keep_lowest, rank
+from ..core import Prediction, Undefined, kept_area, rank
 from ..core.arrays import workers
 from ..core.ranking import By
 
@@ -46,6 +46,6 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "
         min(2, workers(cases.error))
     ) as pool:  # numpy sorts two arrays at a time, if there is room
         by_variance, by_error = pool.map(
-            lambda key: keep_lowest(key, cases.error, cases.weight).area, (cases.variance, cases.error)
+            lambda key: kept_area(key, cases.error, cases.weight), (cases.variance, cases.error)
         )
     return max(by_variance - by_error, 0.0) / cases.mse
