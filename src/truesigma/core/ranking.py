@@ -161,13 +161,11 @@ def kept_area(key: Host, error: Host, weight: Host) -> float:
     """
     if weight.min() != weight.max():
         return keep_lowest(key, error, weight).area
-    order = None if key is error else np.argsort(key)
-    sorted_key = np.sort(key) if order is None else None
+    order = np.sort(key) if key is error else np.argsort(key)  # the errors in their order, or their places
     held, area, last = 0.0, 0.0, -np.inf
     for start in range(0, key.size, AT_A_TIME):
         some = slice(start, start + AT_A_TIME)
-        keys = key[order[some]] if sorted_key is None else sorted_key[some]
-        errors = keys if order is None else error[order[some]]
+        keys, errors = (order[some],) * 2 if key is error else (key[order[some]], error[order[some]])
         if keys[0] == last or (keys[1:] == keys[:-1]).any():
             return keep_lowest(key, error, weight).area
         # The cases before each, and the error that they hold: T(x) / x between two cases, as `Kept.area` has it.
