@@ -9,16 +9,19 @@ Arrays have the axes (case, output); an element of weight 0 does not count, what
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import fdtrc, stdtr, stdtrit
 
 from ..core.arrays import Host
-from ..core.by_case import usual_law
-from ..core.law import Empirical, Law, has_terms
+from ..core.by_case import law_at, of_each, usual_law
+from ..core.law import Empirical, Law, central_bounds, has_terms
+from ..core.ranking import columns_of
 from ..core.student import Student
+from ..core.values import Cases, Prediction
 
 BAGS = 1000  # of clusters, whose sums vary as those of the clusters do
 MANY = 64  # outputs, beyond which thirds are not taken within each
@@ -26,6 +29,77 @@ CELLS = 200  # of the probability integral transform, at whose edges the gap is 
 REPLICATES = 500
 TAIL = 0.05  # beyond it, the reference of the gap is continued as the tail of a Gaussian process
 STEP = 0.05  # of log s, by which the law is differentiated
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What the questions look at, (case, output): elements of weight 0 do not count, and hold harmless numbers."""
+
+    target: Host
+    location: Host
+    scale: Host
+    weight: Host
+    code: Host  # (case,): its cluster
+    law: Law
+    unit: str = ""
+
+    @property
+    def clusters(self) -> int:
+        return int(self.code.max(initial=-1)) + 1
+
+    @property
+    def residual(self) -> Host:
+        """The target minus the mean of what is predicted, which an empirical law may move."""
+        return self.target - self.location - self.scale * self.of_law(law_mean)
+
+    @property
+    def z(self) -> Host:
+        return (self.target - self.location) / self.scale
+
+    @property
+    def power(self) -> Host:
+        """|z|^moment over its mean under the law: 1 on average where sigma is the right size."""
+        return np.abs(self.z) ** self.law.moment / self.of_law(law_moment)
+
+    def of_law(self, of: Callable[[Law], float]) -> Any:
+        """A number that the law has, or (case, 1) of them where laws differ by case."""
+        return of_each(self.law, of, self.target)
+
+    def holds(self, level: float, size: Host | float = 1.0) -> Host:
+        """Which elements the central interval holds, of a scale that is `size` times as large."""
+        low = self.of_law(lambda law: central_bounds(law, level)[0])
+        high = self.of_law(lambda law: central_bounds(law, level)[1])
+        return np.asarray((self.z >= low * size) & (self.z <= high * size))
+
+    def output(self, number: int) -> "View":
+        names = ("target", "location", "scale", "weight")
+        return self._counting(
+            replace(self, **{name: getattr(self, name)[:, number : number + 1] for name in names})
+        )
+
+    def cases(self, some: Host) -> "View":
+        names = ("target", "location", "scale", "weight", "code")
+        kept = {name: getattr(self, name)[some] for name in names}
+        return self._counting(replace(self, **kept, law=law_at(self.law, some)))
+
+    @staticmethod
+    def _counting(view: "View") -> "View":
+        """The same without the cases of which nothing counts, and with clusters numbered anew."""
+        some = (view.weight > 0).any(axis=1)
+        names = ("target", "location", "scale", "weight")
+        kept = {name: getattr(view, name)[some] for name in names}
+        code = np.unique(view.code[some], return_inverse=True)[1]
+        return replace(view, **kept, code=code, law=law_at(view.law, some))
+
+
+def view_of(cases: Cases, prediction: Prediction, *, grouped: bool) -> View:
+    """Cases as the questions look at them; clusters are groups or cases."""
+    found = columns_of(prediction, cases.target, weight=cases.weight)
+    size = len(cases)
+    code = np.arange(size)
+    if grouped and cases.group is not None:
+        code = np.unique(np.asarray(cases.group), return_inverse=True)[1]
+    return View._counting(View(**vars(found), code=code, law=prediction.law, unit=cases.unit))
 
 
 @dataclass(frozen=True, eq=False)

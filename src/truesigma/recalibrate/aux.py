@@ -28,7 +28,7 @@ TITLE = "aux scaling"
 # are known one by one, and their cells lie around their mean, so that the unit does not matter.
 MANY, KEPT = 1 << 11, 1 << 16
 AT_A_TIME = 1 << 16  # elements through the network at once
-SOME = 0.02  # share of the cases beyond those it was fitted on, from which on it is doubted
+SOME = 0.05  # share of the cases beyond those it was fitted on, from which on it is doubted
 WILD = 10  # times that sigma changes by beyond the calibration cases, beside the last of them: then it is doubted
 
 
