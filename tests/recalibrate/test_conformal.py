@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import draw
 
-from truesigma import Laplace, Prediction, evaluate, metrics
+from truesigma import Laplace, Prediction, evaluate, load_recalibration, metrics
 from truesigma.core.values import Cases
 from truesigma.recalibrate import conformal
 from truesigma.recalibrate._ranks import KEPT
@@ -309,3 +309,18 @@ def test_refusals_of_options():
         fitted.variance_ratio(1.0)
     with pytest.raises(ValueError, match="fit it again"):
         conformal.Conformal(fitted.common, 1.0, 2, tails="lower")
+
+
+def test_what_version_0_1_stored_still_loads():
+    """Of |z| = 1 2 3 4: the half widths and their levels, rank / (m + 1)."""
+    stored = {
+        "name": "conformal",
+        "sizes": [1.0, 2.0, 3.0, 4.0],
+        "level": [0.2, 0.4, 0.6, 0.8],
+        "unit": 1.0,
+        "moment": 2,
+        "part": "total",
+    }
+    z = np.array([-3.0, 1.0, -2.0, 4.0])
+    fitted = conformal.fit(Prediction(0 * z, 0 * z + 1), z)
+    assert load_recalibration(stored).to_dict() == fitted.to_dict()

@@ -92,9 +92,9 @@ def questions(
         >>> cases = Cases(p, y, unit="mm")
         >>> rows = questions(cases[:1000], cases[1000:], {"none": (p[:1000], p[1000:])})
         >>> [row["verdict"] for row in rows]
-        ['fine', 'fine', 'off', 'unclear', 'fine']
+        ['fine', 'fine', 'off', 'unclear', 'unclear']
         >>> rows[2]["words"]
-        'sigma is 2.04 times too small [1.95, 2.14]'
+        'sigma is 2.02 times too small [1.93, 2.11]'
     """
     grouped = clusters_are_groups(test, by)
     groups = {} if grouped else groups_of(test)

@@ -43,9 +43,9 @@ def reading(
     call of a decoder belongs inside: a fault of ours would be called a damaged file.
 
     >>> with reading("a.json"):
-    ...     json.loads("{")
+    ...     raise EOFError("too early an end")
     Traceback (most recent call last):
-    truesigma.files.disk.BadFile: a.json is damaged or cut short (Expecting property name enclosed in double quotes...
+    truesigma.files.disk.BadFile: a.json is damaged or cut short (too early an end); write or copy it again.
     """
     try:
         yield
