@@ -48,7 +48,7 @@ class Book:
                 value, entry = None, self.encode(problem)
         ours = [w for w in heard if issubclass(w.category, UserWarning | RuntimeWarning)]
         if ours:
-            entry = {"value": entry, "warnings": len(ours)}
+            entry = {"value": entry, "warnings": len({str(w.message) for w in ours})}
         if close:
             entry = {"value": entry, "close": close}
         if label in self.entries:
@@ -82,8 +82,8 @@ class Book:
         entry: dict[str, Any] = {"code": code}
         if code == 0 and content and "--help" not in line:
             entry |= {"out": self._printed(out.getvalue())} if out.getvalue() else {}
-            heard = sum(text.startswith("warning:") for text in err.getvalue().splitlines())
-            entry |= {"warnings": heard} if heard else {}
+            heard = {text for text in err.getvalue().splitlines() if text.startswith("warning:")}
+            entry |= {"warnings": len(heard)} if heard else {}
         elif self.encode.whole_text:
             entry["said"] = err.getvalue()  # wording is not compared
         after = self._files()

@@ -28,7 +28,7 @@ MACHINE = [  # what differs from one run to the next: (pattern, what replaces it
     (re.compile(r"\b(numpy|torch|truesigma|scipy|python|jax|timm) \d+\.\d[\w.+]*"), r"\1 VERSION"),
 ]
 LEFT_OUT = {  # keys whose values are times, or belong to the machine, or are a recipe's tables, which may grow
-    "choices",
+    "choices", "sha256", "content_sha256",
     "versions", "date", "seconds", "train_seconds", "hardware", "time", "host", "started", "finished_at", "mark",
     "training", "sampling", "memory", "disk", "step", "device_name",
 }  # fmt: skip

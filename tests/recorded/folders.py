@@ -55,10 +55,10 @@ def tables(folder: Path) -> None:
     )
 
 
-def plugins(folder: Path, skeletons: Path) -> None:
-    """The documentation's skeletons, as files of one's own."""
-    for name in ("recalibration", "metric"):
-        (folder / f"my_{name}.py").write_text((skeletons / f"{name}.py").read_text())
+def plugins(folder: Path) -> None:
+    """Files of one's own, made from the documentation's skeletons as they were when values/ was recorded."""
+    for path in (Path(__file__).parent / "skeletons").glob("*.py"):
+        (folder / f"my_{path.name}").write_text(path.read_text())
 
 
 def parts(folder: Path) -> None:

@@ -5,6 +5,7 @@ from types import ModuleType
 
 PARTS = (
     "quick", "paths", "values", "metrics", "recalibrate", "tally", "diagrams", "evaluation", "files", "commands",
+    "networks", "export", "training", "project", "paper",
 )  # fmt: skip
 
 

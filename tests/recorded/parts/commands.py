@@ -1,19 +1,17 @@
 """Commands of the numeric half: evaluate, compare, calibrate, apply, report, figure, list; their files and refusals."""
 
 from itertools import product
-from pathlib import Path
 
 from .. import folders
 from ..book import Book
 
-SKELETONS = Path(__file__).parents[3] / "docs" / "skeletons"
 METHODS = ("none", "sigma", "sigma_by_output", "aux:steps=40", "isotonic", "conformal")
 
 
 def record(book: Book) -> None:
     folders.tables(book.folder)
     folders.parts(book.folder)
-    folders.plugins(book.folder, SKELETONS)
+    folders.plugins(book.folder)
     _evaluate(book)
     _sets(book)
     _cards(book)
