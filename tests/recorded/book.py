@@ -104,7 +104,11 @@ class Book:
     def _files(self) -> dict[str, tuple[int, int]]:
         found = {}
         for path in self.folder.rglob("*"):
-            if path.is_file() and not path.relative_to(self.folder).parts[0].startswith(CACHES):
+            if (
+                path.is_file()
+                and path.name != ".lock"
+                and not path.relative_to(self.folder).parts[0].startswith(CACHES)
+            ):
                 status = path.stat()
                 found[str(path.relative_to(self.folder))] = (status.st_mtime_ns, status.st_size)
         return found

@@ -25,6 +25,7 @@ MACHINE = [  # what differs from one run to the next: (pattern, what replaces it
         ),
         "TIME ",
     ),
+    (re.compile(r"\b[0-9a-f]{32,}\b"), "HASH"),
     (re.compile(r"\b(numpy|torch|truesigma|scipy|python|jax|timm) \d+\.\d[\w.+]*"), r"\1 VERSION"),
 ]
 LEFT_OUT = {  # keys whose values are times, or belong to the machine, or are a recipe's tables, which may grow

@@ -1,4 +1,4 @@
-"""Documented names, by the address they had when they were recorded; where that is gone, by the one they have now."""
+"""Documented names, by the address they had when they were recorded, wherever they are now."""
 
 import importlib
 from typing import Any
@@ -42,7 +42,7 @@ NOW = {  # package of today by the one of then; its documented paths are recorde
 def named(address: str) -> Any:
     """The function or class of a documented address, such as "truesigma.detection.auroc"."""
     module, _, name = address.rpartition(".")
-    for place in (module, NOW.get(module, module)):
+    for place in (NOW.get(module, module), module):
         try:
             return getattr(importlib.import_module(place), name)
         except (ModuleNotFoundError, AttributeError):

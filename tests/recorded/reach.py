@@ -27,6 +27,7 @@ EXCUSED = {  # what this recorder leaves alone, and why
     "devices": "processes of a distributed run, which tests/imaging/training starts",
     "compile": "minutes of compiling, for a GPU",
 }
+PLAIN = (str, bool, int, float)
 MAIN = {
     "recalibrate": "fit",
     "metrics": "score",
@@ -37,26 +38,23 @@ MAIN = {
 
 
 class Reach:
-    """Watches calls while it is entered; `missing` says what was never called, or never with another value."""
+    """Watches calls while it is entered: `wanted` and `seen` are names, `name(option)` and `name(option=choice)`."""
 
     def __init__(self) -> None:
-        self.watched: dict[types.CodeType, tuple[str, dict[str, inspect.Parameter], dict[str, Any]]] = {}
-        self.names: set[str] = set()
-        self.options: dict[tuple[str, str], set[Any]] = {}
+        self.watched: dict[types.CodeType, tuple[str, list[tuple[str, Any, set[Any]]]]] = {}
+        self.wanted: list[str] = []
+        self.seen: set[str] = set()
         for name, function in {**dict(public_functions()), **dict(commands())}.items():
             code = getattr(function, "__code__", None)
             if code is None or code in self.watched:
                 continue
-            self.names.add(name)
-            taken = {
-                k: p
-                for k, p in inspect.signature(function).parameters.items()
-                if p.default is not p.empty and not k.startswith("_")
-            }
-            with contextlib.suppress(Exception):
-                self.watched[code] = (name, taken, typing.get_type_hints(function))
-            self.watched.setdefault(code, (name, taken, {}))
-        self.called: set[str] = set()
+            options = list(_options(function))
+            self.watched[code] = name, options
+            self.wanted.append(name)
+            for key, _, choices in options:
+                self.wanted += [_spelt(name, key, one) for one in sorted(choices, key=str)] or [
+                    _spelt(name, key)
+                ]
 
     def __enter__(self) -> "Reach":
         sys.settrace(self._see)
@@ -69,44 +67,38 @@ class Reach:
         found = self.watched.get(frame.f_code)
         if found is None:
             return
-        name, taken, _ = found
-        self.called.add(name)
-        for key, parameter in taken.items():
-            value = frame.f_locals.get(key, parameter.default)
-            seen = self.options.setdefault((name, key), set())
-            if isinstance(value, str | bool | int | float | None):
-                if len(seen) < 50:
-                    seen.add(value)
-            elif value is not parameter.default:
-                seen.add("a value")
+        name, options = found
+        self.seen.add(name)
+        for key, default, choices in options:
+            value = frame.f_locals.get(key, default)
+            if choices:
+                if isinstance(value, str) and value in choices:
+                    self.seen.add(_spelt(name, key, value))
+            elif value is not default and (not isinstance(value, PLAIN) or value != default):
+                self.seen.add(_spelt(name, key))
 
-    def missing(self) -> str:
-        """What was not reached, a line each, and what is excused."""
-        lines = [f"{name}: never called" for name in sorted(self.names - self.called)]
-        count = 0
-        for name, taken, hints in self.watched.values():
-            for key, parameter in taken.items():
-                count += 1
-                seen = self.options.get((name, key), set())
-                choices = _choices(hints.get(key))
-                if choices and choices - seen:
-                    lines.append(f"{_spelt(name, key)}: never {', '.join(map(repr, sorted(choices - seen)))}")
-                elif not choices and not seen - {_plain(parameter.default)}:
-                    lines.append(f"{_spelt(name, key)}: only its default")
-        excused = [line for line in lines if any(key in line for key in EXCUSED)]
-        left = [line for line in lines if line not in excused]
-        head = (
-            f"{len(self.names)} public functions and commands with {count} options; not reached: {len(left)}"
-        )
-        return "\n".join([head, *left, f"excused: {len(excused)}", *(f"  {line}" for line in excused)])
+    def told(self, before: set[str]) -> str:
+        """What is not reached, together with what other parts reached before; a line each, and what is excused."""
+        left = [one for one in self.wanted if one not in self.seen | before]
+        excused = [one for one in left if any(key in one for key in EXCUSED)]
+        left = [one for one in left if one not in excused]
+        head = f"{len(self.wanted)} public names, options and choices; not reached: {len(left)}"
+        return "\n".join([head, *left, f"excused: {len(excused)}", *(f"  {one}" for one in excused)])
 
 
-def _spelt(name: str, key: str) -> str:
-    return f"{name} --{key.replace('_', '-')}" if name.startswith("$") else f"{name}({key}=)"
+def _options(function: Callable[..., Any]) -> Iterator[tuple[str, Any, set[Any]]]:
+    """Name, default and choices of each argument that has a default."""
+    hints: dict[str, Any] = {}
+    with contextlib.suppress(Exception):
+        hints = typing.get_type_hints(function)
+    for key, parameter in inspect.signature(function).parameters.items():
+        if parameter.default is not parameter.empty and not key.startswith("_"):
+            yield key, parameter.default, _choices(hints.get(key))
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | bool | int | float | None) else "its default"
+def _spelt(name: str, key: str, choice: Any = None) -> str:
+    equals = "" if choice is None else f"={choice}"
+    return f"{name} --{key.replace('_', '-')}{equals}" if name[0] == "$" else f"{name}({key}{equals})"
 
 
 def _choices(hint: Any) -> set[Any]:

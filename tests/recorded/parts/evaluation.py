@@ -174,6 +174,7 @@ def _bootstrap(book: Book) -> None:
         book.call(f"paired case {one.name}", paired, one.cases, after, "nll", by="case", level=0.8, seed=3,
                   replicates=40)  # fmt: skip
     one = samples[0]
+    book.call("paired group", paired, one.cases, one.cases, "nll", by="group", replicates=20)
     book.call(
         "bootstrap function", ts.bootstrap, one.cases, lambda c: float(np.mean(c.target)), replicates=20
     )

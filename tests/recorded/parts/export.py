@@ -59,7 +59,7 @@ def _export(book: Book) -> None:
     drawn = imaging.dropout_draws(one, images.split(10), draws=8, seed=0)
     held = ts.decompose(drawn)
     target = held.location + 1.5 * held.scale * np.random.default_rng(0).normal(size=held.location.shape)
-    for method in ("sigma", "aux:steps=30", "isotonic", "conformal", "sigma_by_output"):
+    for method in ("aux:steps=30", "isotonic", "sigma_by_output"):
         card = ts.calibrate(ts.Cases(held, target, draws=drawn), method)
         path = book.folder / "model.onnx"
         book.call(
@@ -69,13 +69,10 @@ def _export(book: Book) -> None:
         book.note(f"onnx {method}", content(path, book.encode))
     units = named("truesigma.imaging.units.Units")(("mm",), np.array([1.0]), np.array([3.0]))
     for name, nets, options in (
-        ("plain", one, {}),
         ("levels", one, {"levels": (0.5, 0.95), "draws": 3}),
         ("ensemble", [one, net(seed=2, outputs=1)], {}),
-        ("laplace", one, {"law": ts.Laplace(), "units": units, "about": {"made": "here"}}),
-        ("prepare", one, {"prepare": _half}),
+        ("laplace", one, {"law": ts.Laplace(), "units": units, "about": {"made": "here"}, "prepare": _half}),
         ("inside", net("inside", outputs=1), {"draws": 4}),
-        ("none", net("none", outputs=1), {}),
         ("bad levels", one, {"levels": (90,)}),
     ):
         path = book.folder / f"{name}.onnx"

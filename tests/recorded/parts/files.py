@@ -1,5 +1,6 @@
 """Files: read and write of every kind, data frames, sets of files, evaluate_files, maps, engines."""
 
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,11 @@ def _sets(book: Book) -> None:
         "evaluate_files of opened", ts.evaluate_files, opened, [opened], recalibrations=QUICK, report=report
     )
     book.call("ticks", lambda: sum(ticks))
-    book.call("evaluate_files run", ts.evaluate_files, opened, [opened], recalibrations=QUICK, run=run_here)
+    engine = partial(run_here)
+    book.call("evaluate_files run", ts.evaluate_files, opened, [opened], recalibrations=QUICK, run=engine)
+    marked = ts.Cases(sample(95).prediction, sample(95).target, checkpoint="abc")
+    ts.write(marked, f / "marked.npz")
+    book.call("open_fileset checkpoint", lambda: open_fileset(str(f / "marked.npz")).checkpoint)
     laplace = [str(f / f"{kind}-laplace.csv") for kind in ("cal", "test")]
     book.call("evaluate_files laplace", ts.evaluate_files, laplace[0], [laplace[1]], recalibrations=QUICK)
     book.call("evaluate_files law", ts.evaluate_files, f / "other.csv", [f / "other.csv"], law="laplace")

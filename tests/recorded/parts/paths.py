@@ -1,6 +1,7 @@
 """Paths: every documented address can be imported, and leads to the name it says."""
 
 import importlib
+from types import ModuleType
 from typing import Any
 
 from ..book import Book
@@ -63,5 +64,9 @@ def record(book: Book) -> None:
 
 
 def _kind(module: str, name: str) -> Any:
-    found = getattr(importlib.import_module(module), name)
+    """What `from module import name` gives: a class, a function, a module or a plain value."""
+    home = importlib.import_module(module)
+    found = getattr(home, name) if hasattr(home, name) else importlib.import_module(f"{module}.{name}")
+    if isinstance(found, ModuleType):
+        return "module"
     return [type(found).__name__, getattr(found, "__name__", "")] if not isinstance(found, str) else found

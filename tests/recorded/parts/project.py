@@ -59,13 +59,13 @@ def _small(path: Path, **more: str) -> None:
 
 def _run(book: Book) -> None:
     f = book.folder
-    for name in ("plain", "two", "laplace", "ensemble", "size", "split", "volumes", "arrays"):
+    for name in ("plain", "two", "laplace", "ensemble", "split", "volumes", "arrays"):
         _small(f / f"{name}.toml", **({} if name == "plain" else {"figures": "false"}))
     book.command("run plain.toml --dry-run --device cpu", content=False)
     book.command("run plain.toml --dry-run --device cpu --json -", content=False)
     book.command("run plain.toml --device cpu --json - -o out-plain")
     book.command("run plain.toml --device cpu -o out-plain", label="run plain again")
-    for name in ("two", "laplace", "ensemble", "size", "split", "volumes", "arrays"):
+    for name in ("two", "laplace", "ensemble", "split", "volumes", "arrays"):
         book.command(f"run {name}.toml --device cpu --quiet -o out-{name}")
     book.command("run split.toml --device cpu --time-limit 0 -o out-stopped")
     book.command("run split.toml --device cpu -o out-stopped", label="run stopped on")

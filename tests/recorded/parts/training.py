@@ -117,11 +117,9 @@ def _predict(book: Book) -> None:
 
 def _export(book: Book) -> None:
     for more in (
-        "", "--card card.json --level 0.5,0.9", "--deterministic --json -", "--draws 3 --quiet", "--card single.json",
-        "--deterministic --card single.json",
+        "--card card.json --level 0.5,0.9 --draws 25", "--deterministic --json -", "--card single.json",
     ):  # fmt: skip
         book.command(f"export a {more} -o model.onnx", label=f"export a {more}")
     book.command("export a started -o two.onnx")
-    book.command("export laplace --draws 2 -o laplace.onnx")
     book.command("export gone -o x.onnx")
     book.command("export a -o x.txt")
