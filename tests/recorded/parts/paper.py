@@ -40,6 +40,11 @@ def record(book: Book) -> None:
     book.command(f"{base} --epochs 3 --precision fp32 --hours 1 --other data --json -")
     book.command("paper run gone --data data")
     book.command("paper table2 --data data --runs runs --hours 0", label="paper table2, nothing more")
+    (book.folder / "also").symlink_to("paper")
+    book.command("paper figure C --root also --data data --runs runs --hours 0 --out figures --json -")
+    book.command("paper status --root also --json -")
+    book.command("paper run gone --root also --data data")
+    book.command("paper all --root nowhere --data data --runs runs --hours 0")
 
 
 def described(folder: Path) -> None:
