@@ -45,12 +45,12 @@ def record(book: Book) -> None:
     folders.tables(book.folder)
     for line in (
         "evaluate --calibration cal.csv --test test.csv --recalibrate none,sigma --json -",
-        "evaluate --calibration cal.npz cal3.npz --test test.npz --recalibrate none,sigma",
-        "evaluate --calibration cal3.npz --test test3.npz --recalibrate none,sigma --one-pass --by-group",
+        "evaluate --calibration cal.npz cal3.npz --test test.npz --recalibrate none,sigma --json -",
+        "evaluate --calibration cal3.npz --test test3.npz --recalibrate none,sigma --one-pass --by-group --json -",
         "calibrate --calibration cal.csv -o card.json", "apply card.json new.csv -o new-sigma.csv",
         "apply card.json new.npz -o new-sigma.npz --level 0.5,0.9",
-        "compare --calibration cal.csv --recalibrate sigma --folds 3", "--version",
-        "report --calibration cal.csv --test test.csv --replicates 20",
+        "compare --calibration cal.csv --recalibrate sigma --folds 3 --json -", "--version",
+        "evaluate --calibration cal.csv --test test.csv --recipe paper --recalibrate none --json -",
         "evaluate --calibration gone.csv --test test.csv",
     ):  # fmt: skip
         book.command(line)
