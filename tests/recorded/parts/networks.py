@@ -76,7 +76,7 @@ def _values(book: Book) -> None:
         function = named(f"truesigma.imaging.augment.{kind}")
         book.call(
             f"augment {kind}",
-            lambda f=function: f(pixels(4), torch.rand(4, 1), torch.Generator().manual_seed(0)),
+            lambda f=function: f(pixels(4), torch.ones(4, 1), torch.Generator().manual_seed(0)),
         )
 
 
