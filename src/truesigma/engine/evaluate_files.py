@@ -205,9 +205,8 @@ def _whole_scores(
     if files.outputs is None:  # read as elements, so that a case would be something else than it is elsewhere
         return {one.key: Undefined("it has no value for volumes of different shapes.") for one in asked}
     try:
-        whole = read_whole(
-            files, passes.recipe.prediction, mask_missing=passes.mask_missing, why=asked[0].item.name
-        )
+        why = "this score"  # whose name is in the row
+        whole = read_whole(files, passes.recipe.prediction, mask_missing=passes.mask_missing, why=why)
     except NotWhole as reason:
         return {one.key: Undefined(str(reason)) for one in asked}
     parts = members(whole.group) if by_group and whole.group is not None else ()
