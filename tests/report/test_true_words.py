@@ -174,11 +174,12 @@ def test_on_real_predictions_words_are_borne_out_by_the_numbers(real_data, name)
     assert ("disagree" in screen(made.page)) == differ
     worse = abs(math.log(size / factor)) > abs(math.log(size)) + 0.01
     assert ("made it worse" in screen(made.page)) <= worse
-    for j in range(mu.shape[1] if mu.ndim > 1 else 0):
+    for j in range(mu.shape[1]):
+        output = j if mu.shape[1] > 1 else None  # a single one has no row of its own
         row = next(
             r
             for r in made.questions
-            if r["question"] == "centre" and r["output"] == j and r["recalibration"] == "none"
+            if r["question"] == "centre" and r["output"] == output and r["recalibration"] == "none"
         )
         assert row["estimate"] == pytest.approx((y - mu)[:, j].mean())
 
