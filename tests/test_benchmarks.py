@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from itertools import product
@@ -122,39 +121,3 @@ def test_the_page_of_training_and_sampling_is_that_of_the_committed_results():
     assert "batch 4, 64 x 64, 25 draws, time of the processor, torch 2.9." in text
     assert "| one | shared prefix fp32 | 22 | 1.1 | 22.7x |" in text
     assert "Training steps" not in text
-
-
-FUSED = """
-import torch
-from torch import nn
-import fused_norm as fused
-acts = {fused.NONE: nn.Identity(), fused.RELU: nn.ReLU(), fused.SILU: nn.SiLU(), fused.RELU6: nn.ReLU6()}
-# Channels, those of the tensor they are a slice of, activation, with residual.
-tried = (5, 5, fused.RELU, True), (24, 24, fused.SILU, False), (70, 96, fused.RELU6, False)
-for channels, wide, act, residual in tried:
-    whole = 2 * torch.randn(3, wide, 5, 4, dtype=torch.float64).to(memory_format=torch.channels_last) + 1
-    results = []
-    for kind in (torch.float32, torch.float64):
-        x = whole.to(kind)[:, :channels].detach().requires_grad_()
-        beside = x.detach().cos().contiguous(memory_format=torch.channels_last).requires_grad_() if residual else None
-        norm = nn.BatchNorm2d(channels, dtype=kind)
-        norm.weight.data.copy_(torch.linspace(0.5, 1.5, channels))
-        if kind is torch.float32:
-            y = fused.norm(norm, x, act, beside)
-        else:
-            y = acts[act](norm(x) + (beside if residual else 0))
-        (y * whole[:, :channels].sin().to(kind)).sum().backward()
-        parts = [y, x.grad, norm.weight.grad, norm.bias.grad, norm.running_mean, norm.running_var]
-        results.append(parts + ([beside.grad] if residual else []))
-    for one, other in zip(*results, strict=True):
-        assert float((one.detach().double() - other.detach()).norm() / other.detach().norm()) < 1e-5
-"""
-
-
-def test_the_fused_norm_is_torchs_batch_norm():
-    """Outputs, gradients and running statistics, with triton's interpreter in place of a GPU."""
-    pytest.importorskip("triton")
-    pytest.importorskip("torch")
-    env = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(FOLDER)}
-    done = subprocess.run([sys.executable, "-c", FUSED], env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

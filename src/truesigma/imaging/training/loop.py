@@ -17,6 +17,7 @@ from .checkpoint import State, advance, done, fresh, improves, mend, rate, resto
 from .checks import check_choices, check_detached, check_network, warn_of_scale
 from .devices import Fabric, average_buffers, over_all, start
 from .epoch import seed_of, train_epoch
+from .faster import faster
 from .folder import BEST, HISTORY, LAST, check_same, describe, write_recipe
 from .history import Board, Watch, write_history
 from .step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
@@ -24,6 +25,7 @@ from .validate import NonFinite, means, random_parts, validate, warn_of_shift
 
 __all__ = ["NonFinite", "Trained", "train"]
 
+WORTH_IT = 5000  # steps from which on the faster one, 2 to 7 ms quicker, saves the 15 s it takes to set up
 LOOK_EVERY = 5  # epochs between looks at the test split and without dropout, which choose nothing
 
 
@@ -92,8 +94,9 @@ def train(
         time_limit: seconds; no epoch is begun that would end after it, but one is always trained.
         resume: go on with the run in `out` if there is one; False overwrites it.
         checkpoint_every: seconds between checkpoints; 0: every epoch, so that a kill loses one at most.
-        graph: "auto" captures the step as a CUDA graph on one GPU; batches are then all full, and the cases left
-            over wait for the next epoch's order. "off" never does, and keeps the smaller last batch.
+        graph: "auto" captures the step as a CUDA graph on one GPU, and in a long run uses fused kernels in it where
+            Triton is installed (see `faster`); batches are then all full, and the cases left over wait for the next
+            epoch's order. "off" never does, and keeps the smaller last batch.
         workers: threads that read images which stream.
         progress: called with each row.
         record: plain values to keep in recipe.json, such as the data set's options.
@@ -160,6 +163,7 @@ def train(
             likelihood=likelihood,
             precision=precision,
             loss=recipe.loss,
+            steps=(recipe.epochs - state.epoch) * (len(splits["train"]) // (size * world)),
         )
         on = random_parts(net, data, splits["valid"], precision=precision, device=where)
         seen: dict[str, Any] = {
@@ -262,8 +266,9 @@ def _step(
     likelihood: str,
     precision: str,
     loss: str,
+    steps: int,
 ) -> tuple[Step, bool]:
-    """The training step, and whether it takes full batches only."""
+    """The training step, and whether it takes full batches only. steps: how many there will be at most."""
 
     def plainly(forward: Callable[[Tensor], Any], backward: Any, optimizer: Any) -> Step:
         return plain(
@@ -271,11 +276,16 @@ def _step(
         )
 
     if graph == "auto" and fabric.device.type == "cuda" and fabric.world_size == 1:
-        step = plainly(net, Tensor.backward, optimizer)
         first = next(batches(split, size, prepare=data.prepare, device=fabric.device))
+        images, target = channels_last(first.images), first.target
         net.train()
-        faster = captured(step, net, optimizer, meter, channels_last(first.images), first.target)
-        return faster, faster is not step
+        if steps >= WORTH_IT:
+            quick = faster(plainly, net, optimizer, meter, images, target, precision=precision)
+            if quick is not None:
+                return quick, True
+        step = plainly(net, Tensor.backward, optimizer)
+        graph_step = captured(step, net, optimizer, meter, images, target)
+        return graph_step, graph_step is not step
     module, wrapped = fabric.setup(net, optimizer)
     return plainly(module, fabric.backward, wrapped), False
 

@@ -1,0 +1,257 @@
+"""A faster captured step: weights are cast to bfloat16 all at once, and batch norm is fused with what follows it.
+
+At batch 16 the paper's networks spend more time on casts, batch norm and gates than on convolutions. Nothing of this
+stays in the network: its modules are replaced while the step is captured, and are themselves again afterwards.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from ..network.two_head import TwoHead
+from ..sampling.randomness import guarded_generators
+from .step import Meter, Step, captured
+
+__all__ = ["faster", "fused", "halved"]
+
+Forward = Callable[[Tensor], Any]
+Backward = Callable[[Tensor], None]
+Make = Callable[[Forward, Backward, Any], Step]  # a plain step of forward, backward and optimiser
+
+ALIKE = (
+    0.5  # of the gradient's length: bfloat16 rounds by a tenth or so, a wrong kernel gives another direction
+)
+ADDRESSES = 2**31  # elements that the kernels can reach
+
+
+def faster(
+    make: Make,
+    net: nn.Module,
+    optimizer: Any,
+    meter: Meter,
+    images: Tensor,
+    target: Tensor,
+    *,
+    precision: str,
+) -> Step | None:
+    """The captured step, faster; None where it cannot be had: without Triton, or where it gives other gradients.
+
+    make: gives the plain step. net: in training mode, on a GPU. images, target: one batch, channels last.
+    """
+    try:
+        from . import kernels
+    except ImportError:
+        return None
+    casts = precision == "bf16" and isinstance(net, TwoHead)
+    forward, backward = halved(net) if casts else (net, Tensor.backward)
+    try:
+        away = _distance(make, net, (forward, backward), kernels, images, target)
+        meter.reset()
+        if not away <= ALIKE:
+            raise RuntimeError(f"its gradients are {away:.2g} of their length away from the plain step's")
+        with fused(net, kernels, images):
+            step = make(forward, backward, optimizer)
+            graph = captured(step, net, optimizer, meter, images, target)
+    except Exception as problem:  # Triton and its compiler raise their own kinds
+        reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+        warnings.warn(f"the faster training step is not used: {reason}", stacklevel=2)
+        net.zero_grad(set_to_none=True)
+        return None
+    return None if graph is step else graph
+
+
+def halved(net: nn.Module) -> tuple[Forward, Backward]:
+    """Forward and backward with the backbone's weights cast in one kernel, and their gradients cast back in one.
+
+    Under autocast every layer casts its weights itself: some hundred small kernels in each direction. The numbers are
+    the same.
+    """
+    from timm.layers.conv2d_same import Conv2dSame
+
+    full = {
+        f"{name}.{key}": parameter
+        for name, module in net.named_modules()
+        if name.startswith("backbone") and type(module) in (nn.Conv2d, nn.Linear, Conv2dSame)
+        for key, parameter in module.named_parameters(recurse=False)
+        if parameter.requires_grad
+    }
+    cast: list[Tensor] = []
+
+    def forward(images: Tensor) -> Any:
+        with torch.no_grad():
+            cast[:] = [torch.empty_like(value, dtype=torch.bfloat16) for value in full.values()]
+            torch._foreach_copy_(cast, list(full.values()))
+        return functional_call(net, {name: h.requires_grad_() for name, h in zip(full, cast)}, (images,))
+
+    def backward(loss: Tensor) -> None:
+        loss.backward()
+        used = [(value, h.grad) for value, h in zip(full.values(), cast) if h.grad is not None]
+        for value, _ in used:
+            value.grad = torch.empty_like(value)
+        with torch.no_grad():
+            torch._foreach_copy_([value.grad for value, _ in used], [_as(g, value) for value, g in used])
+        cast.clear()
+
+    return forward, backward
+
+
+def _as(gradient: Tensor, weight: Tensor) -> Tensor:
+    """The gradient with the weight's strides: casts at once take no others. Axes of one element may have any."""
+    pairs = zip(gradient.stride(), weight.stride(), weight.shape)
+    if all(one == other or size == 1 for one, other, size in pairs):
+        return gradient.as_strided(weight.shape, weight.stride())
+    return torch.empty_like(weight, dtype=gradient.dtype).copy_(gradient)
+
+
+@contextmanager
+def fused(net: nn.Module, kernels: ModuleType, images: Tensor) -> Iterator[None]:
+    """Batch norm in one kernel with the activation, residual or gate behind it, where a network of timm has them."""
+    changed = []
+    try:
+        for module, forward in _replacements(net, kernels, images):
+            module.forward = forward
+            changed.append(module)
+        yield
+    finally:
+        for module in changed:
+            del module.forward
+
+
+def _replacements(net: nn.Module, kernels: ModuleType, images: Tensor) -> Iterator[tuple[nn.Module, Any]]:
+    """Modules, and what each is to do instead."""
+    from timm.layers.norm_act import BatchNormAct2d
+    from timm.models.resnet import Bottleneck
+
+    acts = {nn.Identity: kernels.NONE, nn.ReLU: kernels.RELU, nn.SiLU: kernels.SILU, nn.ReLU6: kernels.RELU6}
+
+    def norm(bn: Any, act: Any, se: Any = None) -> Any:
+        done = kernels.counters(bn.num_features, len(images), images.device)
+
+        def forward(x: Tensor, residual: Tensor | None = None) -> Any:
+            if x.numel() >= ADDRESSES:
+                raise RuntimeError(f"{tuple(x.shape)} is more than its kernels can address")
+            squeeze: tuple[Any, ...] = (None,) * 4
+            if se is not None:
+                one, two = se.conv_reduce, se.conv_expand
+                squeeze = one.weight, one.bias, two.weight, two.bias
+            return kernels.Norm.apply(x, bn.weight, bn.bias, residual, *squeeze, bn, done, acts[type(act)])
+
+        return forward
+
+    followed = dict(_followed(net))
+    module: Any
+    for module in net.modules():
+        if type(module) is Bottleneck and _standard(module):
+            yield module, _bottleneck(module, norm)
+        if not _usual(module):
+            continue
+        behind = followed.get(module)
+        if type(module) is BatchNormAct2d and type(module.act) in acts and type(module.drop) is nn.Identity:
+            yield module, norm(module, module.act, behind)
+        elif type(module) is nn.BatchNorm2d:
+            yield module, norm(module, behind if type(behind) in acts else nn.Identity())
+        else:
+            continue
+        if behind is not None:
+            yield behind, _same
+
+
+def _followed(net: nn.Module) -> Iterator[tuple[nn.Module, nn.Module]]:
+    """Batch norms, each with the activation or the squeeze-and-excite behind it that it can take over."""
+    from timm.models._efficientnet_blocks import DepthwiseSeparableConv, InvertedResidual, SqueezeExcite
+    from timm.models.resnet import ResNet
+
+    module: Any
+    for module in net.modules():
+        if type(module) in (DepthwiseSeparableConv, InvertedResidual):
+            se = module.se
+            standard = type(se) is SqueezeExcite and type(se.act1) is nn.SiLU and type(se.gate) is nn.Sigmoid
+            if standard and type(module.aa) is nn.Identity:
+                yield (module.bn1 if type(module) is DepthwiseSeparableConv else module.bn2), se
+        if type(module) is ResNet and type(module.act1) is nn.ReLU:
+            yield module.bn1, module.act1
+        if type(module) is nn.Sequential:
+            for one, two in pairwise(module):
+                if type(one) is nn.BatchNorm2d and type(two) in (nn.ReLU, nn.SiLU, nn.ReLU6):
+                    yield one, two
+
+
+def _usual(module: nn.Module) -> bool:
+    """Whether this is a batch norm that learns and keeps running statistics, as nearly all do."""
+    return (
+        isinstance(module, nn.BatchNorm2d)
+        and module.training
+        and module.affine
+        and module.track_running_stats
+        and module.momentum is not None
+    )
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+def _standard(block: Any) -> bool:
+    """Whether this is the block of a plain ResNet."""
+    acts = all(type(act) is nn.ReLU for act in (block.act1, block.act2, block.act3))
+    norms = all(type(bn) is nn.BatchNorm2d and _usual(bn) for bn in (block.bn1, block.bn2, block.bn3))
+    nothing = all(
+        part is None or type(part) is nn.Identity
+        for part in (block.se, block.drop_path, block.drop_block, block.aa)
+    )
+    return acts and norms and nothing
+
+
+def _bottleneck(block: Any, norm: Callable[[nn.Module, nn.Module], Any]) -> Forward:
+    """The block of a ResNet; the residual is added inside its last norm."""
+    first, second, third = (norm(bn, block.act3) for bn in (block.bn1, block.bn2, block.bn3))
+
+    def forward(x: Tensor) -> Tensor:
+        y = block.conv3(second(block.conv2(first(block.conv1(x)))))
+        return third(y, x if block.downsample is None else block.downsample(x))
+
+    return forward
+
+
+class _Still:
+    """An optimiser that leaves the weights and their gradients alone."""
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Nothing to clear."""
+
+    def step(self) -> None:
+        """Stay."""
+
+
+def _distance(
+    make: Make,
+    net: nn.Module,
+    fast: tuple[Forward, Backward],
+    kernels: ModuleType,
+    images: Tensor,
+    target: Tensor,
+) -> float:
+    """How far the gradients of both ways are apart, in lengths of the plain ones, with the same dropout."""
+    kept = [(buffer, buffer.clone()) for buffer in net.buffers()]
+    found = []
+    ways: list[tuple[Forward, Backward, Any]] = [
+        (net, Tensor.backward, nullcontext()),
+        (*fast, fused(net, kernels, images)),
+    ]
+    for forward, backward, patched in ways:
+        net.zero_grad(set_to_none=True)
+        with guarded_generators(images.device), patched:
+            make(forward, backward, _Still())(images, target)
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in net.parameters()]
+        found.append(torch.cat([gradient.float().flatten() for gradient in gradients]))
+        for buffer, value in kept:
+            buffer.copy_(value)
+    net.zero_grad(set_to_none=True)
+    return float((found[1] - found[0]).norm() / found[0].norm())

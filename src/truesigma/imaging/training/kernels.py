@@ -1,0 +1,325 @@
+"""Batch norm in training with all that follows it, as Triton kernels: one to sum and one to apply, in each direction.
+
+y = act(norm(x) + residual) g, with g a gate for each case and channel, as squeeze-and-excite makes it. Images are
+channels last, rows of C channels, S apart. Sums are in float32 around the running mean, so that a large mean costs no
+digits; each program writes its part, and the last one to end adds the parts up, always in the same order. Imported
+only where there is a GPU and Triton; on a processor Triton's interpreter runs it (TRITON_INTERPRET=1).
+"""
+
+# mypy: ignore-errors
+# Triton's language is no Python that a type checker could follow.
+
+import torch
+import triton
+import triton.language as tl
+
+PROGRAMS = 132 * 3  # for a sum: fills a large GPU; more parts would take longer to add up than they save
+NONE, RELU, SILU, RELU6 = 0, 1, 2, 3
+
+
+@triton.jit
+def _ends(done, of):
+    """Whether this program is the last of those that count here; their parts can be read then."""
+    tl.debug_barrier()
+    last = tl.atomic_add(done, 1, sem="acq_rel") == of - 1
+    if last:
+        tl.store(done, 0)
+    return last
+
+
+@triton.jit
+def _added(part, parts, stride, c, ok, BP: tl.constexpr, BC: tl.constexpr):
+    """Parts of two sums, added up; past the first level of cache, which may hold older ones."""
+    s = tl.zeros((BP, BC), tl.float32)
+    q = tl.zeros((BP, BC), tl.float32)
+    for k0 in range(0, parts, BP):
+        k = k0 + tl.arange(0, BP)
+        at = k[:, None] * stride + c[None, :]
+        m = (k[:, None] < parts) & ok[None, :]
+        s += tl.load(part + at, mask=m, other=0.0, cache_modifier=".cg")
+        q += tl.load(part + parts * stride + at, mask=m, other=0.0, cache_modifier=".cg")
+    return tl.sum(s, 0), tl.sum(q, 0)
+
+
+@triton.jit
+def _act(z, ACT: tl.constexpr):
+    if ACT == 1:
+        z = tl.maximum(z, 0.0)
+    if ACT == 2:
+        z = z * tl.sigmoid(z)
+    if ACT == 3:
+        z = tl.minimum(tl.maximum(z, 0.0), 6.0)
+    return z
+
+
+@triton.jit
+def _slope(z, ACT: tl.constexpr):
+    d = z * 0.0 + 1.0
+    if ACT == 1:
+        d = tl.where(z > 0, 1.0, 0.0)
+    if ACT == 2:
+        g = tl.sigmoid(z)
+        d = g * (1 + z * (1 - g))
+    if ACT == 3:
+        d = tl.where((z > 0) & (z < 6), 1.0, 0.0)
+    return d
+
+
+@triton.jit
+def _normed(x, res, saved, r, c, m, C, S, RES: tl.constexpr):
+    """The values x, and norm(x) + residual."""
+    scale = tl.load(saved + 2 * C + c, mask=c < C, other=0.0)
+    shift = tl.load(saved + 3 * C + c, mask=c < C, other=0.0)
+    v = tl.load(x + r[:, None] * S + c[None, :], mask=m, other=0.0).to(tl.float32)
+    z = v * scale[None, :] + shift[None, :]
+    if RES:
+        z += tl.load(res + r[:, None] * C + c[None, :], mask=m, other=0.0).to(tl.float32)
+    return v, z
+
+
+@triton.jit
+def _grad(gy, x, res, saved, gate, dpool, r, c, m, C, S, HW,
+          ACT: tl.constexpr, RES: tl.constexpr, GATE: tl.constexpr):  # fmt: skip
+    """The gradient at norm(x) + residual, and the values x."""
+    v, z = _normed(x, res, saved, r, c, m, C, S, RES)
+    g = tl.load(gy + r[:, None] * C + c[None, :], mask=m, other=0.0).to(tl.float32)
+    if GATE:
+        at = (r // HW)[:, None] * C + c[None, :]
+        g = g * tl.load(gate + at, mask=m, other=0.0).to(tl.float32)
+        g += tl.load(dpool + at, mask=m, other=0.0).to(tl.float32) / HW
+    return tl.where(m, g * _slope(z, ACT), 0.0), v
+
+
+@triton.jit
+def stats(x, part, done, gamma, beta, mean_, var_, tracked, saved, R, C, S, rows, eps, momentum,
+          BR: tl.constexpr, BC: tl.constexpr):  # fmt: skip
+    """Mean, 1 / sd, scale and shift of each channel; the running ones are brought up to date."""
+    c = tl.program_id(0) * BC + tl.arange(0, BC)
+    ok = c < C
+    split, splits = tl.program_id(1), tl.num_programs(1)
+    k = tl.load(mean_ + c, mask=ok, other=0.0)
+    first = split * rows
+    last = tl.minimum(first + rows, R)
+    s = tl.zeros((BR, BC), tl.float32)
+    q = tl.zeros((BR, BC), tl.float32)
+    for r0 in range(first, last, BR):
+        r = r0 + tl.arange(0, BR)
+        m = (r[:, None] < last) & ok[None, :]
+        v = tl.load(x + r[:, None] * S + c[None, :], mask=m, other=0.0).to(tl.float32)
+        v = tl.where(m, v - k[None, :], 0.0)
+        s += v
+        q += v * v
+    tl.store(part + split * C + c, tl.sum(s, 0), mask=ok)
+    tl.store(part + (splits + split) * C + c, tl.sum(q, 0), mask=ok)
+    if _ends(done + tl.program_id(0), splits):
+        total, squares = _added(part, splits, C, c, ok, BR, BC)
+        away = total / R
+        mean = away + k
+        var = tl.maximum(squares / R - away * away, 0.0)
+        inv = 1.0 / tl.sqrt(var + eps)
+        scale = tl.load(gamma + c, mask=ok, other=0.0) * inv
+        tl.store(saved + c, mean, mask=ok)
+        tl.store(saved + C + c, inv, mask=ok)
+        tl.store(saved + 2 * C + c, scale, mask=ok)
+        tl.store(saved + 3 * C + c, tl.load(beta + c, mask=ok, other=0.0) - mean * scale, mask=ok)
+        rv = tl.load(var_ + c, mask=ok, other=0.0)
+        tl.store(mean_ + c, k + momentum * away, mask=ok)
+        tl.store(var_ + c, rv + momentum * (var * (R / (R - 1.0)) - rv), mask=ok)
+        if tl.program_id(0) == 0:
+            tl.store(tracked, tl.load(tracked) + 1)
+
+
+@triton.jit
+def apply(x, res, gate, y, saved, R, C, S, HW,
+          ACT: tl.constexpr, RES: tl.constexpr, GATE: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):  # fmt: skip
+    """Write y."""
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    r = tl.program_id(0) * BR + tl.arange(0, BR)
+    m = (r[:, None] < R) & (c[None, :] < C)
+    _, z = _normed(x, res, saved, r, c, m, C, S, RES)
+    z = _act(z, ACT)
+    if GATE:
+        z = z * tl.load(gate + (r // HW)[:, None] * C + c[None, :], mask=m, other=0.0).to(tl.float32)
+    tl.store(y + r[:, None] * C + c[None, :], z.to(y.dtype.element_ty), mask=m)
+
+
+@triton.jit
+def pool(gy, x, gate, saved, part, done, out, C, S, HW, rows,
+         ACT: tl.constexpr, BACK: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):  # fmt: skip
+    """The mean of act(norm(x)) over each image; going back, the gradient before the gate's sigmoid."""
+    block, case, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    blocks, cases, splits = tl.num_programs(0), tl.num_programs(1), tl.num_programs(2)
+    c = block * BC + tl.arange(0, BC)
+    ok = c < C
+    first = case * HW + split * rows
+    last = tl.minimum(first + rows, case * HW + HW)
+    s = tl.zeros((BR, BC), tl.float32)
+    for r0 in range(first, last, BR):
+        r = r0 + tl.arange(0, BR)
+        m = (r[:, None] < last) & ok[None, :]
+        _, z = _normed(x, x, saved, r, c, m, C, S, False)
+        a = _act(z, ACT)
+        if BACK:
+            a = a * tl.load(gy + r[:, None] * C + c[None, :], mask=m, other=0.0).to(tl.float32)
+        s += tl.where(m, a, 0.0)
+    tl.store(part + (split * cases + case) * C + c, tl.sum(s, 0), mask=ok)
+    if _ends(done + case * blocks + block, splits):
+        total = tl.zeros((BC,), tl.float32)
+        for k in range(0, splits):
+            total += tl.load(part + (k * cases + case) * C + c, mask=ok, other=0.0, cache_modifier=".cg")
+        if BACK:
+            g = tl.load(gate + case * C + c, mask=ok, other=0.0).to(tl.float32)
+            total = total * g * (1 - g)
+        else:
+            total = total / HW
+        tl.store(out + case * C + c, total.to(out.dtype.element_ty), mask=ok)
+
+
+@triton.jit
+def back_sums(gy, x, res, saved, gate, dpool, part, done, out, R, C, S, HW, rows,
+              ACT: tl.constexpr, RES: tl.constexpr, GATE: tl.constexpr, BR: tl.constexpr,
+              BC: tl.constexpr):  # fmt: skip
+    """Gradients of weight and bias, and the two coefficients of each channel that `back_apply` needs."""
+    c = tl.program_id(0) * BC + tl.arange(0, BC)
+    ok = c < C
+    split, splits = tl.program_id(1), tl.num_programs(1)
+    mean = tl.load(saved + c, mask=ok, other=0.0)
+    first = split * rows
+    last = tl.minimum(first + rows, R)
+    s = tl.zeros((BR, BC), tl.float32)
+    q = tl.zeros((BR, BC), tl.float32)
+    for r0 in range(first, last, BR):
+        r = r0 + tl.arange(0, BR)
+        m = (r[:, None] < last) & ok[None, :]
+        g, v = _grad(gy, x, res, saved, gate, dpool, r, c, m, C, S, HW, ACT, RES, GATE)
+        s += g
+        q += g * (v - mean[None, :])
+    tl.store(part + split * C + c, tl.sum(s, 0), mask=ok)
+    tl.store(part + (splits + split) * C + c, tl.sum(q, 0), mask=ok)
+    if _ends(done + tl.program_id(0), splits):
+        shift, scaled = _added(part, splits, C, c, ok, BR, BC)
+        inv = tl.load(saved + C + c, mask=ok, other=0.0)
+        scale = tl.load(saved + 2 * C + c, mask=ok, other=0.0)
+        weight = scaled * inv
+        slope = -scale * inv * weight / R
+        tl.store(out + c, weight, mask=ok)
+        tl.store(out + C + c, shift, mask=ok)
+        tl.store(out + 2 * C + c, slope, mask=ok)
+        tl.store(out + 3 * C + c, -scale * shift / R - slope * mean, mask=ok)
+
+
+@triton.jit
+def back_apply(gy, x, res, saved, gate, dpool, out, dx, dres, R, C, S, HW,
+               ACT: tl.constexpr, RES: tl.constexpr, GATE: tl.constexpr, BR: tl.constexpr,
+               BC: tl.constexpr):  # fmt: skip
+    """Write the gradient of x, and of the residual."""
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    r = tl.program_id(0) * BR + tl.arange(0, BR)
+    m = (r[:, None] < R) & (c[None, :] < C)
+    g, v = _grad(gy, x, res, saved, gate, dpool, r, c, m, C, S, HW, ACT, RES, GATE)
+    scale = tl.load(saved + 2 * C + c, mask=c < C, other=0.0)
+    slope = tl.load(out + 2 * C + c, mask=c < C, other=0.0)
+    level = tl.load(out + 3 * C + c, mask=c < C, other=0.0)
+    at = r[:, None] * C + c[None, :]
+    tl.store(
+        dx + at, (scale[None, :] * g + slope[None, :] * v + level[None, :]).to(dx.dtype.element_ty), mask=m
+    )
+    if RES:
+        tl.store(dres + at, g.to(dres.dtype.element_ty), mask=m)
+
+
+def _stride(x):
+    """How far apart rows are in a tensor whose channels are innermost; None where they are not."""
+    n, _, h, w = x.shape
+    s = x.stride()
+    return s[3] if s[1] == 1 and s[2] == s[3] * w and (n == 1 or s[0] == s[2] * h) else None
+
+
+def _cut(rows, programs, tile):
+    """(rows for each program, number of programs) of a sum over rows, in whole tiles."""
+    each = triton.cdiv(triton.cdiv(rows, max(1, programs)), tile) * tile
+    return each, triton.cdiv(rows, each)
+
+
+class Norm(torch.autograd.Function):
+    """y = act(norm(x) + res) gate; the gate is sigmoid(w2 silu(w1 mean(act(norm(x))) + b1) + b2), or 1."""
+
+    @staticmethod
+    def forward(ctx, x, gamma, beta, res, w1, b1, w2, b2, bn, done, act):
+        if _stride(x) is None:
+            x = x.contiguous(memory_format=torch.channels_last)
+        n, C, h, w = x.shape
+        R, S, HW = n * h * w, _stride(x), h * w
+        bc = min(64, triton.next_power_of_2(C))
+        tile = {"BR": 2048 // bc, "BC": bc}
+        across = triton.cdiv(C, bc)
+        rows, splits = _cut(R, PROGRAMS // across, tile["BR"])
+        f32 = {"device": x.device, "dtype": torch.float32}
+        part, saved = torch.empty(2, splits, C, **f32), torch.empty(4, C, **f32)
+        stats[(across, splits)](
+            x, part, done, gamma, beta, bn.running_mean, bn.running_var, bn.num_batches_tracked, saved,
+            R, C, S, rows, bn.eps, bn.momentum, **tile,
+        )  # fmt: skip
+        kind = {"ACT": act, "RES": res is not None, "GATE": w1 is not None}
+        squeezed = ()
+        if w1 is not None:
+            each, pieces = _cut(HW, PROGRAMS // (across * n), tile["BR"])
+            p = torch.empty(n, C, device=x.device, dtype=x.dtype)
+            part = torch.empty(pieces, n, C, **f32)
+            pool[(across, n, pieces)](
+                x, x, x, saved, part, done, p, C, S, HW, each, ACT=act, BACK=False, **tile
+            )
+            w1, b1, w2, b2 = (
+                t.flatten(1).to(p.dtype) if t.ndim > 1 else t.to(p.dtype) for t in (w1, b1, w2, b2)
+            )
+            hidden = torch.addmm(b1, p, w1.t())
+            held = torch.nn.functional.silu(hidden)
+            gate = torch.addmm(b2, held, w2.t()).sigmoid()
+            squeezed = (p, hidden, held, gate, w1, w2)
+            ctx.pieces = each, pieces
+        y = torch.empty(x.shape, device=x.device, dtype=x.dtype, memory_format=torch.channels_last)
+        if res is not None:
+            res = res.contiguous(memory_format=torch.channels_last)
+        gate = squeezed[3] if squeezed else x
+        apply[(triton.cdiv(R, tile["BR"]), across)](
+            x, x if res is None else res, gate, y, saved, R, C, S, HW, **kind, **tile
+        )
+        ctx.save_for_backward(x, saved, x if res is None else res, *squeezed)
+        ctx.about = R, C, S, HW, across, rows, splits, kind, tile, done
+        return y
+
+    @staticmethod
+    def backward(ctx, gy):
+        x, saved, res, *squeezed = ctx.saved_tensors
+        R, C, S, HW, across, rows, splits, kind, tile, done = ctx.about
+        gy = gy.contiguous(memory_format=torch.channels_last)
+        f32 = {"device": x.device, "dtype": torch.float32}
+        gate = dp = x
+        weights = (None,) * 4
+        if squeezed:
+            p, hidden, held, gate, w1, w2 = squeezed
+            each, pieces = ctx.pieces
+            n = len(p)
+            part, ds = torch.empty(pieces, n, C, **f32), torch.empty_like(gate)
+            pool[(across, n, pieces)](
+                gy, x, gate, saved, part, done, ds, C, S, HW, each, ACT=kind["ACT"], BACK=True, **tile
+            )
+            dh = torch.ops.aten.silu_backward(ds @ w2, hidden)
+            dp = dh @ w1
+            weights = (dh.t() @ p)[..., None, None], dh.sum(0), (ds.t() @ held)[..., None, None], ds.sum(0)
+        part, out = torch.empty(2, splits, C, **f32), torch.empty(4, C, **f32)
+        back_sums[(across, splits)](
+            gy, x, res, saved, gate, dp, part, done, out, R, C, S, HW, rows, **kind, **tile
+        )
+        dx = torch.empty(gy.shape, device=x.device, dtype=x.dtype, memory_format=torch.channels_last)
+        dres = torch.empty_like(dx) if kind["RES"] else dx
+        back_apply[(triton.cdiv(R, tile["BR"]), across)](
+            gy, x, res, saved, gate, dp, out, dx, dres, R, C, S, HW, **kind, **tile
+        )
+        return dx, out[0], out[1], dres if kind["RES"] else None, *weights, None, None, None
+
+
+def counters(channels, cases, device):
+    """Zeros in which the programs of one norm count who has ended; each sum leaves zeros behind."""
+    return torch.zeros(cases * triton.cdiv(channels, min(64, triton.next_power_of_2(channels))),
+                       device=device, dtype=torch.int32)  # fmt: skip

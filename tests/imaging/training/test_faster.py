@@ -1,0 +1,251 @@
+"""The faster training step: the same numbers as the plain one, on a GPU or in Triton's interpreter."""
+
+import os
+import subprocess
+import sys
+from contextlib import nullcontext
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+import torch
+from blob_images import QUICK, fit
+from timm.layers.norm_act import BatchNormAct2d
+from timm.models._efficientnet_blocks import DepthwiseSeparableConv, InvertedResidual, SqueezeExcite
+from timm.models.resnet import Bottleneck
+from torch import Tensor, nn
+
+from truesigma.imaging.network.two_head import build
+from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.training import faster as fast
+from truesigma.imaging.training import loop
+from truesigma.imaging.training.step import Meter, captured, channels_last, make_optimizer, plain
+
+pytest.importorskip("triton")
+GPU = torch.cuda.is_available()
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+kernels_run = pytest.mark.skipif(not GPU and not INTERPRETED, reason="needs a GPU or Triton's interpreter")
+needs_gpu = pytest.mark.skipif(not GPU or INTERPRETED, reason="needs a GPU")
+DEVICE = torch.device("cuda" if GPU and not INTERPRETED else "cpu")
+
+squeezed = {"act_layer": nn.SiLU, "se_layer": SqueezeExcite}
+BLOCKS = {
+    "norm": lambda: nn.BatchNorm2d(5),
+    "norm, ReLU": lambda: nn.Sequential(nn.BatchNorm2d(5), nn.ReLU()),
+    "norm with ReLU6": lambda: BatchNormAct2d(5, act_layer=nn.ReLU6),
+    "more channels than a tile": lambda: nn.Sequential(nn.Conv2d(5, 70, 1, bias=False), BatchNormAct2d(70)),
+    "bottleneck": lambda: Bottleneck(
+        5, 4, downsample=nn.Sequential(nn.Conv2d(5, 16, 1, bias=False), nn.BatchNorm2d(16))
+    ),
+    "inverted residual": partial(InvertedResidual, 5, 5, exp_ratio=4, **squeezed),
+    "depthwise": partial(DepthwiseSeparableConv, 5, 5, **squeezed),
+}
+
+
+def test_the_kernels_in_tritons_interpreter() -> None:
+    """The tests of this file that need the kernels, in a process where the interpreter runs them."""
+    if GPU or INTERPRETED:
+        pytest.skip("they run here")
+    words = ["-k", "kernels_give or rounds", "-p", "no:cacheprovider", __file__]
+    env = {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert f"{len(BLOCKS) + 1} passed" in done.stdout, done.stdout[-500:]
+
+
+def results(block: nn.Module, images: Tensor, *, quick: bool) -> list[Tensor]:
+    """Output, gradients and buffers of a training pass."""
+    images = images.detach().clone().requires_grad_()
+    block.zero_grad()
+    with fast.fused(block, kernels(), images) if quick else nullcontext():
+        y = block(images)
+    (y * torch.arange(y.numel(), device=y.device).reshape(y.shape).sin().to(y.dtype)).sum().backward()
+    assert images.grad is not None
+    return [y, images.grad, *(p.grad for p in block.parameters() if p.grad is not None), *block.buffers()]
+
+
+def kernels():
+    from truesigma.imaging.training import kernels as module
+
+    return module
+
+
+def made(name: str) -> nn.Module:
+    torch.manual_seed(3)
+    block = BLOCKS[name]().train()
+    with torch.no_grad():
+        for parameter in block.parameters():
+            parameter += 0.1 * torch.randn(parameter.shape)
+    return block.to(DEVICE)
+
+
+def images(cases: int = 3) -> Tensor:
+    torch.manual_seed(4)
+    return (2 * torch.randn(cases, 5, 13, 9) + 1).to(DEVICE, memory_format=torch.channels_last)
+
+
+@kernels_run
+@pytest.mark.parametrize("name", BLOCKS)
+def test_kernels_give_torchs_numbers(name: str) -> None:
+    """Outputs, gradients, running statistics and counts, against torch in float64; a second pass too."""
+    quick, exact = made(name), made(name).double()
+    for _ in range(2):  # the counters of the programs are zero again
+        found, expected = results(quick, images(), quick=True), results(exact, images().double(), quick=False)
+        for one, other in zip(found, expected, strict=True):
+            assert float((one.double() - other).detach().norm()) < 2e-5 * float(
+                other.detach().double().norm()
+            )
+
+
+@kernels_run
+def test_it_rounds_no_more_than_torch() -> None:
+    """The error of all gradients against float32 is at most 1.1 times that of torch, both in 16 bits.
+
+    On a processor float16, because the interpreter cuts bfloat16 off in place of rounding it.
+    """
+    parts = [BLOCKS[name] for name in ("inverted residual", "norm, ReLU", "inverted residual", "depthwise")]
+    torch.manual_seed(5)
+    block = nn.Sequential(*(part() for part in parts)).to(DEVICE).train()
+    buffers = len(list(block.buffers()))
+    errors, exact = [], torch.cat([g.flatten() for g in results(block, images(), quick=False)[1:-buffers]])
+    for quick in (False, True):
+        with torch.autocast(DEVICE.type, torch.bfloat16 if DEVICE.type == "cuda" else torch.float16):
+            rough = results(block, images(), quick=quick)[1:-buffers]
+        errors.append(float((torch.cat([g.float().flatten() for g in rough]) - exact).norm()))
+    assert 0 < errors[1] <= 1.1 * errors[0]
+
+
+def test_nothing_stays_in_the_network() -> None:
+    net = build("small", 1, 2, QUICK, seed=0)
+    nothing = SimpleNamespace(NONE=0, RELU=1, SILU=2, RELU6=3, counters=lambda *_: None)
+    for problem in (None, RuntimeError("stop")):
+        refused = pytest.raises(RuntimeError, match="stop") if problem else nullcontext()
+        with refused, fast.fused(net, nothing, torch.zeros(2, 1, 16, 16)):
+            assert sum("forward" in vars(module) for module in net.modules()) == 8  # norms and ReLUs
+            if problem:
+                raise problem
+        assert not any("forward" in vars(module) for module in net.modules())
+
+
+def trained_by(net: nn.Module, pair, batch, steps: int = 2) -> dict[str, Tensor]:
+    optimizer, meter = make_optimizer(net, QUICK, torch.device("cpu")), Meter(torch.device("cpu"))
+    step = plain(*pair, optimizer, meter, likelihood="gaussian", precision="bf16")
+    for _ in range(steps):
+        torch.manual_seed(9)
+        step(*batch)
+    return net.state_dict()
+
+
+@pytest.mark.parametrize("backbone", ["small", "timm:test_resnet", "timm:test_efficientnet"])
+def test_weights_cast_at_once_train_to_the_same_bits(backbone: str) -> None:
+    batch = torch.randn(4, 1, 32, 32), torch.rand(4, 2)
+    nets = [build(backbone, 1, 2, QUICK, seed=0) for _ in range(2)]
+    one = trained_by(nets[0], (nets[0], Tensor.backward), batch)
+    other = trained_by(nets[1], fast.halved(nets[1]), batch)
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_a_frozen_weight_stays_and_a_gradient_of_other_strides_is_copied() -> None:
+    net = build("small", 1, 2, QUICK, seed=0)
+    first = next(net.backbone.parameters()).requires_grad_(False)
+    before = first.clone()
+    trained_by(net, fast.halved(net), (torch.randn(4, 1, 32, 32), torch.rand(4, 2)), steps=1)
+    assert torch.equal(first, before)
+    weight = torch.zeros(4, 3, 2, 2)
+    turned = torch.randn(4, 3, 2, 2).contiguous(memory_format=torch.channels_last)
+    found = fast._as(turned, weight)
+    assert found.stride() == weight.stride()
+    assert torch.equal(found, turned)
+
+
+def test_without_triton_there_is_no_faster_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "truesigma.imaging.training.kernels", None)
+    net = build("small", 1, 2, QUICK, seed=0)
+    nothing = fast.faster(None, net, None, None, torch.zeros(1), torch.zeros(1), precision="bf16")  # type: ignore[arg-type]
+    assert nothing is None
+
+
+def test_other_gradients_than_the_plain_steps_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that do nothing: the training goes on with the plain step, and says so; nothing has changed."""
+    wrong = SimpleNamespace(
+        NONE=0, RELU=1, SILU=2, RELU6=3, counters=lambda *_: None, Norm=SimpleNamespace(apply=lambda x, *_: x)
+    )
+    monkeypatch.setitem(sys.modules, "truesigma.imaging.training.kernels", wrong)
+    monkeypatch.setattr("truesigma.imaging.training.kernels", wrong, raising=False)
+    net, meter = build("small", 1, 2, QUICK, seed=0).train(), Meter(torch.device("cpu"))
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+
+    def make(forward, backward, optimizer):
+        return plain(forward, backward, optimizer, meter, likelihood="gaussian", precision="bf16")
+
+    batch = torch.randn(8, 1, 32, 32), torch.rand(8, 2)
+    with pytest.warns(UserWarning, match="faster training step is not used: its gradients are"):
+        assert fast.faster(make, net, None, meter, *batch, precision="bf16") is None
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert all(parameter.grad is None for parameter in net.parameters())
+    assert int(meter.step) == 0
+
+
+@needs_gpu
+@pytest.mark.parametrize("backbone", ["resnet101", "densenet201", "efficientnet_b4", "efficientnet_lite2"])
+def test_gradients_on_a_gpu_round_no_more_than_the_plain_steps(backbone: str) -> None:
+    """Without dropout: against float32 at most 1.1 times the error of eager bfloat16."""
+    still = {"resnet101": "", "densenet201": ":layer_dropout=0.0"}.get(backbone, ":drop_connect=0.0")
+    recipe = Recipe(stage_dropout=0.0, head_dropout={"other": 0.0})
+    torch.manual_seed(1)
+    batch = channels_last(torch.randn(8, 3, 128, 128, device=DEVICE)), torch.rand(8, 6, device=DEVICE)
+    found = []
+    for precision, quick in (("fp32", False), ("bf16", False), ("bf16", True)):
+        net = build(backbone + still, 3, 6, recipe, seed=0).to(DEVICE).train()
+        for parameter in net.parameters():
+            parameter.data = channels_last(parameter.data)
+        pair = fast.halved(net) if quick else (net, Tensor.backward)
+        with fast.fused(net, kernels(), batch[0]) if quick else nullcontext():
+            plain(*pair, fast._Still(), Meter(DEVICE), likelihood="gaussian", precision=precision)(*batch)
+        found.append(torch.cat([p.grad.double().flatten() for p in net.parameters()]))
+    errors = [float((one - found[0]).norm() / found[0].norm()) for one in found[1:]]
+    print(f"{backbone}: error of the gradients, plain {errors[0]:.4f}, faster {errors[1]:.4f}")
+    assert errors[1] <= 1.1 * errors[0]
+
+
+@needs_gpu
+def test_a_faster_captured_step_on_a_gpu_trains_as_the_plain_one() -> None:
+    """Thirty steps without dropout from the same weights: losses nearby, and the network is left as it was made."""
+    recipe = Recipe(stage_dropout=0.0, head_dropout={"other": 0.0}, learning_rate=1e-4)
+    torch.manual_seed(1)
+    batch = channels_last(torch.randn(16, 3, 64, 64, device=DEVICE)), torch.rand(16, 2, device=DEVICE)
+    sums = []
+    for quick in (False, True):
+        net = build("resnet101", 3, 2, recipe, seed=0).to(DEVICE).train()
+        for parameter in net.parameters():
+            parameter.data = channels_last(parameter.data)
+        optimizer, meter = make_optimizer(net, recipe, DEVICE), Meter(DEVICE)
+
+        def make(forward, backward, optimizer, meter=meter):
+            return plain(forward, backward, optimizer, meter, likelihood="gaussian", precision="bf16")
+
+        if quick:
+            step = fast.faster(make, net, optimizer, meter, *batch, precision="bf16")
+            assert step is not None
+        else:
+            step = captured(make(net, Tensor.backward, optimizer), net, optimizer, meter, *batch)
+        for _ in range(30):
+            step(*batch)
+        assert int(meter.bad) < 0
+        assert int(net.backbone.bn1.num_batches_tracked) == 30
+        assert not any("forward" in vars(module) for module in net.modules())
+        sums.append((meter.sums / meter.sums[0]).cpu())
+    assert torch.allclose(sums[0], sums[1], rtol=0.05, atol=0.02)
+
+
+@needs_gpu
+def test_training_on_a_gpu_takes_the_faster_step_where_it_pays(data, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    monkeypatch.setattr(loop, "WORTH_IT", 10)
+    monkeypatch.setattr(loop, "faster", lambda *a, **k: taken.append(fast.faster(*a, **k)) or taken[-1])
+    long = fit(data, device="cuda", precision="bf16")
+    assert len(taken) == 1
+    assert taken[0] is not None
+    assert long.history[-1]["train_loss"] < long.history[0]["train_loss"]
