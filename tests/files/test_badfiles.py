@@ -29,11 +29,11 @@ CSV = {
     ),
     "names of yet others": (
         "true_age,yhat,unc,patientID\n1,2,3,4\n",
-        "Rename true_age to target, yhat to location, unc to scale, patientID to group, if that is what they are.",
+        "Rename true_age to target, yhat to location, unc to scale, patientID to patient, if that is what they are.",
     ),
-    "two that could be the group": (
+    "a patient and a group": (
         "y,pred,sd,PatientID,site\n1,2,3,4,5\n",
-        "sd to scale, PatientID or site to group, if that is what they are.",
+        "sd to scale, site to group, PatientID to patient, if that is what they are.",
     ),
     "one that is the group": (
         "y,pred,sd,group,site\n1,2,3,4,5\n",

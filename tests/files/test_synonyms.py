@@ -28,8 +28,8 @@ def test_headers_of_a_german_spreadsheet(tmp_path):
     with pytest.raises(BadFile) as problem:
         read(path)
     assert str(problem.value).endswith(
-        "Rename Zielwert to target, Vorhersage to location, Standardabweichung to scale, Patient to group, if that is "
-        "what they are."
+        "Rename Zielwert to target, Vorhersage to location, Standardabweichung to scale, Patient to patient, if that "
+        "is what they are."
     )
 
 
@@ -57,12 +57,12 @@ def test_in_an_archive_by_case_and_id(tmp_path):
         read(path)
 
 
-def test_a_patient_that_is_no_group_is_said(tmp_path):
-    """Without groups every case counts for itself, which flatters standard errors where patients have several."""
+def test_a_patient_of_another_name_is_said(tmp_path):
+    """Without patients every case counts for itself, which flatters standard errors where patients have several."""
     path = tmp_path / "a.csv"
     path.write_text("target,location,scale,Patient_ID,site\n1,2,3,p0,A\n2,3,4,p0,B\n")
-    with pytest.warns(UserWarning, match="'Patient_ID' is not read; rename it to 'group'"):
-        assert read(path).group is None
+    with pytest.warns(UserWarning, match="'Patient_ID' is not read; rename it to 'patient'"):
+        assert read(path).patient is None
     for header in (
         "target,location,scale,patient,group",
         "target,location,scale,stage",

@@ -101,7 +101,7 @@ def test_what_is_off_is_said(folder, run):
     for arguments, words in (
         (["report", *SETS, "-o", "page.pdf"], "should end in .html"),
         (["report", *SETS, "-o", "none/page.html"], "folder"),
-        (["report", *SETS, "--by", "site"], "expected 'case', 'group'"),
+        (["report", *SETS, "--by", "site"], "expected 'case', 'patient'"),
         (["report", *SETS, "--level", "90"], "such as 0.9"),
         (["report", *SETS, "--images", "none"], "there is no folder none"),
         (["report", *SETS, "--shifted", "none.csv"], "there is no file"),

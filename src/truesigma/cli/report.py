@@ -50,7 +50,7 @@ def report(
     ] = Path("report.html"),
     level: Annotated[float, typer.Option("--level", help="Of the intervals the page speaks of.")] = 0.9,
     by: Annotated[
-        str, typer.Option("--by", help="Bootstrap by case, group, or auto: groups where there are 20.")
+        str, typer.Option("--by", help="Bootstrap by case, patient, or auto: patients where they are named.")
     ] = "auto",
     replicates: Annotated[int, typer.Option("--replicates", help="Of the bootstrap.")] = 1000,
     seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,

@@ -1,6 +1,6 @@
 """Sums and counts in cells, where the elements are: once for each array library that has a way of its own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -22,6 +22,17 @@ def members(group: Host) -> Iterator[tuple[str, Host]]:
     code = np.searchsorted(names, group)
     ends = np.cumsum(np.bincount(code, minlength=len(names)))
     yield from zip(map(str, names), np.split(np.argsort(code, kind="stable"), ends[:-1]))
+
+
+def labelled(groups: Mapping[str, Host]) -> Iterator[tuple[str, str, Host]]:
+    """Each column with `members` of it; of several columns, a name begins with that of its column.
+
+    >>> [name for _, name, _ in labelled({"site": np.array(["A", "B"]), "sex": np.array(["f", "f"])})]
+    ['site A', 'site B', 'sex f']
+    """
+    for column, group in groups.items():
+        for name, places in members(group):
+            yield column, f"{column} {name}" if len(groups) > 1 else name, places
 
 
 def segment_sums(index: Array, cells: int, columns: Sequence[Array | None]) -> Host:

@@ -195,6 +195,17 @@ def check_group(group: Any, cases: int, name: str = "group") -> Any:
     return np.array([str(one) for one in given]) if names.dtype == object else names
 
 
+def check_groups(group: Any, cases: int) -> Any:
+    """One name for each case, or such an array by column, checked; nothing at all is None."""
+    if not isinstance(group, Mapping):
+        return check_group(group, cases)
+    checked = {str(column): check_group(names, cases, f"group {column!r}") for column, names in group.items()}
+    missing = [column for column, names in checked.items() if names is None]
+    if missing:
+        raise ValueError(f"group {missing[0]!r} is None; expected one name for each of the {cases} cases.")
+    return checked or None
+
+
 def _is_empty(one: Any) -> bool:
     """Whether a name is none: None, or what a table has in an empty cell: NaN, or pandas' NA."""
     try:

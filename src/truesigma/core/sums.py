@@ -134,15 +134,19 @@ def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part) -> 
 
 def output_factor_sums(block: Block, *, part: Part) -> Array:
     """`factor_sums` of each output alone, shape (6, output)."""
+    return each_output(block, statistic=partial(factor_sums, outputs="separate", error="mean", part=part))
+
+
+def each_output(block: Block, *, statistic: Statistic) -> Array:
+    """A statistic of each output alone, on a last axis."""
     outputs = block.parts["target"].shape[1]
     if outputs > MOST_OUTPUTS:
         raise Undefined(f"there are {outputs} outputs; at most {MOST_OUTPUTS} have a factor each.")
     each = []
     for k in range(outputs):
         column = {name: None if a is None else a[:, k : k + 1] for name, a in block.parts.items()}
-        alone = Block(block.law, column, block.rows)
-        each.append(factor_sums(alone, outputs="separate", error="mean", part=part))
-    return namespace(each[0]).stack(each, axis=1)
+        each.append(statistic(Block(block.law, column, block.rows)))
+    return namespace(each[0]).stack(each, axis=-1)
 
 
 def cluster_sums(

@@ -5,7 +5,7 @@ keeps what each of their files says it sums.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import plugins
+from .arrays import Host
 from .cells import members
 from .checks import check_group, check_level, check_target, check_weight, nothing_left
 from .elements import Error, Outputs, check_error, check_outputs
@@ -24,7 +25,9 @@ from .sums import (
     Sum,
     accumulate,
     add_sums,
+    cluster_sums,
     count_sums,
+    each_output,
     factor_of,
     factor_sums,
     join_sums,
@@ -51,6 +54,9 @@ class Tally:
     sums: Mapping[str, Sum]
     groups: Mapping[str, "Tally"]
     by_output: bool = False
+    patients: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # by factor, (S, W) of each patient
 
     @staticmethod
     def empty(
@@ -87,12 +93,26 @@ class Tally:
             raise ValueError(f"edges is {known}; expected two or more numbers that rise.")
         return Tally(levels, known, outputs, error, None, {}, {}, by_output)
 
-    def add(self, prediction: Prediction, target: Any, *, weight: Any = None, group: Any = None) -> "Tally":
-        """This tally with more cases. One `add` holds whole cases; `group` names the part each of them belongs to."""
+    def add(
+        self,
+        prediction: Prediction,
+        target: Any,
+        *,
+        weight: Any = None,
+        group: Any = None,
+        patient: Any = None,
+    ) -> "Tally":
+        """This tally with more cases. One `add` holds whole cases.
+
+        `group` names the part each of them belongs to, which gets a tally of its own; `patient` who it is of: standard
+        errors of factors then count patients, and without them groups.
+        """
         check_prediction(prediction)
         group = check_group(group, len(prediction))
+        patient = check_group(patient, len(prediction), "patient")
+        patients = {} if patient is None else self._patients(prediction, target, weight, patient)
         if group is None:
-            return self.merge(self._of(prediction, target, weight))
+            return self.merge(replace(self._of(prediction, target, weight), patients=patients))
         target = check_target(prediction.location, prediction.mask, target)
         weight = check_weight(weight, prediction.location, prediction.mask)
         parts = {
@@ -100,7 +120,8 @@ class Tally:
             for name, some in members(group)
         }
         sums = join_sums(part.sums for part in parts.values())
-        return self.merge(replace(self, sums=sums, groups=parts, moment=prediction.law.moment))
+        moment = prediction.law.moment
+        return self.merge(replace(self, sums=sums, groups=parts, moment=moment, patients=patients))
 
     def merge(self, other: "Tally") -> "Tally":
         """The tally of both; neither order nor grouping matters, up to rounding."""
@@ -116,11 +137,21 @@ class Tally:
             raise ValueError(
                 "cannot merge predictions of different likelihoods, Normal and Laplace; tally them apart."
             )
+        if self.sums and other.sums and bool(self.patients) != bool(other.patients):
+            raise ValueError(
+                "some of these cases have a patient and others none, so what belongs together is unknown; expected a "
+                "patient in every add, or in none."
+            )
         sums = {key: add_sums(self.sums.get(key), other.sums.get(key)) for key in {**self.sums, **other.sums}}
         groups = dict(self.groups)
         for name, tally in other.groups.items():
             groups[name] = groups[name].merge(tally) if name in groups else tally
-        return replace(self, sums=sums, groups=groups, moment=self.moment or other.moment)
+        patients = {
+            key: _added(self.patients.get(key, {}), other.patients.get(key, {}))
+            for key in {**self.patients, **other.patients}
+        }
+        moment = self.moment or other.moment
+        return replace(self, sums=sums, groups=groups, moment=moment, patients=patients)
 
     def summary(self) -> dict[str, Any]:
         """Every score by its name: plain floats, None where undefined, and a dict by level for interval scores.
@@ -174,6 +205,11 @@ class Tally:
                     f"factor {k}": s if isinstance(s, Undefined) else s[:, output] for k, s in sums.items()
                 },
                 groups={name: tallies[output] for name, tallies in groups.items()},
+                patients={
+                    f"factor {k}": {name: s[:, output] for name, s in each.items()}
+                    for k in sums
+                    if (each := self.patients.get(f"factor {k} by output"))
+                },
             )
             for output in range(sums["total"].shape[1])
         ]
@@ -189,7 +225,33 @@ class Tally:
     def _of(self, prediction: Prediction, target: Any, weight: Any) -> "Tally":
         """A tally of the same settings that holds these cases alone."""
         sums = accumulate(prediction, target, self._plan(), weight=weight)
-        return replace(self, sums=sums, groups={}, moment=prediction.law.moment)
+        return replace(self, sums=sums, groups={}, patients={}, moment=prediction.law.moment)
+
+    def _patients(
+        self, prediction: Prediction, target: Any, weight: Any, patient: Host
+    ) -> dict[str, dict[str, Any]]:
+        """S and W of each patient for each factor; none where that has no sums."""
+        names, code = np.unique(patient, return_inverse=True)
+        choice: dict[str, Any] = {"code": code, "clusters": len(names), "error": "mean"}
+        plan: dict[str, Statistic] = {}
+        for part in ("total", "aleatoric"):
+            one = partial(cluster_sums, **choice, part=part)
+            plan[f"factor {part}"] = partial(one, outputs=self.outputs)
+            if self.by_output:
+                plan[f"factor {part} by output"] = partial(
+                    each_output, statistic=partial(one, outputs="separate")
+                )
+        sums = accumulate(prediction, target, plan, weight=weight)
+        return {
+            key: {}
+            if isinstance(found, Undefined)
+            else {str(name): found[:, k] for k, name in enumerate(names)}
+            for key, found in sums.items()
+        }
+
+
+def _added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    return {**first, **{name: first[name] + new if name in first else new for name, new in second.items()}}
 
 
 # A tally is added to batch by batch, and asks for the same every time.

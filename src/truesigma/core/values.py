@@ -5,7 +5,7 @@ Axes: the case first (behind the draw, in Draws), every further axis is output. 
 checked nor used, so NaN may be there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from .checks import (
     check_draws,
     check_finite,
     check_group,
+    check_groups,
     check_law,
     check_mask,
     check_target,
@@ -57,9 +58,11 @@ def _set(value: Any, **attributes: Any) -> None:
 
 
 def take(array: Array, index: Any, axis: int = 0) -> Array:
-    """Some cases of an array, by a slice, a boolean mask or an index array; None stays None."""
+    """Some cases of an array, by a slice, a boolean mask or an index array; of each in a mapping; None stays None."""
     if array is None:
         return None
+    if isinstance(array, Mapping):
+        return {name: take(one, index, axis) for name, one in array.items()}
     if isinstance(index, int | np.integer):
         raise ValueError(
             f"the index is {index}, one case; expected some cases: [{index}:{index + 1}] gives that one."
@@ -266,9 +269,11 @@ def check_prediction(prediction: Any) -> None:
 class Cases:
     """Predictions with their targets: what a file holds and what `evaluate` takes.
 
-    `group` (a patient, a site) and `id` name the cases, `unit` the target's unit, `checkpoint` the network where it is
-    known, `sampling` how it was drawn from, as "masks=common seed=0 draws=25". `draws` keeps what the prediction was
-    made of, for the recipes that decompose it in another way; the prediction's mask holds for them, too.
+    `patient` says which cases belong together, `group` what is looked at apart (a site, a scanner): names, or a mapping
+    from columns to names. Without `patient`, cases of a `group` are taken to belong together. `id` names the cases,
+    `unit` the target's unit, `checkpoint` the network where it is known, `sampling` how it was drawn from, as
+    "masks=common seed=0 draws=25". `draws` keeps what the prediction was made of, for the recipes that decompose it in
+    another way; the prediction's mask holds for them, too.
 
     >>> Cases(Prediction([1.0, 2.0], [0.1, 0.1], [0.0, 0.1]), [1.1, 1.7], unit="mm")
     Cases(2 cases, normal, in mm)
@@ -278,6 +283,7 @@ class Cases:
     target: Array
     _: KW_ONLY
     group: Any = None
+    patient: Any = None
     weight: Array = None
     unit: str = ""
     id: Any = None
@@ -291,20 +297,51 @@ class Cases:
         target = check_target(prediction.location, prediction.mask, self.target)
         check_weight(self.weight, prediction.location, prediction.mask)
         weight = None if self.weight is None else as_array("weight", self.weight)
-        labels = {name: check_group(getattr(self, name), len(prediction), name) for name in ("group", "id")}
-        _set(self, target=target, weight=weight, **labels)
+        labels = {name: check_group(getattr(self, name), len(prediction), name) for name in ("patient", "id")}
+        _set(self, target=target, weight=weight, group=check_groups(self.group, len(prediction)), **labels)
         if draws is not None:
             check_draws(draws, prediction)
             _set(self, draws=changed(draws, mask=prediction.mask))
+
+    @property
+    def groups(self) -> dict[str, Any]:
+        """What is looked at apart, by its column; a single array is called "group".
+
+        >>> sorted(Cases(Prediction([1.0], [0.1]), [1.1], group={"site": ["A"], "sex": ["f"]}).groups)
+        ['sex', 'site']
+        """
+        if self.group is None:
+            return {}
+        return dict(self.group) if isinstance(self.group, Mapping) else {"group": self.group}
+
+    @property
+    def first_group(self) -> Any:
+        """The names of the first column, which is what a recalibration by group repairs; None without."""
+        return first_group(self.group)
+
+    @property
+    def cluster(self) -> Any:
+        """The names of the cases that belong together: patients, else the first group; None: each by itself."""
+        return self.first_group if self.patient is None else self.patient
 
     def __len__(self) -> int:
         return len(self.prediction)
 
     def __getitem__(self, index: Any) -> "Cases":
-        parts = {name: take(getattr(self, name), index) for name in ("target", "weight", "group", "id")}
+        names = ("target", "weight", "group", "patient", "id")
+        parts = {name: take(getattr(self, name), index) for name in names}
         draws = None if self.draws is None else self.draws[index]
         return changed(self, prediction=self.prediction[index], draws=draws, **parts)
 
     def __repr__(self) -> str:
         unit = f", in {self.unit}" if self.unit else ""
         return f"Cases({len(self)} cases, {self.prediction.law.name}{unit})"
+
+
+def first_group(group: Any) -> Any:
+    """The names themselves, or those of the first column.
+
+    >>> first_group({"site": ["A", "B"], "sex": ["f", "m"]})
+    ['A', 'B']
+    """
+    return next(iter(group.values()), None) if isinstance(group, Mapping) else group

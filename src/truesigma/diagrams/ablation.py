@@ -83,10 +83,10 @@ def table(
     found = []
     for count in units:
         fitted = aux.fit(
-            calibration.prediction, calibration.target, weight=calibration.weight, group=calibration.group,
+            calibration.prediction, calibration.target, weight=calibration.weight, group=calibration.first_group,
             outputs=outputs, hidden=count, seed=seed,
         )  # fmt: skip
-        runs = [(fitted(one.prediction, group=one.group), one.target, one.weight) for one in repeats]
+        runs = [(fitted(one.prediction, group=one.first_group), one.target, one.weight) for one in repeats]
         found.append(bin_runs(runs, error=error, outputs=outputs, bins=bins, spacing=spacing))
     return Ablation(units, tuple(found))
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..core import plugins
-from ..core.cells import members
+from ..core.cells import labelled
 from ..core.checks import NothingLeft, nothing_left
 from ..core.law import Law, Undefined
 from ..core.recalibration import Recalibration
@@ -209,12 +209,12 @@ def _whole_scores(
         whole = read_whole(files, passes.recipe.prediction, mask_missing=passes.mask_missing, why=why)
     except NotWhole as reason:
         return {one.key: Undefined(str(reason)) for one in asked}
-    parts = members(whole.group) if by_group and whole.group is not None else ()
+    parts = labelled(whole.groups) if by_group else ()
     found: Sums = {}
-    for end, some in [("", slice(None)), *((f"/{name}", some) for name, some in parts)]:
+    for end, some in [("", slice(None)), *((f"/{name}", some) for _, name, some in parts)]:
         cases = whole[some]
         for one in asked:
-            made = fits[one.number].fitted(cases.prediction, group=cases.group)
+            made = fits[one.number].fitted(cases.prediction, group=cases.first_group)
             try:
                 found[one.key + end] = one.item.score(made, cases, fits[one.number].fitted)
             except ValueError as problem:

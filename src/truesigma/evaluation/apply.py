@@ -17,7 +17,7 @@ from ..core.values import Draws, Prediction, raw_spread
 from ..files.arrow import FORMULAS, read_csv, read_parquet, write_csv, write_parquet
 from ..files.columns import METADATA, ORDER, columns_of, field_columns
 from ..files.disk import BadFile, check_folder
-from ..files.fields import MARKS, from_fields, law_text, to_fields
+from ..files.fields import LABELS, MARKS, from_fields, groups_in, is_group, law_text, to_fields
 from ..files.npz import list_members, open_members, read_members
 from ..files.store import check_suffix, read_fields, refusal, write_fields
 from .card import Card, check_network
@@ -65,7 +65,7 @@ def apply_file(
         assert isinstance(value, Draws | Prediction)
         _check_unit(card, source, str(fields.get("unit", "")))
         check_network(card, str(fields.get("checkpoint", "")))
-        made = card(value, group=fields.get("group"))
+        made = card(value, group=groups_in(fields))
     except ValueError as problem:
         raise refusal(str(source), fields, problem) from problem
     bounds = interval_fields(made, levels, card.recalibration)
@@ -76,7 +76,9 @@ def apply_file(
         else:
             write_parquet(table, target)
         return made
-    kept = {k: v for k, v in fields.items() if k in ("target", "weight", "group", "id", "unit", *MARKS)}
+    kept = {
+        k: v for k, v in fields.items() if k in ("target", "weight", *LABELS, "unit", *MARKS) or is_group(k)
+    }
     kept |= _recalibrated(fields, card)
     others = {k: v for k, v in _other_columns(source, fields).items() if not _is_own_bound(k, fields)}
     _refuse_doubled(bounds, others, source)
@@ -225,7 +227,8 @@ def _other_columns(source: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
         others = open_members(source, set(list_members(source)) - set(fields))
         return read_members(source, list(others.values()))
     table = _read_again(source)
-    taken = {name for stem in ORDER if stem in fields for name in columns_of(stem, table.column_names)}
+    taken = {name for stem in fields if stem in ORDER for name in columns_of(stem, table.column_names)}
+    taken |= {name for name in fields if is_group(name)}
     found = {}
     for name in table.column_names:
         if name not in taken:

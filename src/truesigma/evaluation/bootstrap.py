@@ -45,7 +45,8 @@ def bootstrap(
     Args:
         cases: predictions with targets; a recalibration that was applied to them is held fixed.
         scores: metrics as `"coverage:level=0.9"` or `("uce", {"bins": 10})`, or functions from Cases to a number.
-        by: "case", "group" (a patient's cases are drawn together), or "auto": groups where there are 20 or more.
+        by: "case", "patient" (whose cases are drawn together; without patients, groups), or "auto": patients where
+            they are named; without, groups where there are 20 or more.
         replicates: how many times the cases are drawn again.
         level: of the confidence intervals.
         seed: of the draws; the same seed draws the same.

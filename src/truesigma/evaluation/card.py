@@ -12,7 +12,7 @@ from ..core.law import Laplace, Law, Normal, Undefined, law_from_dict
 from ..core.provenance import versions
 from ..core.recalibration import Recalibration, load_recalibration
 from ..core.tally import Tally
-from ..core.values import Cases, Draws, Prediction
+from ..core.values import Cases, Draws, Prediction, first_group
 from ..files.disk import BadFile, now, read_json
 from .fit import Choice, fit
 from .recipe import Recipe, check_choices, load_recipe
@@ -47,7 +47,7 @@ class Card:
                 "the same. Give predictions of that law, or fit a card for theirs."
             )
         try:
-            made = self.recalibration(given, group=value.group if group is None else group)
+            made = self.recalibration(given, group=value.first_group if group is None else first_group(group))
         except TypeError as problem:
             raise ValueError(
                 f"the card's recalibration cannot be applied: {problem}; fit it again."

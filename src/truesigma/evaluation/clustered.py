@@ -93,12 +93,12 @@ class View:
 
 
 def view_of(cases: Cases, prediction: Prediction, *, grouped: bool) -> View:
-    """Cases as the questions look at them; clusters are groups or cases."""
+    """Cases as the questions look at them; clusters are patients (without: groups), or cases."""
     found = columns_of(prediction, cases.target, weight=cases.weight)
     size = len(cases)
     code = np.arange(size)
-    if grouped and cases.group is not None:
-        code = np.unique(np.asarray(cases.group), return_inverse=True)[1]
+    if grouped and cases.cluster is not None:
+        code = np.unique(cases.cluster, return_inverse=True)[1]
     return View._counting(View(**vars(found), code=code, law=prediction.law, unit=cases.unit))
 
 

@@ -92,15 +92,15 @@ def compare(
 
     $$\mathrm{score} = \tfrac1m \sum_i S\bigl(R_{-k(i)}(p_i),\, y_i\bigr)$$
 
-    R without fold k(i), the one of case i. All cases of a group (a patient) are in one fold. The choice is the simplest
-    recalibration, that with the fewest numbers in its stored form, whose score is within one standard error of the
-    best one's; the standard error is that of their difference on the same cases, from a bootstrap by group, or by case.
+    R without fold k(i), the one of case i. All cases of a patient (without: of a group) are in one fold. The choice is
+    the simplest recalibration, that with the fewest numbers in its stored form, whose score is within one standard
+    error of the best one's: that of their difference on the same cases, from a bootstrap by patient, or by case.
 
     Args:
         cases: predictions with targets, none of which the network was trained on.
         recalibrations: names, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`; `none` always takes part.
         metric: a proper score: "nll", "crps", "winkler:level=0.9", or one of your own that says `PROPER = True`.
-        folds: in how many parts the cases, or the groups, are divided at random.
+        folds: in how many parts the cases, or the patients, are divided at random.
         seed: of the parts and of the bootstrap.
         level: of the intervals of the change.
         replicates: of the bootstrap.
@@ -124,7 +124,7 @@ def compare(
     chosen = load_recipe(recipe)
     asked = _proper(metric)
     fold = fold_of(cases, folds=folds, seed=seed)
-    by: Any = "case" if cases.group is None else "group"
+    by: Any = "case" if cases.cluster is None else "patient"
     plan = Resampling.of(cases, by=by, replicates=replicates, level=level, seed=seed)
     as_made = chosen.applied(cases)
 
@@ -151,14 +151,21 @@ def compare(
         row for row in rows if row["score"] is not None and row["behind"] <= (row["standard_error"] or 0.0)
     ]
     choice = min(near, key=lambda row: row["numbers"])["recalibration"]
-    about = {"folds": folds, "seed": seed, "by": by, "units": plan.units, "cases": len(cases), "level": level}
+    about = {
+        "folds": folds,
+        "seed": seed,
+        "by": plan.by,
+        "units": plan.units,
+        "cases": len(cases),
+        "level": level,
+    }
     return Comparison(
         words, tuple(rows), fitted, best, choice, tuple(_warnings(rows, sign, words)), about, chosen
     )
 
 
 def fold_of(cases: Cases, *, folds: int = 10, seed: int = 0) -> Host:
-    """The fold of each case, 0 to folds - 1, at random; cases of a group are in one.
+    """The fold of each case, 0 to folds - 1, at random; cases of a patient (without: of a group) are in one.
 
     >>> from truesigma import Prediction
     >>> y = np.arange(4.0)
@@ -169,8 +176,9 @@ def fold_of(cases: Cases, *, folds: int = 10, seed: int = 0) -> Host:
     check_whole("folds", folds, 2)
     check_whole("seed", seed, 0)
     code, what = np.arange(len(cases)), "cases"
-    if cases.group is not None:
-        code, what = np.unique(cases.group, return_inverse=True)[1], "groups"
+    if cases.cluster is not None:
+        code = np.unique(cases.cluster, return_inverse=True)[1]
+        what = "groups" if cases.patient is None else "patients"
     units = int(code.max()) + 1
     if units < folds:
         todo = f"use folds={units} (--folds {units})" if units >= 2 else "give more of them"
@@ -219,7 +227,7 @@ def _cross_fitted(
     for k in np.unique(fold):
         fitted = fit_on(cases[fold != k])
         rest = cases[fold == k]
-        made = changed(rest, prediction=fitted(rest.prediction, group=rest.group))
+        made = changed(rest, prediction=fitted(rest.prediction, group=rest.first_group))
         for number, (metric, options) in enumerate(metrics):
             held = parts[number]
             if isinstance(held, Undefined):

@@ -67,7 +67,7 @@ def _codes(name: str, columns: Columns) -> list[str]:
 def _together(name: str, cases: Cases, columns: Columns) -> list[str]:
     """Whether neighbouring rows hit or miss together, where no group says which belong together."""
     size = len(cases)
-    if cases.group is not None or size < 50:
+    if cases.cluster is not None or size < 50:
         return []
     law = cases.prediction.law
     low = of_each(law, lambda one: central_bounds(one, CONTENT)[0], columns.scale)

@@ -150,9 +150,9 @@ def _scores(
     """The value of each item: sums together, other scores one by one, from all that the recalibration makes."""
     requests = [one for one in (item.request for item in items) if one is not None]
     in_passing = len(requests) == len(items) and getattr(recalibration, "by_block", False)
-    made = prediction if in_passing else recalibration(prediction, group=cases.group)
+    made = prediction if in_passing else recalibration(prediction, group=cases.first_group)
     through = recalibration if in_passing else None
-    data = {"weight": cases.weight, "group": cases.group}
+    data = {"weight": cases.weight, "group": cases.first_group}
     summed = iter(measure(made, cases.target, requests, **data, through=through) if requests else ())
     return [
         item.score(made, cases, recalibration) if item.request is None else next(summed) for item in items

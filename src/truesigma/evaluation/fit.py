@@ -59,7 +59,8 @@ def fit(choice: Choice | Chosen, cases: Cases | Tally, recipe: Recipe) -> Recali
         if signature(one.module.fit).parameters["target"].default is not None:  # a tally holds the targets
             raise ValueError(f"{one.name} cannot be fitted from the sums of a tally; give the cases.")
         return one.module.fit(cases, **one.settings)
-    data = {"weight": cases.weight, "group": cases.group}
+    data = {"weight": cases.weight, "group": cases.first_group}
+    data |= plugins.accepted(one.module.fit, {"patient": cases.patient})
     return one.module.fit(recipe.prediction(cases), cases.target, **data, **one.settings)
 
 

@@ -74,19 +74,22 @@ def warn_leak(
                 stacklevel=1,
             )
         else:
-            _warn_shared_groups(calibration, fitted_on, path, cases)
+            _warn_shared_patients(calibration, fitted_on, path, cases)
 
 
-def _warn_shared_groups(calibration: Path, fitted_on: Cases, path: Path, cases: Cases) -> None:
+def _warn_shared_patients(calibration: Path, fitted_on: Cases, path: Path, cases: Cases) -> None:
     """Warn where patients are in both sets; a few groups, such as sites, may well be."""
     from .replicates import MANY
 
-    groups = [set() if one.group is None else set(map(str, one.group)) for one in (fitted_on, cases)]
-    both = groups[0] & groups[1]
-    if both and min(map(len, groups)) >= MANY:
+    sets = (fitted_on, cases)
+    named = all(one.patient is not None for one in sets)
+    names = [set() if one.cluster is None else set(map(str, one.cluster)) for one in sets]
+    both = names[0] & names[1]
+    if both and (named or min(map(len, names)) >= MANY):
+        what, doubt = ("patients", "") if named else ("groups", " If they are patients,")
         warnings.warn(
-            f"{len(both)} groups are in both {calibration} and {path}, such as {min(both)}. If they are patients, "
-            "the recalibration has seen them, and these scores may be too good.",
+            f"{len(both)} {what} are in both {calibration} and {path}, such as {min(both)}.{doubt} "
+            f"{'the' if doubt else 'The'} recalibration has seen them, and these scores may be too good.",
             stacklevel=1,
         )
 

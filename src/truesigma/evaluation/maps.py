@@ -22,7 +22,7 @@ from ..core.provenance import versions
 from ..core.values import Draws, Prediction
 from ..files.chunks import open_source
 from ..files.disk import BadFile, fingerprint, write_atomically
-from ..files.fields import from_fields
+from ..files.fields import from_fields, is_group
 from ..files.find import NIFTI, Source, find_sources
 from .apply import bound_names, interval_fields
 from .card import Card
@@ -181,7 +181,7 @@ def write_nifti(path: Path, values: Host, head: Any) -> None:
 
 def _recalibrated(card: Card, source: Source, law: Law | str | None) -> Prediction:
     fields = next(iter(open_source(source).chunks(1)))
-    group = source.labels.get("group")
+    group = next((value for name, value in source.labels.items() if is_group(name)), None)
     try:
         value = from_fields(fields, law=card.law if law is None else law, use_target=False)
         assert isinstance(value, Prediction | Draws)

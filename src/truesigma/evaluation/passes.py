@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import plugins
-from ..core.cells import members
+from ..core.cells import labelled
 from ..core.law import law_from_dict
 from ..core.scores import Request, plan, request
 from ..core.sketches import KEPT
@@ -95,14 +95,17 @@ def fit_step(task: Mapping[str, Any]) -> Step:
 
     def step(chunk: Chunk, prediction: Prediction) -> Sums:
         cases = chunk.cases
-        # Pieces of a case are correlated: they are a cluster, as the cases of a patient or a group are.
-        whole = [chunk.of] if chunk.of else None
-        data = {"weight": cases.weight, "group": cases.group, "patient": whole}
         found: Sums = {}
         for number, (module, options) in enumerate(modules):
+            patient, group = cases.patient, cases.first_group
+            if patient is None and chunk.of and (group is None or getattr(module, "BY_GROUP", False)):
+                patient = [
+                    chunk.of
+                ]  # pieces of a case are correlated: they are a cluster, as a patient's cases are
+            data = {"weight": cases.weight, "group": group, "patient": patient}
             chosen = plugins.accepted(module.gather, {**data, **options})
-            if "patient" not in chosen and "group" in chosen and cases.group is None:
-                chosen["group"] = whole
+            if "patient" not in chosen and "group" in chosen and group is None:
+                chosen["group"] = patient
             sums = module.gather(prediction, cases.target, **chosen)
             found.update({f"{number}/{key}": value for key, value in sums.items()})
         return found
@@ -142,18 +145,20 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[Plan]) -> Step:
         found: Sums = {}
         for recalibration, one in zip(fitted, plans):
             if not task.get("by_group"):
-                data = {"weight": cases.weight, "group": cases.group}
+                data = {"weight": cases.weight, "group": cases.first_group}
                 found |= accumulate(prediction, cases.target, one, **data, through=recalibration)
                 continue
             if cases.group is None:
                 name = Source(**task["source"]).name
                 raise BadFile(f"{name} has no group, by which scores were asked for; add it, or do not ask.")
-            for name, some in members(cases.group):
+            first = len(np.unique(cases.first_group))  # groups, which together hold every case once
+            for number, (_, name, some) in enumerate(labelled(cases.groups)):
                 part = cases[some]
-                data = {"weight": part.weight, "group": part.group}
+                data = {"weight": part.weight, "group": part.first_group}
                 sums = accumulate(prediction[some], part.target, one, **data, through=recalibration)
                 for key, value in sums.items():
-                    found[key] = add_sums(found.get(key), value)
+                    if number < first:
+                        found[key] = add_sums(found.get(key), value)
                     found[f"{key}/{name}"] = value
                 found[CASES + name] = np.array([float(chunk.begun if chunk.of else len(some))])
         return found

@@ -1,4 +1,4 @@
-"""Replicates of a test set: clusters (cases, or groups such as patients) drawn again, with replacement, and scored.
+"""Replicates of a test set: clusters (cases, or patients) drawn again, with replacement, and scored.
 
 Sum-like scores are computed from sums that each cluster holds, so that a replicate is a product with the number of
 times each was drawn; any other score, or function of the cases, is computed again for the cases that were drawn.
@@ -21,10 +21,12 @@ from ..core.rows import Finish, Rows
 from ..core.scores import metric_rows
 from ..core.values import Cases
 
-By = Literal["auto", "case", "group"]
+By = Literal[
+    "auto", "case", "patient", "group"
+]  # "group" is what "patient" was called before there were both
 Score = str | tuple[str, Mapping[str, Any]] | Callable[[Cases], float]
 
-MANY = 20  # groups, from which on "auto" takes them as clusters: fewer (sites, say) do not show how groups differ
+MANY = 20  # groups that "auto" takes for patients where none are named: fewer (sites, say) do not show how they differ
 MOST = 10_000  # clusters that are drawn one by one; more are pooled at random, which leaves the intervals as they are
 LEFT_OUT = 1000  # parts of the clusters that the jackknife leaves out in turn, at most
 CHUNK = 1 << 22  # counts held at a time
@@ -80,14 +82,14 @@ class Replicates:
 class Resampling:
     """Which cases are drawn together, how often, at which level, and from which seed.
 
-    Beyond 10 000 cases or groups, `clusters` are bags of them that are drawn together: the sums of a bag vary as those
-    of its cases do, so the intervals stay the same while the work stays small.
+    Beyond 10 000 cases or patients, `clusters` are bags of them that are drawn together: the sums of a bag vary as
+    those of its cases do, so the intervals stay the same while the work stays small.
     """
 
     code: Host  # (case,): the cluster of each case
     clusters: int
-    by: str  # "case" or "group"
-    units: int  # how many cases or groups there are
+    by: str  # "case", "patient", or "group" in the patient's place
+    units: int  # how many of them there are
     replicates: int = 1000
     level: float = 0.95
     seed: int = 0
@@ -96,30 +98,24 @@ class Resampling:
     def of(
         cases: Cases, *, by: By = "auto", replicates: int = 1000, level: float = 0.95, seed: int = 0
     ) -> "Resampling":
-        """How to resample these cases; "auto" draws groups where there are 20 or more, else cases.
+        """How to resample these cases, as `clusters_by` says.
 
         >>> from truesigma import Prediction
         >>> y = np.arange(3.0)
-        >>> Resampling.of(Cases(Prediction(y, y + 1), y, group=["a", "b", "a"]), by="group").clusters
+        >>> Resampling.of(Cases(Prediction(y, y + 1), y, patient=["a", "b", "a"])).clusters
         2
         """
         check_level(level)
-        if by not in ("auto", "case", "group"):
-            raise ValueError(
-                f"by is {by!r}; expected 'case', 'group', or 'auto' for groups where there are many."
-            )
         if not (isinstance(replicates, int | np.integer) and replicates >= 2):
             raise ValueError(
                 f"replicates is {replicates!r}; expected a whole number, 2 or more, better 1000."
             )
-        if by == "group" and cases.group is None:
-            raise ValueError("by is 'group', but the cases name none; give group, or use by='case'.")
         settings: dict[str, Any] = {"replicates": int(replicates), "level": float(level), "seed": seed}
-        code, units, kind = np.arange(len(cases)), len(cases), "case"
-        if cases.group is not None and by != "case":
-            names, index = np.unique(cases.group, return_inverse=True)
-            if by == "group" or names.size >= MANY:
-                code, units, kind = index, names.size, "group"
+        kind = clusters_by(cases, by)
+        code, units = np.arange(len(cases)), len(cases)
+        if kind != "case":
+            names, code = np.unique(cases.cluster, return_inverse=True)
+            units = names.size
         if units > MOST:
             code = (np.random.default_rng(seed).permutation(units) % MOST)[code]
         return Resampling(code, min(units, MOST), kind, units, **settings)
@@ -161,6 +157,31 @@ class Resampling:
         tail = (1 - self.level) / 2
         low, high = np.nanquantile(drawn, [tail, 1 - tail], axis=0)
         return low, high
+
+
+def clusters_by(cases: Cases, by: By = "auto") -> str:
+    """What is drawn, and counted in errors: "case", "patient", or "group" where groups are in the patients' place.
+
+    "auto" takes patients where they are named; without, groups where there are 20 or more; else cases.
+
+    >>> from truesigma import Prediction
+    >>> y = np.arange(3.0)
+    >>> clusters_by(Cases(Prediction(y, y + 1), y, group=["a", "b", "a"]))
+    'case'
+    """
+    if by not in ("auto", "case", "patient", "group"):
+        raise ValueError(
+            f"by is {by!r}; expected 'case', 'patient', or 'auto' for patients where they are known."
+        )
+    if by == "case":
+        return "case"
+    if cases.cluster is None:
+        if by != "auto":
+            raise ValueError(f"by is {by!r}, but the cases name none; give patient, or use by='case'.")
+        return "case"
+    least = 1 if by != "auto" else 2 if cases.patient is not None else MANY
+    enough = len(np.unique(cases.cluster)) >= least
+    return "case" if not enough else "group" if cases.patient is None else "patient"
 
 
 def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[Replicates | Undefined]:

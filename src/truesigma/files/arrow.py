@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .columns import METADATA, columns_of, stem_of
 from .disk import BadFile, content_kind, reading, write_atomically, write_rows
-from .fields import KNOWN, NUMBERS
+from .fields import NUMBERS, is_field
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
     import pyarrow as pa
@@ -177,7 +177,7 @@ def _pandas_table(frame: Any) -> "pa.Table":
         return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
     except pa.ArrowException:
         # A column of mixed objects has no type in Arrow; one that is not read need not have any.
-        known = [stem_of(str(name)) in KNOWN for name in frame.columns]
+        known = [is_field(stem_of(str(name))) for name in frame.columns]
         if all(known):
             raise
         return _pandas_table(frame.loc[:, known])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .disk import BadFile
-from .fields import CONSTANTS, EXPECTED, LABELS, MARKS, NUMBERS
+from .fields import CONSTANTS, EXPECTED, GROUP, LABELS, MARKS, NUMBERS
 from .synonyms import rename_hint
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
@@ -71,6 +71,7 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
     for stem in LABELS:
         for name in columns_of(stem, names)[:1]:
             found[stem] = _labels(name, table.column(name))
+    found |= {name: _labels(name, table.column(name)) for name in names if name.startswith(GROUP)}
     stored = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
     for stem in CONSTANTS:
         if stem in stored:

@@ -1,9 +1,9 @@
 """Fields: what files, tables and frames have in common, named arrays, and the values they stand for.
 
 A prediction is `location` with one of `scale`; `variance` (the total); or `aleatoric` and `epistemic` (variances); and
-perhaps `spread` and `mask`. Draws are `mean` and `variance`. Beside either may stand `target`, `weight`, `group`, `id`,
-`law`, `unit`, and marks of where it comes from: `checkpoint`, the network that made it; `sampling`, how it was drawn;
-`recalibration`, what was applied to it since.
+perhaps `spread` and `mask`. Draws are `mean` and `variance`. Beside either may stand `target`, `weight`, `id`,
+`patient`, `group` or several as `group:site` and `group:sex`, `law`, `unit`, and marks of where it comes from:
+`checkpoint`, the network that made it; `sampling`, how it was drawn; `recalibration`, what was applied to it since.
 """
 
 import json
@@ -21,7 +21,8 @@ from ..core.values import Cases, Draws, Prediction
 
 PARTS = ("scale", "variance", "aleatoric", "epistemic")
 NUMBERS = ("target", "location", *PARTS, "spread", "weight")
-LABELS = ("id", "group")
+LABELS = ("id", "group", "patient")
+GROUP = "group:"  # and a name: one of several groups
 MARKS = (
     "checkpoint",
     "sampling",
@@ -68,7 +69,8 @@ def from_fields(
         prediction = _prediction(fields, mask, chosen)
     if target is None:
         return prediction
-    labels: dict[str, Any] = {name: fields.get(name) for name in ("group", "weight", "id")}
+    labels: dict[str, Any] = {name: fields.get(name) for name in ("patient", "weight", "id")}
+    labels["group"] = groups_in(fields)
     texts = {name: str(fields.get(name, "")) for name in ("unit", "checkpoint", "sampling")}
     cases = Cases(prediction, target, draws=draws, **labels, **texts)
     _warn_doubled(cases.id)
@@ -88,7 +90,9 @@ def to_fields(value: Cases | Draws | Prediction) -> dict[str, Any]:
     draws = value.draws if isinstance(value, Cases) else None
     if isinstance(value, Cases):
         found["target"] = to_host(value.target)
-        found.update({name: getattr(value, name) for name in ("weight", "group", "id")})
+        found.update({name: getattr(value, name) for name in ("weight", "patient", "id")})
+        several = isinstance(value.group, Mapping)
+        found.update({f"{GROUP}{name}" if several else name: names for name, names in value.groups.items()})
         found.update({name: getattr(value, name) or None for name in ("unit", "checkpoint", "sampling")})
     if draws is not None:
         found.update(_draws_fields(draws))
@@ -106,6 +110,30 @@ def to_fields(value: Cases | Draws | Prediction) -> dict[str, Any]:
         for name, array in found.items()
         if array is not None
     }
+
+
+def is_field(name: str) -> bool:
+    """Whether an array, or a column without its number, of that name is read.
+
+    >>> is_field("target"), is_field("group:site"), is_field("age")
+    (True, True, False)
+    """
+    return name in KNOWN or is_group(name)
+
+
+def is_group(name: str) -> bool:
+    """Whether an array or a column of that name says what is looked at apart."""
+    return name == "group" or name.startswith(GROUP)
+
+
+def groups_in(fields: Mapping[str, Any]) -> Any:
+    """The group of each case, or several by their names; None without.
+
+    >>> groups_in({"group:site": ["A"], "group:sex": ["f"]})
+    {'site': ['A'], 'sex': ['f']}
+    """
+    found = {name.removeprefix(GROUP): fields[name] for name in fields if is_group(name)}
+    return fields["group"] if list(found) == ["group"] and "group" in fields else found or None
 
 
 def resolve_law(stored: Any, given: Law | str | None) -> Law:
@@ -269,6 +297,6 @@ def _warn_doubled(names: Any) -> None:
     found, count = np.unique(np.asarray(names), return_counts=True)
     warnings.warn(
         f"{int((count > 1).sum())} id(s) stand more than once, the first is {found[count > 1][0]!s}; each row is "
-        "taken as a case of its own. Give the patient as group if cases belong together.",
+        "taken as a case of its own. Name the patient in a column `patient` if cases belong together.",
         stacklevel=4,
     )

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from .find import Files, Source, check_unchanged, find_sources
 
 MOST = 1 << 22  # elements of a set that is read into memory whole
 PARTS = ("location", "aleatoric", "epistemic", "spread", "mask")
-LABELS = ("weight", "group")
+LABELS = ("weight", "patient", "group")
 
 
 class NotWhole(BadFile):
@@ -153,7 +153,7 @@ def read_whole(
     for source in files.sources:
         check_unchanged(source)
         for some in chunked_cases(source, law=files.law, mask_missing=mask_missing):
-            cases = Cases(predict(some), some.target, weight=some.weight, group=some.group)
+            cases = replace(some, prediction=predict(some), draws=None)
             cases = cases if files.outputs is not None else flat(cases)
             for name, column in columns.items():
                 column.append(getattr(cases.prediction if name in PARTS else cases, name))
@@ -175,7 +175,7 @@ def flat(cases: Cases) -> Cases:
     parts = {name: getattr(p, name) for name in ("location", "aleatoric", "epistemic", "spread")}
     chosen = {name: take(part, inside) for name, part in parts.items()}
     places = np.nonzero(inside)[0]  # of which case each element is
-    labels = {name: take(getattr(cases, name), places) for name in ("group", "id")}
+    labels = {name: take(getattr(cases, name), places) for name in ("group", "patient", "id")}
     texts: dict[str, Any] = {name: getattr(cases, name) for name in ("unit", "checkpoint", "sampling")}
     weight = take(check_weight(cases.weight, p.location, p.mask), inside)
     prediction = Prediction(**chosen, law=p.law)
@@ -204,4 +204,9 @@ def _joined(name: str, arrays: list[Any], shapes: list[tuple[int, ...]]) -> Any:
         raise NotWhole(
             f"some of these files have {name} and others do not; expected it in all of them, or in none."
         )
+    columns = {tuple(sorted(a)) if isinstance(a, Mapping) else () for a in arrays}
+    if len(columns) > 1:
+        raise NotWhole("these files have groups of different names; expected the same in all of them.")
+    if columns != {()}:
+        return {one: np.concatenate([a[one] for a in arrays]) for one in arrays[0]}
     return np.concatenate(arrays)

@@ -2,7 +2,8 @@
 
 A manifest is a .txt file with a path in each line, or a .csv file with a row for each part of the set: a column `file`,
 or a column for each field (`location`, `scale`, `target`, ...) with the path of its array; beside them may stand
-`group`, `weight` and `id`, for all of its cases or as the path of an array. Paths are relative to the manifest.
+`group` (or `group:site`, `group:sex`), `patient`, `weight` and `id`, for all of its cases or as the path of an array.
+Paths are relative to the manifest.
 """
 
 import csv
@@ -15,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from .disk import BadFile, check_exists, content_kind
-from .fields import NUMBERS
+from .fields import LABELS, NUMBERS, is_group
 
 WHOLE = (".npz", ".csv", ".parquet")  # files that hold every field
 NIFTI = (".nii", ".nii.gz")
 SINGLE = (".npy", *NIFTI)  # files that hold one array
-LABELS = ("group", "weight", "id")
-ARRAYS = (*NUMBERS, "mask", "group", "id")
+ARRAYS = (*NUMBERS, "mask", *LABELS)
 Files = str | Path | Sequence[str | Path]  # paths, folders, globs and manifests of one set
 END = 1 << 16  # bytes at either end of a file that tell whether it changed
 
@@ -207,12 +207,12 @@ def _manifest(path: Path) -> list[tuple[dict[str, str], dict[str, str]]]:
         row = {str(k).strip(): str(v).strip() for k, v in cells.items() if v is not None and str(v).strip()}
         if not row:  # as spreadsheets leave them at the end
             continue
-        labels = {name: row[name] for name in LABELS if name in row}
+        labels = {name: row[name] for name in row if name in (*LABELS, "weight") or is_group(name)}
         if "file" in names:
             files = {"": _beside(path, row.get("file", ""), WHOLE)}
         else:
             labels = {name: label for name, label in labels.items() if not label.lower().endswith(SINGLE)}
-            fields = [name for name in ARRAYS if name in row and name not in labels]
+            fields = [name for name in row if (name in ARRAYS or is_group(name)) and name not in labels]
             files = {name: _beside(path, row[name], SINGLE) for name in fields}
         if not {"", "location"} & set(files):
             raise BadFile(f"{path}: row {number} names no file for the location.")

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.arrays import Host
 from .disk import BadFile, check_exists, content_kind, reading, write_atomically
-from .fields import CONSTANTS, KNOWN, MARKS
+from .fields import CONSTANTS, KNOWN, MARKS, is_field
 
 LIMIT, FLAG, VARIABLE = (
     1.0,
@@ -71,14 +71,14 @@ def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
     return found
 
 
-def open_members(path: Path, names: Collection[str] = KNOWN) -> dict[str, Member]:
-    """The arrays of those names, by their heads alone."""
+def open_members(path: Path, names: Collection[str] | None = None) -> dict[str, Member]:
+    """The arrays of those names, by their heads alone; None: all that are fields."""
     infos = list_members(path)
     found = {}
     with reading(path), zipfile.ZipFile(path) as archive:
         for name in infos:
             with archive.open(infos[name]) as file:  # also of the others, for their names are in two places
-                if name not in names:
+                if not (is_field(name) if names is None else name in names):
                     continue
                 found[name] = Member(name, infos[name], *read_head(file))
                 _check_size(path, found[name], infos[name].file_size - file.tell())

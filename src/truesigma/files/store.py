@@ -34,7 +34,8 @@ def read(
 
     A file is an .npz with the arrays `mean` and `variance` (draws), or `location` with `scale` or with `aleatoric` and
     `epistemic` (variances); or a .csv or .parquet with columns so named, several outputs as `location_0`, `location_1`,
-    .... Beside them may stand `target`, `group`, `weight`, `id`, `mask`, `spread`, `law` and `unit`.
+    .... Beside them may stand `target`, `patient`, `group`, `weight`, `id`, `mask`, `spread`, `law` and `unit`; several
+    groups as `group:site` and `group:sex`.
 
     Args:
         source: a path, or a pandas or polars frame.

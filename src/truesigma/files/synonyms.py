@@ -20,7 +20,8 @@ ELSEWHERE = {  # in English, and as German spreadsheets have it
         "sd", "std", "sigma", "stddev", "ystd", "uncertainty", "unc", "standardabweichung", "stabw", "unsicherheit",
     ),
     "variance": ("var", "yvar", "varianz"),
-    "group": (*PATIENTS, "site", "scanner", "klinik", "standort"),
+    "patient": PATIENTS,
+    "group": ("site", "scanner", "klinik", "standort"),
 }  # fmt: skip
 STARTS = {"target": ("true_", "gt_")}
 QUANTILE = re.compile(r"(q|p|quantile|percentile)_?0?[.]?\d+$", re.IGNORECASE)
@@ -40,9 +41,9 @@ def warn_near_misses(names: Iterable[str]) -> None:
             f"{read} {words[0]} not read; {words[1]} {known}? Rename {words[2]} then.", stacklevel=3
         )
     patients = [name for one in PATIENTS for name in names if plain(name) == one]
-    if patients and "group" not in stems and "target" in stems:
+    if patients and "patient" not in stems and "target" in stems:
         warnings.warn(
-            f"{patients[0]!r} is not read; rename it to 'group', and standard errors and intervals count patients "
+            f"{patients[0]!r} is not read; rename it to 'patient', and standard errors and intervals count patients "
             "instead of cases.",
             stacklevel=3,
         )

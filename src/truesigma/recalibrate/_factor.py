@@ -35,6 +35,7 @@ def gather(
     *,
     weight: Any = None,
     group: Any = None,
+    patient: Any = None,
     part: Part = "total",
     outputs: Outputs = "separate",
     error: Error = "mean",
@@ -45,10 +46,11 @@ def gather(
     chosen = select_part(prediction, part)
     choice: dict[str, Any] = {"outputs": outputs, "error": error, "part": "total"}
     plan: dict[str, Statistic] = {"case": partial(factor_sums, **choice)}
-    group = check_group(group, len(prediction))
-    if group is None:
+    group, patient = check_group(group, len(prediction)), check_group(patient, len(prediction), "patient")
+    cluster = group if patient is None else patient
+    if cluster is None:
         return accumulate(chosen, target, plan, weight=weight)
-    names, code = np.unique(group, return_inverse=True)
+    names, code = np.unique(cluster, return_inverse=True)
     plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
     sums = accumulate(chosen, target, plan, weight=weight)
     clusters = sums.pop("cluster")
@@ -89,7 +91,7 @@ def both_sums(sums: Mapping[str, Sum]) -> tuple[Host, Host]:
 
 
 def factor_of_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed") -> Factor:
-    """The same from the sums of a tally, without the cases; clusters are its groups, or the cases.
+    """The same from the sums of a tally, without the cases; clusters are its patients, else its groups, else the cases.
 
     >>> factor_of_tally(Tally.empty().add(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])).value
     2.0
@@ -101,6 +103,9 @@ def factor_of_tally(tally: Tally, *, part: Part = "total", solver: Solver = "clo
     sums = tally.sums[f"factor {part}"]
     if isinstance(sums, Undefined):
         raise sums
+    if tally.patients:
+        s, w = np.array(list(tally.patients[f"factor {part}"].values())).T
+        return factor_of_sums(sums, squares(s, w), tally.moment, solver)
     groups = [group.sums[f"factor {part}"] for group in tally.groups.values()]
     grouped = sum(float(group[0]) for group in groups)
     clusters = _clusters([group[[2, 1]] for group in groups], grouped, sums) if groups else sums

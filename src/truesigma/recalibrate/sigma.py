@@ -57,6 +57,7 @@ def fit(
     *,
     weight: Any = None,
     group: Any = None,
+    patient: Any = None,
     part: Part = "total",
     outputs: Outputs = "separate",
     error: Error = "mean",
@@ -68,7 +69,8 @@ def fit(
         prediction: of the calibration cases; or a tally of them, which holds all else already: `fit(tally)`.
         target: of the calibration cases, with the location's shape.
         weight: (case,) or the location's shape.
-        group: one name per case (a patient); the standard error then counts groups, not cases.
+        group: one name per case; where no patient is given, the standard error counts groups, not cases.
+        patient: one name per case: cases that belong together; the standard error then counts patients.
         part: "total", or "aleatoric" to scale and keep the aleatoric part alone (Levi et al.).
         outputs: "separate" takes each output as an element; "mean" each case, averaged over its outputs.
         error: "mean" fits the error of the mean prediction; "draws" that of every draw, (mu - y)^2 + spread.
@@ -84,14 +86,15 @@ def fit(
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9; Appendix B; Levi et al., 2019.
     """
     if isinstance(prediction, Tally):
-        check_alone(target, weight, group, error=error)
+        check_alone(target, weight, group, patient, error=error)
         if outputs not in ("separate", prediction.outputs):
             raise ValueError(
                 f"outputs is {outputs!r}, and this tally has outputs={prediction.outputs!r}; make it with "
                 f"Tally.empty(outputs={outputs!r})."
             )
         return from_tally(prediction, part=part, solver=solver)
-    sums = gather(prediction, target, weight=weight, group=group, part=part, outputs=outputs, error=error)
+    clusters = {"group": group, "patient": patient}
+    sums = gather(prediction, target, weight=weight, **clusters, part=part, outputs=outputs, error=error)
     return fit_gathered(sums, prediction.law, part=part, solver=solver)
 
 
@@ -103,7 +106,7 @@ def fit_gathered(
 
 
 def from_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed") -> Sigma:
-    """The same from the sums of a tally, without the cases; clusters are its groups, or the cases.
+    """The same from the sums of a tally, without the cases; clusters are its patients, else its groups, else the cases.
 
     >>> from_tally(Tally.empty().add(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])).factor
     2.0

@@ -29,6 +29,7 @@ from ._factor import both_sums, factor_of_sums
 from ._factor import gather as gather_one
 
 TITLE = "sigma scaling by group"
+BY_GROUP = True  # a group is what is repaired; without patients, cases are the clusters
 FEWEST = 5  # clusters that can show a factor of their own; a group of fewer gets the common one
 MARK = "\x1f"  # between the name of a group and that of a sum: no name holds it
 

@@ -70,6 +70,7 @@ def fit(
     *,
     weight: Any = None,
     group: Any = None,
+    patient: Any = None,
     part: Part = "total",
     error: Error = "mean",
 ) -> SigmaByOutput:
@@ -79,7 +80,8 @@ def fit(
         prediction: of the calibration cases; or a tally of them, made with `Tally.empty(by_output=True)`.
         target: of the calibration cases, with the location's shape.
         weight: (case,) or the location's shape.
-        group: one name per case (a patient); the standard errors then count groups, not cases.
+        group: one name per case; where no patient is given, the standard errors count groups, not cases.
+        patient: one name per case: cases that belong together; the standard errors then count patients.
         part: "total", or "aleatoric" to scale and keep the aleatoric part alone (Levi et al.).
         error: "mean" fits the error of the mean prediction; "draws" that of every draw, (mu - y)^2 + spread.
 
@@ -93,10 +95,11 @@ def fit(
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9, for each output.
     """
     if isinstance(prediction, Tally):
-        check_alone(target, weight, group, error=error)
+        check_alone(target, weight, group, patient, error=error)
         each = dict(enumerate(prediction.outputs_apart()))
         return _together(each, lambda one: factor_of_tally(one, part=part), part)
-    sums = gather(prediction, target, weight=weight, group=group, part=part, error=error)
+    clusters = {"group": group, "patient": patient}
+    sums = gather(prediction, target, weight=weight, **clusters, part=part, error=error)
     return fit_gathered(sums, prediction.law, part=part)
 
 
@@ -106,6 +109,7 @@ def gather(
     *,
     weight: Any = None,
     group: Any = None,
+    patient: Any = None,
     part: Part = "total",
     error: Error = "mean",
 ) -> dict[str, Sum]:
@@ -120,9 +124,10 @@ def gather(
     target = check_target(prediction.location, prediction.mask, target)
     weight = check_weight(weight, prediction.location, prediction.mask)
     found: dict[str, Sum] = {}
+    same: dict[str, Any] = {"group": group, "patient": patient, "part": part, "error": error}
     for output in range(count):
         one, its_target, its_weight = (output_of(a, output) for a in (prediction, target, weight))
-        sums = gather_one(one, its_target, weight=its_weight, group=group, part=part, error=error)
+        sums = gather_one(one, its_target, weight=its_weight, **same)
         found |= {f"{output}/{key}": value for key, value in sums.items()}
     return found
 

@@ -73,14 +73,15 @@ def report(
 
     Args:
         calibration_cases: the cases the recalibration is fitted on, never the test cases.
-        test: the cases to report about; `group` and `id` are used where they are there.
+        test: the cases to report about; `patient`, `group` and `id` are used where they are there.
         recalibrations: names, with options as `"aux:hidden=4"`; the page speaks of the first (that is not none), the
             others appear beside it in the table of scores.
         recipe: "exact", "paper", "code", or the path of a TOML file.
         shifted: a second set, with or without targets, for the shift histograms.
         images: a folder with the cases' images, named by their ids, for thumbnails of the worst cases.
         level: of the intervals that the page speaks of.
-        by: what the bootstrap draws: "case", "group", or "auto" for groups where there are 20 or more.
+        by: what the bootstrap draws: "case", "patient", or "auto": patients where they are named; without, groups where
+            there are 20 or more.
         replicates: of the bootstrap.
         seed: of the bootstrap.
         files: what to say about the data: {"test": {"file": name, "sha256": hash}, ...}.

@@ -103,7 +103,7 @@ def make_subject(
     cards = {label: describe(one.fitted, calibration, recipe=chosen) for label, one in fits.items()}
     cases = {label: with_prediction(test, card(test)) for label, card in cards.items()}
     plan = Resampling.of(test, by=by, replicates=replicates, seed=seed)
-    clusters: Any = plan.by
+    clusters: Any = plan.by  # how `by` was read
     asked = answers(calibration, test, {k: one.fitted for k, one in fits.items()}, chosen, by=clusters)
     subject = Subject(cases, cards, chosen, level, plan, asked)
     if shifted is None:

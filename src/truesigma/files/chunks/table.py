@@ -7,7 +7,7 @@ from typing import Any
 from ..arrow import parquet_file
 from ..columns import columns_of, stem_of, table_fields
 from ..disk import BadFile
-from ..fields import CONSTANTS, KNOWN
+from ..fields import CONSTANTS, is_field
 from ..store import read_fields
 from ..synonyms import warn_near_misses
 from .pages import check_pages
@@ -35,7 +35,7 @@ def open_parquet(path: Path) -> Reader:
     columns = columns_of("location", names)
     outputs = () if columns == ["location"] else (len(columns),)
     # Others, such as the images themselves, may be larger than memory.
-    read = [name for name in names if stem_of(name) in KNOWN]
+    read = [name for name in names if is_field(stem_of(name))]
 
     def chunks(rows: int) -> Iterator[Fields]:
         with parquet_file(path, **PAGEWISE) as file:

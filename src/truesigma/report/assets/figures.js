@@ -134,7 +134,7 @@ function drawScatter(host, section, unit) {
   watch(to, every.filter((row) => row.sigma <= farthest && Math.abs(row.error) <= highest).map((row) => ({
     x: row.sigma, y: row.error, head: row.case,
     rows: [
-      ...(row.group === undefined ? [] : [`group ${row.group}`]),
+      ...(row.group === undefined ? [] : [row.group]),
       ...(row.output === undefined ? [] : [`output ${row.output}`]),
       `truth ${number(row.target)}, prediction ${number(row.location)}`,
       `error ${withUnit(number(row.error), unit)}, sigma ${withUnit(number(row.sigma), unit)}`,

@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 
 from ...core import plugins
+from ...core.arrays import Host
+from ...core.cells import labelled
 from ...core.law import Undefined
 from ...core.outputs import output_of
 from ...core.rows import factor_rows
 from ...core.scores import metric_rows
 from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate, estimate
-from ...evaluation.questions import LEAST, MOST_OUTPUTS, RISK
+from ...evaluation.estimates import LEAST, RISK
 from ...evaluation.questions import MOST_GROUPS as MOST
+from ...evaluation.questions import MOST_OUTPUTS
 from ...evaluation.replicates import Replicates, Resampling, from_rows
 from ..blocks import (
     Section,
@@ -57,23 +60,28 @@ class Part:
 def groups(subject: Subject) -> list[Part]:
     """Judge the groups with enough cases, most off first; none where there is one group, or none is large enough.
 
-    Where groups are drawn together, as patients are, each has an error of its own that its cases share: all of them
-    miss, or none. No test by case can tell that from a sigma that is off, so they are shown without a verdict.
+    Where groups stand for patients, each has an error of its own that its cases share: all of them miss, or none. No
+    test by case can tell that from a sigma that is off, so they are shown without a verdict.
     """
-    names = subject.before.group
-    if names is None:
-        return []
-    counting = np.flatnonzero(counted(subject.before).reshape(len(names), -1).any(axis=1))
-    found, code, count = np.unique(names[counting], return_inverse=True, return_counts=True)
-    large = [k for k in np.argsort(-count, kind="stable") if count[k] >= LEAST][:MOST]
-    if found.size < 2 or not large:
-        return []
     parts = []
-    for k in large:
-        rows = counting[code == k]
+    for name, rows in _large(subject):
         pair = [cases[rows] for cases in subject.pair.values()]
-        parts.append(_part(subject, "group", str(found[k]), pair, _inner(subject, pair[0])))
+        parts.append(_part(subject, "group", name, pair, _inner(subject, pair[0])))
     return sorted(_judged(subject, parts), key=_distance)
+
+
+def _parts(subject: Subject) -> list[tuple[str, Host]]:
+    """Names and places of all groups, of columns that have more than one."""
+    columns = subject.before.groups
+    several = {column for column, names in columns.items() if len(np.unique(names)) > 1}
+    return [(name, places) for column, name, places in labelled(columns) if column in several]
+
+
+def _large(subject: Subject) -> list[tuple[str, Host]]:
+    """The largest groups, and the places of those of their cases that count."""
+    counting = np.asarray(counted(subject.before).reshape(len(subject.before), -1).any(axis=1))
+    found = [(name, places[counting[places]]) for name, places in _parts(subject)]
+    return sorted((one for one in found if one[1].size >= LEAST), key=lambda one: -one[1].size)[:MOST]
 
 
 def outputs(subject: Subject) -> list[Part]:
@@ -94,9 +102,10 @@ def _distance(part: Part) -> tuple[bool, float]:
 
 
 def _inner(subject: Subject, cases: Cases) -> Resampling:
-    """Resample cases: inside one group there is nothing else to draw."""
+    """Resample patients where they are known; else cases, for inside one group there is nothing else to draw."""
     plan = subject.plan
-    return Resampling.of(cases, by="case", replicates=plan.replicates, level=plan.level, seed=plan.seed)
+    by: Any = "patient" if plan.by == "patient" else "case"
+    return Resampling.of(cases, by=by, replicates=plan.replicates, level=plan.level, seed=plan.seed)
 
 
 def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: Resampling) -> Part:
@@ -182,14 +191,13 @@ def title_of(parts: Sequence[Part]) -> str:
 
 def _unjudged(subject: Subject, judged: int) -> str:
     """Say why groups are missing here; nothing where all are judged, or there are none to compare."""
-    names = subject.before.group
-    count = 0 if names is None else len(np.unique(names))
+    count = len(_parts(subject))
     if count < 2 or judged == count:
         return ""
     if not judged:
         return (
-            f"None of the {count:,} groups has {LEAST} test cases, too few to judge any of them on its own. If groups "
-            "are patients, and sites or scanners are in question, write a second report whose groups are those."
+            f"None of the {count:,} groups has {LEAST} test cases, too few to judge any of them on its own. Where they "
+            "are patients, name that column as patient, and sites or scanners as group."
         )
     largest = f", the {MOST} largest" if judged == MOST else ""
     done = "shown" if subject.plan.by == "group" else "judged"
@@ -200,7 +208,8 @@ def _summary(kind: str, parts: list[Part], subject: Subject) -> str:
     if not any(part.verdict for part in parts):
         return (
             f"Cases of a {kind} are taken to err together, as those of a patient do, so none of the {len(parts)} "
-            f"{kind}s is judged on its own. Where they are sites or scanners, write the report by case (--by case)."
+            f"{kind}s is judged on its own. Where they are sites or scanners, name the patient, or write the report by "
+            "case (--by case)."
         )
     off = [part for part in parts if part.verdict not in FINE]
     if not off:

@@ -149,8 +149,9 @@ def _about(subject: Subject, calibration: Cases) -> str:
     """How many cases and patients, in which unit, of which network."""
     test = subject.before
     sizes = [f"{len(test):,} test {_plural('case', len(test))}"]
-    if subject.plan.by == "group":
-        sizes.append(f"of {subject.plan.units:,} groups, whose cases are taken to err together")
+    if subject.plan.by != "case":
+        read = ", whose cases are taken to err together" if subject.plan.by == "group" else ""
+        sizes.append(f"of {subject.plan.units:,} {_plural(subject.plan.by, subject.plan.units)}{read}")
     sizes.append(f"{len(calibration):,} calibration {_plural('case', len(calibration))}")
     words = ", ".join(sizes)
     words += f"; targets in {subject.unit}" if subject.unit else ""
@@ -163,36 +164,39 @@ def _plural(word: str, count: int) -> str:
 
 
 def clusters_of(calibration: Cases) -> int:
-    """Count the groups, or cases where there are none, behind the factor's standard error."""
+    """Count the patients, groups in their place, or cases, behind the factor's standard error."""
     cases = on_host(calibration)
     some = counted(cases).reshape(len(cases), -1).any(axis=1)
-    return int(some.sum()) if cases.group is None else len(np.unique(np.asarray(cases.group)[some]))
+    return int(some.sum()) if cases.cluster is None else len(np.unique(np.asarray(cases.cluster)[some]))
 
 
 def few_groups(subject: Subject, calibration: Cases, clusters: int) -> str:
-    """Warn of a factor that rests on few groups; nothing where there are enough, or no groups."""
-    if calibration.group is None or clusters >= FEW or factor_of(subject, clusters) is None:
+    """Warn of a factor that rests on few patients or groups; nothing where there are enough, or none."""
+    if calibration.cluster is None or clusters >= FEW or factor_of(subject, clusters) is None:
         return ""
+    one = "group" if calibration.patient is None else "patient"
     if clusters < 2:
         return (
-            "All calibration cases are of one group, so nothing shows how much the factor would differ for another: it "
-            "has no interval."
+            f"All calibration cases are of one {one}, so nothing shows how much the factor would differ for another: "
+            "it has no interval."
         )
     return (
-        f"The factor's interval counts the {clusters} groups of the calibration cases, not the cases; so few groups "
-        "show only roughly how groups differ."
+        f"The factor's interval counts the {clusters} {one}s of the calibration cases, not the cases; so few {one}s "
+        f"show only roughly how {one}s differ."
     )
 
 
 def groups_not_counted(subject: Subject) -> str:
     """Warn where test cases have groups and the bootstrap drew cases: right for sites, not for patients."""
-    names = subject.before.group
+    names = subject.before.cluster
     count = 0 if names is None else len(np.unique(names))
     if subject.plan.by != "case" or not 2 <= count < len(subject.before):
         return ""
+    if subject.before.patient is not None:
+        return f"Intervals count cases, not their {count:,} patients, whose cases may err together."
     return (
         f"Intervals on this page count the test cases, not their {count:,} groups: they speak of these groups. Where "
-        "groups are patients, whose images err together, they are too narrow: write the report by group (--by group)."
+        "cases are of patients, whose images err together, they are too narrow: name the column of the patient."
     )
 
 

@@ -30,7 +30,7 @@ def section(subject: Subject, files: Mapping[str, Mapping[str, Any]], calibratio
         if label != BEFORE:
             rows.append((f"fitted: {label}", _fitted(card.recalibration.to_dict())))
     plan = subject.plan
-    what = "groups, whose cases are drawn together" if plan.by == "group" else "cases"
+    what = "cases" if plan.by == "case" else f"{plan.by}s, whose cases are drawn together"
     rows.append(
         (
             "intervals",

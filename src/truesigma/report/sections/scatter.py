@@ -23,8 +23,8 @@ def table(subject: Subject, *, seed: int = 0) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {"case": [name_of(subject, k) for k in case]}
     if subject.outputs > 1:
         found["output"] = (places % subject.outputs).tolist()
-    if subject.before.group is not None:
-        found["group"] = [str(subject.before.group[k]) for k in case]
+    if labels_of(subject):
+        found["group"] = [label_of(subject, k) for k in case]
     for name, cases in subject.pair.items():
         if name == BEFORE:
             found["target"] = np.ravel(cases.target)[places].tolist()
@@ -36,6 +36,17 @@ def table(subject: Subject, *, seed: int = 0) -> dict[str, list[Any]]:
 def name_of(subject: Subject, case: Any) -> str:
     """Return the case's id, or its number (from 0)."""
     return f"case {case}" if subject.before.id is None else str(subject.before.id[case])
+
+
+def labels_of(subject: Subject) -> dict[str, Any]:
+    """What the cases are called beside their id: patients, then groups by their columns."""
+    patient = subject.before.patient
+    return {**({} if patient is None else {"patient": patient}), **subject.before.groups}
+
+
+def label_of(subject: Subject, case: Any) -> str:
+    """Return what one case is called so."""
+    return ", ".join(str(names[case]) for names in labels_of(subject).values())
 
 
 def section(subject: Subject) -> Section:

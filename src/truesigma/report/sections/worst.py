@@ -11,7 +11,7 @@ from ..markup import Html, element, join
 from ..numbers import number, percent, with_unit
 from ..subject import Subject, counted, sigma_of
 from ..thumbnails import find_images, thumbnail
-from .scatter import name_of
+from .scatter import label_of, labels_of, name_of
 
 SHOWN = 10
 
@@ -37,7 +37,7 @@ def worst(subject: Subject) -> dict[str, list[dict[str, Any]]]:
             if not inside[case, k]:
                 continue
             row: dict[str, Any] = {"list": kind, "case": name_of(subject, case)}
-            row |= {"group": "" if cases.group is None else str(cases.group[case]), "output": int(k)}
+            row |= {"group": label_of(subject, case), "output": int(k)}
             row |= {"target": target[case, k], "location": location[case, k], "error": error[case, k]}
             row |= {"low": low[case, k], "high": high[case, k], "sigma": sigma[case, k]}
             rows.append({**row, "ratio": abs(error[case, k]) / sigma[case, k]})
@@ -75,8 +75,8 @@ def section(subject: Subject, images: Path | None = None) -> Section:
 def _table(
     subject: Subject, caption: str, rows: list[dict[str, Any]], pictures: Mapping[str, str | None] | None
 ) -> Html:
-    grouped, many = subject.before.group is not None, subject.outputs > 1
-    head = ["case", *(["group"] if grouped else []), *(["output"] if many else []), "truth", "prediction"]
+    named, many = ", ".join(labels_of(subject)), subject.outputs > 1
+    head = ["case", *([named] if named else []), *(["output"] if many else []), "truth", "prediction"]
     head += [f"{percent(subject.level)} interval", "error", "sigma", "error / sigma"]
     body = []
     for row in rows:
@@ -88,7 +88,7 @@ def _table(
                 0, element("img", {"class": "thumbnail", "src": source, "alt": ""}) if source else blank
             )
         cells = [cell(join(name), head=True)]
-        cells += [cell(row["group"])] if grouped else []
+        cells += [cell(row["group"])] if named else []
         cells += [cell(str(row["output"]), number=True)] if many else []
         # Digits that tell the truth from the prediction, however far both are from 0.
         shown = {key: number(row[key], row["sigma"] / 10) for key in ("target", "location", "low", "high")}

@@ -1,0 +1,187 @@
+"""What each of the five questions looks at: an estimate, its interval, and how often chance alone is as far off."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import Host
+from ..core.law import has_terms
+from . import clustered
+from .clustered import Clustered, Measured, View, difference, measured
+from .verdicts import NONE
+
+RISK = 0.05  # that something is called off by chance
+LEAST = 20  # cases of a group that is judged
+CONTENT = 0.9  # level of the intervals whose content is shown in thirds
+Bounds = Callable[[float], tuple[float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """An estimate, the probability of one as far off by chance, and its interval by risk; None: it cannot be told."""
+
+    value: float | None
+    chance: float = 1.0
+    bounds: Bounds | None = None
+    parts: Mapping[str, Any] | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One row to be: where it is asked, of which cases, and the calibration cases beside them."""
+
+    recalibration: str
+    test: View
+    calibration: View
+    constant: Host  # (output,): mean of the calibration targets
+    reference: Measured | None  # log size of all calibration cases, which a recalibration makes 0
+    before: Mapping[str, Any] | None = None  # the sizes without recalibration
+    output: int | None = None
+    group: str | None = None
+
+
+def _skill(asked: Asked) -> Answer:
+    view = asked.test
+    error, spread = (view.target - view.location) ** 2, (view.target - asked.constant) ** 2
+    sums = [float((view.weight * part).sum()) for part in (error, spread)]
+    if sums[1] == 0:
+        return Answer(None, reason="all targets are the same number")
+    weight = view.weight.sum()
+    parts = {"rmse": math.sqrt(sums[0] / weight), "sd": math.sqrt(sums[1] / weight)}
+    if sums[0] == 0:
+        return Answer(1.0, bounds=lambda risk: (1.0, 1.0), parts=parts)
+    found = measured(clustered.log_ratio(error, spread, view.weight, view.code, view.clusters))
+
+    def bounds(risk: float) -> tuple[float, float]:
+        low, high = found.bounds(risk)
+        return (1 - math.exp(high) if high < 700 else -math.inf), 1 - math.exp(low)
+
+    return Answer(1 - math.exp(found.value), bounds=bounds, parts=parts)
+
+
+def _centre(asked: Asked) -> Answer:
+    view = asked.test
+    found = measured(clustered.mean(view.residual, view.weight, view.code, view.clusters))
+    in_scales = measured(clustered.mean(view.residual / view.scale, view.weight, view.code, view.clusters))
+    if np.any(view.of_law(clustered.law_mean)):  # it was fitted on the calibration cases, and has their error
+        own = asked.calibration
+        known = measured(clustered.mean(own.residual, own.weight, own.code, own.clusters))
+        found = replace(difference(found, known), value=found.value)
+    rmse = math.sqrt(float((view.weight * view.residual**2).sum() / view.weight.sum()))
+    parts = {"z": in_scales.value, "rmse": rmse}
+    return Answer(found.value, found.chance(), found.bounds, parts)
+
+
+def log_size(view: View) -> Measured | None:
+    """Log of the factor that these cases ask for; None where every error is 0."""
+    power = view.power
+    if not view.clusters or float((view.weight * power).sum()) <= 0:
+        return None
+    return measured(clustered.log_size(power, view.weight, view.code, view.clusters, view.law.moment))
+
+
+def _size(asked: Asked) -> Answer:
+    seen, known = log_size(asked.test), log_size(asked.calibration)
+    if seen is None or (asked.recalibration != NONE and (known is None or asked.reference is None)):
+        return Answer(None, reason="every error is 0")
+    parts: dict[str, Any] = {"test": math.exp(seen.value)}
+    parts["calibration"] = None if known is None else math.exp(known.value)
+    parts["differ"] = False
+    if known is not None:
+        between = difference(seen, known)
+        parts["differ"] = between.chance() <= RISK
+    found = seen
+    if asked.recalibration != NONE:
+        assert known is not None
+        assert asked.reference is not None
+        # An output may have had a factor of its own, whose error is that of its own calibration cases.
+        found = difference(seen, replace(known, value=asked.reference.value))
+        if asked.before:
+            parts |= {"before": {name: asked.before[name] for name in ("test", "calibration")}}
+            parts["worse"] = _worse(seen, math.log(asked.before["test"]))
+
+    def bounds(risk: float) -> tuple[float, float]:
+        low, high = found.bounds(risk)
+        return math.exp(max(low, -700)), math.exp(high) if high < 700 else math.inf
+
+    return Answer(math.exp(found.value), found.chance(), bounds, parts)
+
+
+def _worse(after: Measured, before: float) -> bool:
+    """Whether log s of the same cases is further from 0 than before, wherever in its interval the truth is."""
+    return all(abs(end) > abs(end - after.value + before) + 0.01 for end in after.bounds(RISK))
+
+
+def _knowing(asked: Asked) -> Answer:
+    view = asked.test
+    error, square = np.abs(view.target - view.location), view.z**2
+    keys = {"sigma": view.scale, "prediction": view.location}
+    cells = {name: clustered.thirds(key, view.weight) for name, key in keys.items()}
+    split = {name: cell for name, cell in cells.items() if cell is not None}
+    size = (view.weight, view.code, view.clusters)
+    rank = measured(clustered.rank_correlation(error, view.scale, *size))
+    parts: dict[str, Any] = {"rank_correlation": None, "constant": cells["sigma"] is None}
+    if 0 < rank.error < math.inf:
+        parts |= {"rank_correlation": rank.value, "rank_bounds": list(rank.bounds(RISK))}
+        parts["wrong_way"] = rank.bounds(RISK / 5)[1] < 0
+    found = clustered.log_means(square, list(split.values()), *size) if split else None
+    if found is None or view.clusters < LEAST:
+        return Answer(None, parts=parts, reason=f"{view.clusters} cases or groups do not show it")
+    inside = view.holds(CONTENT)
+    ratios = {}
+    for number, (name, cell) in enumerate(split.items()):
+        three = slice(3 * number, 3 * number + 3)
+        held = [
+            float((view.weight * inside)[cell == k].sum() / view.weight[cell == k].sum()) for k in range(3)
+        ]
+        parts[name] = {"mean_square": [math.exp(v) for v in found.value[three]], "content": held}
+        outer = found.influence[:, three] @ np.array([-1.0, 0.0, 1.0])
+        step = float(found.value[three][2] - found.value[three][0])
+        ratios[name] = measured(Clustered(np.array([step]), outer[:, None]))
+        parts[name]["log_ratio"] = step
+    first = next(iter(ratios.values()))
+    # Tested on |z|, whose means are less at the mercy of a few large errors: z^2 alarms in 9 to 11 % of true models.
+    sizes = clustered.log_means(np.sqrt(square), list(split.values()), *size)
+    assert sizes is not None  # as the means of z^2 are above 0
+    parts["chance"] = clustered.equal_thirds(sizes)
+    parts["clearest"] = min(ratios, key=lambda name: ratios[name].chance())
+    return Answer(first.value, parts["chance"], first.bounds, parts)
+
+
+def _shape(asked: Asked) -> Answer:
+    view, own = asked.test, asked.calibration
+    if view.clusters < LEAST:
+        return Answer(None, reason=f"{view.clusters} cases or groups do not show it")
+    size = clustered.output_means(view.power, view.weight) ** (1 / view.law.moment)
+    if size.min() <= 0:
+        return Answer(None, reason="every error is 0")
+    seen = clustered.shape(view.z, view.power, view.weight, view.code, view.clusters, view.law)
+    fitted = None
+    if not has_terms(view.law):
+        fitted = clustered.shape(own.z, own.power, own.weight, own.code, own.clusters, own.law)
+    found = clustered.gap(seen, fitted)
+    beyond = ~view.holds(0.99, size)
+    parts = {
+        "reference": found.reach(RISK),
+        "mean": float((view.weight * view.z / size).sum() / view.weight.sum()),
+        "beyond_99": float((view.weight * beyond).sum() / view.weight.sum()),
+    }
+
+    def bounds(risk: float) -> tuple[float, float]:
+        reach = found.reach(risk)
+        return max(found.value - reach, 0.0), min(found.value + reach, 1.0)
+
+    return Answer(found.value, found.chance(), bounds, parts)
+
+
+ANSWERS: dict[str, Callable[[Asked], Answer]] = {
+    "skill": _skill,
+    "centre": _centre,
+    "size": _size,
+    "knowing": _knowing,
+    "shape": _shape,
+}

@@ -1,0 +1,194 @@
+"""Patients say which cases belong together, groups what is looked at apart: in every value, file and command."""
+
+import csv
+import math
+
+import numpy as np
+import pytest
+
+from truesigma import Cases, Prediction, Tally, calibrate, evaluate, read, write
+from truesigma.core import plugins
+from truesigma.engine.evaluate_files import evaluate_files
+from truesigma.evaluation.compare import compare, fold_of
+from truesigma.evaluation.questions import questions
+from truesigma.evaluation.replicates import Resampling, clusters_by
+
+SIGMA = plugins.load("recalibrate", "sigma")
+
+
+def made(seed=0, patients=40, each=6, outputs=0, group=True):
+    """Cases of patients who share half of their error, at two sites and of two sexes; sigma is right."""
+    rng = np.random.default_rng(seed)
+    size = patients * each
+    patient = np.repeat([f"p{k}" for k in range(patients)], each)
+    shape = (size, outputs) if outputs else (size,)
+    y = rng.normal(size=shape)
+    own = np.repeat(rng.normal(size=(patients, *shape[1:])), each, axis=0)
+    error = (own + rng.normal(size=shape)) / math.sqrt(2)
+    site = np.where(np.arange(size) % (2 * each) < each, "A", "B")
+    sex = np.repeat(rng.choice(["f", "m"], size=patients), each)
+    groups = {"site": site, "sex": sex} if group else None
+    return Cases(Prediction(y + error, np.ones(shape)), y, patient=patient, group=groups)
+
+
+def error_by_cluster(cases, names):
+    """The standard error of s from its equation, cluster by cluster, in a loop."""
+    z2 = np.ravel((cases.target - cases.prediction.location) ** 2 / cases.prediction.total)
+    names = np.repeat(names, z2.size // len(names))
+    mean, count, total = z2.mean(), len(set(names)), 0.0
+    for name in set(names):
+        total += sum(z - mean for z in z2[names == name]) ** 2
+    return math.sqrt(count / (count - 1) * total) / z2.size / (2 * math.sqrt(mean))
+
+
+@pytest.mark.parametrize("outputs", [0, 3])
+def test_a_standard_error_counts_patients(outputs):
+    cases = made(outputs=outputs)
+    fitted = calibrate(cases, "sigma").recalibration
+    assert fitted.standard_error == pytest.approx(error_by_cluster(cases, cases.patient), rel=1e-12)
+    alone = calibrate(Cases(cases.prediction, cases.target, group=cases.patient), "sigma").recalibration
+    assert alone.standard_error == fitted.standard_error  # without patients, a group is in their place
+    by_site = calibrate(Cases(cases.prediction, cases.target, group=cases.group), "sigma").recalibration
+    assert by_site.standard_error == pytest.approx(error_by_cluster(cases, cases.groups["site"]), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", ["sigma", "sigma_by_output"])
+def test_a_tally_keeps_patients_across_batches(name):
+    cases = made(outputs=2, group=False)
+    whole = calibrate(cases, name).recalibration.to_dict()
+    order = np.random.default_rng(1).permutation(len(cases))
+    parts = [cases[some] for some in np.array_split(order, 5)]  # which divide patients
+    tallies = [
+        Tally.empty(by_output=True).add(p.prediction, p.target, patient=p.patient, group=["A"] * len(p))
+        for p in parts
+    ]
+    tally = tallies[0]
+    for other in tallies[1:]:
+        tally = other.merge(tally)
+    found = calibrate(tally, name).recalibration.to_dict()
+    for key in set(whole) - {"name", "part"}:
+        assert found[key] == pytest.approx(whole[key], rel=1e-12)
+    with pytest.raises(ValueError, match="a patient in every add, or in none"):
+        tally.add(cases.prediction, cases.target)
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz", "parquet"])
+@pytest.mark.parametrize("group", [True, False])
+def test_files_keep_patients_and_groups(tmp_path, ending, group):
+    cases = made(patients=3, group=group)
+    write(cases, tmp_path / f"cases.{ending}")
+    again = read(tmp_path / f"cases.{ending}")
+    assert again.patient.tolist() == cases.patient.tolist()
+    assert {k: v.tolist() for k, v in again.groups.items()} == {
+        k: v.tolist() for k, v in cases.groups.items()
+    }
+    some = again[again.patient == "p1"]
+    assert set(some.patient) == {"p1"}
+    assert all(len(names) == 6 for names in some.groups.values())
+
+
+def test_files_in_pieces_are_as_in_memory(tmp_path):
+    """A manifest says patient and groups; the error counts patients, each group of each column has its scores."""
+    parts = {}
+    for site in ("A", "B"):
+        for sex in ("f", "m"):
+            cases = made(seed=len(parts), patients=10, group=False)
+            write(Cases(cases.prediction, cases.target), tmp_path / f"{site}{sex}.npz")
+            parts[site, sex] = cases
+    names = {}
+    with open(tmp_path / "all.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["file", "patient", "group:site", "group:sex"])
+        for number, (site, sex) in enumerate(parts):
+            names[site, sex] = f"p{number // 2}"  # a patient in two files
+            rows.writerow([f"{site}{sex}.npz", names[site, sex], site, sex])
+    found = evaluate_files(
+        tmp_path / "all.csv", [tmp_path / "all.csv"], recalibrations=["sigma"], metrics=["mse"], by_group=True
+    )
+    joined = Cases(
+        Prediction(
+            *(
+                np.concatenate([getattr(c.prediction, k) for c in parts.values()])
+                for k in ("location", "total")
+            )
+        ),
+        np.concatenate([c.target for c in parts.values()]),
+        patient=np.repeat([names[k] for k in parts], 60),
+        group={
+            "site": np.repeat([k[0] for k in parts], 60),
+            "sex": np.repeat([k[1] for k in parts], 60),
+        },
+    )
+    whole = evaluate(joined, joined, recalibrations=["sigma"], metrics=["mse"])
+    fitted = [one.recalibrations["sigma"] for one in (found.evaluation, whole)]
+    assert fitted[0].factor == pytest.approx(fitted[1].factor, rel=1e-12)
+    assert fitted[0].standard_error == pytest.approx(fitted[1].standard_error, rel=1e-9)
+    assert found.evaluation.value("sigma", "mse") == pytest.approx(whole.value("sigma", "mse"), rel=1e-12)
+    assert list(found.groups) == ["sex f", "sex m", "site A", "site B"]
+    for name, one in found.groups.items():
+        column, _, value = name.partition(" ")
+        some = joined[joined.groups[column] == value]
+        expected = float(np.mean((some.target - some.prediction.location) ** 2))
+        assert one.value("sigma", "mse") == pytest.approx(expected, rel=1e-12)
+
+
+def test_what_clusters_are():
+    cases = made()
+    few = made(patients=4)
+    only = Cases(few.prediction, few.target, group=few.groups["site"])
+    assert [clusters_by(one) for one in (cases, few, only)] == ["patient", "patient", "case"]
+    assert [clusters_by(one, "patient") for one in (cases, only)] == ["patient", "group"]
+    assert [clusters_by(one, "group") for one in (cases, only)] == ["patient", "group"]  # its former name
+    assert clusters_by(cases, "case") == "case"
+    assert Resampling.of(cases).clusters == 40
+    with pytest.raises(ValueError, match="give patient, or use by='case'"):
+        clusters_by(Cases(few.prediction, few.target), "patient")
+    with pytest.raises(ValueError, match="by is 'site'; expected 'case', 'patient', or 'auto'"):
+        clusters_by(cases, "site")
+
+
+def test_questions_count_patients_inside_of_groups():
+    """Sites are asked about, and the error of each counts its patients, not its images."""
+    cases = made(patients=100, each=4)
+    rows = questions(cases, cases, {"none": (cases.prediction, cases.prediction)})
+    asked = {row["group"]: row for row in rows if row["question"] == "centre"}
+    assert list(asked) == [None, "site A", "site B", "sex f", "sex m"]
+    site = cases[cases.groups["site"] == "A"]
+    alone = Cases(site.prediction, site.target, patient=site.patient)
+    low, high = (
+        questions(alone, alone, {"none": (alone.prediction,) * 2}, by=by)[1] for by in ("patient", "case")
+    )
+    wide, narrow = (row["high"] - row["low"] for row in (low, high))
+    assert wide > 1.3 * narrow  # four images that share half of their error
+    row = asked["site A"]  # wider still, by Holm over four groups
+    assert row["estimate"] == pytest.approx(low["estimate"])
+    assert row["high"] - row["low"] > wide
+
+
+def test_folds_and_guarantees_go_by_patient():
+    cases = made()
+    fold = fold_of(cases, folds=5)
+    for name in set(cases.patient):
+        assert len(set(fold[cases.patient == name])) == 1
+    found = compare(cases, recalibrations=["sigma"], folds=5, replicates=50)
+    assert (found.plan["by"], found.plan["units"]) == ("patient", 40)
+    conformal = calibrate(cases, "conformal").recalibration
+    direct = plugins.load("recalibrate", "conformal").fit(
+        cases.prediction, cases.target, patient=cases.patient
+    )
+    assert conformal.to_dict() == direct.to_dict()
+    repaired = calibrate(cases, "sigma_by_group").recalibration
+    assert sorted(repaired.groups) == ["A", "B"]  # the first column is what is repaired
+
+
+def test_wrong_names_are_refused():
+    p = Prediction([1.0, 2.0], [1.0, 1.0])
+    with pytest.raises(
+        ValueError, match="group 'sex' has shape .* expected one name for each of the 2 cases"
+    ):
+        Cases(p, [1.0, 2.0], group={"site": ["A", "B"], "sex": ["f"]})
+    with pytest.raises(ValueError, match="group 'sex' is None"):
+        Cases(p, [1.0, 2.0], group={"sex": None})
+    with pytest.raises(ValueError, match="patient is empty in 1 of 2 cases"):
+        Cases(p, [1.0, 2.0], patient=["A", None])
+    assert Cases(p, [1.0, 2.0], group={}).group is None
