@@ -184,7 +184,7 @@ def test_folds_and_guarantees_go_by_patient():
 def test_wrong_names_are_refused():
     p = Prediction([1.0, 2.0], [1.0, 1.0])
     with pytest.raises(
-        ValueError, match="group 'sex' has shape .* expected one name for each of the 2 cases"
+        ValueError, match=r"group 'sex' has shape .* expected one name for each of the 2 cases"
     ):
         Cases(p, [1.0, 2.0], group={"site": ["A", "B"], "sex": ["f"]})
     with pytest.raises(ValueError, match="group 'sex' is None"):
