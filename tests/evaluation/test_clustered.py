@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import truesigma as ts
-from truesigma.evaluation import clustered
+from truesigma.evaluation.inference import clustered
 
 
 def elements(seed=0, cases=60, outputs=2, clusters=15):

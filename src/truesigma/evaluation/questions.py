@@ -18,8 +18,8 @@ from ..core.cells import labelled
 from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration
 from ..core.values import Cases, Prediction
-from .clustered import output_means, view_of
-from .estimates import ANSWERS, LEAST, RISK, Answer, Asked, log_size
+from .inference.clustered import output_means, view_of
+from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, log_size
 from .recipe import Recipe
 from .replicates import By, clusters_by
 from .verdicts import JUDGES, NONE, Reply

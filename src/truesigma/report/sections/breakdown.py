@@ -15,7 +15,7 @@ from ...core.rows import factor_rows
 from ...core.scores import metric_rows
 from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate, estimate
-from ...evaluation.estimates import LEAST, RISK
+from ...evaluation.inference.estimates import LEAST, RISK
 from ...evaluation.questions import MOST_GROUPS as MOST
 from ...evaluation.questions import MOST_OUTPUTS
 from ...evaluation.replicates import Replicates, Resampling, from_rows

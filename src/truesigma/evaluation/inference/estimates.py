@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Host
-from ..core.law import has_terms
+from ...core.arrays import Host
+from ...core.law import has_terms
+from ..verdicts import NONE
 from . import clustered
 from .clustered import Clustered, Measured, View, difference, measured
-from .verdicts import NONE
 
 RISK = 0.05  # that something is called off by chance
 LEAST = 20  # cases of a group that is judged

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from scipy.special import fdtrc, stdtr, stdtrit
 
-from ..core.arrays import Host
-from ..core.by_case import law_at, of_each, usual_law
-from ..core.law import Empirical, Law, central_bounds, has_terms
-from ..core.ranking import columns_of
-from ..core.student import Student
-from ..core.values import Cases, Prediction
+from ...core.arrays import Host
+from ...core.by_case import law_at, of_each, usual_law
+from ...core.law import Empirical, Law, central_bounds, has_terms
+from ...core.ranking import columns_of
+from ...core.student import Student
+from ...core.values import Cases, Prediction
 
 BAGS = 1000  # of clusters, whose sums vary as those of the clusters do
 MANY = 64  # outputs, beyond which thirds are not taken within each
