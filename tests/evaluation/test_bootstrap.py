@@ -93,12 +93,65 @@ def test_functions_and_metrics_without_sums_are_scored_again():
         cases, ["rmse", lambda c: float(np.sqrt(np.mean((c.target - c.prediction.location) ** 2)))], plan
     )
     np.testing.assert_allclose(function.drawn, metric.drawn, rtol=1e-9)
-    ause = replicate(cases, ["ause"], plan)[0]
-    expected = [ts.metrics.ause.score(cases.prediction[i], cases.target[i]) for i in plan.indices()]
-    np.testing.assert_array_equal(ause.drawn, expected)
     # A function that ignores weights must still see the cases that were drawn.
     found = bootstrap(cases, lambda c: float(np.median(c.target)), replicates=200)[0]
     assert found.low < found.value < found.high
+
+
+SORTING = ["ause", "ause:by=element", "r2", "median_absolute_error", "rank_correlation"]
+
+
+@pytest.mark.parametrize("score", SORTING)
+@pytest.mark.parametrize("ties", [False, True])
+def test_scores_that_sort_once_equal_those_of_the_cases_drawn(cases, score, ties):
+    if ties:
+        p = cases.prediction
+        rounded = {name: np.round(getattr(p, name), 1) + 0.1 for name in ("aleatoric", "epistemic")}
+        p = ts.Prediction(np.round(p.location), **rounded, law=p.law, mask=p.mask)
+        cases = ts.Cases(p, np.round(cases.target), weight=cases.weight)
+    plan = Resampling.of(cases, replicates=15, seed=2)
+    _, metric, options = plugins.parse("metrics", score)
+    found = replicate(cases, [score], plan)[0]
+
+    def slow(some):
+        return metric.score(some.prediction, some.target, weight=some.weight, **options)
+
+    assert found.value == pytest.approx(slow(cases), rel=1e-12)
+    np.testing.assert_allclose(found.drawn, [slow(cases[i]) for i in plan.indices()], rtol=1e-11)
+
+
+def test_a_score_that_sorts_is_nothing_where_a_replicate_has_no_order():
+    y = np.array([0.0, 0.0, 1.0])
+    cases = ts.Cases(ts.Prediction(0 * y, 1 + y), y)
+    for one in replicate(cases, ["ause", "r2"], Resampling.of(cases, replicates=50)):
+        assert 0 < np.isnan(one.drawn).sum() < 50  # only cases whose error is 0, or one and the same target
+
+
+@pytest.mark.parametrize("name", ["rmse", "uce", "miscalibration_area"])
+def test_rows_of_cases_that_are_drawn_together_are_summed_at_once(cases, name, monkeypatch):
+    from truesigma.core import arrays, elements
+
+    into = np.random.default_rng(0).integers(7, size=120)
+    each = metric_rows(cases, plugins.load("metrics", name), {})[0].toarray()
+    expected = np.stack([each[into == k].sum(axis=0) for k in range(7)])
+    for module in (arrays, elements):
+        monkeypatch.setattr(module, "chunk_size", lambda values: 50)
+    found = metric_rows(cases, plugins.load("metrics", name), {}, into)[0].toarray()
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_dense_and_sparse_sums_are_drawn_alike():
+    from scipy.sparse import csr_array
+
+    held = np.random.default_rng(0).normal(size=(120, 5))
+    held[:, 2:] *= np.random.default_rng(1).uniform(size=(120, 3)) < 0.02
+    plan = Resampling.of(make(), replicates=40)
+    expected = [held[i].sum(axis=0) for i in plan.indices()]
+    for given in (held, csr_array(held)):
+        np.testing.assert_allclose(plan.draw(given), expected, rtol=1e-12, atol=1e-12)
+    few = csr_array(held[:, 2:])
+    assert few.nnz < replicates.SPARSE * few.shape[0] * few.shape[1]
+    np.testing.assert_allclose(plan.draw(few), np.stack(expected)[:, 2:], rtol=1e-12, atol=1e-12)
 
 
 def test_interval_agrees_with_scipy():

@@ -32,6 +32,7 @@ class Ranked:
     error: Host
     variance: Host
     weight: Host
+    case: Host  # its number
 
     @property
     def mse(self) -> float:
@@ -47,16 +48,17 @@ def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "c
     """
     if by not in ("case", "element"):
         raise ValueError(f"by is {by!r}; expected 'case' (all outputs together) or 'element' (each output).")
-    views = (
-        block.wide.view("mean" if by == "case" else "separate")
-        for block in blocks(prediction, target, weight)
-    )
-    columns = zip(*[(*flat(e.squared, e.total * variance_ratio(e.law)), weight_of(e).ravel()) for e in views])
-    error, variance, share = (np.concatenate(column) for column in columns)
-    some = share > 0
+    number = np.arange(len(prediction), dtype=np.int32)
+    parts = []
+    for block in blocks(prediction, target, weight):
+        e = block.wide.view("mean" if by == "case" else "separate")
+        case = np.broadcast_to(number[block.rows, None], e.squared.shape)
+        parts.append((*flat(e.squared, e.total * variance_ratio(e.law)), weight_of(e).ravel(), case.ravel()))
+    columns = [np.concatenate(column) for column in zip(*parts)]
+    some = columns[2] > 0
     if not some.any():
         raise nothing_left()
-    return Ranked(error, variance, share) if some.all() else Ranked(error[some], variance[some], share[some])
+    return Ranked(*(columns if some.all() else (column[some] for column in columns)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +142,11 @@ def keep_lowest(key: Host, error: Host, weight: Host) -> Kept:
         order = np.argsort(key)
         key, error = key[order], error[order]
         weight = weight if alike else weight[order]
+    return in_order(key, error, weight)
+
+
+def in_order(key: Host, error: Host, weight: Host) -> Kept:
+    """The same of cases whose keys rise."""
     mass, held = weight, weight * error
     first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
     if first.size < key.size:

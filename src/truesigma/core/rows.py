@@ -1,6 +1,7 @@
 """What each case adds to a sum-like score: a row of sums for every case, from which any choice of cases can be scored.
 
-The sums of all rows are those that the score is made of. Rows are sparse: a case of one output lies in one bin.
+The sums of all rows are those that the score is made of. Rows are sparse: a case of one output lies in one bin. Where
+cases are only ever chosen together, `into` names the row of each, so that a million cases need no million rows.
 """
 
 import math
@@ -19,7 +20,13 @@ Rows = Any  # (case, column), a scipy sparse array
 Finish = Callable[[Host], "float | Undefined"]  # from the sums of some rows, (column,), to their score
 
 
-def mean_rows(cases: Cases, terms: Callable[[Elements], Terms], *, outputs: Outputs = "separate") -> Rows:
+def mean_rows(
+    cases: Cases,
+    terms: Callable[[Elements], Terms],
+    *,
+    outputs: Outputs = "separate",
+    into: Host | None = None,
+) -> Rows:
     """(weight, weighted sum of the terms) of each case."""
 
     def parts(e: Elements) -> list[tuple[Host, Host]]:
@@ -29,7 +36,7 @@ def mean_rows(cases: Cases, terms: Callable[[Elements], Terms], *, outputs: Outp
         values = sum(factor * part for factor, part in found) if isinstance(found, list) else found
         return [(first, weight), (first + 1, weight * values)]
 
-    return stack_rows(cases, outputs, 2, parts)
+    return stack_rows(cases, outputs, 2, parts, into)
 
 
 def mean_of(sums: Host) -> float:
@@ -37,10 +44,12 @@ def mean_of(sums: Host) -> float:
     return float(sums[1] / sums[0]) if sums[0] > 0 else math.nan
 
 
-def factor_rows(cases: Cases, *, part: Part = "total", outputs: Outputs = "separate") -> tuple[Rows, Finish]:
+def factor_rows(
+    cases: Cases, *, part: Part = "total", outputs: Outputs = "separate", into: Host | None = None
+) -> tuple[Rows, Finish]:
     """Rows of the factor that sigma scaling would still need: 1 where the scale is right."""
     moment = cases.prediction.law.moment
-    rows = mean_rows(cases, lambda e: e.ratio(part, "mean"), outputs=outputs)
+    rows = mean_rows(cases, lambda e: e.ratio(part, "mean"), outputs=outputs, into=into)
 
     def finish(sums: Host) -> float | Undefined:
         factor = factor_of(np.array([0.0, *sums]), moment)
@@ -50,18 +59,23 @@ def factor_rows(cases: Cases, *, part: Part = "total", outputs: Outputs = "separ
 
 
 def stack_rows(
-    cases: Cases, outputs: Outputs, width: int, parts: Callable[[Elements], list[tuple[Host, Host]]]
+    cases: Cases,
+    outputs: Outputs,
+    width: int,
+    parts: Callable[[Elements], list[tuple[Host, Host]]],
+    into: Host | None = None,
 ) -> Rows:
-    """One row a case: `parts` gives columns and what is added there, each (case, output)."""
+    """One row a case, or the row that `into` names: `parts` gives columns and what is added, each (case, output)."""
     from scipy.sparse import coo_array, csr_array
 
-    whole = csr_array((len(cases), width))
+    into = np.arange(len(cases)) if into is None else into
+    whole = csr_array((int(into.max(initial=-1)) + 1, width))
     for block in blocks(cases.prediction, cases.target, cases.weight):
         for piece in block.pieces() if outputs == "separate" else [block]:
             with np.errstate(over="ignore", invalid="ignore"):
                 found = parts(piece.wide.view(outputs))
             column, value = (np.concatenate([part[k].ravel() for part in found]) for k in (0, 1))
-            row = np.arange(len(cases))[block.rows, None]
+            row = into[block.rows, None]
             row = np.concatenate([np.broadcast_to(row, part[0].shape).ravel() for part in found])
             whole = whole + coo_array((value, (row, column)), shape=whole.shape).tocsr()
     if not np.isfinite(whole.data).all():

@@ -50,8 +50,8 @@ class Summed(Protocol):
         """What a block of cases adds up to; `edges` are of the bins of the variance."""
         ...
 
-    def rows(self, cases: Cases, options: Options) -> Rows:
-        """The same of each case, (case, column)."""
+    def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
+        """The same of each case, (case, column), or of the cases that `into` puts into one row."""
         ...
 
     def value(self, sums: Sum, options: Options) -> float:
@@ -72,8 +72,8 @@ class Mean:
     def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
         return partial(mean_sums, terms=_with(self.terms, options), outputs=outputs_in(options))
 
-    def rows(self, cases: Cases, options: Options) -> Rows:
-        return mean_rows(cases, _with(self.terms, options), outputs=outputs_in(options))
+    def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
+        return mean_rows(cases, _with(self.terms, options), outputs=outputs_in(options), into=into)
 
     def value(self, sums: Sum, options: Options) -> float:
         return _with(self.finish, options)(sums[1] / _counted(sums[0]))
@@ -94,7 +94,7 @@ class Binned:
             return partial(cell_sums, **shape)
         return partial(bin_sums, edges=edges, closed=options.get("closed", True), **shape)
 
-    def rows(self, cases: Cases, options: Options) -> Rows:
+    def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
         kind: dict[str, Any] = {name: options[name] for name in ("outputs", "bins", "spacing")}
         edges = edges_over([(cases.prediction, cases.target, cases.weight)], **kind, wide=True)
         cells, error = len(edges), _error_in(options)
@@ -108,7 +108,7 @@ class Binned:
                 (0 * cell + 3 * cells, weight),
             ]
 
-        return stack_rows(cases, outputs_in(options), 4 * cells, parts)
+        return stack_rows(cases, outputs_in(options), 4 * cells, parts, into)
 
     def value(self, sums: Sum, options: Options) -> float:
         if isinstance(sums, Sketch):  # gathered without edges
@@ -136,11 +136,11 @@ class Pit:
     def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
         return pit_sums
 
-    def rows(self, cases: Cases, options: Options) -> Rows:
+    def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
         def parts(e: Elements) -> list[tuple[Host, Host]]:
             return [(np.minimum(e.central * PIT_CELLS, PIT_CELLS - 1).astype(np.int64), weight_of(e))]
 
-        return stack_rows(cases, "separate", PIT_CELLS, parts)
+        return stack_rows(cases, "separate", PIT_CELLS, parts, into)
 
     def value(self, sums: Sum, options: Options) -> float:
         return _with(self.finish, options)(sums / _counted(sums.sum()))
@@ -217,6 +217,7 @@ def measure(
     weight: Any = None,
     group: Any = None,
     through: Through | None = None,
+    edges: Mapping[str, Host | Undefined] | None = None,
 ) -> list[float | Undefined]:
     """Scores of arrays in memory, together: a first look for the edges of bins, then one pass for all sums.
 
@@ -227,16 +228,34 @@ def measure(
         weight: (case,) or the location's shape.
         group: one name per case, for `through`.
         through: a recalibration, applied to the cases as they pass.
+        edges: those of `edges_of`, where the same predictions are scored again.
 
     Returns:
         A value for each request, or the `Undefined` that says why it has none.
     """
     asked = {f"{number}": one for number, one in enumerate(requests)}
-    look = partial(accumulate, prediction, target, weight=weight, group=group, through=through)
-    first = range_plan(asked, keep=math.inf)
-    edges = edges_from(asked, look(first) if first.statistics else {})
-    sums = {**edges, **look(plan(asked, edges))}
+    given: dict[str, Any] = {"weight": weight, "group": group, "through": through}
+    edges = edges_of(prediction, target, asked.values(), **given) if edges is None else edges
+    sums = {**edges, **accumulate(prediction, target, plan(asked, edges), **given)}
     return [value_of(one, sums[key]) for key, one in asked.items()]
+
+
+def edges_of(
+    prediction: Prediction,
+    target: Any,
+    requests: Iterable[Request],
+    *,
+    weight: Any = None,
+    group: Any = None,
+    through: Through | None = None,
+) -> dict[str, Host | Undefined]:
+    """The edges of the bins that `measure` looks for first, by the number of the request."""
+    asked = {f"{number}": one for number, one in enumerate(requests)}
+    first = range_plan(asked, keep=math.inf)
+    if not first.statistics:
+        return edges_from(asked, {})
+    looked = accumulate(prediction, target, first, weight=weight, group=group, through=through)
+    return edges_from(asked, looked)
 
 
 def score_of(sums: Summed, prediction: Prediction, target: Any, *, weight: Any, **options: Any) -> float:
@@ -266,7 +285,9 @@ def edges_over(
     return _edges(looked, {"bins": bins, "spacing": spacing})
 
 
-def metric_rows(cases: Cases, metric: ModuleType, options: Options) -> tuple[Rows, Finish]:
+def metric_rows(
+    cases: Cases, metric: ModuleType, options: Options, into: Host | None = None
+) -> tuple[Rows, Finish]:
     """Rows of a metric that says what it sums, and the way from their sums to its value.
 
     >>> rows, finish = metric_rows(
@@ -279,7 +300,7 @@ def metric_rows(cases: Cases, metric: ModuleType, options: Options) -> tuple[Row
     3.5355339059327378
     """
     one = request(metric, options)
-    return one.sums.rows(cases, one.options), partial(value_of, one)
+    return one.sums.rows(cases, one.options, into), partial(value_of, one)
 
 
 def outputs_in(options: Options) -> Outputs:

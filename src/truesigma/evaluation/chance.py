@@ -9,7 +9,7 @@ from ..core import plugins
 from ..core.arrays import Host
 from ..core.by_case import laws_of
 from ..core.law import Law, Undefined
-from ..core.scores import measure, request
+from ..core.scores import edges_of, measure, request
 from ..core.values import Cases
 
 SETS = 100
@@ -42,6 +42,7 @@ def calibrated_range(
     p = cases.prediction
     scale = np.nan_to_num(p.scale) if p.mask is not None else p.scale
     asked = [request(plugins.load("metrics", name), options) for name, options in requests]
+    edges = edges_of(p, p.location, asked, weight=cases.weight)  # of variances, whatever the targets are
     found = np.full((sets, len(asked)), np.nan)
     tables = [(some, *quantile_table(law)) for law, some in laws_of(p.law, len(p))]
     z = np.empty(p.location.shape)
@@ -49,11 +50,11 @@ def calibrated_range(
         uniform = rng.uniform(1e-9, 1 - 1e-9, size=p.location.shape)
         odds = np.log(uniform / (1 - uniform))
         for some, logit, quantiles in tables:
-            z[some] = np.interp(odds[some], logit, quantiles)
+            z[some] = _interpolated(odds[some], logit, quantiles)
         target = p.location + scale * z
         if p.mask is not None:
             target = np.where(p.mask, target, 0.0)
-        values = measure(p, target, asked, weight=cases.weight)
+        values = measure(p, target, asked, weight=cases.weight, edges=edges)
         row[:] = [np.nan if isinstance(v, Undefined) else v for v in values]
     low, high = np.quantile(found, [0.025, 0.975], axis=0)
     return [(float(a), float(b)) if np.isfinite(a + b) else None for a, b in zip(low, high)]
@@ -65,3 +66,12 @@ def quantile_table(law: Law) -> tuple[Host, Host]:
     quantiles = np.array([law.quantile(p) for p in 1 / (1 + np.exp(-logit))])
     finite = np.isfinite(quantiles)  # beyond the outermost observed z an empirical law has none
     return logit[finite], quantiles[finite]
+
+
+def _interpolated(values: Host, grid: Host, at: Host) -> Host:
+    """`np.interp` on a grid of equal steps, where no place has to be searched for."""
+    place = (values - grid[0]) / (grid[1] - grid[0])
+    np.clip(place, 0, len(grid) - 1, out=place)
+    before = np.minimum(place.astype(np.int64), len(grid) - 2)
+    place -= before
+    return np.asarray(at[before] + place * np.diff(at)[before])

@@ -135,7 +135,7 @@ def compare(
         item = items_of([asked], chosen, one.part)[0]
         wanted = [(item.metric, item.options), (plugins.load("metrics", "width"), {"level": LEVEL})]
         scores[label], widths[label] = (
-            part if isinstance(part, Undefined) else from_rows([part], plan)[0]
+            part if isinstance(part, Undefined) else from_rows([(plan.gather(part[0]), part[1])], plan)[0]
             for part in _cross_fitted(as_made, fold, partial(fit, one, recipe=chosen), wanted)
         )
         fitted[label] = fit(one, as_made, chosen)

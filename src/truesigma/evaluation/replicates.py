@@ -1,11 +1,13 @@
 """Replicates of a test set: clusters (cases, or patients) drawn again, with replacement, and scored.
 
 Sum-like scores are computed from sums that each cluster holds, so that a replicate is a product with the number of
-times each was drawn; any other score, or function of the cases, is computed again for the cases that were drawn.
+times each was drawn; scores that sort say as `resampled` how they count cases so many times without sorting again. Any
+other score, or function of the cases, is computed again for the cases that were drawn.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -14,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core import plugins
-from ..core.arrays import Host
+from ..core.arrays import Host, workers
 from ..core.checks import check_level
 from ..core.law import Undefined
 from ..core.rows import Finish, Rows
@@ -29,6 +31,7 @@ Score = str | tuple[str, Mapping[str, Any]] | Callable[[Cases], float]
 MANY = 20  # groups that "auto" takes for patients where none are named: fewer (sites, say) do not show how they differ
 MOST = 10_000  # clusters that are drawn one by one; more are pooled at random, which leaves the intervals as they are
 LEFT_OUT = 1000  # parts of the clusters that the jackknife leaves out in turn, at most
+SPARSE = 1 / 16  # share of sums that are not 0, below which a product is faster without the others
 CHUNK = 1 << 22  # counts held at a time
 
 
@@ -131,11 +134,13 @@ class Resampling:
             found = np.bincount(drawn.ravel(), minlength=size * self.clusters)
             yield found.reshape(size, self.clusters).T.astype(np.float64)
 
+    def times(self) -> Iterator[Host]:
+        """How often each case is drawn, (case,), in one replicate after the other."""
+        return (count[self.code] for counts in self.counts() for count in counts.T)
+
     def indices(self) -> Iterator[Host]:
-        """The cases of each replicate; a cluster that is drawn twice stands there twice."""
-        for counts in self.counts():
-            for count in counts.T:
-                yield np.repeat(np.arange(self.code.size), count[self.code].astype(np.int64))
+        """The cases of each replicate; one that is drawn twice appears twice."""
+        return (np.repeat(np.arange(times.size), times.astype(np.int64)) for times in self.times())
 
     def gather(self, columns: Any) -> Any:
         """(cluster, column) sums of (case, column) ones, dense or sparse."""
@@ -144,12 +149,10 @@ class Resampling:
         size = self.code.size
         return csr_array((np.ones(size), (self.code, np.arange(size))), shape=(self.clusters, size)) @ columns
 
-    def sums(self, columns: Any) -> Host:
-        """(replicate, column) sums of what the cases hold, (case, column), dense or sparse."""
-        return self.draw(self.gather(columns))
-
     def draw(self, held: Any) -> Host:
-        """The same from what the clusters hold, (cluster, column)."""
+        """(replicate, column) sums of what the clusters hold, (cluster, column), dense or sparse."""
+        if not isinstance(held, np.ndarray) and held.nnz > SPARSE * held.shape[0] * held.shape[1]:
+            held = held.toarray()
         return np.concatenate([(held.T @ counts).T for counts in self.counts()])
 
     def band(self, drawn: Host) -> tuple[Host, Host]:
@@ -185,7 +188,7 @@ def clusters_by(cases: Cases, by: By = "auto") -> str:
 
 
 def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[Replicates | Undefined]:
-    """Each score in every replicate; sum-like ones together, from sums, the others one by one from the cases drawn."""
+    """Each score in every replicate; sum-like ones together, from sums, the others one by one."""
     found: dict[int, Replicates | Undefined] = {}
     summed: dict[int, tuple[Rows, Finish]] = {}
     for number, score in enumerate(scores):
@@ -195,7 +198,9 @@ def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[R
         _, metric, options = plugins.parse("metrics", score)
         try:
             if hasattr(metric, "SUMS"):
-                summed[number] = metric_rows(cases, metric, options)
+                summed[number] = metric_rows(cases, metric, options, plan.code)
+            elif hasattr(metric, "resampled"):
+                found[number] = _counted(metric, options, cases, plan)
             else:
                 found[number] = _again(partial(_score, metric=metric, options=options), cases, plan)
         except Undefined as reason:
@@ -205,12 +210,12 @@ def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[R
 
 
 def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replicates | Undefined]:
-    """Scores in every replicate, from the sums that each case holds and the way from sums to a score."""
+    """Scores in every replicate, from the sums that each cluster holds and the way from sums to a score."""
     if not parts:
         return []
     from scipy.sparse import csr_array, hstack
 
-    held = plan.gather(hstack([csr_array(rows) for rows, _ in parts], format="csr"))
+    held = hstack([csr_array(rows) for rows, _ in parts], format="csr")
     ends = np.cumsum([0, *(rows.shape[1] for rows, _ in parts)])
     whole = np.asarray(held.sum(axis=0)).ravel()
     drawn = plan.draw(held)
@@ -239,6 +244,20 @@ def _number(finish: Finish, sums: Host) -> float:
 
 def _score(cases: Cases, *, metric: ModuleType, options: Mapping[str, Any]) -> float:
     return metric.score(cases.prediction, cases.target, weight=cases.weight, **options)
+
+
+def _counted(metric: ModuleType, options: Mapping[str, Any], cases: Cases, plan: Resampling) -> Replicates:
+    """The score of a metric that counts each case as often as it was drawn."""
+    score = metric.resampled(cases.prediction, cases.target, weight=cases.weight, **options)
+
+    def drawn(times: Host) -> float:
+        try:
+            return float(score(times))
+        except Undefined:
+            return math.nan
+
+    with ThreadPoolExecutor(workers(plan.code)) as pool:
+        return Replicates(float(score(1.0)), np.array(list(pool.map(drawn, plan.times()))), np.zeros(0))
 
 
 def _again(score: Callable[[Cases], float], cases: Cases, plan: Resampling) -> Replicates:

@@ -6,12 +6,15 @@ MSE_v(r) is the mean squared error of the cases that are left when the share r w
 MSE_e(r) the same when the largest errors are removed, which nothing can beat.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
+
 from ..core import Prediction, Undefined, kept_area, rank
-from ..core.arrays import workers
-from ..core.ranking import By
+from ..core.arrays import Host, workers
+from ..core.ranking import By, in_order
 
 TITLE = "AUSE"
 BETTER = "lower"
@@ -40,12 +43,41 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "
     Reference: Ilg et al., "Uncertainty Estimates and Multi-hypotheses Networks for Optical Flow", ECCV 2018.
     """
     cases = rank(prediction, target, weight=weight, by=by)
-    if cases.mse == 0:
-        raise Undefined("every error is exactly 0, so no order of the cases is better than another.")
+    mse = _above_0(cases.mse)
     with ThreadPoolExecutor(
         min(2, workers(cases.error))
     ) as pool:  # numpy sorts two arrays at a time, if there is room
         by_variance, by_error = pool.map(
             lambda key: kept_area(key, cases.error, cases.weight), (cases.variance, cases.error)
         )
-    return max(by_variance - by_error, 0.0) / cases.mse
+    return max(by_variance - by_error, 0.0) / mse
+
+
+def resampled(
+    prediction: Prediction, target: Any, *, weight: Any = None, by: By = "case"
+) -> Callable[[Host | float], float]:
+    """The score by how often each case counts, sorted once."""
+    cases = rank(prediction, target, weight=weight, by=by)
+    sorted_by = []
+    for key in (cases.variance, cases.error):
+        order = np.argsort(key)
+        parts = (cases.error, cases.weight, cases.case)
+        sorted_by.append((key[order], *(part[order] for part in parts)))
+
+    def score(times: Host | float) -> float:
+        areas, mse = [], 0.0
+        for key, error, weight, case in sorted_by:
+            drawn = weight * (times if isinstance(times, float) else times[case])
+            some = drawn > 0
+            kept = in_order(key[some], error[some], drawn[some])
+            areas.append(kept.area)
+            mse = _above_0(float(kept.total[-1]))
+        return max(areas[0] - areas[1], 0.0) / mse
+
+    return score
+
+
+def _above_0(mse: float) -> float:
+    if mse == 0:
+        raise Undefined("every error is exactly 0, so no order of the cases is better than another.")
+    return mse

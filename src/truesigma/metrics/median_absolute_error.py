@@ -3,10 +3,12 @@ r"""Median absolute error of the location.
 $$\mathrm{MedAE} = \mathrm{median}_i\, |y_i - \mu_i|$$
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Host
 from ..core.ranking import columns_of
 from ..core.values import Prediction
 
@@ -32,10 +34,20 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Reference: common to the field; uncertainty-toolbox reports it beside MAE and RMSE.
     """
+    return resampled(prediction, target, weight=weight)(1.0)
+
+
+def resampled(prediction: Prediction, target: Any, *, weight: Any = None) -> Callable[[Host | float], float]:
+    """The score by how often each case counts, sorted once."""
     found = columns_of(prediction, target, weight=weight)
-    some = found.weight > 0
-    size, share = np.abs(found.residual[some]), found.weight[some]
-    order = np.argsort(size, kind="stable")
-    size, held = size[order], np.cumsum(share[order]) / share.sum()
-    low, high = (min(int(np.searchsorted(held, 0.5 + slack)), size.size - 1) for slack in (-1e-12, 1e-12))
-    return float((size[low] + size[high]) / 2)
+    size, where = np.abs(found.residual).ravel(), np.flatnonzero(found.weight > 0)
+    where = where[np.argsort(size[where], kind="stable")]
+    size = size[where]
+
+    def score(times: Host | float) -> float:
+        held = np.cumsum((found.weight * np.reshape(times, (-1, 1))).ravel()[where])
+        ends = held[-1] * np.array([0.5 - 1e-12, 0.5 + 1e-12])
+        low, high = np.minimum(np.searchsorted(held, ends), size.size - 1)
+        return float((size[low] + size[high]) / 2)
+
+    return score

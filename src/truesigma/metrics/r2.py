@@ -5,6 +5,7 @@ $$R^2 = 1 - \frac{\sum_i (y_i - \mu_i)^2}{\sum_i (y_i - \bar y)^2}$$
 over the elements; with several outputs each has its own mean, and the sums run over all of them.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,12 +37,22 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Reference: common to the field; the mean is that of the targets that are scored.
     """
+    return resampled(prediction, target, weight=weight)(1.0)
+
+
+def resampled(prediction: Prediction, target: Any, *, weight: Any = None) -> Callable[[Host | float], float]:
+    """The score by how often each case counts."""
     found = columns_of(prediction, target, weight=weight)
-    error = float((found.weight * found.residual**2).sum())
-    spread = sum(_squares(y, w) for y, w in zip(found.target.T, found.weight.T) if w.any())
-    if spread == 0:
-        raise Undefined("all targets are the same number, so there is no variance to explain.")
-    return 1 - error / spread
+
+    def score(times: Host | float) -> float:
+        weight = found.weight * np.reshape(times, (-1, 1))
+        error = float((weight * found.residual**2).sum())
+        spread = sum(_squares(y, w) for y, w in zip(found.target.T, weight.T) if w.any())
+        if spread == 0:
+            raise Undefined("all targets are the same number, so there is no variance to explain.")
+        return 1 - error / spread
+
+    return score
 
 
 def _squares(target: Host, weight: Host) -> float:

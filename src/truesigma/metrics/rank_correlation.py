@@ -5,6 +5,7 @@ $$\rho = \mathrm{corr}\bigl(\mathrm{rank}\,|y_i - \mu_i|,\ \mathrm{rank}\,\mathr
 Spearman's, with the middle rank for equal values.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,18 +39,28 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Reference: Spearman, 1904; as uncertainty-toolbox's and Levi et al.'s question of how sigma ranks the errors.
     """
+    return resampled(prediction, target, weight=weight)(1.0)
+
+
+def resampled(prediction: Prediction, target: Any, *, weight: Any = None) -> Callable[[Host | float], float]:
+    """The score by how often each case counts, sorted once."""
     found = columns_of(prediction, target, weight=weight)
     some = found.weight > 0
-    share = found.weight[some] / found.weight[some].sum()
-    first, second = (_middle_ranks(v[some], share) for v in (np.abs(found.residual), found.scale))
-    spread = float((share * first * first).sum()) * float((share * second * second).sum())
-    if spread < 1e-24:  # rounding: all of one are the same
-        raise Undefined("all errors, or all scales, are the same number, so they have no order.")
-    return float(np.clip((share * first * second).sum() / np.sqrt(spread), -1, 1))
+    places = [np.unique(v[some], return_inverse=True)[1] for v in (np.abs(found.residual), found.scale)]
+
+    def score(times: Host | float) -> float:
+        share = (found.weight * np.reshape(times, (-1, 1)))[some]
+        share /= share.sum()
+        first, second = (_middle_ranks(place, share) for place in places)
+        spread = float((share * first * first).sum()) * float((share * second * second).sum())
+        if spread < 1e-24:  # rounding: all of one are the same
+            raise Undefined("all errors, or all scales, are the same number, so they have no order.")
+        return float(np.clip((share * first * second).sum() / np.sqrt(spread), -1, 1))
+
+    return score
 
 
-def _middle_ranks(values: Host, share: Host) -> Host:
-    """Ranks as shares of the weight, around 0; equal values have one."""
-    place = np.unique(values, return_inverse=True)[1]
+def _middle_ranks(place: Host, share: Host) -> Host:
+    """Ranks as shares of the weight, around 0, of values by their place; equal values have one."""
     mass = np.bincount(place, weights=share)
     return np.asarray((np.cumsum(mass) - mass / 2 - 0.5)[place])

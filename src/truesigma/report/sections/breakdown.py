@@ -111,11 +111,11 @@ def _inner(subject: Subject, cases: Cases) -> Resampling:
 def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: Resampling) -> Part:
     before, after = pair[0], pair[-1]
     coverage, rmse = (plugins.load("metrics", n) for n in ("coverage", "rmse"))
-    asked = [metric_rows(cases, coverage, {"level": subject.level}) for cases in (before, after)]
-    asked.append(metric_rows(after, rmse, {}))
+    asked = [metric_rows(cases, coverage, {"level": subject.level}, plan.code) for cases in (before, after)]
+    asked.append(metric_rows(after, rmse, {}, plan.code))
     found: list[Replicates | Undefined] = list(from_rows(asked, plan))
     try:
-        found += from_rows([factor_rows(after)], plan)
+        found += from_rows([factor_rows(after, into=plan.code)], plan)
     except Undefined as reason:
         found.append(reason)
     held, reached, error, factor = (estimate(one, plan, share=k < 2) for k, one in enumerate(found))

@@ -46,12 +46,12 @@ def _bins(subject: Subject, label: str, cases: Cases, spacing: Spacing) -> list[
         spacing=spacing,
         wide=True,
     )
-    held, _ = metric_rows(cases, uce, options)
+    held, _ = metric_rows(cases, uce, options, subject.plan.code)
     count, error, variance = np.asarray(held.sum(axis=0)).reshape(4, -1)[:3, 1:]
     inside = counted(cases).reshape(len(cases), -1)
     elements = inside.sum() if options["outputs"] == "separate" else inside.any(axis=1).sum()
     heaviness = count.sum() / elements  # a bin is believed for what it holds, in whatever unit weights are
-    drawn = subject.plan.sums(held).reshape(subject.plan.replicates, 4, -1)[:, :2, 1:]
+    drawn = subject.plan.draw(held).reshape(subject.plan.replicates, 4, -1)[:, :2, 1:]
     found = []
     for k in np.flatnonzero(count > 0):
         some = drawn[:, 0, k] > 0

@@ -18,8 +18,9 @@ def table(subject: Subject) -> list[dict[str, Any]]:
     metric = plugins.load("metrics", "coverage")
     rows = []
     for label, cases in subject.pair.items():
-        held = hstack([metric_rows(cases, metric, {"level": level})[0] for level in LEVELS], format="csr")
-        whole, drawn = np.asarray(held.sum(axis=0)).ravel(), subject.plan.sums(held)
+        each = [metric_rows(cases, metric, {"level": level}, subject.plan.code)[0] for level in LEVELS]
+        held = hstack(each, format="csr")
+        whole, drawn = np.asarray(held.sum(axis=0)).ravel(), subject.plan.draw(held)
         weight = np.where(drawn[:, ::2] > 0, drawn[:, ::2], np.nan)
         low, high = subject.plan.band(drawn[:, 1::2] / weight)
         observed = whole[1::2] / whole[::2]

@@ -78,12 +78,12 @@ def _band(subject: Subject, held: Host, variance: Host, threshold: Host) -> tupl
     """Bootstrap the kept cases' MSE, at thresholds that are held fixed."""
     # Thresholds fall, so a case is kept at the first so many of them.
     stays = np.searchsorted(-threshold, -variance, side="right")
-    cells = np.zeros((len(held), 2 * (STEPS + 1)))
-    rows = np.arange(len(held))
-    cells[rows, stays], cells[rows, STEPS + 1 + stays] = held.T
-    drawn = subject.plan.sums(cells).reshape(-1, 2, STEPS + 1)
+    plan, width = subject.plan, STEPS + 1
+    cell = plan.code * width + stays
+    sums = [np.bincount(cell, part, plan.clusters * width).reshape(-1, width) for part in held.T]
+    drawn = plan.draw(np.concatenate(sums, axis=1)).reshape(-1, 2, width)
     weight, error = np.moveaxis(np.cumsum(drawn[:, :, ::-1], axis=2)[:, :, ::-1][:, :, 1:], 1, 0)
-    return subject.plan.band(error / np.where(weight > 0, weight, np.nan))
+    return plan.band(error / np.where(weight > 0, weight, np.nan))
 
 
 def sentence(subject: Subject, row: dict[str, float], mse: float) -> str:

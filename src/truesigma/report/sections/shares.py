@@ -24,7 +24,7 @@ def table(subject: Subject) -> tuple[list[dict[str, Any]], Estimate] | None:
     inner = mean_rows(cases, lambda e: e.aleatoric, outputs="mean").toarray()
     weight, total, aleatoric = whole[:, 0], whole[:, 1], inner[:, 1]
     both = np.stack([total, total - aleatoric], axis=1)
-    found = from_rows([(both, mean_of)], subject.plan)[0]
+    found = from_rows([(subject.plan.gather(both), mean_of)], subject.plan)[0]
     some = weight > 0
     value = total[some] / weight[some]
     even = bool((weight[some] == weight[some][0]).all())

@@ -1,0 +1,27 @@
+"""Many cases: a report takes memory for the cases, and not for each of their sums."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "report.py"
+
+
+@pytest.mark.slow
+def test_memory_of_a_report_of_many_cases(tmp_path):
+    subprocess.run(
+        [sys.executable, BENCHMARK, "--sizes", "2e5", "--out", tmp_path / "a.json"], check=True, timeout=300
+    )
+    found = json.loads((tmp_path / "a.json").read_text())["rows"][0]
+    assert found["MB"] < 450  # 650 where each case has rows of its own
+    assert found["page_kB"] < 1000
+
+
+def test_a_million_cases_as_they_were_measured():
+    found = json.loads((BENCHMARK.parent / "results" / "report.json").read_text())
+    one = next(row for row in found["rows"] if row["cases"] == 1_000_000 and row["tree"] == "now")
+    assert one["MB"] < 1000
+    assert one["page_kB"] < 8000
