@@ -2,7 +2,8 @@
 
 Simulated cases whose truth is known, with heavy tails, a bias, sites of different difficulty, patients with several
 images, and three outputs that err together; random splits of the paper's OCT poses; and, with `--data`, another group's
-bone ages by predicted age. Writes `assets/guarantees.csv`, `regions.csv` and `bands.csv`; `guarantees.md` shows them.
+bone ages by predicted age. Writes `assets/guarantees.csv`, `referral.csv`, `regions.csv` and `bands.csv`;
+`guarantees.md` shows them.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import numpy as np
 
 import truesigma as ts
 from truesigma.files.disk import write_atomically
-from truesigma.recalibrate import conformal, region, sigma, sigma_by_group
+from truesigma.recalibrate import _referral, conformal, region, sigma, sigma_by_group
 
 ASSETS = Path(__file__).parents[1] / "assets"
 RESULTS = Path(__file__).parents[2] / "paper" / "results"
@@ -34,6 +35,7 @@ BONEAGE = {"resnet101_boneage.npz": "ResNet-101", "densenet201_boneage.npz": "De
 BONEAGE["efficientnetb4_boneage.npz"] = "EfficientNet-B4"
 MONTHS = 228.0 - 1.0  # targets are scaled from the youngest to the oldest
 AGES = np.array([72.0, 120.0, 156.0])
+RISK, DELTA, MANY = 0.05, 0.05, 1_000_000  # of the referral; cases that tell the truth about it
 BANDS = ("below 6 years", "6 to 10", "10 to 13", "above 13")
 Row = dict[str, Any]
 
@@ -130,6 +132,72 @@ def measure(seeds: int, sizes: tuple[int, ...] = SIZES) -> list[Row]:
                 {"promise": name, "cases": cases, "seeds": seeds, "held": found.mean(), "error": error}
             )
             print(f"{name}, {cases} cases: {found.mean():.4f} +- {error:.4f}", flush=True)
+    return rows
+
+
+World = tuple[np.ndarray, np.ndarray, np.ndarray]  # sigma, error and patient of each case
+
+
+def knowing(rng: np.random.Generator, cases: int) -> World:
+    scale = np.exp(0.5 * rng.normal(size=cases))
+    return scale, 0.7 * scale * rng.standard_t(4, size=cases), np.arange(cases)
+
+
+def senseless(rng: np.random.Generator, cases: int) -> World:
+    """Large errors are as frequent as they just may not be, at every sigma: each threshold breaks the promise."""
+    scale, _, case = knowing(rng, cases)
+    return scale, 2.0 / 1.955 * rng.normal(size=cases), case
+
+
+def misled(rng: np.random.Generator, cases: int) -> World:
+    """The surest are wrong more often than the next."""
+    scale, y, case = knowing(rng, cases)
+    return scale, np.where(scale < 0.5, 3.0, 1.0) * y, case
+
+
+def many_images(rng: np.random.Generator, cases: int) -> World:
+    """Patients with 1 to 9 images that err alike."""
+    sizes = rng.integers(1, 10, size=cases)
+    patient = np.repeat(np.arange(cases), sizes)[:cases]
+    scale = np.exp(0.4 * rng.normal(size=cases)[patient] + 0.3 * rng.normal(size=cases))
+    z = 0.9 * rng.normal(size=cases)[patient] + 0.4 * rng.normal(size=cases)
+    return scale, 0.8 * scale * z, patient
+
+
+WORLDS = {
+    "a sigma that knows, errors with heavy tails": knowing,
+    "a sigma that says nothing, errors just too frequent": senseless,
+    "the surest cases wrong more often than the next": misled,
+    "patients with one to nine images": many_images,
+}
+
+
+def referrals(seeds: int, sizes: tuple[int, ...] = (100, 500, 1000, 5000)) -> list[Row]:
+    """In how many sets of calibration cases the promise of a referral holds, and how many cases it keeps."""
+    rows = []
+    for name, world in WORLDS.items():
+        scale, y, patient = world(np.random.default_rng(10**6), MANY)
+        order = np.argsort(scale)
+        patients, shares = _referral._running(abs(y[order]) > 2, patient[order])
+        share, known = shares / patients, scale[order]
+        if world is senseless:  # known better than from any number of cases
+            share[:] = math.erfc(1.955 / math.sqrt(2))
+        for cases in sizes:
+            held, kept = [], []
+            for seed in range(seeds):
+                scale, y, patient = world(np.random.default_rng(seed), cases)
+                given = {"patient": patient} if world is many_images else {}
+                found = _referral.fit(
+                    ts.Prediction(0 * y, scale**2), y, tolerance=2.0, risk=RISK, delta=DELTA, **given
+                )
+                end = 0 if found.threshold is None else int(np.searchsorted(known, found.threshold, "right"))
+                kept.append(end / MANY)
+                held.append(end == 0 or share[end - 1] <= RISK)
+            possible = np.flatnonzero(share <= RISK)
+            most = float(possible[-1] + 1) / MANY if possible.size else 0.0
+            rows.append({"promise": name, "cases": cases, "seeds": seeds, "held": float(np.mean(held))})
+            rows[-1] |= {"kept": float(np.mean(kept)), "most": most}
+            print(rows[-1], flush=True)
     return rows
 
 
@@ -233,7 +301,12 @@ def tables() -> dict[str, str]:
         volumes = [f"{r[n]:.2f}" if r[n] > 0 else "–" for n in ("ellipsoid_volume", "box_volume")]
         shares = [f"{100 * r[n]:.1f}" for n in ("ellipsoid", "box", "bonferroni")]
         poses.append(f"| {r['network']} | {int(r['cases'])} | " + " | ".join([*shares, *volumes]) + " |")
-    return {"guarantees": "\n".join(lines), "regions": "\n".join(poses), "bands": "\n".join(ages)}
+    refer = ["| | cases | promise holds | kept | most that could be |", "| --- |" + " ---: |" * 4]
+    for r in read("referral.csv"):
+        shares = [f"{100 * r[n]:.1f}" for n in ("held", "kept", "most")]
+        refer.append(f"| {r['promise']} | {int(r['cases']):,} | " + " | ".join(shares) + " |")
+    lines = {"referral": "\n".join(refer), "guarantees": "\n".join(lines)}
+    return {**lines, "regions": "\n".join(poses), "bands": "\n".join(ages)}
 
 
 def read(name: str) -> list[Row]:
@@ -262,6 +335,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.data:
         write("bands.csv", bands(given.data))
+    write("referral.csv", referrals(given.seeds))
     write("guarantees.csv", measure(given.seeds))
     write("regions.csv", regions(given.splits))
 

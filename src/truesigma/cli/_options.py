@@ -147,6 +147,23 @@ def pairs(texts: list[str] | None) -> dict[str, str]:
     return options
 
 
+def numbers(flag: str, text: str) -> dict[str, float]:
+    """Read numbers by their names, as `tolerance=10,risk=0.05`.
+
+    >>> numbers("--refer", "tolerance=10,risk=0.05")
+    {'tolerance': 10.0, 'risk': 0.05}
+    """
+    try:
+        found = {
+            name.strip(): float(value) for name, _, value in (one.partition("=") for one in text.split(","))
+        }
+    except ValueError:
+        raise ValueError(
+            f"{flag} {text!r} is not understood; expected numbers, as tolerance=10,risk=0.05."
+        ) from None
+    return found
+
+
 def seconds(text: str) -> float:
     """Read a time limit, in seconds.
 

@@ -16,6 +16,7 @@ from ._options import (
     Part,
     RecipeName,
     named_option,
+    numbers,
     recalibrations,
     split_choices,
     with_part,
@@ -157,6 +158,14 @@ def calibrate(
     law: LawName = None,
     mask_missing: Masking = False,
     missing: Missing = None,
+    refer: Annotated[
+        str | None,
+        typer.Option(
+            "--refer",
+            metavar="tolerance=T,risk=R",
+            help="Keep cases of which at most a share R is off by more than T: `apply` writes whom to refer.",
+        ),
+    ] = None,
     json: Json = None,
 ) -> None:
     """Fit one recalibration and write its card, for `apply`."""
@@ -176,19 +185,23 @@ def calibrate(
         )
     for name in without:
         raise ValueError(f"{name} has no option part; leave --part {part} out.")
+    asked = None if refer is None else numbers("--refer", refer)
     if are_many(files):
         if missing is not None:
             raise ValueError(ONE_BY_ONE)
+        if refer is not None:
+            raise ValueError("--refer sorts all cases, and takes one file that is read as a whole.")
         reading: dict[str, Any] = {"recipe": recipe, "law": law, "mask_missing": mask_missing}
         card = calibrate_many(context.obj, files, choices[0], out=out, json=json, **reading)
     else:
         cases = read_set(context.obj, inputs[0], law=law, mask_missing=mask_missing, missing=missing)
         warn_doubts(cases)
-        card = fit(cases, choices[0], recipe=recipe, data=describe_file(inputs[0], cases))
+        card = fit(cases, choices[0], recipe=recipe, data=describe_file(inputs[0], cases), refer=asked)
     write(card, out)
     described = card.to_dict()
     if doubt := factor_doubt(described["recalibration"]):
         warnings.warn(doubt, stacklevel=1)
     shown = factor_text(described["recalibration"])
     words = f"{choices[0]} fitted on {card.data['cases']} cases{': ' + shown if shown else ''}"
-    context.obj.deliver(f"{words}; written to {out}", described, json)
+    words += f"; written to {out}" + ("" if card.refer is None else f"\n{card.refer.words}")
+    context.obj.deliver(words, described, json)

@@ -202,7 +202,7 @@ def _images(
     from ..imaging.data.source import intake, recorded
     from ..imaging.prediction.predict import list_images, predict_images
     from ..imaging.prediction.runs import mark_of, marks_of, open_runs
-    from ..imaging.prediction.write import needs_draws, recalibrated, write_images
+    from ..imaging.prediction.write import needs_draws, recalibrated, referred, write_images
 
     check_suffix(out)
     check_target(out, *wanted, *([] if card is None else [card]))
@@ -236,7 +236,8 @@ def _images(
     else:
         prediction = recalibrated(loaded, found, units)
     applied = UNTOUCHED if loaded is None else loaded.recalibration.to_dict()["name"]
-    marks = {**marks_of(runs, None if joined else settings), "recalibration": applied}
+    marks: dict[str, Any] = {**marks_of(runs, None if joined else settings), "recalibration": applied}
+    marks |= {} if loaded is None else referred(loaded, found, units)
     write_images(read, prediction, units, levels, out, marks, errors[0])
     about = {"unit": units.text, "levels": levels, "left_out": len(files) - len(read)}
     if card is not None:

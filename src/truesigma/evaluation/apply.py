@@ -41,9 +41,9 @@ def apply_file(
 
     The columns `scale`, `variance`, `aleatoric` and `epistemic` that are there hold the recalibrated values, `lower_90`
     and `upper_90` (and so on for each level; `lower_90_0` for output 0 of several) are added, and every other column
-    stays as it is; from .csv to .csv so do separator and decimal commas. Bounds that `predict` wrote without a card are
-    replaced. No target is needed. A file of draws becomes
-    one of predictions. Where `epistemic` changes, its raw value is kept as `spread`.
+    stays as it is; from .csv to .csv so do separator and decimal commas. A card with a referral adds `refer`, true for
+    cases to hand to somebody. Bounds that `predict` wrote without a card are replaced. No target is needed. A file of
+    draws becomes one of predictions. Where `epistemic` changes, its raw value is kept as `spread`.
 
     Args:
         card: from `calibrate` or `read_card`.
@@ -66,9 +66,9 @@ def apply_file(
         _check_unit(card, source, str(fields.get("unit", "")))
         check_network(card, str(fields.get("checkpoint", "")))
         made = card(value, group=groups_in(fields))
+        bounds = {**interval_fields(made, levels, card.recalibration), **refer_fields(card, value)}
     except ValueError as problem:
         raise refusal(str(source), fields, problem) from problem
-    bounds = interval_fields(made, levels, card.recalibration)
     if ".npz" not in suffixes:
         table = _edited(source, fields, made, bounds, card, check_suffix(target) == ".csv")
         if check_suffix(target) == ".csv":
@@ -128,6 +128,14 @@ def interval_fields(
             warnings.warn(str(words), stacklevel=2)
         found[lower], found[upper] = to_host(interval.lower), to_host(interval.upper)
     return found
+
+
+def refer_fields(card: Card, value: Prediction | Draws) -> dict[str, Any]:
+    """Which cases to refer, by the name of its column, from predictions as the model gave them; empty if none asked."""
+    if card.refer is not None and card.refer.threshold is None:
+        warnings.warn(card.refer.words, stacklevel=2)
+    referred = card.referred(value)
+    return {} if referred is None else {"refer": referred}
 
 
 def bound_names(level: float) -> tuple[str, str]:

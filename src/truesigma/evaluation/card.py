@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import plugins
+from ..core.arrays import Host
 from ..core.decompose import decompose
 from ..core.law import Laplace, Law, Normal, Undefined, law_from_dict
 from ..core.provenance import versions
@@ -14,6 +15,8 @@ from ..core.recalibration import Recalibration, load_recalibration
 from ..core.tally import Tally
 from ..core.values import Cases, Draws, Prediction, first_group
 from ..files.disk import BadFile, now, read_json
+from ..recalibrate._referral import Referral
+from ..recalibrate._referral import fit as fit_referral
 from .fit import Choice, fit
 from .recipe import Recipe, check_choices, load_recipe
 
@@ -26,7 +29,8 @@ class Card:
     """A fitted recalibration with the law and the recipe it was fitted under, and the data it was fitted on.
 
     Called with a Prediction, Draws or Cases it gives the recalibrated Prediction. `data` says how many cases and
-    outputs it saw, the name and the hash of their file where they came from one, and the network's checkpoint.
+    outputs it saw, the name and the hash of their file where they came from one, and the network's checkpoint. `refer`
+    says which cases to hand to somebody, where that was asked for.
     """
 
     recalibration: Recalibration
@@ -36,6 +40,7 @@ class Card:
     unit: str = ""
     date: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    refer: Referral | None = None
 
     def __call__(self, value: Prediction | Draws | Cases, *, group: Any = None) -> Prediction:
         """The recalibrated prediction, checked like a stranger's: the card may be one."""
@@ -54,6 +59,10 @@ class Card:
             ) from problem
         return Prediction(**vars(made))
 
+    def referred(self, value: Prediction | Draws | Cases) -> Host | None:
+        """Whether each case is to be referred, (case,), by its sigma before recalibration; None if nobody asked."""
+        return None if self.refer is None else self.refer(self.recipe.prediction(as_cases(value)))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, as they are written to JSON."""
         return {
@@ -67,6 +76,7 @@ class Card:
             "unit": self.unit,
             "date": self.date,
             "versions": dict(self.versions),
+            **({} if self.refer is None else {"refer": self.refer.to_dict()}),
         }
 
     def __repr__(self) -> str:
@@ -92,6 +102,7 @@ def calibrate(
     recipe: str | Recipe = "exact",
     data: Mapping[str, Any] | None = None,
     unit: str = "",
+    refer: Mapping[str, float] | None = None,
 ) -> Card:
     """Fit one recalibration and make its card.
 
@@ -101,6 +112,8 @@ def calibrate(
         recipe: "exact", "paper", "code", the path of a TOML file, or a Recipe.
         data: what to say about the data beside its size, such as its file and hash.
         unit: of the targets, where it is not that of the cases.
+        refer: `{"tolerance": 10, "risk": 0.05}` finds a threshold of sigma up to which at most that share of the cases
+            is off by more than the tolerance, with confidence 1 - `delta` (0.05 unless given).
 
     Returns:
         The card: call it with a prediction, or write it as JSON: `write(card, "card.json")`, `read_card("card.json")`.
@@ -117,10 +130,26 @@ def calibrate(
     chosen = load_recipe(recipe)
     fitted = fit(recalibration, cases, chosen)
     if isinstance(cases, Tally):
+        if refer is not None:
+            raise ValueError("a referral sorts the cases, which a tally does not hold; give the cases.")
         law, seen = (Laplace() if cases.moment == 1 else Normal()), int(cases.sums["factor total"][0])
         return Card(fitted, law, chosen, {**(data or {}), "cases": seen}, unit, now(), versions())
     card = describe(fitted, cases, recipe=chosen, data=data)
-    return replace(card, unit=unit or card.unit)
+    asked = None if refer is None else referral(cases, chosen, refer)
+    return replace(card, unit=unit or card.unit, refer=asked)
+
+
+def referral(cases: Cases, recipe: Recipe, asked: Mapping[str, float]) -> Referral:
+    """The referral that was asked for, as `{"tolerance": 10, "risk": 0.05}`, by patient where they are known."""
+    wrong = [name for name in asked if name not in ("tolerance", "risk", "delta")]
+    missing = [name for name in ("tolerance", "risk") if name not in asked]
+    if wrong or missing:
+        raise ValueError(
+            f"a referral is given by {', '.join(asked) or 'nothing'}; expected tolerance and risk, and perhaps delta, "
+            "as tolerance=10,risk=0.05."
+        )
+    given = dict(asked)
+    return fit_referral(recipe.prediction(cases), cases.target, patient=cases.patient, **given)
 
 
 def describe(
@@ -205,7 +234,7 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
             "version it was written with, or fit it again."
         )
     known = {"format", "version", "choices", *(one.name for one in fields(Card))}
-    wrong = [f"lacks {name!r}" for name in sorted(known - set(stored))]
+    wrong = [f"lacks {name!r}" for name in sorted(known - {"refer"} - set(stored))]
     wrong += [f"has the unknown {name!r}" for name in sorted(set(stored) - known)]
     if wrong:
         raise BadFile(f"{path} {', '.join(wrong)}; fit the recalibration again with this truesigma.")
@@ -216,12 +245,13 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
         check_choices(recipe)
         recalibration, law = _recalibration(stored["recalibration"], plugin), law_from_dict(stored["law"])
         data, used = dict(stored["data"]), dict(stored["versions"])
+        refer = Referral(**stored["refer"]) if "refer" in stored else None
     except Undefined:
         raise
     except (ValueError, TypeError, AttributeError, KeyError) as problem:
         cause = str(problem).rstrip(".")
         raise BadFile(f"{path} cannot be used: {cause}. Fit the recalibration again.") from problem
-    return Card(recalibration, law, recipe, data, str(stored["unit"]), str(stored["date"]), used)
+    return Card(recalibration, law, recipe, data, str(stored["unit"]), str(stored["date"]), used, refer)
 
 
 def _recalibration(stored: Mapping[str, Any], plugin: str | None) -> Recalibration:

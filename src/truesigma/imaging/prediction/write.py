@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.values import Cases, Draws, Prediction
-from ...evaluation.apply import interval_fields
+from ...evaluation.apply import interval_fields, refer_fields
 from ...evaluation.card import Card
 from ...files.fields import law_text, to_fields
 from ...files.store import check_suffix, write_fields
@@ -29,6 +29,15 @@ def recalibrated(card: Card, scaled: Draws | Prediction, units: Units) -> Predic
     """
     if card.unit == SCALED:
         return units.prediction(card(scaled))
+    return card(_in_cards_unit(card, scaled, units))
+
+
+def referred(card: Card, scaled: Draws | Prediction, units: Units) -> dict[str, Any]:
+    """The column `refer` for what a network gave, where the card has a referral."""
+    return refer_fields(card, scaled if card.unit == SCALED else _in_cards_unit(card, scaled, units))
+
+
+def _in_cards_unit(card: Card, scaled: Draws | Prediction, units: Units) -> Draws | Prediction:
     if card.unit not in ("", units.text):
         raise ValueError(
             f"the card was fitted on predictions in {card.unit}, this network predicts in {units.text or 'no unit'}; "
@@ -36,7 +45,7 @@ def recalibrated(card: Card, scaled: Draws | Prediction, units: Units) -> Predic
         )
     if card.unit != units.text:
         warnings.warn(f"the card does not say its unit; it is taken to be {units.text}.", stacklevel=2)
-    return card(units.convert(scaled))
+    return units.convert(scaled)
 
 
 def needs_draws(card: Card) -> bool:
@@ -84,12 +93,12 @@ def write_images(
     units: Units,
     levels: Sequence[float],
     out: Path,
-    marks: Mapping[str, str] | None = None,
+    marks: Mapping[str, Any] | None = None,
     error: MonteCarloError | None = None,
 ) -> None:
     """Write the predictions of new images with the bounds of their intervals: .csv, .parquet or .npz.
 
-    marks, error: as for `write_split`; `recalibration` says which card was applied, or none.
+    marks, error: as for `write_split`; `recalibration` says which card was applied, or none, and `refer` whom to refer.
     """
     names = [path.name for path in files]
     unique = names if len(set(names)) == len(names) else [str(path) for path in files]
@@ -102,7 +111,7 @@ def write_predictions(
     units: Units,
     levels: Sequence[float],
     out: Path,
-    marks: Mapping[str, str] | None = None,
+    marks: Mapping[str, Any] | None = None,
     error: MonteCarloError | None = None,
 ) -> None:
     """Write labels (id, group, target), location, variances, scale and bounds, all in the target's unit.

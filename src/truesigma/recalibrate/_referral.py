@@ -1,0 +1,231 @@
+r"""Referral with a promise: the cases that are kept are rarely off by more than a tolerance.
+
+$$P\bigl(|y - \mu| > \mathrm{tolerance} \mid \sigma \le t\bigr) \le \mathrm{risk}
+  \quad\text{with confidence } 1 - \delta$$
+
+Cases are taken from the surest on. As each is added, a binomial test asks whether the share of large errors among those
+that would be kept is below the risk; the first test that fails ends the sequence, so that all of them together err with
+probability delta (Learn then Test). The tests begin where they may meet an error or two, which depends on the number
+of cases alone. Exact where the share of large errors rises with sigma, as it does when sigma says anything.
+
+With several cases of a patient, patients are what is counted: each by the share of large errors among the cases of
+theirs that are kept, and the test is that of Hoeffding and Bentkus for means of such shares.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import Host, to_host
+from ..core.checks import check_group, nothing_left
+from ..core.elements import blocks
+from ..core.values import Prediction
+
+SLACK = 1e-9  # of sums of shares, which are rounded
+MET = 2  # errors that the first test may meet, where a quarter of the cases is enough for such a test
+
+
+@dataclass(frozen=True)
+class Referral:
+    """Which cases to hand to somebody: those whose sigma, as the model gave it, is above a threshold."""
+
+    tolerance: float
+    risk: float
+    delta: float
+    threshold: float | None  # None where nothing can be promised: every case is referred
+    kept: int  # calibration cases at or below the threshold
+    wrong: float  # the share of large errors among them, by patient
+    cases: int  # of the calibration
+    clusters: int  # patients, or cases where each is a patient of its own
+    needed: int | None = None  # clusters, where there is no threshold; None where no number would do
+
+    def __post_init__(self) -> None:
+        if not (self.threshold is None or 0 <= self.threshold < math.inf):
+            raise ValueError(f"the threshold of the referral is {self.threshold!r}; fit it again.")
+
+    def __call__(self, prediction: Prediction) -> Host:
+        """Whether each case is to be referred, (case,): by the sigma of its prediction as it was before recalibration.
+
+        >>> y = np.random.default_rng(0).normal(size=500)
+        >>> scale = np.linspace(0.1, 2, 500)
+        >>> refer = fit(Prediction(0 * y, scale**2), scale * y, tolerance=2.0, risk=0.05)
+        >>> refer(Prediction([0.0, 0.0], [0.1, 9.0]))
+        array([False,  True])
+        """
+        if self.threshold is None:
+            return np.ones(len(prediction), dtype=bool)
+        return sigma_of(prediction) > self.threshold
+
+    @property
+    def words(self) -> str:
+        """What is promised, or why nothing is."""
+        many = f"at most {_percent(self.risk)} of the kept cases off by more than {self.tolerance:g}"
+        sure = f"with {_percent(1 - self.delta)} confidence"
+        if self.threshold is not None:
+            share = f"{self.kept:,} of {self.cases:,} calibration cases are kept, {_percent(self.wrong)} of them off"
+            return f"refer where sigma is above {self.threshold:.4g}: {many}, {sure}; {share}"
+        said = f"no threshold can be promised ({many}, {sure}): every case is referred. "
+        if self.needed is None:
+            return said + (
+                f"Among the surest {_percent(self.wrong)} are off by more, and more cases would hardly help; a larger "
+                "tolerance or risk would, or a better model."
+            )
+        what = "cases" if self.clusters == self.cases else "patients"
+        return (
+            said + f"It would need about {self.needed:,} calibration {what}, and there are {self.clusters:,}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def sigma_of(prediction: Prediction) -> Host:
+    """One sigma a case: the root of the mean variance over its outputs that count; 0 where none does."""
+    total = to_host(prediction.total).astype(np.float64).reshape(len(prediction), -1)
+    if prediction.mask is None:
+        return np.sqrt(total.mean(axis=1))
+    counts = to_host(prediction.mask).reshape(total.shape)
+    return np.sqrt(np.where(counts, total, 0.0).sum(axis=1) / np.maximum(counts.sum(axis=1), 1))
+
+
+def fit(
+    prediction: Prediction,
+    target: Any,
+    *,
+    tolerance: float,
+    risk: float,
+    delta: float = 0.05,
+    patient: Any = None,
+) -> Referral:
+    """Find the largest sigma up to which cases can be kept with a promise.
+
+    Args:
+        prediction: of the calibration cases, as the model gave it.
+        target: of the calibration cases, with the location's shape.
+        tolerance: an error that is too large, in the target's unit; of several outputs the largest error counts.
+        risk: the share of kept cases that may be off by more.
+        delta: the probability that the promise does not hold, over sets of calibration cases.
+        patient: one name per case: cases that belong together.
+
+    Returns:
+        The referral: `.threshold`, None where none can be promised, and `.words`.
+
+    Reference: Angelopoulos, Bates, Candes, Jordan and Lei, "Learn then Test", 2021, sections 2.2 and 3 (Hoeffding and
+    Bentkus, fixed sequences); Geifman and El-Yaniv, "Selective Classification for Deep Neural Networks", 2017.
+    """
+    for name, value, end in (("tolerance", tolerance, math.inf), ("risk", risk, 1.0), ("delta", delta, 1.0)):
+        if not (isinstance(value, float | int) and 0 < value < end):
+            raise ValueError(
+                f"{name} is {value!r}; expected a number above 0{' and below 1' if end == 1 else ''}."
+            )
+    names = check_group(patient, len(prediction), "patient")
+    code = np.arange(len(prediction)) if names is None else np.unique(names, return_inverse=True)[1]
+    wrong, counts = _off(prediction, target, tolerance)
+    if not counts.any():
+        raise nothing_left()
+    order = np.argsort(np.where(counts, sigma_of(prediction), np.inf), kind="stable")[: int(counts.sum())]
+    sigma, wrong, code = (
+        sigma_of(prediction)[order],
+        wrong[order],
+        np.unique(code[order], return_inverse=True)[1],
+    )
+    patients, shares = _running(wrong, code)
+    clusters = int(patients[-1])
+    last = np.flatnonzero(np.append(sigma[1:] != sigma[:-1], True))  # equal sigmas are kept together
+    patients, shares = patients[last], shares[last]
+    passed = _p_values(shares, patients, risk, clusters < code.size) <= delta
+    start = int(np.searchsorted(patients, _first(clusters, risk, delta)))
+    end = start + int(np.argmin(np.append(passed[start:], False)))
+    known: dict[str, Any] = {"tolerance": float(tolerance), "risk": float(risk), "delta": float(delta)}
+    sizes = {"cases": code.size, "clusters": clusters}
+    place = min(max(start, end - 1), last.size - 1)
+    share = float(shares[place] / patients[place])
+    if end > start:
+        kept = int(last[place])
+        return Referral(**known, threshold=float(sigma[kept]), kept=kept + 1, wrong=share, **sizes)
+    needed = _needed(shares, patients, risk, delta)
+    return Referral(**known, threshold=None, kept=0, wrong=share, **sizes, needed=needed)
+
+
+def smallest(wrong: int, risk: float, delta: float) -> int:
+    """How many cases show that at most a share `risk` is wrong, when so many of them are.
+
+    >>> smallest(0, 0.05, 0.05), smallest(1, 0.05, 0.05)
+    (59, 93)
+    """
+    from scipy.special import bdtr
+
+    low, high = wrong, wrong + 1
+    while bdtr(wrong, high, risk) > delta:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if bdtr(wrong, middle, risk) <= delta else (middle, high)
+    return high
+
+
+def _first(clusters: int, risk: float, delta: float) -> int:
+    """Where the tests begin: as late as a quarter of the cases, so that an error or two do not end them at once."""
+    starts = [smallest(wrong, risk, delta) for wrong in range(MET + 1)]
+    return max([start for start in starts if 4 * start <= clusters], default=starts[0])
+
+
+def _off(prediction: Prediction, target: Any, tolerance: float) -> tuple[Host, Host]:
+    """Whether an output of each case is off by more than the tolerance, and whether one counts, (case,) each."""
+    wrong, counts = np.zeros((2, len(prediction)), dtype=bool)
+    for block in blocks(prediction, target):
+        part = block.wide.elements
+        some = np.ones(part.residual.shape, bool) if part.weight is None else part.weight > 0
+        wrong[block.rows] = ((part.size > tolerance) & some).any(axis=1)
+        counts[block.rows] = some.any(axis=1)
+    return wrong, counts
+
+
+def _running(wrong: Host, code: Host) -> tuple[Host, Host]:
+    """As cases are added one by one: how many patients there are, and the sum of their shares of wrong cases."""
+    held, bad = np.zeros((2, int(code.max()) + 1))
+    first = np.zeros(code.size)
+    change = np.zeros(code.size)
+    for k, (one, off) in enumerate(zip(code, wrong)):
+        before = bad[one] / held[one] if held[one] else 0.0
+        first[k] = held[one] == 0
+        held[one] += 1
+        bad[one] += off
+        change[k] = bad[one] / held[one] - before
+    return np.cumsum(first).astype(np.int64), np.cumsum(change)
+
+
+def _p_values(wrong: Host, count: Host, risk: float, several: bool) -> Host:
+    """The probability of so few wrong ones, were their share the risk; a bound on it where patients have shares."""
+    from scipy.special import bdtr, xlogy
+
+    if not several:
+        return np.where(wrong < count, bdtr(np.round(np.minimum(wrong, count - 1)), count, risk), 1.0)
+    share = np.clip(wrong / count, 0.0, risk)
+    hoeffding = np.exp(-count * (xlogy(share, share / risk) + xlogy(1 - share, (1 - share) / (1 - risk))))
+    upper = np.ceil(wrong - SLACK)
+    bentkus = np.where(upper < count, math.e * bdtr(np.minimum(upper, count - 1), count, risk), 1.0)
+    return np.minimum(hoeffding, bentkus)
+
+
+def _needed(shares: Host, patients: Host, risk: float, delta: float) -> int | None:
+    """About how many would be enough, if the share of wrong ones stayed as it is at the best place to stop."""
+    from scipy.special import ndtri
+
+    least = smallest(0, risk, delta)
+    if patients[-1] < least:
+        return least
+    some = np.unique(np.linspace(0, len(patients) - 1, 21).astype(int)[1:])
+    share = shares[some] / patients[some]
+    some, share = some[share < risk], share[share < risk]
+    if some.size == 0:
+        return None
+    # Where the normal approximation of the test would pass, by as many standard errors below the risk.
+    kept = np.maximum((ndtri(1 - delta) / (risk - share)) ** 2 * risk * (1 - risk), least)
+    return max(math.ceil((kept * patients[-1] / patients[some]).min()), int(patients[-1]) + 1)
