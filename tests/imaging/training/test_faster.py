@@ -12,6 +12,7 @@ import torch
 from blob_images import QUICK, fit
 from timm.layers.norm_act import BatchNormAct2d
 from timm.models._efficientnet_blocks import DepthwiseSeparableConv, InvertedResidual, SqueezeExcite
+from timm.models.densenet import DenseBlock
 from timm.models.resnet import Bottleneck
 from torch import Tensor, nn
 
@@ -20,6 +21,7 @@ from truesigma.imaging.recipe import Recipe
 from truesigma.imaging.training import faster as fast
 from truesigma.imaging.training import loop
 from truesigma.imaging.training.step import Meter, captured, channels_last, make_optimizer, plain
+from truesigma.imaging.training.validate import random_parts, validate
 
 pytest.importorskip("triton")
 GPU = torch.cuda.is_available()
@@ -37,33 +39,43 @@ BLOCKS = {
     "bottleneck": lambda: Bottleneck(
         5, 4, downsample=nn.Sequential(nn.Conv2d(5, 16, 1, bias=False), nn.BatchNorm2d(16))
     ),
+    "dense block": lambda: dense_block(),
     "inverted residual": partial(InvertedResidual, 5, 5, exp_ratio=4, **squeezed),
     "depthwise": partial(DepthwiseSeparableConv, 5, 5, **squeezed),
 }
+
+
+def dense_block() -> nn.Module:
+    block = DenseBlock(3, 5, bn_size=2, growth_rate=3, norm_layer=partial(BatchNormAct2d, act_layer=nn.ReLU))
+    return nn.Sequential(block, nn.BatchNorm2d(14))
 
 
 def test_the_kernels_in_tritons_interpreter() -> None:
     """The tests of this file that need the kernels, in a process where the interpreter runs them."""
     if GPU or INTERPRETED:
         pytest.skip("they run here")
-    words = ["-k", "kernels_give or rounds", "-p", "no:cacheprovider", __file__]
+    words = ["-k", "kernels_give or rounds or fused_kernels", "-p", "no:cacheprovider", __file__]
     env = {**os.environ, "TRITON_INTERPRET": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words], env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:]
-    assert f"{len(BLOCKS) + 1} passed" in done.stdout, done.stdout[-500:]
+    assert f"{len(BLOCKS) + 2} passed" in done.stdout, done.stdout[-500:]
 
 
 def results(block: nn.Module, images: Tensor, *, quick: bool) -> list[Tensor]:
     """Output, gradients and buffers of a training pass."""
     images = images.detach().clone().requires_grad_()
     block.zero_grad()
-    with fast.fused(block, kernels(), images) if quick else nullcontext():
+    with fast.fused(block, kernels(), len(images)) if quick else nullcontext():
         y = block(images)
     (y * torch.arange(y.numel(), device=y.device).reshape(y.shape).sin().to(y.dtype)).sum().backward()
     assert images.grad is not None
     return [y, images.grad, *(p.grad for p in block.parameters() if p.grad is not None), *block.buffers()]
+
+
+def away(one: Tensor, other: Tensor) -> float:
+    return float((one.double() - other).detach().norm()) / float(other.detach().double().norm())
 
 
 def kernels():
@@ -122,7 +134,7 @@ def test_nothing_stays_in_the_network() -> None:
     nothing = SimpleNamespace(NONE=0, RELU=1, SILU=2, RELU6=3, counters=lambda *_: None)
     for problem in (None, RuntimeError("stop")):
         refused = pytest.raises(RuntimeError, match="stop") if problem else nullcontext()
-        with refused, fast.fused(net, nothing, torch.zeros(2, 1, 16, 16)):
+        with refused, fast.fused(net, nothing, 2):
             assert sum("forward" in vars(module) for module in net.modules()) == 8  # norms and ReLUs
             if problem:
                 raise problem
@@ -202,7 +214,7 @@ def test_gradients_on_a_gpu_round_no_more_than_the_plain_steps(backbone: str) ->
         for parameter in net.parameters():
             parameter.data = channels_last(parameter.data)
         pair = fast.halved(net) if quick else (net, Tensor.backward)
-        with fast.fused(net, kernels(), batch[0]) if quick else nullcontext():
+        with fast.fused(net, kernels(), 8) if quick else nullcontext():
             plain(*pair, fast._Still(), Meter(DEVICE), likelihood="gaussian", precision=precision)(*batch)
         found.append(torch.cat([p.grad.double().flatten() for p in net.parameters()]))
     errors = [float((one - found[0]).norm() / found[0].norm()) for one in found[1:]]
@@ -249,3 +261,16 @@ def test_training_on_a_gpu_takes_the_faster_step_where_it_pays(data, monkeypatch
     assert len(taken) == 1
     assert taken[0] is not None
     assert long.history[-1]["train_loss"] < long.history[0]["train_loss"]
+
+
+@kernels_run
+def test_validation_with_fused_kernels_gives_the_same_scores(data) -> None:
+    """Two draws with dropout and one pass without; the network is left in training mode, with its own modules."""
+    net = build("small", 1, 2, QUICK, seed=0).to(DEVICE).train()
+    split = data.splits["valid"]
+    on = random_parts(net, data, split, precision="fp32", device=DEVICE)
+    for some, near in ((None, 1e-4), (on, 0.02)):  # on a processor masks fall on channels that lie elsewhere
+        told = {"likelihood": "gaussian", "precision": "fp32", "size": 10, "device": DEVICE, "on": some}
+        plainly, quickly = (validate(net, data, split, **told, fast=fast) for fast in (False, True))
+        assert torch.allclose(plainly, quickly, rtol=near)
+    assert not any("forward" in vars(module) for module in net.modules())

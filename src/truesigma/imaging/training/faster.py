@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn import functional as F
 
 from ..network.two_head import TwoHead
 from ..sampling.randomness import guarded_generators
@@ -28,7 +29,6 @@ Make = Callable[[Forward, Backward, Any], Step]  # a plain step of forward, back
 ALIKE = (
     0.5  # of the gradient's length: bfloat16 rounds by a tenth or so, a wrong kernel gives another direction
 )
-ADDRESSES = 2**31  # elements that the kernels can reach
 
 
 def faster(
@@ -56,7 +56,7 @@ def faster(
         meter.reset()
         if not away <= ALIKE:
             raise RuntimeError(f"its gradients are {away:.2g} of their length away from the plain step's")
-        with fused(net, kernels, images):
+        with fused(net, kernels, len(images)):
             step = make(forward, backward, optimizer)
             graph = captured(step, net, optimizer, meter, images, target)
     except Exception as problem:  # Triton and its compiler raise their own kinds
@@ -111,11 +111,14 @@ def _as(gradient: Tensor, weight: Tensor) -> Tensor:
 
 
 @contextmanager
-def fused(net: nn.Module, kernels: ModuleType, images: Tensor) -> Iterator[None]:
-    """Batch norm in one kernel with the activation, residual or gate behind it, where a network of timm has them."""
+def fused(net: nn.Module, kernels: ModuleType, cases: int) -> Iterator[None]:
+    """Batch norm in one kernel with the activation, residual or gate behind it, where a network of timm has them.
+
+    In training mode, or in evaluation mode and then without gradients. cases: the most in a batch.
+    """
     changed = []
     try:
-        for module, forward in _replacements(net, kernels, images):
+        for module, forward in _replacements(net, kernels, cases):
             module.forward = forward
             changed.append(module)
         yield
@@ -124,33 +127,44 @@ def fused(net: nn.Module, kernels: ModuleType, images: Tensor) -> Iterator[None]
             del module.forward
 
 
-def _replacements(net: nn.Module, kernels: ModuleType, images: Tensor) -> Iterator[tuple[nn.Module, Any]]:
+def _replacements(net: nn.Module, kernels: ModuleType, cases: int) -> Iterator[tuple[nn.Module, Any]]:
     """Modules, and what each is to do instead."""
     from timm.layers.norm_act import BatchNormAct2d
+    from timm.models.densenet import DenseBlock
     from timm.models.resnet import Bottleneck
 
     acts = {nn.Identity: kernels.NONE, nn.ReLU: kernels.RELU, nn.SiLU: kernels.SILU, nn.ReLU6: kernels.RELU6}
 
     def norm(bn: Any, act: Any, se: Any = None) -> Any:
-        done = kernels.counters(bn.num_features, len(images), images.device)
+        done = kernels.counters(bn.num_features, cases, bn.weight.device)
+        saved = None if bn.training else kernels.settled(bn)
 
-        def forward(x: Tensor, residual: Tensor | None = None) -> Any:
-            if x.numel() >= ADDRESSES:
-                raise RuntimeError(f"{tuple(x.shape)} is more than its kernels can address")
-            squeeze: tuple[Any, ...] = (None,) * 4
+        def forward(x: Tensor, residual: Tensor | None = None, passes: bool = False) -> Any:
+            squeeze: tuple[Any, ...] = ()
             if se is not None:
                 one, two = se.conv_reduce, se.conv_expand
                 squeeze = one.weight, one.bias, two.weight, two.bias
-            return kernels.Norm.apply(x, bn.weight, bn.bias, residual, *squeeze, bn, done, acts[type(act)])
+            kind = acts[type(act)]
+            if saved is None:
+                return kernels.Norm.apply(x, bn.weight, bn.bias, residual, bn, done, kind, passes, *squeeze)
+            y, *_ = kernels.apply_norm(kernels.rows_of(x), saved, residual, squeeze, done, kind)
+            return (y, x) if passes else y
 
         return forward
+
+    def usual(bn: nn.Module) -> bool:
+        """Whether this is a batch norm as nearly all are: it learns, keeps statistics, and is not frozen."""
+        plain = isinstance(bn, nn.BatchNorm2d) and bn.affine and bn.track_running_stats
+        return plain and bn.momentum is not None and bn.training == net.training
 
     followed = dict(_followed(net))
     module: Any
     for module in net.modules():
-        if type(module) is Bottleneck and _standard(module):
+        if type(module) is Bottleneck and _standard(module, usual):
             yield module, _bottleneck(module, norm)
-        if not _usual(module):
+        if isinstance(module, DenseBlock) and all(_plain_layer(layer, usual) for layer in module.values()):
+            yield module, _dense(module, norm, kernels.Append.apply)
+        if not usual(module):
             continue
         behind = followed.get(module)
         if type(module) is BatchNormAct2d and type(module.act) in acts and type(module.drop) is nn.Identity:
@@ -183,25 +197,14 @@ def _followed(net: nn.Module) -> Iterator[tuple[nn.Module, nn.Module]]:
                     yield one, two
 
 
-def _usual(module: nn.Module) -> bool:
-    """Whether this is a batch norm that learns and keeps running statistics, as nearly all do."""
-    return (
-        isinstance(module, nn.BatchNorm2d)
-        and module.training
-        and module.affine
-        and module.track_running_stats
-        and module.momentum is not None
-    )
-
-
 def _same(x: Tensor) -> Tensor:
     return x
 
 
-def _standard(block: Any) -> bool:
+def _standard(block: Any, usual: Callable[[nn.Module], bool]) -> bool:
     """Whether this is the block of a plain ResNet."""
     acts = all(type(act) is nn.ReLU for act in (block.act1, block.act2, block.act3))
-    norms = all(type(bn) is nn.BatchNorm2d and _usual(bn) for bn in (block.bn1, block.bn2, block.bn3))
+    norms = all(type(bn) is nn.BatchNorm2d and usual(bn) for bn in (block.bn1, block.bn2, block.bn3))
     nothing = all(
         part is None or type(part) is nn.Identity
         for part in (block.se, block.drop_path, block.drop_block, block.aa)
@@ -216,6 +219,35 @@ def _bottleneck(block: Any, norm: Callable[[nn.Module, nn.Module], Any]) -> Forw
     def forward(x: Tensor) -> Tensor:
         y = block.conv3(second(block.conv2(first(block.conv1(x)))))
         return third(y, x if block.downsample is None else block.downsample(x))
+
+    return forward
+
+
+def _plain_layer(layer: Any, usual: Callable[[nn.Module], bool]) -> bool:
+    """Whether this is the layer of a plain DenseNet."""
+    norms = all(
+        usual(bn) and type(bn.act) is nn.ReLU and type(bn.drop) is nn.Identity
+        for bn in (layer.norm1, layer.norm2)
+    )
+    return norms and not layer.grad_checkpointing
+
+
+def _dense(block: Any, norm: Callable[[nn.Module, nn.Module], Any], append: Callable[..., Tensor]) -> Forward:
+    """A dense block that writes its features into one buffer; a layer's gradient is added inside its first norm."""
+    layers = [(layer, norm(layer.norm1, layer.norm1.act)) for layer in block.values()]
+
+    def forward(x: Tensor) -> Tensor:
+        more = sum(layer.conv2.out_channels for layer, _ in layers)
+        shape = (x.shape[0], x.shape[1] + more, *x.shape[2:])
+        buffer = torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
+        features = append(None, x, buffer)
+        for layer, first in layers:
+            y, features = first(features, passes=True)
+            new = layer.conv2(layer.norm2(layer.conv1(y)))
+            if layer.drop_rate > 0:
+                new = F.dropout(new, layer.drop_rate, layer.training)
+            features = append(features, new, buffer)
+        return features
 
     return forward
 
@@ -243,7 +275,7 @@ def _distance(
     found = []
     ways: list[tuple[Forward, Backward, Any]] = [
         (net, Tensor.backward, nullcontext()),
-        (*fast, fused(net, kernels, images)),
+        (*fast, fused(net, kernels, len(images))),
     ]
     for forward, backward, patched in ways:
         net.zero_grad(set_to_none=True)

@@ -42,6 +42,12 @@ def _added(part, parts, stride, c, ok, BP: tl.constexpr, BC: tl.constexpr):
 
 
 @triton.jit
+def _at(r, c, stride):
+    """Where rows and channels lie; a large batch has more elements than 32 bits count."""
+    return r.to(tl.int64)[:, None] * stride + c[None, :]
+
+
+@triton.jit
 def _act(z, ACT: tl.constexpr):
     if ACT == 1:
         z = tl.maximum(z, 0.0)
@@ -70,10 +76,10 @@ def _normed(x, res, saved, r, c, m, C, S, RES: tl.constexpr):
     """The values x, and norm(x) + residual."""
     scale = tl.load(saved + 2 * C + c, mask=c < C, other=0.0)
     shift = tl.load(saved + 3 * C + c, mask=c < C, other=0.0)
-    v = tl.load(x + r[:, None] * S + c[None, :], mask=m, other=0.0).to(tl.float32)
+    v = tl.load(x + _at(r, c, S), mask=m, other=0.0).to(tl.float32)
     z = v * scale[None, :] + shift[None, :]
     if RES:
-        z += tl.load(res + r[:, None] * C + c[None, :], mask=m, other=0.0).to(tl.float32)
+        z += tl.load(res + _at(r, c, C), mask=m, other=0.0).to(tl.float32)
     return v, z
 
 
@@ -82,7 +88,7 @@ def _grad(gy, x, res, saved, gate, dpool, r, c, m, C, S, HW,
           ACT: tl.constexpr, RES: tl.constexpr, GATE: tl.constexpr):  # fmt: skip
     """The gradient at norm(x) + residual, and the values x."""
     v, z = _normed(x, res, saved, r, c, m, C, S, RES)
-    g = tl.load(gy + r[:, None] * C + c[None, :], mask=m, other=0.0).to(tl.float32)
+    g = tl.load(gy + _at(r, c, C), mask=m, other=0.0).to(tl.float32)
     if GATE:
         at = (r // HW)[:, None] * C + c[None, :]
         g = g * tl.load(gate + at, mask=m, other=0.0).to(tl.float32)
@@ -105,7 +111,7 @@ def stats(x, part, done, gamma, beta, mean_, var_, tracked, saved, R, C, S, rows
     for r0 in range(first, last, BR):
         r = r0 + tl.arange(0, BR)
         m = (r[:, None] < last) & ok[None, :]
-        v = tl.load(x + r[:, None] * S + c[None, :], mask=m, other=0.0).to(tl.float32)
+        v = tl.load(x + _at(r, c, S), mask=m, other=0.0).to(tl.float32)
         v = tl.where(m, v - k[None, :], 0.0)
         s += v
         q += v * v
@@ -140,7 +146,7 @@ def apply(x, res, gate, y, saved, R, C, S, HW,
     z = _act(z, ACT)
     if GATE:
         z = z * tl.load(gate + (r // HW)[:, None] * C + c[None, :], mask=m, other=0.0).to(tl.float32)
-    tl.store(y + r[:, None] * C + c[None, :], z.to(y.dtype.element_ty), mask=m)
+    tl.store(y + _at(r, c, C), z.to(y.dtype.element_ty), mask=m)
 
 
 @triton.jit
@@ -160,7 +166,7 @@ def pool(gy, x, gate, saved, part, done, out, C, S, HW, rows,
         _, z = _normed(x, x, saved, r, c, m, C, S, False)
         a = _act(z, ACT)
         if BACK:
-            a = a * tl.load(gy + r[:, None] * C + c[None, :], mask=m, other=0.0).to(tl.float32)
+            a = a * tl.load(gy + _at(r, c, C), mask=m, other=0.0).to(tl.float32)
         s += tl.where(m, a, 0.0)
     tl.store(part + (split * cases + case) * C + c, tl.sum(s, 0), mask=ok)
     if _ends(done + case * blocks + block, splits):
@@ -209,10 +215,10 @@ def back_sums(gy, x, res, saved, gate, dpool, part, done, out, R, C, S, HW, rows
 
 
 @triton.jit
-def back_apply(gy, x, res, saved, gate, dpool, out, dx, dres, R, C, S, HW,
-               ACT: tl.constexpr, RES: tl.constexpr, GATE: tl.constexpr, BR: tl.constexpr,
+def back_apply(gy, x, res, saved, gate, dpool, out, passed, dx, dres, R, C, S, HW, SP,
+               ACT: tl.constexpr, RES: tl.constexpr, GATE: tl.constexpr, PASSED: tl.constexpr, BR: tl.constexpr,
                BC: tl.constexpr):  # fmt: skip
-    """Write the gradient of x, and of the residual."""
+    """Write the gradient of x, with one that came past the norm, and that of the residual."""
     c = tl.program_id(1) * BC + tl.arange(0, BC)
     r = tl.program_id(0) * BR + tl.arange(0, BR)
     m = (r[:, None] < R) & (c[None, :] < C)
@@ -220,10 +226,11 @@ def back_apply(gy, x, res, saved, gate, dpool, out, dx, dres, R, C, S, HW,
     scale = tl.load(saved + 2 * C + c, mask=c < C, other=0.0)
     slope = tl.load(out + 2 * C + c, mask=c < C, other=0.0)
     level = tl.load(out + 3 * C + c, mask=c < C, other=0.0)
-    at = r[:, None] * C + c[None, :]
-    tl.store(
-        dx + at, (scale[None, :] * g + slope[None, :] * v + level[None, :]).to(dx.dtype.element_ty), mask=m
-    )
+    d = scale[None, :] * g + slope[None, :] * v + level[None, :]
+    if PASSED:
+        d += tl.load(passed + _at(r, c, SP), mask=m, other=0.0).to(tl.float32)
+    at = _at(r, c, C)
+    tl.store(dx + at, d.to(dx.dtype.element_ty), mask=m)
     if RES:
         tl.store(dres + at, g.to(dres.dtype.element_ty), mask=m)
 
@@ -235,24 +242,74 @@ def _stride(x):
     return s[3] if s[1] == 1 and s[2] == s[3] * w and (n == 1 or s[0] == s[2] * h) else None
 
 
+def rows_of(x):
+    """The tensor with its channels innermost, as it is or copied."""
+    return x.contiguous(memory_format=torch.channels_last) if _stride(x) is None else x
+
+
 def _cut(rows, programs, tile):
     """(rows for each program, number of programs) of a sum over rows, in whole tiles."""
     each = triton.cdiv(triton.cdiv(rows, max(1, programs)), tile) * tile
     return each, triton.cdiv(rows, each)
 
 
+def _tile(C):
+    """The tile of a kernel, and how many cover the channels."""
+    bc = min(64, triton.next_power_of_2(C))
+    return {"BR": 2048 // bc, "BC": bc}, triton.cdiv(C, bc)
+
+
+def counters(channels, cases, device):
+    """Zeros in which the programs of one norm count who has ended; each sum leaves zeros behind."""
+    return torch.zeros(cases * _tile(channels)[1], device=device, dtype=torch.int32)
+
+
+def settled(bn):
+    """What `stats` saves, from the running statistics."""
+    inv = (bn.running_var + bn.eps).rsqrt()
+    scale = bn.weight * inv
+    return torch.stack([bn.running_mean, inv, scale, bn.bias - bn.running_mean * scale])
+
+
+def apply_norm(x, saved, res, squeeze, done, act):
+    """y, and what its gradient needs: the residual as it was read, and the parts of the gate."""
+    n, C, h, w = x.shape
+    R, S, HW = n * h * w, _stride(x), h * w
+    tile, across = _tile(C)
+    parts = ()
+    if squeeze:
+        each, pieces = _cut(HW, PROGRAMS // (across * n), tile["BR"])
+        p = torch.empty(n, C, device=x.device, dtype=x.dtype)
+        part = torch.empty(pieces, n, C, device=x.device, dtype=torch.float32)
+        pool[(across, n, pieces)](
+            x, x, x, saved, part, done, p, C, S, HW, each, ACT=act, BACK=False, **tile
+        )  # fmt: skip
+        w1, b1, w2, b2 = (t.flatten(1).to(p.dtype) if t.ndim > 1 else t.to(p.dtype) for t in squeeze)
+        hidden = torch.addmm(b1, p, w1.t())
+        held = torch.nn.functional.silu(hidden)
+        parts = p, hidden, held, torch.addmm(b2, held, w2.t()).sigmoid(), w1, w2
+    y = torch.empty(x.shape, device=x.device, dtype=x.dtype, memory_format=torch.channels_last)
+    beside = x if res is None else res.contiguous(memory_format=torch.channels_last)
+    apply[(triton.cdiv(R, tile["BR"]), across)](
+        x, beside, parts[3] if squeeze else x, y, saved, R, C, S, HW,
+        ACT=act, RES=res is not None, GATE=bool(squeeze), **tile,
+    )  # fmt: skip
+    return y, beside, parts
+
+
 class Norm(torch.autograd.Function):
-    """y = act(norm(x) + res) gate; the gate is sigmoid(w2 silu(w1 mean(act(norm(x))) + b1) + b2), or 1."""
+    """y = act(norm(x) + res) gate; the gate is sigmoid(w2 silu(w1 mean(act(norm(x))) + b1) + b2), or 1.
+
+    passes: return (y, x); what then becomes of x gives its gradient back here, to be added in the same kernel.
+    squeeze: w1, b1, w2, b2, or nothing.
+    """
 
     @staticmethod
-    def forward(ctx, x, gamma, beta, res, w1, b1, w2, b2, bn, done, act):
-        if _stride(x) is None:
-            x = x.contiguous(memory_format=torch.channels_last)
+    def forward(ctx, x, gamma, beta, res, bn, done, act, passes, *squeeze):
+        given, x = x, rows_of(x)
         n, C, h, w = x.shape
-        R, S, HW = n * h * w, _stride(x), h * w
-        bc = min(64, triton.next_power_of_2(C))
-        tile = {"BR": 2048 // bc, "BC": bc}
-        across = triton.cdiv(C, bc)
+        R, S = n * h * w, _stride(x)
+        tile, across = _tile(C)
         rows, splits = _cut(R, PROGRAMS // across, tile["BR"])
         f32 = {"device": x.device, "dtype": torch.float32}
         part, saved = torch.empty(2, splits, C, **f32), torch.empty(4, C, **f32)
@@ -260,66 +317,57 @@ class Norm(torch.autograd.Function):
             x, part, done, gamma, beta, bn.running_mean, bn.running_var, bn.num_batches_tracked, saved,
             R, C, S, rows, bn.eps, bn.momentum, **tile,
         )  # fmt: skip
-        kind = {"ACT": act, "RES": res is not None, "GATE": w1 is not None}
-        squeezed = ()
-        if w1 is not None:
-            each, pieces = _cut(HW, PROGRAMS // (across * n), tile["BR"])
-            p = torch.empty(n, C, device=x.device, dtype=x.dtype)
-            part = torch.empty(pieces, n, C, **f32)
-            pool[(across, n, pieces)](
-                x, x, x, saved, part, done, p, C, S, HW, each, ACT=act, BACK=False, **tile
-            )
-            w1, b1, w2, b2 = (
-                t.flatten(1).to(p.dtype) if t.ndim > 1 else t.to(p.dtype) for t in (w1, b1, w2, b2)
-            )
-            hidden = torch.addmm(b1, p, w1.t())
-            held = torch.nn.functional.silu(hidden)
-            gate = torch.addmm(b2, held, w2.t()).sigmoid()
-            squeezed = (p, hidden, held, gate, w1, w2)
-            ctx.pieces = each, pieces
-        y = torch.empty(x.shape, device=x.device, dtype=x.dtype, memory_format=torch.channels_last)
-        if res is not None:
-            res = res.contiguous(memory_format=torch.channels_last)
-        gate = squeezed[3] if squeezed else x
-        apply[(triton.cdiv(R, tile["BR"]), across)](
-            x, x if res is None else res, gate, y, saved, R, C, S, HW, **kind, **tile
-        )
-        ctx.save_for_backward(x, saved, x if res is None else res, *squeezed)
-        ctx.about = R, C, S, HW, across, rows, splits, kind, tile, done
-        return y
+        y, beside, parts = apply_norm(x, saved, res, squeeze, done, act)
+        ctx.save_for_backward(x, saved, beside, *parts)
+        ctx.about = rows, splits, {"ACT": act, "RES": res is not None, "GATE": bool(squeeze)}, done
+        return (y, given) if passes else y
 
     @staticmethod
-    def backward(ctx, gy):
-        x, saved, res, *squeezed = ctx.saved_tensors
-        R, C, S, HW, across, rows, splits, kind, tile, done = ctx.about
+    def backward(ctx, gy, *passed):
+        x, saved, res, *parts = ctx.saved_tensors
+        rows, splits, kind, done = ctx.about
+        n, C, h, w = x.shape
+        R, S, HW = n * h * w, _stride(x), h * w
+        tile, across = _tile(C)
         gy = gy.contiguous(memory_format=torch.channels_last)
         f32 = {"device": x.device, "dtype": torch.float32}
         gate = dp = x
-        weights = (None,) * 4
-        if squeezed:
-            p, hidden, held, gate, w1, w2 = squeezed
-            each, pieces = ctx.pieces
-            n = len(p)
+        weights = ()
+        if parts:
+            p, hidden, held, gate, w1, w2 = parts
+            each, pieces = _cut(HW, PROGRAMS // (across * n), tile["BR"])
             part, ds = torch.empty(pieces, n, C, **f32), torch.empty_like(gate)
             pool[(across, n, pieces)](
                 gy, x, gate, saved, part, done, ds, C, S, HW, each, ACT=kind["ACT"], BACK=True, **tile
-            )
+            )  # fmt: skip
             dh = torch.ops.aten.silu_backward(ds @ w2, hidden)
             dp = dh @ w1
             weights = (dh.t() @ p)[..., None, None], dh.sum(0), (ds.t() @ held)[..., None, None], ds.sum(0)
         part, out = torch.empty(2, splits, C, **f32), torch.empty(4, C, **f32)
         back_sums[(across, splits)](
             gy, x, res, saved, gate, dp, part, done, out, R, C, S, HW, rows, **kind, **tile
-        )
+        )  # fmt: skip
         dx = torch.empty(gy.shape, device=x.device, dtype=x.dtype, memory_format=torch.channels_last)
         dres = torch.empty_like(dx) if kind["RES"] else dx
+        beside = rows_of(passed[0]) if passed else x
         back_apply[(triton.cdiv(R, tile["BR"]), across)](
-            gy, x, res, saved, gate, dp, out, dx, dres, R, C, S, HW, **kind, **tile
-        )
-        return dx, out[0], out[1], dres if kind["RES"] else None, *weights, None, None, None
+            gy, x, res, saved, gate, dp, out, beside, dx, dres, R, C, S, HW, _stride(beside),
+            PASSED=bool(passed), **kind, **tile,
+        )  # fmt: skip
+        return dx, out[0], out[1], dres if kind["RES"] else None, None, None, None, None, *weights
 
 
-def counters(channels, cases, device):
-    """Zeros in which the programs of one norm count who has ended; each sum leaves zeros behind."""
-    return torch.zeros(cases * triton.cdiv(channels, min(64, triton.next_power_of_2(channels))),
-                       device=device, dtype=torch.int32)  # fmt: skip
+class Append(torch.autograd.Function):
+    """Channels written behind those that a buffer holds already: what `cat` gives, without copying all of them."""
+
+    @staticmethod
+    def forward(ctx, held, new, buffer):
+        ctx.at = 0 if held is None else held.shape[1]
+        end = ctx.at + new.shape[1]
+        # What was handed out before stays as it is, which autograd could not know: `data` keeps it out of this.
+        buffer.data[:, ctx.at : end].copy_(new)
+        return buffer.data[:, :end]
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient[:, : ctx.at] if ctx.at else None, gradient[:, ctx.at :], None

@@ -151,7 +151,7 @@ def train(
         if folder is not None and leads:
             write_recipe(folder, said)  # anew where a run goes on: for more epochs, or from another place
         size, meter = min(recipe.batch, len(splits["train"])) // world, Meter(where)
-        step, full = _step(
+        step, full, fast = _step(
             net,
             optimizer,
             meter,
@@ -168,7 +168,7 @@ def train(
         on = random_parts(net, data, splits["valid"], precision=precision, device=where)
         seen: dict[str, Any] = {
             "likelihood": likelihood, "precision": precision, "device": where, "rank": rank, "world": world,
-            "workers": workers, "size": (16 if where.type == "cuda" else 4) * recipe.batch,
+            "workers": workers, "size": (16 if where.type == "cuda" else 4) * recipe.batch, "fast": fast,
         }  # fmt: skip
         watch = Watch(recipe.epochs, state.epoch, quiet=quiet or not leads)
         board = Board(folder / "tensorboard" if folder and leads else None, state.epoch + 1)
@@ -267,8 +267,11 @@ def _step(
     precision: str,
     loss: str,
     steps: int,
-) -> tuple[Step, bool]:
-    """The training step, and whether it takes full batches only. steps: how many there will be at most."""
+) -> tuple[Step, bool, bool]:
+    """The training step, whether it takes full batches only, and whether it is the faster one.
+
+    steps: how many there will be at most.
+    """
 
     def plainly(forward: Callable[[Tensor], Any], backward: Any, optimizer: Any) -> Step:
         return plain(
@@ -282,12 +285,12 @@ def _step(
         if steps >= WORTH_IT:
             quick = faster(plainly, net, optimizer, meter, images, target, precision=precision)
             if quick is not None:
-                return quick, True
+                return quick, True, True
         step = plainly(net, Tensor.backward, optimizer)
         graph_step = captured(step, net, optimizer, meter, images, target)
-        return graph_step, graph_step is not step
+        return graph_step, graph_step is not step, False
     module, wrapped = fabric.setup(net, optimizer)
-    return plainly(module, fabric.backward, wrapped), False
+    return plainly(module, fabric.backward, wrapped), False, False
 
 
 def _put_back(net: nn.Module, state: State, folder: Path | None) -> str:

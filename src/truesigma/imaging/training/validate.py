@@ -7,6 +7,7 @@ layers of dropout lie before a batch norm, the more so (Li et al., CVPR 2019).
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from ..network.losses import LIKELIHOODS, predicted_variance
 from ..network.outputs import pair
 from ..sampling.randomness import NotRandom, guarded_generators, modes, seed_generators, stochastic_modules
 from ..sampling.trace import autocast
+from .faster import fused
 from .step import channels_last
 
 __all__ = ["NonFinite", "case_scores", "means", "random_parts", "validate", "warn_of_shift"]
@@ -86,15 +88,17 @@ def validate(
     rank: int = 0,
     world: int = 1,
     workers: int = 4,
+    fast: bool = False,
 ) -> Tensor:
     """Sums over the cases of a split: count, loss, squared error, variance, recalibration term.
 
     Running batch statistics, and two draws with these modules `on`; None: one pass without dropout. seed: of the draws.
-    size: cases per batch. rank, world: take every world-th case only. Returns a float64 tensor (5,) on the host.
+    size: cases per batch. rank, world: take every world-th case only. fast: with fused kernels, as `faster` trains.
+    Returns a float64 tensor (5,) on the host.
     """
     order = torch.arange(rank, len(split), world)
     parts: list[Tensor] = []
-    with guarded_generators(device), modes(net, on or (lambda _: False)):
+    with guarded_generators(device), modes(net, on or (lambda _: False)), _kernels(net, size, fast):
         seed_generators(device, seed)
         for batch in batches(split, size, order=order, prepare=data.prepare, device=device, workers=workers):
             images = channels_last(batch.images)
@@ -112,6 +116,14 @@ def validate(
             "Look at these images, or lower the learning rate"
         )
     return torch.cat([torch.tensor([float(scores.shape[1])], dtype=torch.float64), scores.sum(1)])
+
+
+def _kernels(net: nn.Module, size: int, fast: bool) -> AbstractContextManager[None]:
+    if not fast:
+        return nullcontext()
+    from . import kernels
+
+    return fused(net, kernels, size)
 
 
 def means(train: Tensor, scores: Mapping[str, Tensor], likelihood: str) -> dict[str, float | None]:
