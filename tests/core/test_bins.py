@@ -130,3 +130,22 @@ def test_choices_are_checked():
             bin_edges(np.ones(3), bins=bins)
     with pytest.raises(ValueError, match="spacing is 'log'"):
         bin_edges(np.ones(3), spacing="log")
+
+
+@pytest.mark.parametrize("kind", ["normal", "heavy tails", "few values", "one value", "float32"])
+@pytest.mark.parametrize("n", [1, 2, 17, 5000])
+def test_edges_of_equal_mass_are_the_quantiles(kind, n):
+    """They are found by counting, without an order of all values."""
+    rng = np.random.default_rng(n)
+    v = {
+        "normal": lambda: rng.normal(size=n),
+        "heavy tails": lambda: np.exp(100 * rng.normal(size=n)),
+        "few values": lambda: rng.integers(-2, 3, n).astype(float),
+        "one value": lambda: np.full(n, 0.37),
+        "float32": lambda: rng.normal(size=n).astype(np.float32),
+    }[kind]()
+    expected = np.unique(np.quantile(np.sort(v).astype(np.float64), np.arange(16) / 15))
+    found = bin_edges(v, spacing="mass")
+    if expected.size == 1:
+        expected = np.repeat(expected, 2)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

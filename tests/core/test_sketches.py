@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from samples import KINDS, arrays_of
 
 from truesigma.core.arrays import float_bits
-from truesigma.core.sketches import CELLS, OCTAVE, TOP, Grid, LogCells, Sketch
+from truesigma.core.sketches import OCTAVE, SINGLE, TOP, Grid, LogCells, Sketch
 
 values = st.lists(st.floats(0.0078125, 128.0, width=32), min_size=1, max_size=40)
 ranges = st.tuples(st.floats(1e-300, 1e300), st.floats(0, 1e4)).map(lambda r: (r[0], r[0] * (1 + r[1])))
@@ -74,7 +74,7 @@ def test_cells_hold_all_sums(kind):
 def test_sketches_merge_in_any_order(given_values, cut, bins, spacing, single):
     v = np.array(given_values)
     e = np.sqrt(v)
-    keep = CELLS if single else 0
+    keep = SINGLE if single else 0
     whole = Sketch.of(v, e, keep=keep)
     parts = [Sketch.of(v[:cut], e[:cut], keep=keep), Sketch.of(v[cut:], e[cut:], keep=keep)]
     for merged in (parts[0].merge(parts[1]), parts[1].merge(parts[0])):
@@ -92,7 +92,7 @@ def test_sketches_merge_in_any_order(given_values, cut, bins, spacing, single):
 
 def test_elements_become_cells_when_they_are_many():
     rng = np.random.default_rng(3)
-    v, e = np.exp(2 * rng.normal(size=CELLS + 5)), rng.uniform(size=CELLS + 5)
+    v, e = np.exp(2 * rng.normal(size=SINGLE + 5)), rng.uniform(size=SINGLE + 5)
     parts = [Sketch.of(v[some], e[some]) for some in np.split(rng.permutation(v.size), [1, 4000, 30_000])]
     assert all(part.cells is None for part in parts)
     merged = parts[2].merge(parts[0]).merge(parts[3].merge(parts[1]))
@@ -100,9 +100,9 @@ def test_elements_become_cells_when_they_are_many():
     assert merged.parts == ()
     assert (merged.cells.grid, merged.cells.start) == (expected.grid, expected.start)
     np.testing.assert_allclose(merged.cells.sums, expected.sums, rtol=1e-12)
-    few = Sketch.of(v[:CELLS], e[:CELLS])
+    few = Sketch.of(v[:SINGLE], e[:SINGLE])
     assert few.cells is None
-    np.testing.assert_array_equal(few.columns[0], v[:CELLS])
+    np.testing.assert_array_equal(few.columns[0], v[:SINGLE])
 
 
 def test_what_has_no_weight_is_not_there():

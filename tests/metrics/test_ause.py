@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from truesigma import Prediction, Undefined
-from truesigma.core.ranking import keep_lowest, kept_area, rank
+from truesigma.core.ranking import keep_lowest, rank
 from truesigma.metrics import ause
 
 
@@ -118,13 +118,16 @@ def test_torch_gives_the_same():
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_area_of_many_cases_is_that_of_the_curve(monkeypatch, ties, weighted):
-    """In pieces, whatever their size, where there are no ties; else as the curve has it."""
+    """T(x) / x is (T_g - slope x_g) / x + slope between two keys; the pieces of the sum may have any size."""
     rng = np.random.default_rng(3)
     error, variance = rng.gamma(1.0, size=(2, 1000))
     variance = variance.round(1) if ties else variance
     weight = rng.uniform(1, 2, size=1000) if weighted else np.full(1000, 0.3)
-    for size in (7, 250, 1000, 4096):
-        monkeypatch.setattr("truesigma.core.ranking.AT_A_TIME", size)
-        for key in (variance, error):
-            expected = keep_lowest(key, error, weight).area
-            assert kept_area(key, error, weight) == pytest.approx(expected, rel=1e-12)
+    for key in (variance, error):
+        kept = keep_lowest(key, error, weight)
+        expected = kept.slope[0] * kept.share[1]
+        for x, end, held, slope in zip(kept.share[1:], kept.share[2:], kept.total[1:], kept.slope[1:]):
+            expected += (held - slope * x) * np.log(end / x) + slope * (end - x)
+        for size in (7, 250, 1000, 4096):
+            monkeypatch.setattr("truesigma.core.ranking.AT_A_TIME", size)
+            assert kept.area == pytest.approx(expected, rel=1e-12)

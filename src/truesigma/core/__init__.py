@@ -12,7 +12,7 @@ from .bins import Bins, Spacing, assign, bin_edges
 from .cells import segment_sums
 from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
 from .law import Empirical, Laplace, Law, Normal, Undefined, central_bounds, has_terms
-from .ranking import keep_lowest, kept_area, rank
+from .ranking import keep_lowest, rank
 from .recalibration import Recalibration, observed_z, rescale, select_part, with_law
 from .scores import Binned, Mean, Pit, edges_over, measure, request, score_of
 from .sums import Sum, accumulate, add_sums, flat, join_sums
@@ -57,7 +57,6 @@ __all__ = [
     "has_terms",
     "join_sums",
     "keep_lowest",
-    "kept_area",
     "like",
     "measure",
     "namespace",

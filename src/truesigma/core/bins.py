@@ -7,7 +7,7 @@ import numpy as np
 from array_api_compat import device as device_of
 from array_api_compat import is_numpy_array
 
-from .arrays import Array, Host, like, namespace, to_host
+from .arrays import Array, Host, float_bits, like, namespace, to_host
 from .checks import check_whole
 
 Spacing = Literal["width", "mass"]
@@ -44,41 +44,49 @@ def check_bins(bins: int, spacing: str) -> None:
 
 
 def _quantiles(values: Array, weight: Array, share: Host) -> Host:
-    """Linear quantiles; with weights, those of the data in which each value stands weight / smallest weight times."""
-    xp = namespace(values)
-    order = None if weight is None else xp.argsort(values)
-    if order is None:
-        ends = None
-        position = share * (values.shape[0] - 1)
-    else:
-        copies = to_host(xp.take(weight, order)).astype(np.float64)
+    """Linear quantiles; with weights, those of the data in which each value appears weight / smallest weight times."""
+    xp, last = namespace(values), values.shape[0] - 1
+    ends = None
+    if weight is not None:
+        order = xp.argsort(values)
+        values, copies = xp.take(values, order), to_host(xp.take(weight, order)).astype(np.float64)
         # One weight may be so small that the others would be more copies than float64 can count.
         ends = np.cumsum(copies / max(copies.min(), copies.sum() * 1e-12))
-        position = share * (ends[-1] - 1)
+    position = share * (last if ends is None else ends[-1] - 1)
     # Rounding must not push a quantile that is one of the values past it, into the neighbouring bin.
     whole = np.round(position)
     position = np.where(abs(position - whole) < 1e-9 * np.maximum(whole, 1), whole, position)
     first = np.floor(position)
-    if ends is None:
-        lower = first.astype(np.int64)
-        upper = np.minimum(lower + 1, values.shape[0] - 1)
+    places = np.stack([first, first + 1])
+    if ends is not None:
+        places = np.searchsorted(ends, places + 1e-6, side="right")
+    places = np.minimum(places.astype(np.int64), last)
+    if ends is None and isinstance(values, np.ndarray):
+        below, above = _in_order_at(values, places).astype(np.float64)
     else:
-        lower, upper = (
-            np.minimum(np.searchsorted(ends, first + step + 1e-6, side="right"), ends.size - 1)
-            for step in (0, 1)
-        )
-    if isinstance(values, np.ndarray) and order is None:
-        # A few values at their places take a fraction of the time that all in order take.
-        values = np.partition(values, np.unique(np.concatenate([lower, upper])))
-    elif order is None:
-        values = xp.sort(values)
-    else:
-        values = xp.take(values, order)
-    below, above = (
-        to_host(xp.take(values, xp.asarray(i, device=device_of(values)))).astype(np.float64)
-        for i in (lower, upper)
-    )
+        values = xp.sort(values) if ends is None else values
+        known = xp.take(values, xp.asarray(places.ravel(), device=device_of(values)))
+        below, above = to_host(known).astype(np.float64).reshape(places.shape)
     return below + (position - first) * (above - below)
+
+
+def _in_order_at(values: Host, places: Host) -> Host:
+    """What is at these places when the values are in order: few of them are sorted, those that share a cell with one.
+
+    >>> _in_order_at(np.array([3.0, -1.0, 2.0, 5.0]), np.array([0, 2]))
+    array([-1.,  3.])
+    """
+    bits = float_bits(values)
+    bits = bits ^ ((bits >> 63) & np.iinfo(np.int64).max)  # these rise as negative numbers do, too
+    low, high = int(bits.min()), int(bits.max())
+    shift = max((high - low).bit_length() - 15, 0)
+    cell = (bits >> shift) - (low >> shift)
+    counts = np.bincount(cell)
+    mine = np.searchsorted(np.cumsum(counts), places, side="right")
+    wanted = np.zeros(counts.size, bool)
+    wanted[mine] = True
+    left_out = np.cumsum(np.where(wanted, 0, counts))
+    return np.sort(values[wanted[cell]])[places - left_out[mine]]
 
 
 def assign(values: Array, edges: Host, *, closed: bool = True) -> Array:

@@ -5,21 +5,23 @@ T(x) / x. Between cases T runs linearly, so a case of weight 2 equals the same c
 equal keys leave together, whatever their order.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from .arrays import Host, to_host
 from .checks import check_target, check_weight, nothing_left
-from .elements import blocks
+from .elements import Block
 from .law import variance_ratio
 from .rows import weight_of
-from .sums import flat
+from .sums import accumulate, flat
 from .values import Prediction, check_prediction
 
 By = Literal["case", "element"]
-AT_A_TIME = 1 << 16  # cases that are added up in the cache
+AT_A_TIME = 1 << 14  # keys whose area is added up in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,16 +51,28 @@ def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "c
     if by not in ("case", "element"):
         raise ValueError(f"by is {by!r}; expected 'case' (all outputs together) or 'element' (each output).")
     number = np.arange(len(prediction), dtype=np.int32)
-    parts = []
-    for block in blocks(prediction, target, weight):
+
+    def columns(block: Block) -> Gathered:
         e = block.wide.view("mean" if by == "case" else "separate")
         case = np.broadcast_to(number[block.rows, None], e.squared.shape)
-        parts.append((*flat(e.squared, e.total * variance_ratio(e.law)), weight_of(e).ravel(), case.ravel()))
-    columns = [np.concatenate(column) for column in zip(*parts)]
-    some = columns[2] > 0
-    if not some.any():
+        found = (*flat(e.squared, e.total * variance_ratio(e.law)), weight_of(e).ravel(), case.ravel())
+        return Gathered([found if e.weight is None else [column[found[2] > 0] for column in found]])
+
+    gathered: Gathered = accumulate(prediction, target, {"all": columns}, weight=weight)["all"]
+    ranked = Ranked(*(np.concatenate(column) for column in zip(*gathered.parts)))
+    if not ranked.case.size:
         raise nothing_left()
-    return Ranked(*(columns if some.all() else (column[some] for column in columns)))
+    return ranked
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Columns of elements, block by block in their order."""
+
+    parts: Sequence[Sequence[Host]]
+
+    def merge(self, other: "Gathered") -> "Gathered":
+        return Gathered([*self.parts, *other.parts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +123,12 @@ class Kept:
 
     key: Host
     share: Host  # (key + 1,), from 0 to 1
-    total: Host  # (key + 1,), from 0 to the mean squared error of all
     slope: Host  # (key,), mean error of the cases of that key
+
+    @cached_property
+    def total(self) -> Host:
+        """(key + 1,), from 0 to the mean squared error of all."""
+        return np.concatenate([[0.0], np.cumsum(self.slope * np.diff(self.share))])
 
     def mse(self, share: Any) -> Host:
         """Mean squared error of the kept, when that share of the cases is kept; towards 0 that of the surest ones."""
@@ -120,12 +138,16 @@ class Kept:
 
     @property
     def area(self) -> float:
-        """Integral of the kept cases' mean squared error over the share that is kept (or removed)."""
-        # T(x) / x with T linear between two keys: (T_g - slope x_g) / x + slope, integrated in closed form.
-        step = np.diff(self.share)
-        rest = self.total[1:-1] - self.slope[1:] * self.share[1:-1]
-        later = rest * np.log1p(step[1:] / self.share[1:-1])
-        return float((self.slope * step).sum() + later.sum())
+        """Integral of T(x) / x, the kept cases' mean squared error, over the share x that is kept (or removed)."""
+        area = 0.0
+        for start in range(0, self.key.size, AT_A_TIME):
+            slope, end = self.slope[start : start + AT_A_TIME], self.share[start + 1 : start + 1 + AT_A_TIME]
+            x = self.share[start : start + len(slope)]
+            d = end - x
+            # A key from x to x + d adds slope (t - x) to T(t) there, and slope d from there on.
+            inside = x * np.log1p(d / np.where(x > 0, x, 1.0))
+            area += float((slope * (d - inside - d * np.log(end))).sum())
+        return area
 
 
 def keep_lowest(key: Host, error: Host, weight: Host) -> Kept:
@@ -147,38 +169,12 @@ def keep_lowest(key: Host, error: Host, weight: Host) -> Kept:
 
 def in_order(key: Host, error: Host, weight: Host) -> Kept:
     """The same of cases whose keys rise."""
-    mass, held = weight, weight * error
-    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
-    if first.size < key.size:
-        key, mass, held = key[first], np.add.reduceat(mass, first), np.add.reduceat(held, first)
-    whole = mass.sum()
-    share = np.concatenate([[0.0], np.cumsum(mass)]) / whole
-    total = np.concatenate([[0.0], np.cumsum(held)]) / whole
-    share[-1] = 1.0  # rounding of the sum must not leave the last case out
-    return Kept(key, share, total, held / mass)
-
-
-def kept_area(key: Host, error: Host, weight: Host) -> float:
-    """`keep_lowest(...).area`, of many cases without ties and of equal weight without arrays of their number.
-
-    >>> kept_area(np.array([2.0, 1.0]), np.array([3.0, 1.0]), np.ones(2)) == keep_lowest(
-    ...     np.array([2.0, 1.0]), np.array([3.0, 1.0]), np.ones(2)
-    ... ).area
-    True
-    """
-    if weight.min() != weight.max():
-        return keep_lowest(key, error, weight).area
-    order = np.sort(key) if key is error else np.argsort(key)  # the errors in their order, or their places
-    held, area, last = 0.0, 0.0, -np.inf
-    for start in range(0, key.size, AT_A_TIME):
-        some = slice(start, start + AT_A_TIME)
-        keys, errors = (order[some],) * 2 if key is error else (key[order[some]], error[order[some]])
-        if keys[0] == last or (keys[1:] == keys[:-1]).any():
-            return keep_lowest(key, error, weight).area
-        # The cases before each, and the error that they hold: T(x) / x between two cases, as `Kept.area` has it.
-        before = np.arange(start, start + len(keys), dtype=np.float64)
-        sums = np.cumsum(errors) - errors + held
-        rest = (sums - errors * before) * np.log1p(1 / np.maximum(before, 1))
-        area += float(errors.sum() + rest[1 if start == 0 else 0 :].sum())
-        held, last = float(sums[-1] + errors[-1]), keys[-1]
-    return area / key.size
+    new = key[1:] != key[:-1]
+    if not new.all():
+        first = np.flatnonzero(np.concatenate([[True], new]))
+        key, held, weight = key[first], np.add.reduceat(weight * error, first), np.add.reduceat(weight, first)
+        error = held / weight
+    share = np.zeros(key.size + 1)
+    np.cumsum(weight, out=share[1:])
+    share /= share[-1]
+    return Kept(key, share, error)

@@ -15,8 +15,9 @@ from .arrays import Array, Host, extremes, float_bits, namespace, to_host
 from .bins import Bins, Spacing, assign, bin_edges, check_bins
 from .cells import segment_sums
 
-CELLS = 1 << 15  # that a range of variances is divided in; up to so many elements are kept one by one
-KEPT = 1 << 18  # the same, where only edges are looked for
+SINGLE = 1 << 15  # elements that are kept one by one
+CELLS = 1 << 14  # that the range of more variances is divided in
+KEPT = 1 << 18  # elements, and then cells, where only edges are looked for
 ROUNDING = 2.0**-36  # of the mean of equal numbers, however many there are
 OCTAVE = 52  # bits of a float64 behind the one that tells its octave
 TOP = 4  # octaves below that of the largest variance, which hold the edges of 15 bins of equal width
@@ -78,7 +79,7 @@ def _shift(first: int, last: int, most: int) -> int:
 
 
 def _bits(value: float) -> int:
-    return int(float_bits(np.array([value]))[0])
+    return int(np.float64(value).view(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +207,7 @@ class Sketch:
     cells: LogCells | None = None
 
     @staticmethod
-    def of(variance: Array, error: Array, weight: Array = None, *, keep: float = CELLS) -> "Sketch":
+    def of(variance: Array, error: Array, weight: Array = None, *, keep: float = SINGLE) -> "Sketch":
         """One chunk of elements (1-D arrays); weight 0 leaves one out."""
         if weight is not None:
             some = weight > 0
@@ -220,7 +221,7 @@ class Sketch:
         return Sketch(((variance, error, weight),), keep)._within(keep)
 
     @staticmethod
-    def of_points(sums: Host, low: float, high: float, *, keep: float = CELLS) -> "Sketch":
+    def of_points(sums: Host, low: float, high: float, *, keep: float = SINGLE) -> "Sketch":
         """A sketch from sums (3, point) of elements that all have, nearly, the mean variance of their point."""
         weight, error, variance = sums = sums[:, sums[0] > 0]
         if weight.size > keep:
@@ -264,7 +265,8 @@ class Sketch:
         """The same, in cells where there are more elements than so many."""
         if sum(part[0].shape[0] for part in self.parts) <= keep:
             return self
-        cells = (LogCells.of(*part, most=int(max(self.keep, CELLS))) for part in self.parts)
+        most = CELLS if self.keep <= SINGLE else int(self.keep)
+        cells = (LogCells.of(*part, most=most) for part in self.parts)
         return Sketch((), self.keep, reduce(LogCells.merge, cells))
 
     @cached_property

@@ -290,7 +290,7 @@ def block_sums(block: Block, statistics: Mapping[str, Statistic]) -> dict[str, S
     """Sums of every statistic over one block, on the host; what overflows float32 is summed again in float64."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = {key: _sum_or_reason(statistic, block) for key, statistic in statistics.items()}
-        there = [key for key, new in found.items() if not isinstance(new, Sketch | Undefined)]
+        there = [key for key, new in found.items() if is_array_api_obj(new)]
         hosts = to_hosts([found[key] for key in there])
         found.update(zip(there, hosts))
         # All at a time, because there are many and they are small.
@@ -314,9 +314,9 @@ def _sum_or_reason(statistic: Statistic, block: Block) -> Sum:
 
 
 def _finite(sums: Sum) -> bool:
-    if isinstance(sums, Undefined | Sketch):
-        return isinstance(sums, Undefined) or sums.is_finite
-    return bool(np.isfinite(sums).all())
+    if isinstance(sums, np.ndarray):
+        return bool(np.isfinite(sums).all())
+    return not isinstance(sums, Sketch) or sums.is_finite
 
 
 def add_sums(left: Sum, right: Sum) -> Sum:

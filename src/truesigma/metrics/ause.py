@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Prediction, Undefined, kept_area, rank
+from ..core import Prediction, Undefined, keep_lowest, rank
 from ..core.arrays import Host, workers
 from ..core.ranking import By, in_order
 
@@ -44,11 +44,10 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "
     """
     cases = rank(prediction, target, weight=weight, by=by)
     mse = _above_0(cases.mse)
-    with ThreadPoolExecutor(
-        min(2, workers(cases.error))
-    ) as pool:  # numpy sorts two arrays at a time, if there is room
+    # numpy sorts two arrays at a time, if there is room
+    with ThreadPoolExecutor(min(2, workers(cases.error))) as pool:
         by_variance, by_error = pool.map(
-            lambda key: kept_area(key, cases.error, cases.weight), (cases.variance, cases.error)
+            lambda key: keep_lowest(key, cases.error, cases.weight).area, (cases.variance, cases.error)
         )
     return max(by_variance - by_error, 0.0) / mse
 

@@ -13,7 +13,7 @@ from tallies import tally_of
 from truesigma import Prediction, Tally, metrics
 from truesigma.core.arrays import float_bits
 from truesigma.core.bins import assign
-from truesigma.core.sketches import CELLS, KEPT, LogCells, Sketch
+from truesigma.core.sketches import KEPT, SINGLE, LogCells, Sketch
 
 
 def sigmas(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -63,7 +63,7 @@ def test_one_pass_is_right_whatever_the_variances_are(kind, n):
         found = tallies[0].summary()
         assert found["uce"] == pytest.approx(metrics.uce.score(p, y), rel=0.01, abs=1e-3 * v.mean())
         assert found["ence"] == pytest.approx(metrics.ence.score(p, y), rel=0.01, abs=1e-3)
-        if n <= CELLS:  # single elements are as good as all of them in memory
+        if n <= SINGLE:  # single elements are as good as all of them in memory
             assert found["uce"] == pytest.approx(metrics.uce.score(p, y), rel=1e-10)
             assert found["ence"] == pytest.approx(metrics.ence.score(p, y), rel=1e-10)
 
