@@ -18,7 +18,7 @@ MOVED = {
     "detection": "evaluation.detection",
     "elements": "core.elements",
     "evaluate": "evaluation.evaluate",
-    "export": "imaging.export.onnx",
+    "export": "imaging.export.onnx imaging.export.runs",
     "fileset": "files.fileset",
     "law": "core.law",
     "maps": "evaluation.maps",

@@ -201,13 +201,13 @@ def test_what_cannot_be_read(tmp_path):
 
 def test_resizing_keeps_kind_and_mean():
     image = RNG.integers(0, 256, (2, 16, 24), dtype=np.uint8)
-    small = as_stored(image, 8)
+    small = as_stored(image, (8, 8))
     assert small.shape == (2, 8, 8)
     assert small.dtype == np.uint8
     assert small.mean() == pytest.approx(image.mean(), abs=3)
     volume = RNG.normal(size=(1, 8, 12, 16))
-    assert as_stored(volume, 4)[0, 0, 0, 0] == pytest.approx(volume[0, :2, :3, :4].mean(), abs=1e-5)
-    assert as_stored(volume, 20).shape == (1, 20, 20, 20)
+    assert as_stored(volume, (4, 4, 4))[0, 0, 0, 0] == pytest.approx(volume[0, :2, :3, :4].mean(), abs=1e-5)
+    assert as_stored(volume, (20, 20, 20)).shape == (1, 20, 20, 20)
     assert as_stored(volume).dtype == np.float32
 
 

@@ -33,7 +33,7 @@ def export(
     """Write a calibrated model as one ONNX file."""
     from ..evaluation.card import read_card
     from ..files.disk import fingerprint
-    from ..imaging.export.onnx import export_runs
+    from ..imaging.export.runs import export_runs
 
     inputs = [] if card is None else [card]
     check_json(json, *inputs, out)
@@ -54,11 +54,17 @@ def export(
         "outputs": list(made.outputs),
         "draws": made.draws,
         "difference": made.difference,
+        "difference_in_unit": made.difference_in_unit,
+        "known": list(made.known),
         "metadata": dict(made.metadata),
     }
     shape = " x ".join(map(str, made.input))
+    unit = made.metadata["unit"] or "the target's unit"
+    on = f"{len(made.known)} validation images" if made.known else "noise: the run's images are not there"
+    beside = ", inputs" if "inputs" in made.metadata else ""
     words = (
-        f"image {shape} -> {', '.join(made.outputs)}; {made.draws} draw{'s' * (made.draws > 1)} inside\n"
-        f"onnxruntime agrees with torch to {made.difference:.1g}; written to {out}"
+        f"image {shape}{beside} -> {', '.join(made.outputs)}; {made.draws} draw{'s' * (made.draws > 1)} inside\n"
+        f"onnxruntime agrees with torch to {made.difference:.1g}, its location to {made.difference_in_unit:.1g} {unit} "
+        f"(on {on}); written to {out}"
     )
     context.obj.deliver(words, result, json)

@@ -28,6 +28,12 @@ Images = Annotated[
         help="New images instead, without targets; folders with those below.",
     ),
 ]
+Table = Annotated[
+    Path | None,
+    typer.Option(
+        "--table", metavar="CSV", help="Of the new images: the columns that the network takes beside them."
+    ),
+]
 Root = Annotated[
     str | None, typer.Option("--root", metavar="DIR", help="Where the data is now. [default: where it was]")
 ]
@@ -76,6 +82,7 @@ def sampling(*, joined: bool) -> Callable[..., None]:
         out: Out,
         split: SplitName = None,
         images: Images = None,
+        table: Table = None,
         card: CardFile = None,
         level: Levels = None,
         draws: DrawsOfEach = None,
@@ -98,7 +105,7 @@ def sampling(*, joined: bool) -> Callable[..., None]:
         session: Session = context.obj
         chosen = {"draws": draws, "seed": seed, "batch": batch, "precision": precision}
         chosen |= {} if joined else {"compile": compile, "masks": masks}
-        given = {"root": root, "options": pairs(option), "device": device}
+        given: dict[str, Any] = {"root": root, "options": pairs(option), "device": device}
         # What follows --images on the line is images, up to the next option; members of an ensemble have a recipe.
         members = (
             [path for path in runs if not images or (path / "recipe.json").is_file()] if joined else runs[:1]
@@ -110,9 +117,12 @@ def sampling(*, joined: bool) -> Callable[..., None]:
         check_json(json, *wanted)
         if wanted:
             _refuse("--images", {"--split": split, "--scaled": scaled, "--repeat": repeat > 1})
+            given["table"] = table
             result = _images(session, members, wanted, out, card, level, skip_broken, given, chosen, joined)
         else:
-            _refuse("--split", {"--card": card, "--level": level, "--skip-broken": skip_broken})
+            _refuse(
+                "--split", {"--table": table, "--card": card, "--level": level, "--skip-broken": skip_broken}
+            )
             result = _split(
                 session, members, split or "test", out, repeat, moments, scaled, given, chosen, joined
             )
@@ -211,8 +221,9 @@ def _images(
     runs = open_runs(folders, device=given["device"])
     if loaded is not None:
         check_network(loaded, mark_of(runs))
-    way = intake(recorded(runs[0].about, root=given["root"], options=given["options"]), runs[0].about)
+    source = recorded(runs[0].about, root=given["root"], options=given["options"])
     files, settings = list_images(wanted, volumes=runs[0].volumes), _settings(runs, chosen, loaded, joined)
+    way = intake(source, runs[0].about, files, given["table"])
     named = set(wanted)
     below = sum(named.isdisjoint((path, path.parent)) for path in files)
     where = f" ({below} of them in subfolders)" if below else ""

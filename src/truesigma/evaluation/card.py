@@ -71,7 +71,12 @@ class Card:
             "recalibration": self.recalibration.to_dict(),
             "law": self.law.to_dict(),
             "recipe": self.recipe.name,
-            "choices": {table: dict(choices) for table, choices in self.recipe.tables.items()},
+            # What a recipe says about training is not what was done: that is in the data, under network.
+            "choices": {
+                table: dict(choices)
+                for table, choices in self.recipe.tables.items()
+                if table not in ("network", "train")
+            },
             "data": dict(self.data),
             "unit": self.unit,
             "date": self.date,

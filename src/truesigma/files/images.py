@@ -7,6 +7,7 @@ DICOM (known by .dcm or by its first bytes; or a folder with the slices of one s
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,8 @@ def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
         raise ValueError(f"dimensions={dimensions}; expected 2, 3, or 0 to deduce them")
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file")
-    ending = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
     with reading(path.name, "cannot be read", "restore it"):
-        image = _decoded(path, ending, dimensions)
+        image = _decoded(path, kind_of(path), dimensions)
     if dimensions and image.ndim != dimensions + 1:
         raise BadFile(f"{path.name}: {image.ndim - 1}-D, expected {dimensions}-D")
     if image.dtype.kind not in "buif":
@@ -60,16 +60,20 @@ def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
     return image
 
 
-def _decoded(path: Path, ending: str, dimensions: int) -> NDArray[Any]:
+def kind_of(path: Path) -> str:
+    """What a file or folder is read as: "dicom", "picture", ".npy" or "nifti"; BadFile for what is none of them."""
+    ending = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
     if path.is_dir() or ending == ".dcm" or (ending not in ENDINGS and is_dicom(path)):
-        return _dicom(path)
-    if ending in PICTURES:
-        return _picture(path)
-    if ending == ".npy":
+        return "dicom"
+    if ending not in ENDINGS:
+        raise BadFile(f"{path.name}: unknown ending {ending!r}; expected one of {' '.join(ENDINGS)}")
+    return "picture" if ending in PICTURES else "nifti" if ending.startswith(".nii") else ending
+
+
+def _decoded(path: Path, kind: str, dimensions: int) -> NDArray[Any]:
+    if kind == ".npy":
         return channel_first(np.load(path, allow_pickle=False), dimensions)
-    if ending in (".nii", ".nii.gz"):
-        return _nifti(path)
-    raise BadFile(f"{path.name}: unknown ending {ending!r}; expected one of {' '.join(ENDINGS)}")
+    return {"dicom": _dicom, "picture": _picture, "nifti": _nifti}[kind](path)
 
 
 def is_dicom(path: Path) -> bool:
@@ -168,13 +172,19 @@ def _pixels(image: Image.Image) -> NDArray[Any]:
     return pixels[None] if grey else pixels.transpose(2, 0, 1)
 
 
-def _nifti(path: Path) -> NDArray[Any]:
+def medical(package: str, path: Path) -> Any:
+    """The package that reads such a file, from an extra that may not be installed."""
     try:
-        import nibabel
+        return importlib.import_module(package)
     except ImportError:
+        kind = {"nibabel": "NIfTI", "pydicom": "DICOM"}[package]
         raise ModuleNotFoundError(
-            f"{path.name}: NIfTI needs nibabel: pip install truesigma[medical]", name="nibabel"
+            f"{path.name}: {kind} needs {package}: pip install truesigma[medical]", name=package
         ) from None
+
+
+def _nifti(path: Path) -> NDArray[Any]:
+    nibabel = medical("nibabel", path)
     array, grid = read_volume(path)  # scaled by the header's slope and intercept
     array = nibabel.apply_orientation(array, nibabel.io_orientation(grid))
     while array.ndim > 3 and array.shape[-1] == 1:
@@ -188,27 +198,33 @@ def _nifti(path: Path) -> NDArray[Any]:
 
 
 def _dicom(path: Path) -> NDArray[Any]:
-    try:
-        import pydicom
-    except ImportError:
-        raise ModuleNotFoundError(
-            f"{path.name}: DICOM needs pydicom: pip install truesigma[medical]", name="pydicom"
-        ) from None
-    if not path.is_dir():
-        return _dicom_pixels(pydicom.dcmread(path))
-    files = sorted(file for file in path.iterdir() if _may_be_slice(file) and is_dicom(file))
-    if not files:
-        raise BadFile(f"{path.name}: a folder without DICOM files")
-    slices = sorted((pydicom.dcmread(file) for file in files), key=_position)
-    if len({piece.get("SeriesInstanceUID") for piece in slices}) > 1:
-        raise BadFile(f"{path.name}: holds slices of more than one series; give each its own folder")
+    slices = dicom_pieces(path)
     layers = [_dicom_pixels(piece) for piece in slices]
+    if not path.is_dir():
+        return layers[0]
     if len({layer.shape for layer in layers}) > 1 or layers[0].ndim != 3:
         raise BadFile(f"{path.name}: its slices have different sizes")
     return np.stack(layers, axis=1)
 
 
-def _position(piece: Any) -> tuple[float, float]:
+def dicom_pieces(path: Path, *, pixels: bool = True) -> list[Any]:
+    """The DICOM data sets of a file, or of a folder with the slices of one series, sorted along their normal.
+
+    pixels: False leaves them unread.
+    """
+    pydicom = medical("pydicom", path)
+    if not path.is_dir():
+        return [pydicom.dcmread(path, stop_before_pixels=not pixels)]
+    files = sorted(file for file in path.iterdir() if _may_be_slice(file) and is_dicom(file))
+    if not files:
+        raise BadFile(f"{path.name}: a folder without DICOM files")
+    pieces = [pydicom.dcmread(file, stop_before_pixels=not pixels) for file in files]
+    if len({piece.get("SeriesInstanceUID") for piece in pieces}) > 1:
+        raise BadFile(f"{path.name}: holds slices of more than one series; give each its own folder")
+    return sorted(pieces, key=slice_position)
+
+
+def slice_position(piece: Any) -> tuple[float, float]:
     """Where a slice lies along the normal of its plane; the instance number where the header does not say."""
     place, across = piece.get("ImagePositionPatient"), piece.get("ImageOrientationPatient")
     along = 0.0

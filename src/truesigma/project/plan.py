@@ -129,7 +129,7 @@ def _try(work: Work) -> Any:
     nets = [
         build(
             backbone_of(project), work.data.channels, work.data.outputs, recipe,
-            variances=project.network.variances, seed=k,
+            variances=project.network.variances, seed=k, inputs=len(work.data.inputs),
         )
         for k in range(project.sample.networks)
     ]  # fmt: skip

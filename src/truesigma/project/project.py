@@ -186,15 +186,12 @@ def _project(tables: Mapping[str, Any], home: Path) -> Project:
     dataset, root = str(data.pop("dataset", "table")), data.pop("root")
     if dataset.endswith(".py"):
         dataset = str(home / dataset)
-    # Several columns are a list in the recipe, and one text with commas as an option.
-    options = {
-        key: ",".join(v) if isinstance(v, list) and all(isinstance(one, str) for one in v) else v
-        for key, v in data.items()
-    }
+    # Several columns, or axes, are a list in the recipe, and one text with commas as an option.
+    options = {key: _joined(v) if isinstance(v, list) else v for key, v in data.items()}
     for key, value in options.items():
         if not isinstance(value, str | int | float | bool):
             raise ValueError(
-                f"data.{key} is {value!r}; expected a text, a number, true or false, or a list of texts"
+                f"data.{key} is {value!r}; expected a text, a number, true or false, or a list of texts or numbers"
             )
     output = tables.get("output", {})
     check_keys(output, ("folder",), "output.")
@@ -202,6 +199,11 @@ def _project(tables: Mapping[str, Any], home: Path) -> Project:
         name: make(kind, tables.get(name, {}), f"{name}.") for name, kind in TABLES.items()
     }
     return Project(home, root, options, dataset, str(output.get("folder", "output")), **made)
+
+
+def _joined(values: list[Any]) -> Any:
+    plain = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values)
+    return ",".join(map(str, values)) if plain else values
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

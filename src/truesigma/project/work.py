@@ -12,7 +12,7 @@ from ..evaluation.fit import Fit, choose, fit_all
 from ..evaluation.recipe import Recipe, load_recipe
 from ..files.disk import fingerprint
 from ..files.store import read_cases
-from .ledger import RUNS
+from .ledger import RUNS, read_ledger
 from .project import Project
 
 if TYPE_CHECKING:
@@ -85,7 +85,14 @@ class Work:
     @cached_property
     def card(self) -> Card:
         """The card of the chosen recalibration."""
-        data = self.described(self.calibration)
+        from ..imaging.prediction.runs import training_of
+
+        ledger = read_ledger(self.folder)
+        data = {
+            **self.described(self.calibration),
+            "network": [training_of(run) for run in self.runs],
+            "hashes": {} if ledger is None else dict(ledger.data),
+        }
         return describe(self.fits[self.chosen].fitted, self.fitted_on, recipe=self.recipe, data=data)
 
     def described(self, file: str) -> dict[str, Any]:

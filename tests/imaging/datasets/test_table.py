@@ -7,6 +7,7 @@ from PIL import Image
 
 from truesigma.imaging.data.archive import BrokenFiles
 from truesigma.imaging.data.dataset import batches
+from truesigma.imaging.data.folder import FileReader
 from truesigma.imaging.datasets import table
 
 
@@ -142,7 +143,7 @@ def test_bad_tables(tmp_path, lines, message):
 def test_streaming_gives_what_memory_gives(tmp_path):
     root = make_folder(tmp_path / "t", 24)
     whole, streamed = table.load(str(root)), table.load(str(root), memory=1e-9)
-    assert isinstance(streamed.splits["train"].images, table.FileReader)
+    assert isinstance(streamed.splits["train"].images, FileReader)
     assert streamed.channels == 1
     assert streamed.prepare.mean == pytest.approx(whole.prepare.mean)
     for key, split in whole.splits.items():

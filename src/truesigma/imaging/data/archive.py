@@ -143,7 +143,7 @@ def cores() -> int:
 
 
 def fill(
-    out: NDArray[Any], names: Sequence[str], decode: Callable[[str], NDArray[Any]], *, workers: int = 0
+    out: NDArray[Any], names: Sequence[Any], decode: Callable[[Any], NDArray[Any]], *, workers: int = 0
 ) -> dict[int, str]:
     """Decode every name into its row of `out`, in threads; returns what went wrong, by row.
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+
+from .inputs import Inputs, with_planes
 
 Prepare = Callable[[Tensor], Tensor]
 Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
@@ -41,6 +43,7 @@ class Split:
         target: (case, output), scaled to about [0, 1]; a row of NaN says that the case has no target.
         name: one file name or id per case, used in messages and tables.
         group: one patient (or slide, or video) per case, where known.
+        inputs: (case, input), numbers beside the image, standardised; None: there are none.
 
     >>> split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([[0.25], [0.5]]), ("a", "b"))
     >>> split
@@ -51,6 +54,7 @@ class Split:
     target: Tensor
     name: tuple[str, ...]
     group: tuple[str, ...] | None = None
+    inputs: Tensor | None = None
 
     def __post_init__(self) -> None:
         cases = len(self.images)
@@ -74,15 +78,19 @@ class Split:
                 f"target of case {first} is {self.target[first].tolist()}; expected finite numbers "
                 "(or NaN in every output for a case without target)"
             )
-        for field in ("name", "group"):
-            values = getattr(self, field)
-            if values is None and field == "group":
+        if self.inputs is not None and (self.inputs.ndim != 2 or len(self.inputs) != cases):
+            raise ValueError(
+                f"inputs have shape {tuple(self.inputs.shape)} beside {cases} images; expected ({cases}, inputs)"
+            )
+        for known in ("name", "group"):
+            values = getattr(self, known)
+            if values is None and known == "group":
                 continue
             if len(values) != cases:
                 raise ValueError(
-                    f"{field} has {len(values)} entries beside {cases} images; expected one per case"
+                    f"{known} has {len(values)} entries beside {cases} images; expected one per case"
                 )
-            object.__setattr__(self, field, tuple(values))
+            object.__setattr__(self, known, tuple(values))
 
     def __len__(self) -> int:
         return len(self.images)
@@ -119,6 +127,7 @@ class DataSet:
         augment: (prepared batch, target, generator on its device) -> the same shapes, random per case.
         unit: one per output, e.g. ("months",).
         offset, factor: (output,).
+        inputs: what the inputs of the splits are; none where they have none.
 
     >>> split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([[0.0], [1.0]]), ("a", "b"))
     >>> same = lambda images, target, generator: (images, target)
@@ -135,6 +144,7 @@ class DataSet:
     unit: tuple[str, ...]
     offset: Tensor
     factor: Tensor
+    inputs: Inputs = field(default_factory=Inputs)
 
     def __post_init__(self) -> None:
         if not self.splits:
@@ -146,6 +156,11 @@ class DataSet:
                 raise ValueError(
                     f"split {key!r} of {self.name!r} has {split.target.shape[1]} outputs, "
                     f"but {outputs} units were given"
+                )
+            count = 0 if split.inputs is None else split.inputs.shape[1]
+            if count != len(self.inputs):
+                raise ValueError(
+                    f"split {key!r} of {self.name!r} has {count} inputs; expected {len(self.inputs)}"
                 )
         if tuple(self.offset.shape) != (outputs,) or tuple(self.factor.shape) != (outputs,):
             raise ValueError(
@@ -175,7 +190,7 @@ class DataSet:
 
 
 class Batch(NamedTuple):
-    """One batch: images first, so that it can be handed to the samplers as it is."""
+    """One batch: images first, with their inputs, so that it can be handed to the samplers as it is."""
 
     images: Tensor
     target: Tensor
@@ -254,9 +269,12 @@ def batches(
         stored: Iterator[Tensor] = (images.index_select(0, index) for index in rows)
     else:
         stored = _streamed(images, cases, max(1, workers), max(1, ahead), pin=where.type == "cuda")
+    inputs = None if split.inputs is None else split.inputs.to(where)
     for host, index, batch in zip(cases, there, stored):
         batch = batch.to(where, non_blocking=True)
-        yield Batch(batch if prepare is None else prepare(batch), target.index_select(0, index), host)
+        batch = batch if prepare is None else prepare(batch)
+        beside = None if inputs is None else inputs.index_select(0, index)
+        yield Batch(with_planes(batch, beside), target.index_select(0, index), host)
 
 
 def _streamed(

@@ -37,7 +37,8 @@ def names_hash(names: Sequence[str]) -> str:
 
 def _hash(split: Split, data: DataSet) -> str:
     digest = hashlib.sha256(repr((split.name, split.group, data.unit)).encode())
-    for values in (split.target, data.offset, data.factor):
+    inputs = [] if split.inputs is None else [split.inputs]
+    for values in (split.target, data.offset, data.factor, *inputs):
         digest.update(np.ascontiguousarray(values.cpu().numpy()).data)
     images = split.images
     if isinstance(images, Tensor):

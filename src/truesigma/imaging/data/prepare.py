@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,36 +13,148 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...files.headers import read_header
+from ...files.images import read_image
+from .rows import per_axis
 
-def as_stored(image: NDArray[Any], size: int = 0) -> NDArray[Any]:
-    """An image (channel, *space) as uint8 where it was uint8, else float32, with every axis resized to `size`.
+NO_SPACING = "does not say how large its pixels are, which mm_per_pixel needs"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How image files become arrays of one shape: as they are, squeezed to a size, or resampled to one scale.
+
+    Arguments:
+        size: pixels of every axis, or of each (depth, row, column); empty: as they are.
+        mm_per_pixel: of every axis, or of each; images are then resampled to it and padded or cropped to the size
+            around their centre, never squeezed. Empty: squeezed to the size.
+        dimensions: 2 or 3; 0: deduced from the files.
+
+    >>> Layout.of("48,64,48", 1.5)
+    Layout(size=(48, 64, 48), mm_per_pixel=(1.5,), dimensions=0)
+    """
+
+    size: tuple[int, ...] = ()
+    mm_per_pixel: tuple[float, ...] = ()
+    dimensions: int = 0
+
+    @classmethod
+    def of(cls, size: int | str = 0, mm_per_pixel: float | str = "", dimensions: int = 0) -> Layout:
+        """A layout from the options of a data set: numbers, or text with commas between them."""
+        sides, scale = per_axis("size", size), per_axis("mm_per_pixel", mm_per_pixel)
+        if any(side != int(side) for side in sides):
+            raise ValueError(f"size is {size!r}; expected whole numbers of pixels")
+        if scale and not sides:
+            raise ValueError(
+                "mm_per_pixel needs a size: the pixels of every axis that images are padded or cropped to"
+            )
+        return cls(tuple(int(side) for side in sides), scale, dimensions)
+
+    def stored(self, path: str | Path, spacing: Sequence[float] = ()) -> NDArray[Any]:
+        """One image file in this layout: (channel, *space), uint8 where it was uint8, else float32.
+
+        spacing: mm between its pixels, where it is not the file that says it.
+        """
+        image = read_image(path, dimensions=self.dimensions)
+        if not self.mm_per_pixel:
+            return as_stored(image, _axes("size", self.size, image.ndim - 1))
+        known = spacing or read_header(path, dimensions=self.dimensions).spacing
+        if not known:
+            raise ValueError(NO_SPACING)
+        return resampled(image, *self._grids(known, image.ndim - 1))
+
+    def crops(self, shape: Sequence[int], spacing: Sequence[float]) -> bool:
+        """Whether an image (channel, *space) loses more than a pixel at its borders, for want of room."""
+        apart, scale, size = self._grids(spacing, len(shape) - 1)
+        return any(n * s > (m + 2) * mm for n, s, m, mm in zip(shape[1:], apart, size, scale))
+
+    def _grids(self, spacing: Sequence[float], axes: int) -> tuple[tuple[Any, ...], ...]:
+        """Spacing before, mm_per_pixel and size, each with a number for every axis."""
+        given = (("spacing", spacing), ("mm_per_pixel", self.mm_per_pixel), ("size", self.size))
+        return tuple(_axes(name, values, axes) for name, values in given)
+
+
+def _axes(name: str, values: Sequence[Any], axes: int) -> tuple[Any, ...]:
+    if len(values) not in (0, 1, axes):
+        raise ValueError(
+            f"{name} has {len(values)} numbers, the image {axes} axes; expected one, or one each"
+        )
+    return tuple(values) * axes if len(values) == 1 else tuple(values)
+
+
+def as_stored(image: NDArray[Any], size: Sequence[int] = ()) -> NDArray[Any]:
+    """An image (channel, *space) as uint8 where it was uint8, else float32, squeezed to `size`.
 
     2-D images are resized bilinearly with antialiasing. Volumes are averaged over cells where every axis shrinks, and
     interpolated trilinearly otherwise.
 
     Arguments:
         image: (channel, *space).
-        size: length of every spatial axis; 0: as it is.
+        size: length of each spatial axis; empty: as it is.
 
-    >>> as_stored(np.full((1, 4, 6), 7, np.uint8), 2).tolist()
+    >>> as_stored(np.full((1, 4, 6), 7, np.uint8), (2, 2)).tolist()
     [[[7, 7], [7, 7]]]
     >>> as_stored(np.ones((1, 4, 4, 4), np.int16)).dtype
     dtype('float32')
     """
-    kind = np.uint8 if image.dtype == np.uint8 else np.float32
-    space = image.shape[1:]
-    if not size or space == (size,) * len(space):
-        return np.ascontiguousarray(image, dtype=kind)
+    shape, space = tuple(size), image.shape[1:]
+    if not shape or space == shape:
+        return np.ascontiguousarray(image, dtype=_kind(image))
     values = torch.from_numpy(np.ascontiguousarray(image, dtype=np.float32))[None]
-    shape = (size,) * len(space)
     if len(space) == 2:
         values = torch.nn.functional.interpolate(values, shape, mode="bilinear", antialias=True)
-    elif min(space) >= size:
+    elif all(before >= after for before, after in zip(space, shape)):
         values = torch.nn.functional.interpolate(values, shape, mode="area")
     else:
         values = torch.nn.functional.interpolate(values, shape, mode="trilinear")
-    resized = values[0].numpy()
-    return np.rint(resized).clip(0, 255).astype(np.uint8) if kind == np.uint8 else resized
+    return _rounded(values[0].numpy(), image)
+
+
+def resampled(
+    image: NDArray[Any], spacing: Sequence[float], mm_per_pixel: Sequence[float], size: Sequence[int]
+) -> NDArray[Any]:
+    """An image on a grid of `size` pixels of `mm_per_pixel` around its centre, so that a mm is as long in all images.
+
+    Each axis is interpolated linearly, or averaged with a triangle as wide as the new pixels where these are larger.
+    Pixels whose centre lies outside of the image have its smallest value.
+
+    Arguments:
+        image: (channel, *space).
+        spacing, mm_per_pixel: mm between pixels of each axis, before and after.
+        size: pixels of each axis afterwards.
+
+    >>> resampled(np.array([[[0, 0, 8, 8]]], np.uint8), (1, 1), (1, 2), (1, 4)).tolist()
+    [[[0, 1, 7, 0]]]
+    """
+    values = np.asarray(image, np.float32)
+    outside = values.min()
+    for axis, (before, after, count) in enumerate(zip(spacing, mm_per_pixel, size), start=1):
+        weights = _weights(values.shape[axis], count, after / before)
+        # One product of matrices for each axis; a row of zeros is a pixel outside.
+        moved = np.moveaxis(values, axis, -1) @ weights.T
+        values = np.moveaxis(np.where(weights.any(1), moved, outside), -1, axis)
+    return _rounded(np.ascontiguousarray(values), image)
+
+
+@lru_cache(maxsize=256)
+def _weights(before: int, after: int, step: float) -> NDArray[np.float32]:
+    """The matrix (after, before) from an axis to another of pixels `step` times as large, around the same centre."""
+    centre = (before - 1) / 2 + (np.arange(after) - (after - 1) / 2) * step
+    width = max(1.0, step)
+    weights = np.maximum(0.0, 1 - np.abs(np.arange(before) - centre[:, None]) / width)
+    inside = (centre >= -0.5) & (centre <= before - 0.5)
+    weights[~inside] = 0
+    weights[inside] /= weights[inside].sum(1, keepdims=True)
+    return weights.astype(np.float32)
+
+
+def _kind(image: NDArray[Any]) -> Any:
+    return np.uint8 if image.dtype == np.uint8 else np.float32
+
+
+def _rounded(values: NDArray[Any], image: NDArray[Any]) -> NDArray[Any]:
+    """The values as an image like this one is stored."""
+    return np.rint(values).clip(0, 255).astype(np.uint8) if image.dtype == np.uint8 else values
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,32 @@ def image_name(row: Row, image: str) -> str:
     return re.sub(r"\{([^{}]*)\}", lambda mark: row[mark[1]].strip(), image)
 
 
+def rows_of(files: Sequence[Path], table: Path, image: str, columns: Sequence[str]) -> list[Row]:
+    """The row of each image file in a table that has these columns; an error names files that are in no row.
+
+    A file belongs to the row whose image is the end of its path: `scans/7.png` to `7.png`, or to `scans/7.png`.
+    """
+    header, rows = read_rows(table)
+    need_columns(table, header, [*pattern_columns(image), *columns])
+    names = [image_name(row, image) for row in rows]
+    check_names(names, table)
+    by_name = dict(zip(names, rows))
+    ends = [["/".join(file.parts[k:]) for k in range(len(file.parts))] for file in files]
+    found = [next((end for end in some if end in by_name), "") for some in ends]
+    lost = [str(file) for file, name in zip(files, found) if not name]
+    if lost:
+        raise ValueError(
+            f"{table} has no row for {len(lost)} of {len(files)} images: {', '.join(lost[:SHOWN])}; its images are "
+            f"called {', '.join(names[:2])}, ... ({image})"
+        )
+    doubled = [name for name, count in Counter(found).items() if count > 1]
+    if doubled:
+        raise ValueError(
+            f"{table}: several files could be {', '.join(doubled[:SHOWN])}; put folders into its paths"
+        )
+    return [by_name[name] for name in found]
+
+
 def check_names(names: Sequence[str], path: Path) -> None:
     """Refuse rows without an image, and images that stand in two rows: they could be trained on and tested, too."""
     bare = [k for k, name in enumerate(names) if not name]
@@ -102,6 +128,59 @@ def targets(rows: Sequence[Row], columns: Sequence[str], path: Path) -> NDArray[
             f"{path}: {len(bad)} targets are not finite numbers: {shown}{more}. Correct them, or take their rows out"
         )
     return values
+
+
+def comma_words(text: str) -> list[str]:
+    """The words of a text, with commas between them.
+
+    >>> comma_words("age, sex"), comma_words("")
+    (['age', 'sex'], [])
+    """
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def per_axis(name: str, given: float | str) -> tuple[float, ...]:
+    """The numbers above 0 of an option, one for all axes or one each; nothing for 0 and "".
+
+    >>> per_axis("size", 0), per_axis("size", "32, 48"), per_axis("size", 64)
+    ((), (32.0, 48.0), (64.0,))
+    """
+    if given in (0, "0", ""):
+        return ()
+    try:
+        values = tuple(float(word) for word in str(given).split(","))
+    except ValueError:
+        values = ()
+    if not values or not all(0 < value < float("inf") for value in values):
+        raise ValueError(f"{name} is {given!r}; expected a number above 0, or one for each axis")
+    return values
+
+
+def spacing_columns(spacing: float | str) -> list[str]:
+    """The columns that say the distance of pixels; none where it is given in numbers, or by the files.
+
+    >>> spacing_columns("dz,dy,dx"), spacing_columns("0.5"), spacing_columns("")
+    (['dz', 'dy', 'dx'], [], [])
+    """
+    words = comma_words(str(spacing))
+    return [] if all(np.isfinite(number(word)) for word in words) else words
+
+
+def spacings(rows: Sequence[Row], spacing: float | str, path: Path | str) -> list[tuple[float, ...]] | None:
+    """The mm between pixels of each row's image, by columns or by a number; None where the files say it."""
+    columns = spacing_columns(spacing)
+    if not columns:
+        given = per_axis("spacing", spacing)
+        return [given] * len(rows) if given else None
+    values = np.array([[number(row[column]) for column in columns] for row in rows])
+    bad = np.flatnonzero(~((values > 0) & np.isfinite(values)).all(1))
+    if len(bad):
+        shown = "; ".join(f"row {k + 1}, {[rows[k][column] for column in columns]}" for k in bad[:SHOWN])
+        raise ValueError(
+            f"{path}: the spacing in {', '.join(columns)} is not a number of mm above 0 in {len(bad)} rows: {shown}. "
+            "Fill them in, or take the rows out"
+        )
+    return [tuple(row) for row in values.tolist()]
 
 
 def number(cell: str) -> float:

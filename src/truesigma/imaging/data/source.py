@@ -1,6 +1,6 @@
 """Where a run's images come from: recorded when it is trained, opened again to predict."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,11 +12,16 @@ import torch
 from torch import Tensor
 
 from ...core import plugins
+from ...core.arrays import Host
 from ...files.disk import reading
 from .dataset import DataSet, Prepare
 from .fingerprint import names_hash
+from .inputs import Inputs, inputs_from
 from .prepare import Normalise
+from .rows import rows_of, spacing_columns, spacings
 from .units import units_from, units_of
+
+KNOWN = 3  # validation images whose names a run keeps, to compare an exported file on
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +66,8 @@ class Source:
             "options": dict(self.options),
             "image": {"shape": list(split.shape), "dtype": str(split.images[0].dtype)[6:]},
             "prepare": asdict(data.prepare) if isinstance(data.prepare, Normalise) else None,
+            **({"inputs": data.inputs.to_list()} if data.inputs else {}),
+            "known": list(data.splits["valid"].name[:KNOWN]) if "valid" in data.splits else [],
             "train": names_hash(split.name),
         }
 
@@ -118,17 +125,25 @@ BITS = {True: "8 bits per pixel", False: "more than 8 bits per pixel (16, or flo
 
 @dataclass(frozen=True, eq=False)
 class Intake:
-    """How a file of a new image enters a network: read, checked, and prepared like the training images."""
+    """How a file of a new image enters a network: read, checked, and prepared like the training images.
 
-    read: Callable[[str], Tensor]
+    inputs: what goes into the network beside the image. beside: its numbers by file, as the table says them.
+    spacing: mm between the pixels by file, where a column says it.
+    """
+
+    read: Callable[..., Tensor]
     prepare: Prepare
     shape: tuple[int, ...]
     dtype: torch.dtype
+    inputs: Inputs = field(default_factory=Inputs)
+    beside: Mapping[Path, Host] = field(default_factory=dict)
+    spacing: Mapping[Path, str] = field(default_factory=dict)
 
     def stored(self, path: Path) -> Tensor:
         """One image as the data set stores it; ValueError where it is not like the training images."""
         with reading(path.name, "cannot be read", "restore it"):
-            image = self.read(str(path))
+            known = {"spacing": self.spacing[path]} if path in self.spacing else {}
+            image = self.read(str(path), **known)
         if tuple(image.shape) != self.shape:
             raise ValueError(f"has shape {tuple(image.shape)}; the training images have {self.shape}")
         if image.dtype != self.dtype:
@@ -140,9 +155,21 @@ class Intake:
             raise ValueError("holds values that are not finite")
         return image
 
+    def numbers(self, paths: Sequence[Path]) -> Host | None:
+        """The inputs (case, input) of some files, as the table says them; None where there are none."""
+        return np.stack([self.beside[path] for path in paths]) if self.inputs else None
 
-def intake(source: Source, about: Mapping[str, Any]) -> Intake:
-    """The way into a run's network for new images; the training data is read only where it must be."""
+
+def intake(
+    source: Source, about: Mapping[str, Any], files: Sequence[Path] = (), table: Path | None = None
+) -> Intake:
+    """The way into a run's network for new images; the training data is read only where it must be.
+
+    Args:
+        source, about: of the run.
+        files, table: the images, and the csv with a row for each; where the network takes more than the image, or a
+            column says the spacing of its pixels.
+    """
     plugin = source.plugin
     if not hasattr(plugin, "read"):
         raise ValueError(
@@ -151,7 +178,27 @@ def intake(source: Source, about: Mapping[str, Any]) -> Intake:
         )
     kept, prepare = about["record"], prepare_of(source, about)
     read = partial(plugin.read, **plugins.accepted(plugin.read, source.options))
-    return Intake(read, prepare, tuple(kept["image"]["shape"]), getattr(torch, kept["image"]["dtype"]))
+    inputs, apart = inputs_from(kept.get("inputs", ())), source.options.get("spacing", "")
+    columns = [*(column.name for column in inputs.columns), *spacing_columns(apart)]
+    if (table is None) == bool(columns):
+        raise ValueError(
+            f"beside the image this network needs {', '.join(columns)}; give a csv with a row for each image as --table"
+            if columns
+            else f"{table} was given as --table, and this network takes nothing but images; leave it out"
+        )
+    beside: dict[Path, Host] = {}
+    spacing: dict[Path, str] = {}
+    if table is not None:
+        rows = rows_of(files, table, source.options.get("image", "image"), columns)
+        beside = dict(zip(files, inputs.raw(rows, table))) if inputs else {}
+        if spacing_columns(apart):
+            spacing = {
+                path: ",".join(map(repr, one)) for path, one in zip(files, spacings(rows, apart, table) or ())
+            }
+    image = kept["image"]
+    return Intake(
+        read, prepare, tuple(image["shape"]), getattr(torch, image["dtype"]), inputs, beside, spacing
+    )
 
 
 def prepare_of(source: Source, about: Mapping[str, Any]) -> Prepare:

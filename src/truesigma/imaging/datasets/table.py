@@ -17,32 +17,32 @@ training target, images by the mean and sd of each channel in training.
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...files.disk import UNREADABLE, reason
-from ...files.images import read_image
-from ..data.archive import BrokenFiles, complain, fill
 from ..data.augment import Step, chain, crop
 from ..data.augment import flip as mirror
 from ..data.dataset import DataSet, Split
-from ..data.prepare import Normalise, as_stored
+from ..data.folder import read_images
+from ..data.inputs import fit_inputs, leaving_planes
+from ..data.prepare import Layout, Normalise
 from ..data.rows import (
     Row,
     check_filled,
     check_names,
+    comma_words,
     image_name,
     need_columns,
     pattern_columns,
+    per_axis,
     read_rows,
+    spacing_columns,
+    spacings,
     targets,
 )
 from ..data.splits import by_column, by_group, check_groups
@@ -52,7 +52,6 @@ TITLE = "Your own images with a csv table"
 SOURCE = "your own folder"
 LICENCE = "your own"
 CITATION = ""
-REMEDY = "Restore them, take their rows out of the table, or pass skip_broken."
 
 
 def load(
@@ -63,7 +62,10 @@ def load(
     target: str = "target",
     split: str = "split",
     group: str = "group",
-    size: int = 0,
+    size: int | str = 0,
+    mm_per_pixel: float | str = "",
+    spacing: float | str = "",
+    inputs: str = "",
     dimensions: int = 0,
     unit: str = "",
     valid: float = 0.25,
@@ -83,7 +85,11 @@ def load(
         target: columns of the targets, separated by commas.
         split: column that says train, valid or test; without it cases are split by the seed.
         group: column of the patient, slide or video; without it every case is its own.
-        size: every image axis is resized to this many pixels; 0: images are of one size already.
+        size: pixels of every image axis, or of each (48,64,48); 0: images are of one size already.
+        mm_per_pixel: images are resampled to it, for every axis or for each, and padded or cropped to the size around
+            their centre; without it they are squeezed to the size.
+        spacing: mm between pixels: a number, or columns; without it that of the files (NIfTI, DICOM).
+        inputs: columns of numbers or categories that go into the heads beside the image, separated by commas.
         dimensions: 2 or 3; 0: deduced from the files.
         unit: of the targets, separated by commas, or one for all.
         valid, test: shares of the cases, where the table does not split.
@@ -97,17 +103,21 @@ def load(
         DataSet of uint8 or float32 images (channel, *space), targets in `unit`.
     """
     folder = Path(root)
-    columns = [name.strip() for name in target.split(",")]
+    columns, beside = comma_words(target), comma_words(inputs)
+    layout = Layout.of(size, mm_per_pixel, dimensions)
     header, rows = read_rows(folder / csv)
     # A split or group column may be missing only where it was not asked for by another name.
     asked = [name for name, usual in ((split, "split"), (group, "group")) if name not in ("", usual)]
-    need_columns(folder / csv, header, [*pattern_columns(image), *columns, *asked])
+    need_columns(
+        folder / csv, header, [*pattern_columns(image), *columns, *beside, *spacing_columns(spacing), *asked]
+    )
     for column in {split, group} & set(header):
         check_filled(rows, column, folder / csv)
     values = targets(rows, columns, folder / csv)
     names = [image_name(row, image) for row in rows]
     check_names(names, folder / csv)
-    images, keep = _images(folder, names, size, dimensions, skip_broken, memory)
+    apart = spacings(rows, spacing, folder / csv) if layout.mm_per_pixel else None
+    images, keep = read_images(folder, names, layout, apart, skip_broken=skip_broken, memory=memory)
     rows, names = [rows[k] for k in keep], [names[k] for k in keep]
     values = values[keep]
     groups = [row[group] for row in rows] if group in rows[0] else None
@@ -116,6 +126,8 @@ def load(
     flat = [column for column, a, b in zip(columns, low, high) if not b > a]
     if flat:
         raise ValueError(f"{', '.join(flat)}: all training targets are equal; there is nothing to learn")
+    known = fit_inputs([rows[k] for k in index["train"]], beside, folder / csv)
+    numbers = known.standardised(known.raw(rows, folder / csv)) if known else None
     scaled = torch.from_numpy(((values - low) / (high - low)).astype(np.float32))
     parts = {
         key: Split(
@@ -123,112 +135,30 @@ def load(
             scaled[at],
             tuple(names[k] for k in at),
             None if groups is None else tuple(groups[k] for k in at),
+            None if numbers is None else numbers[at],
         )
         for key, at in index.items()
     }
     units = tuple(word.strip() for word in unit.split(","))
     units = units * len(columns) if len(units) == 1 else units
     prepare = _normalise(parts["train"])
-    augment = _augment(flip, shift)
+    augment = leaving_planes(_augment(flip, shift), len(known))
     kind = torch.float64 if far_from_zero(low, high - low) else torch.float32
     offset, factor = torch.from_numpy(low).to(kind), torch.from_numpy(high - low).to(kind)
-    return DataSet(folder.resolve().name, parts, prepare, augment, units, offset, factor)
+    return DataSet(folder.resolve().name, parts, prepare, augment, units, offset, factor, known)
 
 
-def read(path: str, *, size: int = 0, dimensions: int = 0) -> Tensor:
-    """One image file as this data set stores it: uint8 or float32 (channel, *space)."""
-    return torch.from_numpy(as_stored(read_image(path, dimensions=dimensions), size))
-
-
-@dataclass(frozen=True, eq=False)
-class FileReader:
-    """Images read from disk one at a time; a file that cannot be read names itself."""
-
-    folder: Path
-    names: tuple[str, ...]
-    size: int
-    dimensions: int
-    like: NDArray[Any]  # one image: the others must have its shape and dtype
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __repr__(self) -> str:
-        return f"FileReader({len(self)} images {self.like.shape} {self.like.dtype} below {self.folder})"
-
-    def __getitem__(self, index: int) -> Tensor:
-        try:
-            return torch.from_numpy(self.decode(self.names[index]))
-        except UNREADABLE as error:
-            complain(self.broken, self.names, remedy=REMEDY)
-            raise BrokenFiles(f"{self.names[index]} could not be read ({reason(error)})") from error
-
-    @cached_property
-    def broken(self) -> dict[int, str]:
-        """What cannot be read, by row. Every file is looked at: one that is broken is seldom alone."""
-
-        def look(name: str) -> NDArray[Any]:
-            self.decode(name)
-            return np.empty(0)
-
-        return fill(np.empty((len(self), 0)), self.names, look)
-
-    def decode(self, name: str) -> NDArray[Any]:
-        """The stored form of one image, if it is like the others."""
-        image = as_stored(read_image(self.folder / name, dimensions=self.dimensions), self.size)
-        if image.shape != self.like.shape:
-            raise ValueError(
-                f"has shape {image.shape}, the others {self.like.shape}; a size makes them equal"
-            )
-        if image.dtype != self.like.dtype:
-            raise ValueError(
-                f"has more or fewer bits per pixel than the others ({image.dtype}, {self.like.dtype})"
-            )
-        if image.dtype != np.uint8 and not np.isfinite(image).all():
-            raise ValueError("holds values that are not finite")
-        return image
-
-    def part(self, rows: NDArray[np.int64]) -> FileReader:
-        """A reader of some of the images."""
-        names = tuple(self.names[k] for k in rows)
-        return FileReader(self.folder, names, self.size, self.dimensions, self.like)
-
-
-def _images(
-    folder: Path, names: list[str], size: int, dimensions: int, skip_broken: bool, memory: float
-) -> tuple[Tensor | FileReader, list[int]]:
-    """The images, in memory or streamed, and the rows they belong to."""
-    reader = _reader(folder, names, size, dimensions)
-    streamed = len(names) * reader.like.nbytes > memory * 1e9
-    if streamed and skip_broken:
-        broken = reader.broken
-    elif streamed:
-        broken = {k: "no such file" for k, name in enumerate(names) if not (folder / name).exists()}
-    else:
-        out = np.zeros((len(names), *reader.like.shape), reader.like.dtype)
-        broken = fill(out, names, reader.decode)
-    if broken and skip_broken:
-        shown = ", ".join(names[k] for k in list(broken)[:10])
-        warnings.warn(f"{len(broken)} of {len(names)} images left out: {shown}", stacklevel=3)
-    else:
-        complain(broken, names, remedy=REMEDY)
-    keep = [k for k in range(len(names)) if k not in broken]
-    if streamed:
-        return reader.part(np.array(keep)), keep
-    return torch.from_numpy(out[keep] if broken else out), keep
-
-
-def _reader(folder: Path, names: list[str], size: int, dimensions: int) -> FileReader:
-    """A reader whose pattern is the first image that can be read."""
-    broken: dict[int, str] = {}
-    for k, name in enumerate(names):
-        try:
-            like = as_stored(read_image(folder / name, dimensions=dimensions), size)
-            return FileReader(folder, tuple(names), size, dimensions, like)
-        except UNREADABLE as error:
-            broken[k] = reason(error)
-    complain(broken, names, remedy="None can be read: are the paths relative to the folder?")
-    raise AssertionError("unreachable: a table has at least one row")
+def read(
+    path: str,
+    *,
+    size: int | str = 0,
+    mm_per_pixel: float | str = "",
+    spacing: float | str = "",
+    dimensions: int = 0,
+) -> Tensor:
+    """One image file as this data set stores it: uint8 or float32 (channel, *space); spacing: in numbers."""
+    apart = per_axis("spacing", spacing)
+    return torch.from_numpy(Layout.of(size, mm_per_pixel, dimensions).stored(path, apart))
 
 
 def _index(

@@ -40,18 +40,21 @@ class _Replayed(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def verify(path: Path, model: Calibrated, images: Tensor, drawn: Draws | None = None) -> float:
+def verify(
+    path: Path, model: Calibrated, given: Mapping[str, Tensor], drawn: Draws | None = None
+) -> tuple[float, float]:
     """Run the file in onnxruntime, and compare it with the network, the card and the units in torch.
 
     Args:
         path: the exported file.
         model: what was exported.
-        images: two or more, as the file takes them.
+        given: what the file takes, by the names of its inputs, of two cases or more.
         drawn: what the network gives for them; None where the file draws masks of its own, which torch then replays.
 
     Returns:
-        The largest difference, relative to |value| + scale. `Disagreement` where it is above 1e-4, where two runs draw
-        the same, or where what was drawn is not uniform in [0, 1).
+        The largest difference, relative to |value| + scale, and that of the location in the target's unit.
+        `Disagreement` where the first is above 1e-4, where two runs draw the same, or where what was drawn is not
+        uniform in [0, 1).
     """
     import onnx
     import onnxruntime
@@ -61,34 +64,34 @@ def verify(path: Path, model: Calibrated, images: Tensor, drawn: Draws | None = 
     for name in random:
         watched.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
     session = onnxruntime.InferenceSession(watched.SerializeToString(), providers=["CPUExecutionProvider"])
-    given = {session.get_inputs()[0].name: images.numpy()}
-    found = dict(zip((o.name for o in session.get_outputs()), session.run(None, given)))
+    arrays = {name: tensor.numpy() for name, tensor in given.items()}
+    found = dict(zip((o.name for o in session.get_outputs()), session.run(None, arrays)))
     numbers = [found.pop(name) for name in random]
     if drawn is None:
-        expected = _fields(_replay(model, images, numbers), model.finish)
-        _check_numbers(numbers, session, given, random)
+        expected = _fields(_replay(model, list(given.values()), numbers), model.finish)
+        _check_numbers(numbers, session, arrays, random)
     else:
         expected = _fields(as_predicted(drawn, model.finish.card, model.finish.units), model.finish)
     far = _distance(found, expected)
     # Alone and unwatched, as it will be used, with another number of cases.
     plain = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    one = plain.run(None, {name: batch[:1] for name, batch in given.items()})
+    one = plain.run(None, {name: batch[:1] for name, batch in arrays.items()})
     if [o.shape for o in one] != [found[name][:1].shape for name in found]:
         raise Disagreement(
             f"one case gives outputs of shapes {[o.shape for o in one]}; expected one row each."
         )
-    return far
+    return far, float(abs(found["location"] - expected["location"]).max())
 
 
-def _replay(model: Calibrated, images: Tensor, numbers: list[Host]) -> Prediction:
+def _replay(model: Calibrated, given: list[Tensor], numbers: list[Host]) -> Prediction:
     """The prediction of the package for these images, with the numbers that were drawn elsewhere."""
     finish = model.finish
     with torch.no_grad():
-        prepared = model.prepare(images)
+        prepared = model.entering(*given)
         with _Replayed(numbers):
             mean, second = model.passes(prepared)
     pair = mean.flatten(0, 1), second.flatten(0, 1)
-    middle, variance, _ = values(pair, len(mean), images, 0, finish.law)
+    middle, variance, _ = values(pair, len(mean), given[0], 0, finish.law)
     return as_predicted(Draws(middle.numpy(), variance.numpy(), law=finish.law), finish.card, finish.units)
 
 

@@ -35,15 +35,14 @@ def content_hash(proto: Any) -> str:
 
 
 def onnx_graph(
-    model: nn.Module, example: Tensor, masks: Sequence[Tensor] = (), *, input: str, outputs: Sequence[str]
+    model: nn.Module, example: Mapping[str, Tensor], masks: Sequence[Tensor] = (), *, outputs: Sequence[str]
 ) -> Any:
-    """The module as an onnx.ModelProto whose first axes, of the input and of all outputs, are the cases.
+    """The module as an onnx.ModelProto whose first axes, of the inputs and of all outputs, are the cases.
 
     Args:
         model: with tensor operations alone, in evaluation mode.
-        example: two cases or more; a length of 1 would be taken for a constant.
+        example: its inputs by name, of two cases or more; a length of 1 would be taken for a constant.
         masks: further inputs of the module, which become constants of the file, booleans as bits.
-        input: the name of the input.
         outputs: the names of the outputs.
     """
     names = [f"mask_{number}" for number in range(len(masks))]
@@ -52,11 +51,11 @@ def onnx_graph(
         try:
             program = torch.onnx.export(
                 model,
-                (example, *masks),
+                (*example.values(), *masks),
                 dynamo=True,
-                input_names=[input, *names],
+                input_names=[*example, *names],
                 output_names=list(outputs),
-                dynamic_shapes=_shapes(len(masks)),
+                dynamic_shapes=_shapes(len(example), len(masks)),
                 custom_translation_table=dict(translations()),
                 verbose=False,
             )
@@ -85,10 +84,11 @@ def onnx_graph(
     return proto
 
 
-def _shapes(masks: int) -> Any:
-    """Which lengths are free: the cases of the images alone."""
+def _shapes(given: int, masks: int) -> Any:
+    """Which lengths are free: the cases of what is given; what follows the image is one tuple."""
     free = {0: torch.export.Dim.DYNAMIC}
-    return (free, tuple({} for _ in range(masks))) if masks else (free,)
+    more: tuple[Any, ...] = (*[free] * (given - 1), *[{}] * masks)
+    return (free, more) if more else (free,)
 
 
 def _set_constant(graph: Any, name: str, values: Host) -> None:

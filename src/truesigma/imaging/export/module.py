@@ -18,6 +18,7 @@ from ...core.law import Law, central_bounds
 from ...core.values import Prediction, trusted
 from ...evaluation.apply import bound_names
 from ...evaluation.card import Card
+from ..data.inputs import Inputs, with_planes
 from ..data.units import SCALED, Units
 from ..network.outputs import bounded_exp, log_variance
 from ..sampling.masks import with_masks
@@ -195,11 +196,23 @@ class Finish:
 
 
 class Calibrated(nn.Module):
-    """Image, prepared and passed through the network, and finished."""
+    """Image, prepared and passed through the network, and finished; with inputs the second tensor holds them."""
 
-    def __init__(self, passes: nn.Module, finish: Finish, prepare: Callable[[Tensor], Tensor] | None) -> None:
+    def __init__(
+        self,
+        passes: nn.Module,
+        finish: Finish,
+        prepare: Callable[[Tensor], Tensor] | None,
+        inputs: Inputs | None = None,
+    ) -> None:
         super().__init__()
         self.passes, self.finish, self.prepare = passes, finish, prepare or nn.Identity()
+        self.inputs = inputs or Inputs()
 
-    def forward(self, image: Tensor, *masks: Tensor) -> tuple[Tensor, ...]:
-        return self.finish(*self.passes(self.prepare(image), *masks))
+    def entering(self, image: Tensor, beside: Tensor | None = None) -> Tensor:
+        """What the network takes."""
+        return with_planes(self.prepare(image), None if beside is None else self.inputs.scaled(beside))
+
+    def forward(self, image: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+        beside, masks = (more[0], more[1:]) if self.inputs else (None, more)
+        return self.finish(*self.passes(self.entering(image, beside), *masks))

@@ -18,22 +18,19 @@ from torch import Tensor, nn
 
 from ...core.checks import check_level, check_whole
 from ...core.law import Law, Normal
-from ...core.plugins import accepted
 from ...core.provenance import versions
 from ...core.values import Draws
-from ...evaluation.card import Card, check_network
-from ...files.disk import BadFile, check_folder, fingerprint, now, plain, write_atomically
-from ..data.prepare import Normalise
-from ..data.source import prepare_of, recorded
+from ...evaluation.card import Card
+from ...files.disk import BadFile, check_folder, now, plain, write_atomically
+from ..data.inputs import Inputs, with_planes
 from ..data.units import SCALED, Units
-from ..prediction.runs import OpenRun, mark_of, open_runs, sampled_like
+from ..prediction.runs import sampled_like
 from ..sampling.draws import Masks, dropout_draws, ensemble_draws
-from ..training.folder import BEST
 from .check import as_predicted, verify
 from .graph import content_hash, need_onnx, onnx_graph
 from .module import Calibrated, DropoutPasses, Finish, Members, check_exportable
 
-INPUT = "image"
+INPUT, BESIDE = "image", "inputs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +42,8 @@ class Exported:
     outputs: tuple[str, ...]
     draws: int
     difference: float  # the largest, relative to |value| + scale
+    difference_in_unit: float  # the largest of the location
+    known: tuple[str, ...]  # the images it was compared on; none: on what was given as the example
     metadata: Mapping[str, str]
 
     def __repr__(self) -> str:
@@ -65,11 +64,15 @@ def to_onnx(
     units: Units | None = None,
     in_unit: bool = False,
     prepare: Callable[[Tensor], Tensor] | None = None,
+    inputs: Inputs | None = None,
+    beside: Tensor | None = None,
     about: Mapping[str, Any] | None = None,
+    known: Sequence[str] = (),
 ) -> Exported:
     """Write a calibrated network as one ONNX file that needs neither torch nor this package.
 
-    Its input is `image`, float32 (case, ...) like the example; its outputs are named as the columns of `predict`:
+    Its input is `image`, float32 (case, ...) like the example, and for a network that takes more than the image
+    `inputs`, float32 (case, input). Its outputs are named as the columns of `predict`:
     location, aleatoric and epistemic (variances), scale, lower_90 and upper_90. With common masks the file holds them,
     and gives what `predict` gives; with independent ones it draws them. Before the file is put in place onnxruntime
     runs it on the example, and torch predicts the same, in the target's unit: the results must agree.
@@ -86,7 +89,10 @@ def to_onnx(
         units: from the network's outputs to the target's unit.
         in_unit: the outputs are in the target's unit already. A card in a unit needs one of the two.
         prepare: what is done to an image before the network, such as a normalisation; it goes into the file.
+        inputs: what the network takes beside the image, standardised in the file.
+        beside: the inputs of the example, (case, input), as a table says them.
         about: what else the metadata should say, plain values by name.
+        known: what the images of the example are called, where they are real ones.
 
     Returns:
         What was written, with the largest difference from torch.
@@ -109,10 +115,12 @@ def to_onnx(
         check_exportable(card)
         _check_unit(card, units, in_unit)
     members = [_on_host(net) for net in ([nets] if isinstance(nets, nn.Module) else nets)]
-    dropout, images = isinstance(nets, nn.Module), _check_example(example)
+    dropout, images, given = isinstance(nets, nn.Module), _check_example(example), inputs or Inputs()
+    numbers = _check_beside(beside, given)
     with torch.no_grad():
         # Also so that what it keeps for later is made before the trace, of real numbers.
         prepared = images if prepare is None else prepare(images)
+        prepared = with_planes(prepared, None if numbers is None else given.scaled(numbers))
     sampling = sampled_like(card if dropout else None, 25, draws=draws, seed=seed, masks=masks)
     check_whole("draws", sampling["draws"], 1)
     if dropout:
@@ -125,15 +133,18 @@ def to_onnx(
     if card is not None:
         _check_card(card, probe, passes, dropout)
     finish = Finish(law, units, card, tuple(levels), as_predicted(probe, card, units).law)
-    model = Calibrated(inner, finish, prepare).eval()
+    model = Calibrated(inner, finish, prepare, given).eval()
 
     constants = inner.masks if isinstance(inner, DropoutPasses) else []
-    proto = onnx_graph(model, images, constants, input=INPUT, outputs=finish.names)
+    entering = {INPUT: images} | ({} if numbers is None else {BESIDE: numbers})
+    proto = onnx_graph(model, entering, constants, outputs=finish.names)
     shape: tuple[int | str, ...] = ("case", *(int(n) for n in images.shape[1:]))
     kind = "dropout" if dropout else "ensemble" if len(members) > 1 else "single pass"
     described = {
         "input": {"name": INPUT, "dtype": "float32", "shape": shape},
+        **({"inputs": _describe(given)} if given else {}),
         "outputs": finish.describe(),
+        "unit": units.text,
         "sampling": {"kind": kind, **(sampling if dropout else {"draws": passes})},
         "date": now(),
         "versions": {**versions(), "torch": torch.__version__},
@@ -146,78 +157,16 @@ def to_onnx(
         proto.metadata_props.add(key=name, value=text)
     metadata["sha256"] = content_hash(proto)
     proto.metadata_props.add(key="sha256", value=metadata["sha256"])
-    difference = 0.0
+    difference = far = 0.0
 
     def write(part: Path) -> None:
-        nonlocal difference
+        nonlocal difference, far
         part.write_bytes(proto.SerializeToString())
         random = dropout and sampling["masks"] == "independent"
-        difference = verify(part, model, images, None if random else probe)
+        difference, far = verify(part, model, entering, None if random else probe)
 
     write_atomically(target, write)
-    return Exported(target, shape, tuple(finish.names), passes, difference, metadata)
-
-
-def export_runs(
-    folders: Sequence[str | Path],
-    out: str | Path,
-    *,
-    card: Card | None = None,
-    draws: int | None = None,
-    seed: int | None = None,
-    masks: Masks | None = None,
-    deterministic: bool = False,
-    levels: Sequence[float] = (0.9,),
-) -> Exported:
-    """Export trained runs: one with Monte-Carlo dropout or as a single pass, several as an ensemble.
-
-    Args:
-        folders: what `train` wrote.
-        out: the file to write, .onnx.
-        card: fitted on predictions of these runs that were made in the same way.
-        draws, seed, masks: of Monte-Carlo dropout; None for the card's, or the recipe's number, 0 and "common".
-        deterministic: a single pass without dropout.
-        levels: of the intervals.
-
-    Returns:
-        What was written; its input is an image as the data set stores it, with the normalisation inside.
-    """
-    need_onnx()
-    check_path(out)
-    runs = open_runs(folders, device="cpu")
-    run, single = runs[0], deterministic or len(runs) > 1
-    if card is not None:
-        check_network(card, mark_of(runs))
-    for name, value in (("draws", draws), ("seed", seed), ("masks", masks)):
-        if value is not None and single:
-            raise ValueError(
-                f"{name} is of Monte-Carlo dropout in one run; leave it out for a single pass or an ensemble."
-            )
-    usual = run.draws if card is None else card.data.get("draws", run.draws)
-    source, kept = recorded(run.about), run.about["record"]
-    prepare = prepare_of(source, run.about)
-    read = accepted(source.plugin.read, source.options) if hasattr(source.plugin, "read") else {}
-    about = {
-        "network": [_network(one) for one in runs],
-        "preprocessing": {
-            "before": {"data set": Path(source.dataset).name, "read": read, "stored as": kept["image"]},
-            "inside": kept["prepare"] or "the data set's own",
-        },
-    }
-    return to_onnx(
-        [one.net for one in runs] if single else run.net,
-        out,
-        example=_noise(kept["image"], prepare),
-        card=card,
-        draws=None if single else usual if draws is None else draws,
-        seed=seed,
-        masks=masks,
-        levels=levels,
-        law=run.law,
-        units=run.units,
-        prepare=prepare,
-        about=about,
-    )
+    return Exported(target, shape, tuple(finish.names), passes, difference, far, tuple(known), metadata)
 
 
 def check_path(out: str | Path) -> Path:
@@ -228,29 +177,26 @@ def check_path(out: str | Path) -> Path:
     return target
 
 
-def _network(run: OpenRun) -> dict[str, Any]:
+def _describe(inputs: Inputs) -> dict[str, Any]:
+    """What the second tensor of the file holds."""
     return {
-        "backbone": Path(run.about["network"]["backbone"]).name,
-        "data": run.about["data"]["name"],
-        "cases": run.about["data"]["cases"],
-        "seed": run.about["seed"],
-        "weights": fingerprint(run.folder / BEST),
+        "name": BESIDE,
+        "dtype": "float32",
+        "shape": ("case", len(inputs)),
+        "order": list(inputs.names),
+        "standardised inside": inputs.to_list(),
     }
 
 
-def _noise(image: Mapping[str, Any], prepare: Any) -> Tensor:
-    """Images of noise with the mean and the deviation of the training images, as they are stored."""
-    noise = torch.randn(3, *image["shape"], generator=torch.Generator().manual_seed(0))
-    mean, sd, top = 0.5, 0.25, 255.0 if image["dtype"] == "uint8" else 1.0
-    if isinstance(prepare, Normalise):
-        top = prepare.top
-        axes = (-1, *[1] * (noise.ndim - 2))
-        if prepare.mean:
-            stored = top * (
-                torch.tensor(prepare.mean).view(axes) + torch.tensor(prepare.sd).view(axes) * noise
-            )
-            return stored.clamp(0, 255).round() if image["dtype"] == "uint8" else stored
-    return (top * (mean + sd * noise)).clamp(0, top)
+def _check_beside(beside: Tensor | None, inputs: Inputs) -> Tensor | None:
+    if not inputs:
+        return None
+    if beside is None or beside.ndim != 2 or beside.shape[1] != len(inputs):
+        what = "nothing" if beside is None else tuple(beside.shape)
+        raise ValueError(
+            f"beside is {what}; expected the inputs of the example, (case, {len(inputs)}): {', '.join(inputs.names)}."
+        )
+    return _three(beside)
 
 
 def _on_host(net: nn.Module) -> nn.Module:
@@ -262,8 +208,12 @@ def _check_example(example: Any) -> Tensor:
     if not isinstance(example, Tensor) or example.ndim < 2 or 0 in example.shape:
         given = tuple(example.shape) if isinstance(example, Tensor) else f"a {type(example).__name__}"
         raise ValueError(f"example is {given}; expected a tensor of images, (case, channel, ...).")
-    several = torch.cat([example[:2], example[-1:]])
-    return several.detach().to("cpu", torch.float32)
+    return _three(example)
+
+
+def _three(values: Tensor) -> Tensor:
+    """The first two cases and the last: with one alone, its length would be taken for a constant."""
+    return torch.cat([values[:2], values[-1:]]).detach().to("cpu", torch.float32)
 
 
 def _check_unit(card: Card, units: Units | None, in_unit: bool) -> None:

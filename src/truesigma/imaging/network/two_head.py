@@ -25,6 +25,8 @@ class TwoHead(nn.Module):
     backbone: gives (case, features). features: how many. outputs: of the target.
     dropout: probability before the heads. variances: "one" per case, as in the paper, or "each" output its own.
     heads: "linear", or "deep" (ReLU, then two layers with a leaky ReLU each, as in the published code).
+    inputs: numbers beside the image, as that many planes of one value behind its channels; they go into both heads
+    with the features, and are never dropped.
     detached: the second head takes the features as given and does not shape them, as the loss `faithful` needs.
 
     >>> from truesigma.imaging.backbones import small
@@ -46,6 +48,7 @@ class TwoHead(nn.Module):
         variances: str = "one",
         heads: str = "linear",
         detached: bool = False,
+        inputs: int = 0,
     ) -> None:
         """Make the heads; the second one starts near the variance of a target spread evenly over [0, 1]."""
         super().__init__()
@@ -55,11 +58,11 @@ class TwoHead(nn.Module):
             )
         if heads not in ("linear", "deep"):
             raise ValueError(f"heads = {heads!r}: expected 'linear' or 'deep'")
-        self.backbone, self.detached = backbone, detached
+        self.backbone, self.detached, self.inputs = backbone, detached, inputs
         self.before = nn.ReLU() if heads == "deep" else nn.Identity()
         self.dropout = nn.Dropout(dropout)
-        self.mean = _head(features, outputs, heads)
-        self.log_variance = _head(features, 1 if variances == "one" else outputs, heads)
+        self.mean = _head(features + inputs, outputs, heads)
+        self.log_variance = _head(features + inputs, 1 if variances == "one" else outputs, heads)
         last = self.log_variance[-1] if isinstance(self.log_variance, nn.Sequential) else self.log_variance
         assert isinstance(last, nn.Linear)
         nn.init.normal_(last.weight, std=1e-3)
@@ -68,14 +71,18 @@ class TwoHead(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Images (case, channel, *space) -> mean (case, output), log-variance (case, 1) or (case, output)."""
+        beside = None
+        if self.inputs:
+            x, beside = x[:, : -self.inputs], x[:, -self.inputs :].flatten(2)[:, :, 0]
         features = self.dropout(self.before(self.backbone(x)))
         if torch.is_autocast_enabled(features.device.type):
             # bfloat16 has 8 bits: a mean near 1 would be rounded by 0.002, more than a good network's error
             with torch.autocast(features.device.type, enabled=False):
-                return self._heads(features.float())
-        return self._heads(features)
+                return self._heads(features.float(), beside)
+        return self._heads(features, beside)
 
-    def _heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
+    def _heads(self, features: Tensor, beside: Tensor | None) -> tuple[Tensor, Tensor]:
+        features = features if beside is None else torch.cat([features, beside.to(features)], 1)
         return self.mean(features), self.log_variance(features.detach() if self.detached else features)
 
 
@@ -89,6 +96,7 @@ def build(
     pretrained: bool = False,
     weights: str | Path | None = None,
     seed: int | None = None,
+    inputs: int = 0,
 ) -> TwoHead:
     """A two-head network by the name of its backbone.
 
@@ -97,6 +105,7 @@ def build(
     channels, outputs: of the data set. recipe: its [network] table gives heads and dropout.
     pretrained: the backbone's published weights, through timm. weights: a file instead (see `load_weights`).
     seed: of the random first weights; None takes torch's generator as it stands.
+    inputs: numbers beside the image, `len(data.inputs)`.
     Returns the network on the processor, in training mode.
 
     >>> net = build("small", 1, 2, Recipe(), seed=0)
@@ -124,12 +133,14 @@ def build(
             variances=variances,
             heads=recipe.heads,
             detached=recipe.loss == "faithful",
+            inputs=inputs,
         )
     net.plan = {
         "backbone": backbone,
         "channels": channels,
         "outputs": outputs,
         "variances": variances,
+        "inputs": inputs,
         "recipe": recipe.to_dict(),
     }
     if weights is not None:
@@ -149,6 +160,7 @@ def rebuild(plan: dict[str, Any]) -> TwoHead:
         plan["outputs"],
         from_dict(plan["recipe"]),
         variances=plan["variances"],
+        inputs=plan.get("inputs", 0),
     )
 
 

@@ -18,6 +18,7 @@ from ...files.disk import UNREADABLE, reason
 from ...files.images import ENDINGS, is_image, is_series
 from ..data.archive import complain
 from ..data.dataset import DataSet, batches, resident
+from ..data.inputs import with_planes
 from ..data.source import Intake
 from ..data.units import SCALED, units_of
 from ..sampling.draws import Masks, Precision, dropout_draws, ensemble_draws, moments_and_error
@@ -141,7 +142,7 @@ def predict_images(
     device = next(members[0].parameters()).device
     broken: dict[int, str] = {}
     stored = _read(files, way, batch, max(1, workers), broken, skip_broken)
-    images = _counted((way.prepare(one.to(device)) for one in stored), progress)
+    images = _counted((_entering(way, paths, one.to(device)) for paths, one in stored), progress)
     value = _sample(nets, images, draws, seed, law, precision, compile, masks, moments, note)
     return [path for row, path in enumerate(files) if row not in broken], value
 
@@ -231,9 +232,15 @@ def _masked(value: Draws | Prediction, known: Any) -> Draws | Prediction:
     )
 
 
+def _entering(way: Intake, paths: Sequence[Path], stored: Tensor) -> Tensor:
+    """A batch as the network takes it: prepared, with its inputs."""
+    raw = way.numbers(paths)
+    return with_planes(way.prepare(stored), None if raw is None else way.inputs.standardised(raw))
+
+
 def _read(
     files: Sequence[Path], way: Intake, size: int, workers: int, broken: dict[int, str], skip: bool
-) -> Iterator[Tensor]:
+) -> Iterator[tuple[list[Path], Tensor]]:
     """Stored batches of the files that can be read; the others are collected, and named all at once at the end."""
     starts = range(0, len(files), size)
     with ThreadPoolExecutor(max_workers=workers) as pool:
@@ -245,16 +252,18 @@ def _read(
         waiting = deque(begin(start) for start in starts[: AHEAD + 1])
         for k in range(len(starts)):
             good: list[Tensor] = []
+            paths: list[Path] = []
             for row, future in waiting.popleft():
                 try:
                     good.append(future.result())
+                    paths.append(files[row])
                 except UNREADABLE as error:
                     broken[row] = reason(error)
             if k + AHEAD + 1 < len(starts):
                 waiting.append(begin(starts[k + AHEAD + 1]))
             # Once a file is broken, without leave to skip it, the others are only read, to name all that are.
             if good and (skip or not broken):
-                yield torch.stack(good)
+                yield paths, torch.stack(good)
     if not skip or len(broken) == len(files):
         names = [str(path) for path in files]
         complain(broken, names, remedy="Restore them, or leave them out (--skip-broken).")

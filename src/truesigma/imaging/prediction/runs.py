@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.modules.dropout import _DropoutNd
 
 from ...core.law import LAWS, Law
 from ...evaluation.card import Card
+from ...files.disk import fingerprint
 from ..data.fingerprint import names_hash
 from ..data.units import Units, units_from
+from ..network.tensors import read_values
 from ..network.two_head import TwoHead
 from ..training.devices import start
-from ..training.folder import load_run, weights_mark
+from ..training.folder import BEST, LAST, load_run, weights_mark
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +111,36 @@ def sampled_like(
     return chosen
 
 
+def training_of(run: OpenRun) -> dict[str, Any]:
+    """What was really done to make a network, for cards and exported files: not what a recipe would have done."""
+    about, kept, data = run.about, run.about["record"], run.about["data"]
+    last = run.folder / LAST
+    inside = {getattr(part, "p", 0.0) for part in run.net.backbone.modules() if isinstance(part, _DropoutNd)}
+    planned = {
+        key: value for key, value in about["recipe"]["train"].items() if key not in ("draws", "repeats")
+    }
+    return {
+        "backbone": Path(about["network"]["backbone"]).name,
+        "weights": fingerprint(run.folder / BEST),
+        "start": kept.get("start"),
+        "heads": about["recipe"]["network"]["heads"],
+        "variances": about["network"]["variances"],
+        "dropout": {"before heads": run.net.dropout.p, "in backbone": sorted(inside - {0.0})},
+        "likelihood": about["likelihood"],
+        "precision": about["precision"],
+        "seed": about["seed"],
+        "train": {
+            **planned,
+            "epochs": int(read_values(last)["epoch"]) if last.is_file() else None,
+            "kept epoch": read_values(run.folder / BEST)["epoch"],
+        },
+        "data": {key: data.get(key) for key in ("name", "cases", "labels", "unit")},
+        "image": kept.get("image"),
+        "options": {key: value for key, value in kept.get("options", {}).items() if value not in ("", 0)},
+        "inputs": kept.get("inputs", []),
+    }
+
+
 def marks_of(runs: Sequence[OpenRun], drawn: Mapping[str, Any] | None) -> dict[str, str]:
     """Where predictions come from, as their files say it: the weights, and how they were drawn from.
 
@@ -124,7 +157,7 @@ def _check_alike(first: OpenRun, other: OpenRun) -> None:
     for key in ("name", "unit", "offset", "factor", "cases"):
         _compare(first, other, key, first.about["data"][key], other.about["data"][key])
     _compare(first, other, "likelihood", first.about["likelihood"], other.about["likelihood"])
-    for key in ("options", "image", "prepare", "train"):
+    for key in ("options", "image", "prepare", "inputs", "train"):
         pair = [run.about["record"].get(key) for run in (first, other)]
         if None not in pair:
             _compare(first, other, "training cases" if key == "train" else key, *pair)

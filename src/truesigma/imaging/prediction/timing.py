@@ -115,7 +115,8 @@ def _first(split: Split, size: int) -> Split:
     if not isinstance(images, Tensor):
         images = torch.stack([images[k] for k in range(count)])
     group = None if split.group is None else split.group[:count]
-    return Split(images[:count], split.target[:count], split.name[:count], group)
+    inputs = None if split.inputs is None else split.inputs[:count]
+    return Split(images[:count], split.target[:count], split.name[:count], group, inputs)
 
 
 def peak_memory() -> int:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from ..data.dataset import DataSet, Split, batches
 from ..network.losses import LIKELIHOODS
 from ..network.outputs import pair
+from ..network.two_head import TwoHead
 from ..recipe import Recipe
 from ..sampling.randomness import guarded_generators, modes
 
@@ -48,8 +49,13 @@ def check_choices(
         raise ValueError(f"a batch of {recipe.batch} cannot be shared out evenly over {devices} devices")
 
 
-def check_network(net: nn.Module) -> None:
-    """Refuse a network whose state is more than tensors, which is all that checkpoints hold."""
+def check_network(net: nn.Module, data: DataSet) -> None:
+    """Refuse a network made for other inputs, or with a state of more than tensors: checkpoints hold nothing else."""
+    if isinstance(net, TwoHead) and net.inputs != len(data.inputs):
+        raise ValueError(
+            f"the network takes {net.inputs} inputs beside the image, the data has {len(data.inputs)} "
+            f"({', '.join(data.inputs.names) or 'none'}); build it with inputs=len(data.inputs)"
+        )
     other = [name for name, value in net.state_dict().items() if not isinstance(value, Tensor)]
     if other:
         raise ValueError(

@@ -71,6 +71,7 @@ def run_experiment(
         recipe,
         weights=None if begun else experiment.weights or None,
         seed=experiment.seed,
+        inputs=len(data.inputs),
     )
     trained = train(
         net,

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from ...core.provenance import versions
@@ -41,7 +42,7 @@ LIKE = {  # of recipe.json
     "data": {"name": str, "cases": dict, "unit": list, "offset": list, "factor": list},
     "record": {
         "dataset?": str, "root?": str, "options?": dict, "prepare?": (dict, type(None)),
-        "image?": {"shape": list, "dtype": str},
+        "image?": {"shape": list, "dtype": str}, "inputs?": list,
     },
 }  # fmt: skip
 DEFAULTS = {"schedule": "plateau", "loss": "nll", **RAW}  # of runs made before there was a choice
@@ -105,7 +106,7 @@ def _pairs(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[
         yield key, before.get(key), after.get(key)
     # What earlier versions, or calls from Python, did not record is not compared.
     parts = (
-        ("", "record", ("dataset", "options", "image", "prepare", "train", "start")),
+        ("", "record", ("dataset", "options", "image", "prepare", "inputs", "train", "start")),
         ("data.", "data", ("name", "cases", "unit", "offset", "factor", "labels")),
     )
     for name, part, keys in parts:
@@ -120,7 +121,8 @@ def _pairs(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[
 
 
 def _labels_hash(split: Split) -> str:
-    return names_hash([f"{name} {target}" for name, target in zip(split.name, split.target.tolist())])
+    known = split.target if split.inputs is None else torch.cat([split.target.cpu(), split.inputs.cpu()], 1)
+    return names_hash([f"{name} {values}" for name, values in zip(split.name, known.tolist())])
 
 
 def read_recipe(out: Path) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def train(
     """
     called = time.monotonic()
     check_choices(data, recipe, likelihood=likelihood, precision=precision, graph=graph, devices=devices)
-    check_network(net)
+    check_network(net, data)
     if recipe.loss == "faithful":
         check_detached(net, data)
     warn_of_scale(data.splits["train"])

@@ -70,6 +70,7 @@ def train_run(
         pretrained=pretrained and not begun,
         weights=None if begun else weights,
         seed=seed,
+        inputs=len(data.inputs),
     )
     if say is not None:
         say(_data_line(data))

@@ -1,0 +1,152 @@
+"""What an image file says about itself before its pixels are read: shape, type, and how large a pixel is in mm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from .disk import BadFile, reading
+from .images import channel_first, dicom_pieces, kind_of, medical, slice_position
+
+MM = {"meter": 1000.0, "micron": 0.001}  # of NIfTI's units; all else, "unknown" too, is taken for mm
+TURNED = (5, 6, 7, 8)  # EXIF orientations that lie on a side
+EVEN = 0.01  # of their distance by which neighbouring slices may differ
+CENTIMETRE = 3  # of an ultrasound region's axes
+
+
+@dataclass(frozen=True)
+class Header:
+    """The head of an image file.
+
+    Arguments:
+        shape: (channel, *space), as `read_image` gives it.
+        dtype: of the stored numbers.
+        spacing: mm from pixel to pixel on each axis of space (depth, row, column); empty where the file does not say.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    spacing: tuple[float, ...] = ()
+
+
+def read_header(path: str | Path, *, dimensions: int = 0) -> Header:
+    """The head of an image file of any kind that `read_image` reads; the pixels stay on disk.
+
+    NIfTI gives its spacing by the affine, in the orientation that it is read in; DICOM by PixelSpacing (else
+    ImagerPixelSpacing, or the only region of an ultrasound image) and the distance of its slices. Pictures and NPY do
+    not say: the resolution of a PNG or TIFF is that of a screen or a printer more often than that of a patient.
+
+    Arguments:
+        path, dimensions: as for `read_image`.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.png"
+    >>> Image.new("RGB", (4, 2)).save(path)
+    >>> read_header(path)
+    Header(shape=(3, 2, 4), dtype='uint8', spacing=())
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    with reading(path.name, "cannot be read", "restore it"):
+        kind = kind_of(path)
+        if kind == ".npy":
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+            return Header(channel_first(array, dimensions).shape, str(array.dtype))
+        return {"dicom": _dicom, "picture": _picture, "nifti": _nifti}[kind](path)
+
+
+def _picture(path: Path) -> Header:
+    with Image.open(path) as image:
+        width, height = image.size
+        frames = getattr(image, "n_frames", 1)
+        # Pillow gives the size of a turned TIFF as it will be, of other pictures as it is stored.
+        if image.format != "TIFF" and image.getexif().get(0x0112) in TURNED:
+            width, height = height, width
+        grey = image.mode in ("L", "LA", "La", "1") or image.mode[0] in "IF"
+        dtype = {"F": "float32", "I": "int32"}.get(image.mode, "uint16" if image.mode[0] == "I" else "uint8")
+    return Header((1 if grey else 3, *([frames] if frames > 1 else []), height, width), dtype)
+
+
+def _nifti(path: Path) -> Header:
+    nibabel = medical("nibabel", path)
+    image: Any = nibabel.load(path)
+    shape, sizes = list(image.shape[:3]), nibabel.affines.voxel_sizes(image.affine)
+    stored = [float(size) for size in image.header.get_zooms()[:3]]
+    if not np.allclose(sizes[: len(stored)], stored, rtol=0.01):
+        raise BadFile(
+            f"{path.name}: its voxels are {_text(stored)} by pixdim and {_text(sizes)} by its affine; correct its head"
+        )
+    scale = MM.get(image.header.get_xyzt_units()[0], 1.0)
+    order = nibabel.io_orientation(image.affine)[:, 0].astype(int)
+    shape += [1] * (3 - len(shape))
+    space, spacing = [0, 0, 0], [0.0, 0.0, 0.0]
+    for axis, place in enumerate(order):  # (x, y, z) in RAS, read as (z, y, x)
+        space[2 - place], spacing[2 - place] = int(shape[axis]), round(scale * float(sizes[axis]), 6)
+    channels = next((n for n in image.shape[3:] if n > 1), 1)
+    flat = space[0] == 1
+    return Header((channels, *space[flat:]), str(image.get_data_dtype()), _sound(spacing[flat:]))
+
+
+def _dicom(path: Path) -> Header:
+    pieces = dicom_pieces(path, pixels=False)
+    first, depth = pieces[0], len(pieces) if path.is_dir() else int(pieces[0].get("NumberOfFrames") or 1)
+    plane = (int(first.Rows), int(first.Columns))
+    signed = first.get("PixelRepresentation") == 1
+    dtype = f"{'int' if signed else 'uint'}{first.get('BitsAllocated', 8)}"
+    volume = path.is_dir() or depth > 1
+    shape = (int(first.get("SamplesPerPixel", 1)), *([depth] if volume else []), *plane)
+    inside = _in_plane(first)
+    across = _between(pieces) if volume else ()
+    known = inside and (across or not volume)
+    return Header(shape, dtype, _sound((*across, *inside)) if known else ())
+
+
+def _in_plane(piece: Any) -> tuple[float, ...]:
+    """The distance of rows, and of columns."""
+    for place in (_measures(piece), piece):
+        for name in ("PixelSpacing", "ImagerPixelSpacing"):
+            if place is not None and place.get(name):
+                return tuple(float(one) for one in place.get(name))
+    regions: Any = piece.get("SequenceOfUltrasoundRegions") or []
+    units = [(r.get("PhysicalUnitsXDirection"), r.get("PhysicalUnitsYDirection")) for r in regions]
+    if units == [(CENTIMETRE, CENTIMETRE)]:
+        return (10 * abs(float(regions[0].PhysicalDeltaY)), 10 * abs(float(regions[0].PhysicalDeltaX)))
+    return ()
+
+
+def _between(pieces: list[Any]) -> tuple[float, ...]:
+    """The distance of slices: by their places, else as the header says it."""
+    one = pieces[0]
+    if len(pieces) > 1 and all(piece.get("ImagePositionPatient") is not None for piece in pieces):
+        steps = np.diff([slice_position(piece)[0] for piece in pieces])
+        if np.ptp(steps) > EVEN * max(steps.mean(), 1e-9):
+            raise BadFile(
+                f"slices are {steps.min():.4g} to {steps.max():.4g} mm apart, as if some were missing; expected one "
+                "distance. Restore them, or give the spacing yourself"
+            )
+        return (round(float(steps.mean()), 6),)
+    for place in (_measures(one), one):
+        if place is not None and place.get("SpacingBetweenSlices"):
+            return (float(place.SpacingBetweenSlices),)
+    return ()
+
+
+def _measures(piece: Any) -> Any:
+    """What all frames of an enhanced DICOM file share about their pixels; None where it is not one."""
+    shared = piece.get("SharedFunctionalGroupsSequence")
+    found = shared[0].get("PixelMeasuresSequence") if shared else None
+    return found[0] if found else None
+
+
+def _sound(spacing: Any) -> tuple[float, ...]:
+    """A spacing that can be one; a header that says 0 says nothing."""
+    return tuple(spacing) if all(np.isfinite(one) and one > 0 for one in spacing) else ()
+
+
+def _text(sizes: Any) -> str:
+    return " x ".join(f"{size:g}" for size in sizes)

@@ -1,0 +1,169 @@
+"""The images of a folder in one layout: in memory where they fit, else read from disk again and again."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...files.disk import UNREADABLE, reason
+from ...files.headers import Header, read_header
+from .archive import BrokenFiles, complain, cores, fill
+from .prepare import NO_SPACING, Layout
+
+REMEDY = "Restore them, take their rows out of the table, or pass skip_broken."
+Spacings = Sequence[tuple[float, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class FileReader:
+    """Images read from disk one at a time; a file that cannot be read names itself."""
+
+    folder: Path
+    names: tuple[str, ...]
+    layout: Layout
+    spacing: tuple[tuple[float, ...], ...]  # of each image, where it is not the file that says it
+    like: NDArray[Any]  # one image: the others must have its shape and dtype
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        return f"FileReader({len(self)} images {self.like.shape} {self.like.dtype} below {self.folder})"
+
+    def __getitem__(self, index: int) -> Tensor:
+        try:
+            return torch.from_numpy(self.decode(index))
+        except UNREADABLE as error:
+            complain(self.broken, self.names, remedy=REMEDY)
+            raise BrokenFiles(f"{self.names[index]} could not be read ({reason(error)})") from error
+
+    @cached_property
+    def broken(self) -> dict[int, str]:
+        """What cannot be read, by row. Every file is looked at: one that is broken is seldom alone."""
+
+        def look(row: int) -> NDArray[Any]:
+            self.decode(row)
+            return np.empty(0)
+
+        return fill(np.empty((len(self), 0)), range(len(self)), look)
+
+    def decode(self, row: int) -> NDArray[Any]:
+        """The stored form of one image, if it is like the others."""
+        image = _decoded(self.folder, self.names, self.layout, self.spacing, row)
+        if image.shape != self.like.shape:
+            raise ValueError(
+                f"has shape {image.shape}, the others {self.like.shape}; a size makes them equal"
+            )
+        if image.dtype != self.like.dtype:
+            raise ValueError(
+                f"has more or fewer bits per pixel than the others ({image.dtype}, {self.like.dtype})"
+            )
+        if image.dtype != np.uint8 and not np.isfinite(image).all():
+            raise ValueError("holds values that are not finite")
+        return image
+
+    def part(self, rows: NDArray[np.int64]) -> FileReader:
+        """A reader of some of the images."""
+        spacing = tuple(self.spacing[k] for k in rows) if self.spacing else ()
+        return replace(self, names=tuple(self.names[k] for k in rows), spacing=spacing)
+
+
+def read_images(
+    folder: Path,
+    names: Sequence[str],
+    layout: Layout,
+    spacing: Spacings | None,
+    *,
+    skip_broken: bool,
+    memory: float,
+) -> tuple[Tensor | FileReader, list[int]]:
+    """The images, in memory or streamed, and the rows they belong to.
+
+    Args:
+        folder: that names start from.
+        names: of the files.
+        layout: that all images are brought to.
+        spacing: mm between pixels of each image; None: the files say it.
+        skip_broken: leave out files that cannot be read, with a warning.
+        memory: GB that all images may take.
+    """
+    if layout.mm_per_pixel:
+        _check_scale(folder, names, layout, spacing)
+    reader = _reader(folder, tuple(names), layout, tuple(spacing or ()))
+    streamed = len(names) * reader.like.nbytes > memory * 1e9
+    if streamed and skip_broken:
+        broken = reader.broken
+    elif streamed:
+        broken = {k: "no such file" for k, name in enumerate(names) if not (folder / name).exists()}
+    else:
+        out = np.zeros((len(names), *reader.like.shape), reader.like.dtype)
+        broken = fill(out, range(len(names)), reader.decode)
+    if broken and skip_broken:
+        shown = ", ".join(names[k] for k in list(broken)[:10])
+        warnings.warn(f"{len(broken)} of {len(names)} images left out: {shown}", stacklevel=3)
+    else:
+        complain(broken, names, remedy=REMEDY)
+    keep = [k for k in range(len(names)) if k not in broken]
+    if streamed:
+        return reader.part(np.array(keep)), keep
+    return torch.from_numpy(out[keep] if broken else out), keep
+
+
+def read_headers(folder: Path, names: Sequence[str], *, dimensions: int = 0) -> list[Header | None]:
+    """The heads of all files, read by several threads; None where one cannot be read, which reading it will say."""
+
+    def one(name: str) -> Header | None:
+        try:
+            return read_header(folder / name, dimensions=dimensions)
+        except UNREADABLE:
+            return None
+
+    with ThreadPoolExecutor(max_workers=2 * cores()) as pool:
+        return list(pool.map(one, names))
+
+
+def _check_scale(folder: Path, names: Sequence[str], layout: Layout, spacing: Spacings | None) -> None:
+    """Refuse images of unknown scale by their names, and warn of those that the size will crop."""
+    heads = read_headers(folder, names, dimensions=layout.dimensions)
+    known = [head.spacing if head else (1.0,) for head in heads] if spacing is None else spacing
+    bare = [name for name, one in zip(names, known) if not one]
+    if bare:
+        more = f" and {len(bare) - 10} more" if len(bare) > 10 else ""
+        raise ValueError(
+            f"{len(bare)} of {len(names)} images: each {NO_SPACING}: {', '.join(bare[:10])}{more}. Name a column, or a "
+            "number of mm, as spacing; or leave out mm_per_pixel"
+        )
+    lost = [name for name, head, one in zip(names, heads, known) if head and layout.crops(head.shape, one)]
+    if lost:
+        shown = " x ".join(f"{side:g}" for side in np.multiply(layout.mm_per_pixel, layout.size))
+        warnings.warn(
+            f"{len(lost)} of {len(names)} images are larger than size x mm_per_pixel, {shown} mm, and lose their "
+            f"borders: {', '.join(lost[:10])}",
+            stacklevel=4,
+        )
+
+
+def _reader(folder: Path, names: tuple[str, ...], layout: Layout, spacing: Any) -> FileReader:
+    """A reader whose pattern is the first image that can be read."""
+    broken: dict[int, str] = {}
+    for k in range(len(names)):
+        try:
+            return FileReader(folder, names, layout, spacing, _decoded(folder, names, layout, spacing, k))
+        except UNREADABLE as error:
+            broken[k] = reason(error)
+    complain(broken, names, remedy="None can be read: are the paths relative to the folder?")
+    raise AssertionError("unreachable: a table has at least one row")
+
+
+def _decoded(folder: Path, names: Sequence[str], layout: Layout, spacing: Spacings, row: int) -> NDArray[Any]:
+    return layout.stored(folder / names[row], spacing[row] if spacing else ())

@@ -1,0 +1,181 @@
+"""Numbers beside the image: columns such as age or sex that go into the heads.
+
+They travel with their image, as planes of one value behind its channels: what samples, traces, captures or exports a
+network takes one tensor, and needs to know nothing of them. `TwoHead` takes the planes off again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...core.arrays import Host
+from .augment import Step
+from .rows import SHOWN, Row, number
+
+MANY = 5  # levels that a category may have, however few the cases
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the table: a number with its mean and sd in training, or a category with its levels.
+
+    >>> Column("sex", levels=("F", "M")).names, Column("age", 50.0, 12.5).names
+    (('sex=F', 'sex=M'), ('age',))
+    """
+
+    name: str
+    mean: float = 0.0
+    sd: float = 1.0
+    levels: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the numbers that it becomes: one, or for a category one for each level, 1 where it is that."""
+        return tuple(f"{self.name}={level}" for level in self.levels) or (self.name,)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The columns that are inputs, standardised as in training; none is falsy.
+
+    >>> rows = [{"age": "40", "sex": "F"}, {"age": "60", "sex": "M"}]
+    >>> inputs = fit_inputs(rows, ["age", "sex"], "table.csv")
+    >>> inputs.names, inputs.raw(rows, "table.csv").tolist()
+    (('age', 'sex=F', 'sex=M'), [[40.0, 1.0, 0.0], [60.0, 0.0, 1.0]])
+    >>> inputs.standardised(inputs.raw(rows, "table.csv")).tolist()
+    [[-1.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
+    """
+
+    columns: tuple[Column, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the numbers, in their order."""
+        return tuple(name for column in self.columns for name in column.names)
+
+    def raw(self, rows: Sequence[Row], where: str | Path) -> Host:
+        """The numbers (case, input) as the table says them, categories as 0 and 1; an error names what is missing."""
+        parts = [
+            _levels(rows, one, where) if one.levels else _numbers(rows, one.name, where)
+            for one in self.columns
+        ]
+        return np.concatenate([np.zeros((len(rows), 0)), *parts], axis=1)
+
+    def standardised(self, raw: Host) -> Tensor:
+        """The numbers as the network takes them: minus the mean, over the sd of the training cases."""
+        return self.scaled(torch.from_numpy(np.asarray(raw, np.float64))).float()
+
+    def scaled(self, raw: Tensor) -> Tensor:
+        """The same of a tensor, in its own precision."""
+        mean, sd = (
+            raw.new_tensor([getattr(column, key) for column in self.columns for _ in column.names])
+            for key in ("mean", "sd")
+        )
+        return (raw - mean) / sd
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Plain values for JSON, one for each column."""
+        return [
+            {"name": c.name, "levels": list(c.levels)}
+            if c.levels
+            else {"name": c.name, "mean": c.mean, "sd": c.sd}
+            for c in self.columns
+        ]
+
+
+def inputs_from(stored: Sequence[Mapping[str, Any]]) -> Inputs:
+    """The inputs that `to_list` wrote."""
+    return Inputs(tuple(Column(**{**one, "levels": tuple(one.get("levels", ()))}) for one in stored))
+
+
+def fit_inputs(rows: Sequence[Row], columns: Sequence[str], where: str | Path) -> Inputs:
+    """Mean and sd, or the levels, of columns in the training rows.
+
+    A column of which every cell is a number is a number; any other is a category.
+    """
+    made = []
+    for name in columns:
+        cells = [row[name].strip() for row in rows]
+        _check_filled(cells, name, where)
+        values = np.array([number(cell) for cell in cells])
+        levels = tuple(sorted(set(cells)))
+        if len(levels) < 2:
+            raise ValueError(
+                f"{where}: {name} is {cells[0]!r} in all training cases, and so not an input; leave it out"
+            )
+        if np.isfinite(values).all():
+            made.append(Column(name, float(values.mean()), float(values.std())))
+            continue
+        if len(levels) > max(MANY, len(rows) // 2):
+            raise ValueError(
+                f"{where}: {name} has {len(levels)} values in {len(rows)} training cases, such as {levels[0]!r}: names "
+                "rather than categories; leave it out of the inputs, or write numbers"
+            )
+        made.append(Column(name, levels=levels))
+    return Inputs(tuple(made))
+
+
+def with_planes(images: Tensor, values: Tensor | None) -> Tensor:
+    """Images (case, channel, *space) with the inputs (case, input) as planes of one value behind their channels.
+
+    >>> with_planes(torch.zeros(2, 1, 4, 4), torch.ones(2, 3)).shape
+    torch.Size([2, 4, 4, 4])
+    """
+    if values is None:
+        return images
+    planes = values.to(images)[(...,) + (None,) * (images.ndim - 2)]
+    return torch.cat([images, planes.expand(*values.shape, *images.shape[2:])], 1)
+
+
+def leaving_planes(augment: Step, count: int) -> Step:
+    """An augmentation that varies the image and leaves the planes behind it alone."""
+
+    def vary(images: Tensor, target: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        varied, target = augment(images[:, :-count], target, generator)
+        return torch.cat([varied, images[:, -count:]], 1), target
+
+    return vary if count else augment
+
+
+def _numbers(rows: Sequence[Row], name: str, where: str | Path) -> Host:
+    cells = [row[name].strip() for row in rows]
+    _check_filled(cells, name, where)
+    values = np.array([number(cell) for cell in cells])
+    if not np.isfinite(values).all():
+        bad = dict.fromkeys(cell for cell, value in zip(cells, values) if not np.isfinite(value))
+        raise ValueError(
+            f"{where}: the input {name} is {', '.join(map(repr, list(bad)[:SHOWN]))}; expected numbers"
+        )
+    return values[:, None]
+
+
+def _levels(rows: Sequence[Row], column: Column, where: str | Path) -> Host:
+    cells = [row[column.name].strip() for row in rows]
+    _check_filled(cells, column.name, where)
+    unknown = sorted(set(cells) - set(column.levels))
+    if unknown:
+        raise ValueError(
+            f"{where}: the input {column.name} is {', '.join(map(repr, unknown[:SHOWN]))}, which no training case has; "
+            f"expected one of {', '.join(map(repr, column.levels))}"
+        )
+    return np.array([[float(cell == level) for level in column.levels] for cell in cells])
+
+
+def _check_filled(cells: Sequence[str], name: str, where: str | Path) -> None:
+    bare = [k for k, cell in enumerate(cells) if cell.lower() in ("", "nan", "na", "n/a", "none")]
+    if bare:
+        lines = ", ".join(f"row {k + 1}" for k in bare[:SHOWN])
+        raise ValueError(
+            f"{where}: the input {name} is missing in {len(bare)} of {len(cells)} rows ({lines}); fill them in, take "
+            "the rows out, or leave it out of the inputs"
+        )

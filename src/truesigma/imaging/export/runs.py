@@ -1,0 +1,147 @@
+"""A trained run with its card as one ONNX file, compared with torch on images that the run knows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...core.plugins import accepted
+from ...evaluation.card import Card, check_network
+from ...files.disk import UNREADABLE
+from ..data.inputs import Inputs, inputs_from
+from ..data.prepare import Normalise
+from ..data.rows import spacing_columns
+from ..data.source import Source, intake, prepare_of, recorded
+from ..prediction.runs import mark_of, open_runs, training_of
+from ..sampling.draws import Masks
+from .graph import need_onnx
+from .onnx import Exported, check_path, to_onnx
+
+
+def export_runs(
+    folders: Sequence[str | Path],
+    out: str | Path,
+    *,
+    card: Card | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
+    masks: Masks | None = None,
+    deterministic: bool = False,
+    levels: Sequence[float] = (0.9,),
+) -> Exported:
+    """Export trained runs: one with Monte-Carlo dropout or as a single pass, several as an ensemble.
+
+    Args:
+        folders: what `train` wrote.
+        out: the file to write, .onnx.
+        card: fitted on predictions of these runs that were made in the same way.
+        draws, seed, masks: of Monte-Carlo dropout; None for the card's, or the recipe's number, 0 and "common".
+        deterministic: a single pass without dropout.
+        levels: of the intervals.
+
+    Returns:
+        What was written; its input is an image as the data set stores it, resampled where that says so, with the
+        normalisation inside. It was compared with torch on three validation images, where these are still there.
+    """
+    need_onnx()
+    check_path(out)
+    runs = open_runs(folders, device="cpu")
+    run, single = runs[0], deterministic or len(runs) > 1
+    if card is not None:
+        check_network(card, mark_of(runs))
+    for name, value in (("draws", draws), ("seed", seed), ("masks", masks)):
+        if value is not None and single:
+            raise ValueError(
+                f"{name} is of Monte-Carlo dropout in one run; leave it out for a single pass or an ensemble."
+            )
+    usual = run.draws if card is None else card.data.get("draws", run.draws)
+    source, kept = recorded(run.about), run.about["record"]
+    prepare, inputs = prepare_of(source, run.about), inputs_from(kept.get("inputs", ()))
+    known = known_images(source, run.about)
+    about = {
+        "network": [training_of(one) for one in runs],
+        "preprocessing": preprocessing(source, run.about),
+        "compared on": "noise" if known is None else list(known.names),
+    }
+    return to_onnx(
+        [one.net for one in runs] if single else run.net,
+        out,
+        example=_noise(kept["image"], prepare) if known is None else known.images,
+        card=card,
+        draws=None if single else usual if draws is None else draws,
+        seed=seed,
+        masks=masks,
+        levels=levels,
+        law=run.law,
+        units=run.units,
+        prepare=prepare,
+        inputs=inputs,
+        beside=_usual(inputs) if known is None else known.beside,
+        about=about,
+        known=() if known is None else known.names,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Images of a run's validation split, as its data set stores them, with their inputs as the table says them."""
+
+    names: tuple[str, ...]
+    images: Tensor
+    beside: Tensor | None
+
+
+def known_images(source: Source, about: Mapping[str, Any]) -> Known | None:
+    """The images that a run has noted to be compared on; None where they, or what reads them, are not there."""
+    names, root = about["record"].get("known", ()), Path(source.root)
+    columns = "inputs" in about["record"] or spacing_columns(source.options.get("spacing", ""))
+    files = [root / name for name in names]
+    if not files or not hasattr(source.plugin, "read") or not all(file.exists() for file in files):
+        return None
+    try:
+        table = root / source.options.get("csv", "table.csv") if columns else None
+        way = intake(source, about, files, table)
+        images = torch.stack([way.stored(file) for file in files])
+    except UNREADABLE:
+        return None
+    numbers = way.numbers(files)
+    return Known(tuple(names), images, None if numbers is None else torch.from_numpy(numbers))
+
+
+def preprocessing(source: Source, about: Mapping[str, Any]) -> dict[str, Any]:
+    """What becomes of an image before the file takes it, and what the file itself does."""
+    kept = about["record"]
+    read = accepted(source.plugin.read, source.options) if hasattr(source.plugin, "read") else {}
+    before = {"data set": Path(source.dataset).name, "read": read, "stored as": kept["image"]}
+    if read.get("mm_per_pixel"):
+        before["scale"] = (
+            f"resample the image to {read['mm_per_pixel']} mm per pixel, pad or crop it around its centre to "
+            f"{' x '.join(map(str, kept['image']['shape'][1:]))} pixels; this file does not: it takes the result"
+        )
+    return {"before": before, "inside": kept["prepare"] or "the data set's own"}
+
+
+def _usual(inputs: Inputs) -> Tensor | None:
+    """Inputs of three cases near the training mean, where no known case is at hand."""
+    if not inputs:
+        return None
+    spread = [(c.mean, c.sd) if not c.levels else (0.5, 0.5) for c in inputs.columns for _ in c.names]
+    return torch.tensor([[mean + k * sd for mean, sd in spread] for k in (-1, 0, 1)])
+
+
+def _noise(image: Mapping[str, Any], prepare: Any) -> Tensor:
+    """Images of noise with the mean and the deviation of the training images, as they are stored."""
+    noise = torch.randn(3, *image["shape"], generator=torch.Generator().manual_seed(0))
+    mean, sd, top = 0.5, 0.25, 255.0 if image["dtype"] == "uint8" else 1.0
+    if isinstance(prepare, Normalise):
+        top = prepare.top
+        axes = (-1, *[1] * (noise.ndim - 2))
+        if prepare.mean:
+            stored = top * (
+                torch.tensor(prepare.mean).view(axes) + torch.tensor(prepare.sd).view(axes) * noise
+            )
+            return stored.clamp(0, 255).round() if image["dtype"] == "uint8" else stored
+    return (top * (mean + sd * noise)).clamp(0, top)

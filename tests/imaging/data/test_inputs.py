@@ -1,0 +1,88 @@
+"""Numbers beside the image: standardised by the training cases, refused where they are missing, packed as planes."""
+
+import numpy as np
+import pytest
+import torch
+
+from truesigma.imaging.data.augment import flip
+from truesigma.imaging.data.dataset import batches
+from truesigma.imaging.data.inputs import fit_inputs, inputs_from, leaving_planes, with_planes
+from truesigma.imaging.data.rows import rows_of
+from truesigma.imaging.datasets import table
+
+ROWS = [{"age": str(20 + 3 * k), "sex": "MF"[k % 2], "id": f"a{k}"} for k in range(12)]
+
+
+def test_standardised_by_the_rows_it_was_fitted_on():
+    inputs = fit_inputs(ROWS[:8], ["age", "sex"], "t.csv")
+    ages = np.array([20 + 3 * k for k in range(8)], float)
+    assert inputs.names == ("age", "sex=F", "sex=M")
+    found = inputs.standardised(inputs.raw(ROWS, "t.csv"))
+    assert found.dtype == torch.float32
+    assert found[:8, 0].mean() == pytest.approx(0, abs=1e-6)
+    expected = (20 + 3 * 11 - ages.mean()) / ages.std()
+    assert float(found[11, 0]) == pytest.approx(expected)
+    assert found[11, 1:].tolist() == [1, 0]
+    assert inputs_from(inputs.to_list()) == inputs
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ({"age": ""}, r"the input age is missing in 1 of 12 rows \(row 3\)"),
+        ({"age": "NaN"}, "the input age is missing in 1 of 12 rows"),
+        ({"age": "old"}, "the input age is 'old'; expected numbers"),
+        ({"sex": " "}, "the input sex is missing in 1 of 12"),
+        ({"sex": "X"}, "the input sex is 'X', which no training case has; expected one of 'F', 'M'"),
+    ],
+)
+def test_what_is_missing_or_unknown_is_an_error(cell, words):
+    inputs = fit_inputs(ROWS, ["age", "sex"], "t.csv")
+    rows = [{**row, **(cell if k == 2 else {})} for k, row in enumerate(ROWS)]
+    with pytest.raises(ValueError, match=words):
+        inputs.raw(rows, "t.csv")
+
+
+def test_what_cannot_be_an_input():
+    with pytest.raises(ValueError, match="site is 'A' in all training cases"):
+        fit_inputs([{**row, "site": "A"} for row in ROWS], ["site"], "t.csv")
+    with pytest.raises(ValueError, match="id has 12 values in 12 training cases, such as 'a0': names rather"):
+        fit_inputs(ROWS, ["id"], "t.csv")
+
+
+def test_augmentation_leaves_them_alone():
+    images, values = torch.rand(5, 2, 4, 6), torch.rand(5, 3)
+    vary = leaving_planes(lambda x, y, g: flip(x, y, g, p=1.0), 3)
+    varied, _ = vary(with_planes(images, values), torch.zeros(5, 1), torch.Generator())
+    assert torch.equal(varied, with_planes(images.flip(-1), values))
+
+
+def test_a_table_with_inputs(tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    lines = ["image,target,split,age,sex"]
+    for k in range(12):
+        Image.fromarray(rng.integers(0, 256, (8, 6), dtype=np.uint8)).save(tmp_path / f"{k}.png")
+        lines.append(f"{k}.png,{k},{['train', 'valid', 'test'][k // 4]},{20 + 3 * k},{'MF'[k % 2]}")
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    data = table.load(str(tmp_path), inputs="age, sex")
+    assert (len(data.inputs), data.channels) == (3, 1)
+    batch = next(batches(data.splits["valid"], 3, prepare=data.prepare, order=torch.tensor([2, 0, 3])))
+    assert batch.images.shape == (3, 4, 8, 6)
+    assert torch.equal(batch.images[:, 1:, 5, 2], data.splits["valid"].inputs[[2, 0, 3]])
+    assert torch.equal(batch.images[:, :1], data.prepare(data.splits["valid"].images)[[2, 0, 3]])
+    with pytest.raises(ValueError, match="has no column weight"):
+        table.load(str(tmp_path), inputs="weight")
+
+
+def test_the_row_of_a_file(tmp_path):
+    (tmp_path / "t.csv").write_text("image,age\na/1.png,5\n2.png,6\n")
+    files = [tmp_path / "x" / "2.png", tmp_path / "a" / "1.png"]
+    assert [row["age"] for row in rows_of(files, tmp_path / "t.csv", "image", ["age"])] == ["6", "5"]
+    with pytest.raises(
+        ValueError, match=r"has no row for 1 of 1 images: .*3\.png; its images are called a/1\.png"
+    ):
+        rows_of([tmp_path / "3.png"], tmp_path / "t.csv", "image", ["age"])
+    with pytest.raises(ValueError, match=r"several files could be 2\.png"):
+        rows_of([tmp_path / "2.png", tmp_path / "b" / "2.png"], tmp_path / "t.csv", "image", ["age"])
