@@ -133,9 +133,9 @@ def test_the_exported_file_takes_them_as_the_table_says_them(root, run, tmp_path
         pixels = np.asarray(Image.open(root / row["id"]), np.float32)[None, None]
         known = table[row["id"]]
         beside = np.array([[float(known["age"]), known["sex"] == "F", known["sex"] == "M"]], np.float32)
-        found = session.run(["location", "scale"], {"image": pixels, "inputs": beside})
+        found = session.run(["location", "aleatoric"], {"image": pixels, "inputs": beside})
         assert float(found[0][0, 0]) == pytest.approx(float(row["location_0"]), rel=1e-4)
-        assert float(found[1][0, 0]) == pytest.approx(float(row["scale_0"]), rel=1e-3)
+        assert float(found[1][0, 0]) == pytest.approx(float(row["aleatoric_0"]), rel=1e-3)
 
 
 def test_two_processes(root, tmp_path):
