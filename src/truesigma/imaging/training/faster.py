@@ -52,10 +52,10 @@ def faster(
     casts = precision == "bf16" and isinstance(net, TwoHead)
     forward, backward = halved(net) if casts else (net, Tensor.backward)
     try:
-        away = _distance(make, net, (forward, backward), kernels, images, target)
+        near = _cosine(make, net, (forward, backward), kernels, images, target)
         meter.reset()
-        if not away <= ALIKE:
-            raise RuntimeError(f"its gradients are {away:.2g} of their length away from the plain step's")
+        if not near >= ALIKE:
+            raise RuntimeError(f"its gradients are not those of the plain step (cosine {near:.2g})")
         with fused(net, kernels, len(images)):
             step = make(forward, backward, optimizer)
             graph = captured(step, net, optimizer, meter, images, target)
@@ -262,7 +262,7 @@ class _Still:
         """Stay."""
 
 
-def _distance(
+def _cosine(
     make: Make,
     net: nn.Module,
     fast: tuple[Forward, Backward],
@@ -270,7 +270,7 @@ def _distance(
     images: Tensor,
     target: Tensor,
 ) -> float:
-    """How far the gradients of both ways are apart, in lengths of the plain ones, with the same dropout."""
+    """Of the angle between the gradients of both ways, with the same dropout."""
     kept = [(buffer, buffer.clone()) for buffer in net.buffers()]
     found = []
     ways: list[tuple[Forward, Backward, Any]] = [
@@ -286,4 +286,4 @@ def _distance(
         for buffer, value in kept:
             buffer.copy_(value)
     net.zero_grad(set_to_none=True)
-    return float((found[1] - found[0]).norm() / found[0].norm())
+    return float(F.cosine_similarity(found[0], found[1], dim=0))

@@ -28,8 +28,9 @@ def _ends(done, of):
 
 
 @triton.jit
-def _added(part, parts, stride, c, ok, BP: tl.constexpr, BC: tl.constexpr):
+def _added(part, parts, stride, c, ok, BC: tl.constexpr):
     """Parts of two sums, added up; past the first level of cache, which may hold older ones."""
+    BP: tl.constexpr = 64
     s = tl.zeros((BP, BC), tl.float32)
     q = tl.zeros((BP, BC), tl.float32)
     for k0 in range(0, parts, BP):
@@ -118,7 +119,7 @@ def stats(x, part, done, gamma, beta, mean_, var_, tracked, saved, R, C, S, rows
     tl.store(part + split * C + c, tl.sum(s, 0), mask=ok)
     tl.store(part + (splits + split) * C + c, tl.sum(q, 0), mask=ok)
     if _ends(done + tl.program_id(0), splits):
-        total, squares = _added(part, splits, C, c, ok, BR, BC)
+        total, squares = _added(part, splits, C, c, ok, BC)
         away = total / R
         mean = away + k
         var = tl.maximum(squares / R - away * away, 0.0)
@@ -203,7 +204,7 @@ def back_sums(gy, x, res, saved, gate, dpool, part, done, out, R, C, S, HW, rows
     tl.store(part + split * C + c, tl.sum(s, 0), mask=ok)
     tl.store(part + (splits + split) * C + c, tl.sum(q, 0), mask=ok)
     if _ends(done + tl.program_id(0), splits):
-        shift, scaled = _added(part, splits, C, c, ok, BR, BC)
+        shift, scaled = _added(part, splits, C, c, ok, BC)
         inv = tl.load(saved + C + c, mask=ok, other=0.0)
         scale = tl.load(saved + 2 * C + c, mask=ok, other=0.0)
         weight = scaled * inv
