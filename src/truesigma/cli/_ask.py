@@ -65,9 +65,15 @@ def wishes(seen: "Survey", given: "Wishes", out: Path, gpu: bool) -> "Wishes":
         given = replace(given, split=seen.split if answer == "y" else "")
     usual = propose(seen, given, out, gpu=gpu)
     if given.size is None:
-        default = str(usual.project.options["size"])
+        options = usual.project.options
+        if "mm_per_pixel" in options:
+            question = f"mm per pixel, 0 to squeeze images to one size ({usual.reasons['mm_per_pixel']})"
+            answer = ask(question, str(options["mm_per_pixel"]))
+            given = replace(given, mm_per_pixel=None if answer == "0" else answer)
+        reason = usual.reasons["size"] or "for the largest image"
+        question = f"Pixels of every side, 0 as they are ({reason})"
         given = replace(
-            given, size=whole(f"Pixels of every side, 0 as they are ({usual.reasons['size']})", default)
+            given, size=ask(question, str(options["size"])), spacing=str(options.get("spacing", ""))
         )
     if given.backbone is None:
         reason = usual.reasons["backbone"]

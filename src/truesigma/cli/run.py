@@ -44,12 +44,31 @@ def init(
         typer.Option("--image", metavar="COLUMN", help="Of the paths, or a pattern: {patient}/{id}.png."),
     ] = None,
     group: Annotated[
-        str | None, typer.Option("--group", metavar="COLUMN", help="The patient: never in two splits.")
+        str | None,
+        typer.Option(
+            "--group", metavar="COLUMN", help="The patient, never in two splits; or a pattern: '([0-9]+)_'."
+        ),
     ] = None,
     split: Annotated[
         str | None, typer.Option("--split", metavar="COLUMN", help="That says train, valid or test.")
     ] = None,
-    size: Annotated[int | None, typer.Option("--size", help="Pixels of every side; 0: as they are.")] = None,
+    size: Annotated[
+        str | None,
+        typer.Option("--size", help="Pixels of every side, or of each, as 48,64,48; 0: as they are."),
+    ] = None,
+    mm_per_pixel: Annotated[
+        str | None,
+        typer.Option(
+            "--mm-per-pixel", help="Resample to it, then pad or crop to the size. [default: proposed]"
+        ),
+    ] = None,
+    spacing: Annotated[
+        str, typer.Option("--spacing", metavar="COLUMN|MM", help="Of pixels, where the files do not say it.")
+    ] = "",
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--inputs", metavar="COLUMN", help="Into the network beside the image, as age,sex."),
+    ] = None,
     backbone: Annotated[
         str | None, named_option("--backbone", "backbones", "A name, timm:NAME, or a .py file.")
     ] = None,
@@ -69,7 +88,7 @@ def init(
 ) -> None:
     """Look at images and their table, and write a recipe."""
     from ..files.disk import write_text
-    from ..project.propose import Wishes, has_gpu, propose, target_names
+    from ..project.propose import Wishes, check_backbone, has_gpu, propose, target_names
     from ..project.survey import survey
     from ..project.template import recipe_text
 
@@ -80,6 +99,7 @@ def init(
         raise ValueError(f"{out} should end in .toml: a recipe is a TOML file.")
     if out.exists() and not force:
         raise ValueError(f"{out} is there already; --force overwrites it, -o writes another one.")
+    check_backbone(backbone, out.parent)
     columns = target_names(target or [])
     asking = sys.stdin.isatty() and sys.stderr.isatty() and not session.quiet and not (images and columns)
     if asking:
@@ -94,8 +114,9 @@ def init(
     session.say("\n".join(seen.lines()))
     gpu = has_gpu(device)
     wishes = Wishes(
-        columns, tuple(unit or ()), group, split, size, backbone, likelihood, epochs, ensemble, output, seed
-    )
+        columns, tuple(unit or ()), group, split, size, mm_per_pixel, spacing, target_names(inputs or []), backbone,
+        likelihood, epochs, ensemble, output, seed,
+    )  # fmt: skip
     if asking:
         wishes = ask.wishes(seen, wishes, out, gpu)
     proposal = propose(seen, wishes, out, gpu=gpu)
@@ -161,11 +182,14 @@ def run(
 def _words(proposal: "Proposal", out: Path) -> str:
     project = proposal.project
     sizes = ", ".join(f"{count} {name}" for name, count in proposal.cases.items())
-    side = project.options["size"]
+    side = str(project.options["size"] or "as they are").replace(",", " x ")
+    mm = str(project.options.get("mm_per_pixel", "")).replace(",", " x ")
     why = {name: f" ({reason})" if reason else "" for name, reason in proposal.reasons.items()}
     lines = [
         f"splits: {sizes}" + (f", by {project.options['group']}" if project.options["group"] else ""),
-        f"size: {side or 'as they are'}{why['size']}",
+        f"scale: {mm} mm per pixel, padded or cropped to {side} pixels{why['mm_per_pixel']}"
+        if mm
+        else f"size: {side}{why['size']}",
         f"backbone: {project.network.backbone}{why['backbone']}, {project.network.likelihood}",
         f"epochs: {project.train.epochs}{why['epochs']}",
         *(f"note: {note}" for note in proposal.notes),

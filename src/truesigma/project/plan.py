@@ -130,6 +130,7 @@ def _try(work: Work) -> Any:
         build(
             backbone_of(project), work.data.channels, work.data.outputs, recipe,
             variances=project.network.variances, seed=k, inputs=len(work.data.inputs),
+            pretrained=project.network.pretrained and k == 0,  # says at once where they cannot be had
         )
         for k in range(project.sample.networks)
     ]  # fmt: skip

@@ -4,10 +4,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .project import Calibration, Network, Project, Reporting, Sampling, Training
+from .scale import propose_scale, unit_in
 from .survey import Survey
 
 SIDES = {
@@ -41,7 +43,10 @@ class Wishes:
     unit: tuple[str, ...] = ()
     group: str | None = None
     split: str | None = None
-    size: int | None = None
+    size: str | None = None
+    mm_per_pixel: str | None = None
+    spacing: str = ""
+    inputs: tuple[str, ...] = ()
     backbone: str | None = None
     likelihood: str = "gaussian"
     epochs: int | None = None
@@ -62,7 +67,15 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     Returns:
         The project, with reasons; a ValueError where targets or groups do not allow one.
     """
-    from ..imaging.data.rows import check_filled, need_columns, targets
+    from ..imaging.data.inputs import fit_inputs
+    from ..imaging.data.rows import (
+        check_filled,
+        group_columns,
+        groups_of,
+        need_columns,
+        spacing_columns,
+        targets,
+    )
 
     if not wishes.target:
         raise ValueError(
@@ -71,21 +84,29 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         )
     group = seen.group if wishes.group is None else wishes.group
     split = seen.split if wishes.split is None else wishes.split
-    need_columns(seen.table, seen.header, [*wishes.target, *filter(None, (group, split))])
+    beside = [*wishes.inputs, *spacing_columns(wishes.spacing)]
+    need_columns(
+        seen.table, seen.header, [*wishes.target, *group_columns(group), *filter(None, [split]), *beside]
+    )
     targets(seen.rows, wishes.target, seen.table)
     if len(wishes.unit) not in (0, 1, len(wishes.target)):
         raise ValueError(
             f"{len(wishes.unit)} units for {len(wishes.target)} targets; expected one for all, or one each"
         )
-    for column in filter(None, (group, split)):
-        check_filled(seen.rows, column, seen.table)
-    cases = split_cases(seen, group, split, wishes.seed)
-    size, size_reason = _size(seen) if wishes.size is None else (wishes.size, "")
+    if split:
+        check_filled(seen.rows, split, seen.table)
+    fit_inputs(
+        seen.rows, wishes.inputs, seen.table
+    )  # a column that is missing, or not an input, is said here
+    groups = groups_of(seen.rows, seen.names, group, seen.table)
+    cases = split_cases(seen, groups, group, split, wishes.seed)
+    units = [*wishes.unit] or [unit_in(name) for name in wishes.target]
+    size, reason, scale = _layout(seen, wishes, units, gpu)
     backbone, backbone_reason = _backbone(seen, gpu) if wishes.backbone is None else (wishes.backbone, "")
     steps = max(1, cases["train"] // 16)
     epochs = wishes.epochs or int(np.clip(round(STEPS / steps / 10) * 10, 20, 200))
     home = Path(os.path.abspath(recipe)).parent
-    units = [*wishes.unit] or [""]
+    units = units if any(units) else [""]
     options = {
         "csv": os.path.relpath(seen.table, seen.root),
         "image": seen.image,
@@ -97,6 +118,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         "test": SHARE,
         "seed": wishes.seed,
         "size": size,
+        **scale,
+        **({"inputs": ",".join(wishes.inputs)} if wishes.inputs else {}),
         "dimensions": seen.dimensions,
         "flip": False,
         "shift": 0,
@@ -121,31 +144,43 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         notes.append(
             f"{cases[on]} cases to recalibrate on are few: sigma's factor is uncertain by {71 / cases[on] ** 0.5:.0f} %"
         )
-    if size and len(seen.shapes) > 1:
+    if size and len(seen.shapes) > 1 and not scale:
         notes.append(
-            f"images differ in size, and each is stretched to {size} pixels a side: for a target that is a length or a "
-            "volume, resample them to one pixel size and pad them first"
+            f"images differ in size, and each is stretched to {size} pixels a side: for a target that is a length, an "
+            "area or a volume give --mm-per-pixel, and where the files do not say the size of their pixels --spacing, "
+            "a column or a number of mm"
         )
     if not group:
-        notes.append("no group: if several images are of one patient, name that column as --group")
+        notes.append(
+            "no group: if several images are of one patient, name that column as --group, or a pattern that finds it "
+            "in the file names: --group '([0-9]+)_'"
+        )
+    if groups is not None and len(set(groups)) == len(groups):
+        notes.append(
+            f"every image has a group of its own by {group}: if several are of one patient, this is not the patient, "
+            'and they will be in several splits; if not, --group "" says so'
+        )
     if seen.missing or seen.unreadable:
         notes.append(
             f"{len(seen.missing) + len(seen.unreadable)} images are missing or broken: `run` stops at them and names "
             "them all; restore them, take their rows out of the table, or set skip_broken = true"
         )
     reasons = {
-        "size": size_reason,
+        "size": "",
+        "mm_per_pixel" if scale else "size": reason,
         "backbone": backbone_reason,
         "epochs": "" if wishes.epochs else f"about {epochs * steps} steps of {project.train.batch} cases",
     }
     return Proposal(project, reasons, cases, tuple(notes))
 
 
-def split_cases(seen: Survey, group: str, split: str, seed: int) -> dict[str, int]:
+def split_cases(
+    seen: Survey, groups: Sequence[str] | None, group: str, split: str, seed: int
+) -> dict[str, int]:
     """Count the cases each split will have; an error where one would have none."""
     from ..imaging.data.splits import by_column, by_group, check_groups
 
-    groups = [row[group] for row in seen.rows] if group else [str(k) for k in range(len(seen.rows))]
+    groups = [str(k) for k in range(len(seen.rows))] if groups is None else list(groups)
     if split:
         said = [row[split] for row in seen.rows]
         rows_of = by_column(said)
@@ -160,6 +195,39 @@ def split_cases(seen: Survey, group: str, split: str, seed: int) -> dict[str, in
     if empty:
         raise ValueError(f"no cases for {', '.join(empty)}: {remedy}")
     return cases
+
+
+def _layout(
+    seen: Survey, wishes: Wishes, units: Sequence[str], gpu: bool
+) -> tuple[float | str, str, dict[str, Any]]:
+    """Return size, its reason, and the scale where images are resampled to one."""
+    from ..imaging.data.prepare import Layout
+
+    if wishes.mm_per_pixel is not None and wishes.size is None:
+        raise ValueError(
+            "--mm-per-pixel needs --size: the pixels that images are padded or cropped to, as 128 or 48,64,48"
+        )
+    if wishes.mm_per_pixel is not None or wishes.size is not None:
+        Layout.of(wishes.size or 0, wishes.mm_per_pixel or "")
+        scale = (
+            {"mm_per_pixel": wishes.mm_per_pixel, "spacing": wishes.spacing} if wishes.mm_per_pixel else {}
+        )
+        return _number(wishes.size or "0"), "", {key: _number(value) for key, value in scale.items() if value}
+    found = propose_scale(seen, units, gpu, wishes.spacing)
+    if found is None:
+        return *_size(seen), {}
+    options = {"mm_per_pixel": found.mm_per_pixel, "spacing": found.spacing}
+    return found.size, found.reason, {key: value for key, value in options.items() if value}
+
+
+def _number(text: str) -> int | float | str:
+    """Return a number where a text is one."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _size(seen: Survey) -> tuple[int, str]:
@@ -190,6 +258,17 @@ def _network(backbone: str, likelihood: str, variances: str) -> Network:
             backbone, likelihood, variances, stage_dropout=STAGE_DROPOUT, head_dropout=HEAD_DROPOUT
         )
     return Network(backbone, likelihood, variances)
+
+
+def check_backbone(name: str | None, home: Path) -> None:
+    """Refuse a backbone that there is not, before images are looked at; None: to be proposed."""
+    if name is None:
+        return
+    if ".py" in name and not (home / name.partition(":")[0]).is_file():
+        raise ValueError(f"there is no file {home / name}; expected a backbone of your own beside the recipe")
+    from ..imaging.network.two_head import find_backbone
+
+    find_backbone(str(home / name) if ".py" in name else name)
 
 
 def has_gpu(device: str) -> bool:

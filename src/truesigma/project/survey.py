@@ -1,19 +1,29 @@
 """Looking at a folder of images and its table before anything is decided: paths, targets, groups, sizes, gaps."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..files.headers import Header
 
 Row = dict[str, str]
 PATIENTS = ("patient", "subject", "person", "participant", "mrn")  # how columns of a patient's name begin
 # These may also be a kind of case or of treatment: they count from so many values on.
 GROUPS, MANY = ("slide", "video", "case", "study", "group"), 10
 SPLITS = ("split", "set", "subset", "partition")
-LOOKED_AT = 12  # images that are opened
+LOOKED_AT = 12  # images that are opened; of the others the head is read
+# How columns of the size of a pixel are called: nothing to learn.
+PIXEL = re.compile(
+    r"(pixel|voxel|px)[ _.-]?(size|spacing|width|height)|spacing|mm[ _]?(per|/)[ _]?(px|pixel)|^d[xyz]$"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +36,9 @@ class Survey:
         missing: images that the table names and the folder lacks. unreadable: of those opened, with the reason.
         numeric: smallest and largest value of each column that holds numbers alone.
         group: a column that is called like a patient's, "" without. split: one that says train, valid, test.
-        shapes: (channel, *space) of the images opened, the most frequent first. dtype: of the first.
+        shapes: (channel, *space) of all images, the most frequent first. dtype: of the first.
+        heads: of each row's image: its shape, and the mm between its pixels where it says so; None without a file.
+        pixel: columns that look like the mm between pixels, in the order of the axes.
     """
 
     root: Path
@@ -42,6 +54,8 @@ class Survey:
     split: str
     shapes: tuple[tuple[int, ...], ...]
     dtype: str
+    heads: "tuple[Header | None, ...]" = ()
+    pixel: tuple[str, ...] = ()
 
     @property
     def dimensions(self) -> int:
@@ -56,7 +70,7 @@ class Survey:
         """Columns that could be targets."""
         from ..imaging.data.rows import pattern_columns
 
-        taken = {*pattern_columns(self.image), self.group, self.split}
+        taken = {*pattern_columns(self.image), self.group, self.split, *filter(is_pixel_size, self.header)}
         return [name for name in self.numeric if name not in taken]
 
     def lines(self) -> list[str]:
@@ -68,9 +82,10 @@ class Survey:
         lines = [
             f"{self.table}: {count} rows, columns {', '.join(self.header)}",
             f"images: {self.image} in {self.root}, {count - len(self.missing)} of {count} found",
-            f"        {self.dimensions}-D, {self.channels} channel{plural}, {self.dtype}, {sizes} "
-            f"(of {LOOKED_AT if count > LOOKED_AT else count} looked at)",
+            f"        {self.dimensions}-D, {self.channels} channel{plural}, {self.dtype}, {sizes}",
         ]
+        if self.scale_text():
+            lines.append(f"pixels: {self.scale_text()}")
         ranges = ", ".join(
             f"{name} {self.numeric[name][0]:g} to {self.numeric[name][1]:g}" for name in self.candidates
         )
@@ -86,6 +101,38 @@ class Survey:
         lines += [f"cannot be read: {name} ({why})" for name, why in self.unreadable.items()]
         return lines
 
+    def extents(self, spacing: "Sequence[tuple[float, ...]]") -> "NDArray[np.float64]":
+        """The mm of each image along each axis (image, axis)."""
+        known = [(head.shape[1:], one) for head, one in zip(self.heads, spacing) if head]
+        return np.array([np.multiply(shape, one) for shape, one in known], float)
+
+    @property
+    def spacings(self) -> "list[tuple[float, ...]]":
+        """The mm between the pixels of each image, by the files; empty where one of them does not say."""
+        known = [(1.0,) if head is None else head.spacing for head in self.heads]
+        return known if all(known) else []
+
+    def scale_text(self) -> str:
+        """Describe how large pixels are, where files or columns say so."""
+        by = "by the files" if self.spacings else f"in {', '.join(self.pixel)}"
+        if self.spacings:
+            values = np.array([one for head, one in zip(self.heads, self.spacings) if head])
+            low, high = values.min(0), values.max(0)
+        elif self.pixel:
+            low, high = np.transpose([self.numeric[name] for name in self.pixel])
+        else:
+            return ""
+        return " x ".join(f"{a:g}" if a == b else f"{a:g}..{b:g}" for a, b in zip(low, high)) + f" mm {by}"
+
+
+def is_pixel_size(column: str) -> bool:
+    """Tell whether a column is called like the size of a pixel.
+
+    >>> is_pixel_size("pixel size(mm)"), is_pixel_size("dx"), is_pixel_size("age")
+    (True, True, False)
+    """
+    return PIXEL.search(column.lower()) is not None
+
 
 def survey(images: str | Path, table: str | Path | None = None, *, image: str | None = None) -> Survey:
     """Look at a folder of images and a csv table.
@@ -98,6 +145,7 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
     Returns:
         What there is; a ValueError where it is too little to work with.
     """
+    from ..imaging.data.folder import read_headers
     from ..imaging.data.rows import check_names, image_name, need_columns, pattern_columns, read_rows
     from .matching import find_paths, list_images, nearest
 
@@ -126,7 +174,13 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
             f"none of the images that {path} names is there, such as {root / names[0]}; give the folder that its paths "
             "start from as --images, or a pattern such as --image '{id}.png'"
         )
-    shapes, dtype, unreadable = _open_some(root, present)
+    dtype, unreadable = _open_some(root, present)
+    heads = [head if found else None for head, found in zip(read_headers(root, names), there)]
+    counted = Counter(head.shape for head in heads if head)
+    if len({len(shape) for shape in counted}) > 1:
+        raise ValueError(f"2-D and 3-D images are mixed ({', '.join(map(str, counted))}); split the table")
+    shapes = tuple(shape for shape, _ in counted.most_common())
+    numeric = _numeric(header, rows)
     return Survey(
         root=root,
         table=path,
@@ -136,11 +190,13 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
         names=tuple(names),
         missing=tuple(missing),
         unreadable=unreadable,
-        numeric=_numeric(header, rows),
+        numeric=numeric,
         group=_group(header, rows, pattern_columns(image)),
         split=_split(header, rows),
         shapes=shapes,
         dtype=dtype,
+        heads=tuple(heads),
+        pixel=_pixel_columns(numeric, len(shapes[0]) - 1),
     )
 
 
@@ -182,6 +238,14 @@ def _group(header: Sequence[str], rows: Sequence[Row], taken: Sequence[str]) -> 
     return ""
 
 
+def _pixel_columns(numeric: Mapping[str, tuple[float, float]], axes: int) -> tuple[str, ...]:
+    """Find the columns of the mm between pixels: one for all axes, or one for each (depth, row, column)."""
+    known = {name.lower(): name for name, (low, _) in numeric.items() if low > 0 and is_pixel_size(name)}
+    each = [known.get(f"d{axis}", "") for axis in "zyx"[3 - axes :]]
+    whole = [name for key, name in known.items() if not re.fullmatch("d[xyz]", key)]
+    return tuple(each) if all(each) else tuple(whole[:1])
+
+
 def _split(header: Sequence[str], rows: Sequence[Row]) -> str:
     from ..imaging.data.splits import SPELLINGS, by_column
 
@@ -193,27 +257,21 @@ def _split(header: Sequence[str], rows: Sequence[Row]) -> str:
     return ""
 
 
-def _open_some(root: Path, names: Sequence[str]) -> tuple[tuple[tuple[int, ...], ...], str, dict[str, str]]:
-    """Open some images: shapes by how often they came, the first dtype, and what could not be read."""
+def _open_some(root: Path, names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Open some images: the first dtype, and what could not be read."""
     from ..files.disk import UNREADABLE, reason
     from ..files.images import read_image
 
-    shapes: Counter[tuple[int, ...]] = Counter()
     unreadable: dict[str, str] = {}
     kinds: list[Any] = []
     for k in np.unique(np.linspace(0, len(names) - 1, LOOKED_AT).astype(int)):
         try:
-            pixels = read_image(root / names[k])
+            kinds.append(read_image(root / names[k]).dtype)
         except UNREADABLE as error:
             unreadable[names[k]] = reason(error)
-            continue
-        shapes[tuple(pixels.shape)] += 1
-        kinds.append(pixels.dtype)
-    if not shapes:
+    if not kinds:
         name, why = next(iter(unreadable.items()))
         raise ValueError(
             f"none of the {len(unreadable)} images looked at can be read, such as {root / name} ({why})"
         )
-    if len({len(shape) for shape in shapes}) > 1:
-        raise ValueError(f"2-D and 3-D images are mixed ({', '.join(map(str, shapes))}); split the table")
-    return tuple(shape for shape, _ in shapes.most_common()), str(kinds[0]), unreadable
+    return str(kinds[0]), unreadable

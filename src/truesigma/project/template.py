@@ -13,12 +13,15 @@ HELP = {
     "data.image": "column of the image paths, or a pattern: {patient}/{id}.png",
     "data.target": "columns to predict",
     "data.unit": "one for all targets, or one each",
-    "data.group": 'column of the patient (slide, video): never in two splits; "" for none',
+    "data.group": 'column of the patient (slide, video), or a pattern: never in two splits; "" for none',
     "data.split": 'column that says train, valid or test; "": drawn by the seed, in these shares:',
     "data.valid": "share to choose the epoch by and to recalibrate on",
     "data.test": "share that is only scored",
     "data.seed": "of the split",
-    "data.size": "pixels of every side, 0: as they are",
+    "data.size": "pixels of every side, or of each; 0: as they are",
+    "data.mm_per_pixel": "images are resampled to it, then padded or cropped to the size",
+    "data.spacing": "mm between pixels: a column or a number; not given: the files say it",
+    "data.inputs": "columns that go into the network beside the image",
     "data.dimensions": "2 or 3",
     "data.flip": "mirror training images left-right at random: only if the targets do not mind",
     "data.shift": "shift training images by up to this many pixels at random",
@@ -65,7 +68,8 @@ TITLES = {
 }
 # What a recipe need not speak of.
 USUAL = (("network", "weights", ""), ("train", "schedule", "plateau"), ("train", "loss", "nll"))
-LISTS = ("target", "unit")  # texts with commas that a recipe shows as lists
+LISTS = ("target", "unit", "inputs")  # texts with commas that a recipe shows as lists
+AXES = ("size", "mm_per_pixel", "spacing")  # the same, of which each may be a number
 WIDTH = 34  # where comments begin
 
 
@@ -109,7 +113,12 @@ def _tables(project: Project) -> Mapping[str, Mapping[str, Any]]:
     data: dict[str, Any] = {"root": project.root, **tables.pop("data")}
     data.pop("dataset")
     for key in LISTS:
-        data[key] = str(data[key]).split(",")
+        if key in data:
+            data[key] = str(data[key]).split(",")
+    for key in AXES:
+        if "," in str(data.get(key, "")):
+            words = data[key].split(",")
+            data[key] = words if key == "spacing" else [float(w) if "." in w else int(w) for w in words]
     for table, key, usual in USUAL:
         if tables[table][key] == usual:
             del tables[table][key]

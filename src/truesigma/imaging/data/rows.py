@@ -195,6 +195,42 @@ def number(cell: str) -> float:
         return float("nan")
 
 
+def groups_of(rows: Sequence[Row], names: Sequence[str], group: str, path: Path) -> list[str] | None:
+    """The group of each row; None where there are none.
+
+    Arguments:
+        rows, names: of the table, and the images they name.
+        group: a column; a pattern of columns, {site}-{patient}; or a regular expression with one pair of parentheses
+            around the part of the image's path that is the group, (sub-[0-9]+)_.
+
+    >>> groups_of([{}, {}], ["a/p1_l.png", "a/p1_r.png"], "(p[0-9]+)_", Path("t.csv"))
+    ['p1', 'p1']
+    """
+    if "(" in group:
+        try:
+            found = [re.search(group, name) for name in names]
+        except re.error as problem:
+            raise ValueError(f"group is {group!r}, which is not a regular expression: {problem}") from None
+        if re.compile(group).groups != 1:
+            raise ValueError(f"group is {group!r}; expected one pair of parentheses, around the patient")
+        lost = [name for name, match in zip(names, found) if not match or not match[1]]
+        if lost:
+            raise ValueError(
+                f"{len(lost)} of {len(names)} images have no group by the pattern {group!r}: {', '.join(lost[:SHOWN])}"
+            )
+        return [match[1] for match in found if match]
+    if "{" not in group and group not in rows[0]:
+        return None
+    for column in pattern_columns(group):
+        check_filled(rows, column, path)
+    return [image_name(row, group) for row in rows]
+
+
+def group_columns(group: str) -> list[str]:
+    """The columns that a group is made of; none where it is a part of the image's path."""
+    return [] if not group or "(" in group else pattern_columns(group)
+
+
 def check_filled(rows: Sequence[Row], column: str, path: Path) -> None:
     """Refuse empty cells of a column that says where a case belongs."""
     bare = [k for k, row in enumerate(rows) if not row[column].strip()]

@@ -36,6 +36,8 @@ from ..data.rows import (
     check_filled,
     check_names,
     comma_words,
+    group_columns,
+    groups_of,
     image_name,
     need_columns,
     pattern_columns,
@@ -84,7 +86,8 @@ def load(
         image: column of the image paths, or a pattern of columns such as {patient}/{id}.png.
         target: columns of the targets, separated by commas.
         split: column that says train, valid or test; without it cases are split by the seed.
-        group: column of the patient, slide or video; without it every case is its own.
+        group: column of the patient, slide or video, a pattern of columns, or a regular expression whose parentheses
+            find it in the image's path; without it every case is its own.
         size: pixels of every image axis, or of each (48,64,48); 0: images are of one size already.
         mm_per_pixel: images are resampled to it, for every axis or for each, and padded or cropped to the size around
             their centre; without it they are squeezed to the size.
@@ -107,12 +110,13 @@ def load(
     layout = Layout.of(size, mm_per_pixel, dimensions)
     header, rows = read_rows(folder / csv)
     # A split or group column may be missing only where it was not asked for by another name.
-    asked = [name for name, usual in ((split, "split"), (group, "group")) if name not in ("", usual)]
+    asked = [split] if split not in ("", "split") else []
+    asked += group_columns(group) if group != "group" else []
     need_columns(
         folder / csv, header, [*pattern_columns(image), *columns, *beside, *spacing_columns(spacing), *asked]
     )
-    for column in {split, group} & set(header):
-        check_filled(rows, column, folder / csv)
+    if split in header:
+        check_filled(rows, split, folder / csv)
     values = targets(rows, columns, folder / csv)
     names = [image_name(row, image) for row in rows]
     check_names(names, folder / csv)
@@ -120,7 +124,7 @@ def load(
     images, keep = read_images(folder, names, layout, apart, skip_broken=skip_broken, memory=memory)
     rows, names = [rows[k] for k in keep], [names[k] for k in keep]
     values = values[keep]
-    groups = [row[group] for row in rows] if group in rows[0] else None
+    groups = groups_of(rows, names, group, folder / csv)
     index = _index(rows, split, groups, valid, test, seed)
     low, high = values[index["train"]].min(0), values[index["train"]].max(0)
     flat = [column for column, a, b in zip(columns, low, high) if not b > a]

@@ -117,7 +117,7 @@ def build(
             raise ValueError(f"{name} = {value}: expected at least 1")
     if pretrained and weights is not None:
         raise ValueError("both pretrained=True and a file of weights were given; choose one")
-    name, make, options = _find(backbone)
+    name, make, options = find_backbone(backbone)
     if "stage_dropout" in inspect.signature(make).parameters:
         options = {"stage_dropout": recipe.stage_dropout, **options}
     dropout = recipe.head_dropout.get(name, recipe.head_dropout["other"])
@@ -170,16 +170,22 @@ def _head(features: int, outputs: int, heads: str) -> nn.Module:
     return nn.Sequential(nn.Linear(features, features), nn.LeakyReLU(), nn.Linear(features, outputs))
 
 
-def _find(backbone: str) -> tuple[str, Callable[..., tuple[nn.Module, int]], dict[str, Any]]:
+def find_backbone(backbone: str) -> tuple[str, Callable[..., tuple[nn.Module, int]], dict[str, Any]]:
     """The bare name of a backbone, the build function of its file, and the options its name carries."""
     if backbone.startswith("timm:"):
+        from .timm_features import check_timm  # timm takes seconds to import
+
         model = backbone.removeprefix("timm:")
+        check_timm(model)
         return backbone, plugins.load("backbones", "any_timm").build, {"model": model}
     known = plugins.names("backbones")
     if ".py" not in backbone and backbone.partition(":")[0] not in known:
+        from .timm_features import near_timm
+
+        near = ", ".join(f"timm:{name}" for name in near_timm(backbone))
         raise ValueError(
             f"no backbones plug-in is called {backbone!r}; expected one of {', '.join(known)}, timm:NAME for any "
-            "network of timm, or a .py file"
+            f"network of timm, or a .py file{f'; do you mean {near}?' if near else ''}"
         )
     name, plugin, options = plugins.parse("backbones", backbone)
     return name, plugin.build, options

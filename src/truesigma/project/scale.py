@@ -1,0 +1,96 @@
+"""Whether images should be brought to one physical scale, and which: for targets that are lengths or volumes."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .survey import Survey
+
+PHYSICAL = re.compile(
+    r"(nm|um|µm|mm|cm|dm|m|in|inch|inches) ?(\^?[23]|²|³)?|(sq|cu)[ .]?(um|µm|mm|cm|m)|[muµcd]?l|cc|lit(er|re)s?"
+)
+# Pixels of the longest side, by the number of dimensions, without and with a GPU.
+LONGEST = {2: (128, 256), 3: (48, 96)}
+MULTIPLE = 8  # of pixels that sides are rounded up to: networks halve them several times
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What to resample to, as options of the data set, and why."""
+
+    mm_per_pixel: float | str
+    size: float | str
+    spacing: str
+    reason: str
+
+
+def is_physical(unit: str) -> bool:
+    """Tell whether a unit is one of length, area or volume.
+
+    >>> [is_physical(unit) for unit in ("mm", "cm^2", "mm3", "ml", "months", "")]
+    [True, True, True, True, False, False]
+    """
+    return PHYSICAL.fullmatch(unit.strip().lower()) is not None
+
+
+def unit_in(column: str) -> str:
+    """Find the unit of length, area or volume at the end of a column's name; "" where there is none.
+
+    >>> unit_in("volume_mm3"), unit_in("head circumference (mm)"), unit_in("age")
+    ('mm3', 'mm', '')
+    """
+    words = [word for word in re.split(r"[\s_()\[\]]+", column) if word]
+    return words[-1] if len(words) > 1 and is_physical(words[-1]) else ""
+
+
+def propose_scale(seen: Survey, units: Sequence[str], gpu: bool, spacing: str = "") -> Scale | None:
+    """Propose a scale where a target is physical, pixels are of known size, and images differ; None otherwise.
+
+    spacing: columns or a number that the user has named; "" for what the files or the table say.
+    """
+    from ..imaging.data.rows import spacings
+
+    if not any(map(is_physical, units)):
+        return None
+    column = spacing or ("" if seen.spacings else ",".join(seen.pixel))
+    apart = spacings(seen.rows, column, seen.table) if column else seen.spacings
+    if not apart:
+        return None
+    axes = seen.dimensions
+    known = np.array([np.broadcast_to(one, axes) for head, one in zip(seen.heads, apart) if head])
+    varies = bool((np.ptp(known, axis=0) > 1e-3 * known.mean(0)).any())
+    if not varies and len(seen.shapes) == 1:
+        return None  # all alike: the pixels say it
+    largest = seen.extents(apart).max(0)
+    # As fine as most images are, or as coarse as the longest side needs.
+    finest = np.median(known, axis=0)
+    coarse = largest.max() / LONGEST[axes][gpu]
+    scale = [_up(max(float(fine), coarse)) for fine in finest]
+    size = [MULTIPLE * math.ceil(extent / mm / MULTIPLE) for extent, mm in zip(largest, scale)]
+    what = f"pixels are {seen.scale_text()}" if not spacing else f"pixels differ by {spacing}"
+    differ = what if varies else "images differ in size"
+    unit = next(unit for unit in units if is_physical(unit))
+    return Scale(
+        _short(scale),
+        _short(size),
+        column,
+        f"a target in {unit} is a matter of mm, and {differ}: squeezed to one size it would be lost",
+    )
+
+
+def _up(value: float) -> float:
+    """Round up to two digits.
+
+    >>> _up(0.7312), _up(1.0), _up(12.1)
+    (0.74, 1.0, 13.0)
+    """
+    digits = 1 - math.floor(math.log10(value))
+    return float(f"{math.ceil(value * 10**digits - 1e-6) / 10**digits:.6g}")
+
+
+def _short(values: Sequence[float]) -> float | str:
+    """One number where all axes have the same, else all with commas."""
+    return values[0] if len(set(values)) == 1 else ",".join(f"{value:g}" for value in values)

@@ -1,0 +1,225 @@
+"""init and physical scale: every header is read, one scale is proposed where the target is a matter of mm, and why."""
+
+import csv
+import json
+import socket
+import time
+import tomllib
+
+import numpy as np
+import pytest
+from PIL import Image
+from project_files import call, make_images, tiny, write_table
+
+from truesigma.project.project import read_project
+from truesigma.project.propose import Wishes, propose
+from truesigma.project.scale import is_physical, unit_in
+from truesigma.project.survey import survey
+from truesigma.project.template import recipe_text
+
+
+def ultrasound(folder, cases=40):
+    """Pictures of 32 to 47 pixels, two of each patient; only the last one is large."""
+    rng = np.random.default_rng(0)
+    (folder / "scans").mkdir(parents=True)
+    rows = []
+    for k in range(cases):
+        side = 90 if k == cases - 1 else 32 + k % 16
+        Image.fromarray(rng.integers(0, 256, (side, side), dtype=np.uint8)).save(
+            folder / "scans" / f"{k // 2:03}_{k % 2}HC.png"
+        )
+        spacing = rng.uniform(0.1, 0.3)
+        rows.append(
+            {
+                "filename": f"{k // 2:03}_{k % 2}HC.png",
+                "pixel size(mm)": f"{spacing:.4f}",
+                "head circumference (mm)": f"{60 * spacing:.3f}",
+            }
+        )
+    write_table(folder / "labels.csv", rows)
+    return survey(folder / "scans", folder / "labels.csv")
+
+
+def test_a_column_that_looks_like_a_pixel_size(tmp_path):
+    seen = ultrasound(tmp_path)
+    assert seen.candidates == ["head circumference (mm)"]
+    assert len(seen.shapes) == 17  # of every image, not of a sample
+    target = "head circumference (mm)"
+    made = propose(seen, Wishes((target,), group="^([0-9]+)_"), tmp_path / "r.toml", gpu=False)
+    options = made.project.options
+    assert (options["spacing"], options["unit"]) == ("pixel size(mm)", "mm")
+    apart = np.array([float(row["pixel size(mm)"]) for row in seen.rows])
+    largest = max(spacing * head.shape[1] for spacing, head in zip(apart, seen.heads))
+    assert options["size"] * options["mm_per_pixel"] >= largest  # nothing is cropped
+    assert options["mm_per_pixel"] == pytest.approx(max(np.median(apart), largest / 128), rel=0.1)
+    assert "a target in mm is a matter of mm" in made.reasons["mm_per_pixel"]
+    assert "mm in pixel size(mm)" in made.reasons["mm_per_pixel"]
+    assert made.cases == {"train": 24, "valid": 8, "test": 8}
+    assert not any("stretched" in note or "group of its own" in note for note in made.notes)
+    (tmp_path / "r.toml").write_text(recipe_text(made))
+    assert read_project(tmp_path / "r.toml").options == options
+    months = propose(seen, Wishes((target,), ("months",)), tmp_path / "r.toml", gpu=False)
+    assert "mm_per_pixel" not in months.project.options
+    assert any("give --mm-per-pixel" in note for note in months.notes)
+
+
+def test_groups_by_pattern_and_a_group_that_is_none(tmp_path):
+    seen = ultrasound(tmp_path)
+    wishes = ("head circumference (mm)",)
+    for group in ("([0-9]+_[0-9])HC", "filename"):
+        made = propose(seen, Wishes(wishes, group=group), tmp_path / "r.toml", gpu=False)
+        assert any(f"every image has a group of its own by {group}" in note for note in made.notes)
+    for group, words in (
+        ("(x+)_", r"40 of 40 images have no group by the pattern '\(x\+\)_': 000_0HC.png"),
+        ("(", "which is not a regular expression"),
+        ("([0-9])([0-9])", "expected one pair of parentheses"),
+        ("{clinic}", "has no column clinic"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            propose(seen, Wishes(wishes, group=group), tmp_path / "r.toml", gpu=False)
+
+
+@pytest.mark.parametrize(("low", "high", "wanted"), [(1.0, 1.0, None), (0.8, 1.2, "1,1,1")])
+def test_volumes_that_say_their_spacing(tmp_path, low, high, wanted):
+    nibabel = pytest.importorskip("nibabel")
+    rng = np.random.default_rng(0)
+    (tmp_path / "v").mkdir()
+    rows = []
+    for k in range(30):
+        grid = np.diag([*rng.uniform(low, high, 3), 1])
+        nibabel.save(
+            nibabel.Nifti1Image(np.zeros((16, 16, 16), np.uint8) + k, grid), tmp_path / "v" / f"{k}.nii"
+        )
+        rows.append({"id": k, "volume": k, "dx": grid[0, 0]})
+    write_table(tmp_path / "t.csv", rows)
+    seen = survey(tmp_path / "v", tmp_path / "t.csv")
+    assert seen.candidates == ["id", "volume"] or seen.candidates == ["volume"]
+    options = propose(seen, Wishes(("volume",), ("ml",)), tmp_path / "r.toml", gpu=False).project.options
+    assert ("mm_per_pixel" in options) == (wanted is not None)
+    assert "spacing" not in options  # the files say it
+
+
+def test_what_the_user_says_is_taken(place, run):
+    words = [
+        "--images",
+        "scans",
+        "--table",
+        "labels.csv",
+        "--target",
+        "age",
+        "--inputs",
+        "site",
+        "--device",
+        "cpu",
+    ]
+    code, _, err = run("init", *words, "--mm-per-pixel", "0.5", "--spacing", "0.4", "--size", "24,32")
+    assert code == 0, err
+    data = tomllib.loads((place / "recipe.toml").read_text())["data"]
+    assert (data["size"], data["mm_per_pixel"], data["spacing"], data["inputs"]) == (
+        [24, 32],
+        0.5,
+        0.4,
+        ["site"],
+    )
+    for more, wrong in (
+        (["--mm-per-pixel", "0.5"], "--mm-per-pixel needs --size"),
+        (["--inputs", "height"], "has no column height"),
+        (["--inputs", "id"], "id has 48 values in 48 training cases"),
+        (["--backbone", "restnet18"], "do you mean timm:resnet18"),
+        (["--backbone", "timm:restnet18"], "close to it: resnet18"),
+        (["--backbone", "mine.py"], "there is no file"),
+    ):
+        code, _, err = run("init", *words, *more, "-o", "other.toml")
+        assert code != 0
+        assert wrong in err
+
+
+def test_from_init_to_new_images_with_scale_and_inputs(tmp_path, monkeypatch):
+    """What was done is in the card: epochs, dropout, hashes, spacing; new images take their columns from a csv."""
+    rows = make_images(tmp_path)
+    rng = np.random.default_rng(0)
+    write_table(tmp_path / "labels.csv", [{**row, "mm": f"{rng.uniform(0.9, 1.1):.3f}"} for row in rows])
+    monkeypatch.chdir(tmp_path)
+    words = [
+        "--images",
+        "scans",
+        "--table",
+        "labels.csv",
+        "--target",
+        "age",
+        "--unit",
+        "months",
+        "--epochs",
+        2,
+    ]
+    scale = ["--mm-per-pixel", 1, "--size", 32, "--spacing", "mm", "--inputs", "site"]
+    assert call("--quiet", "init", *words, *scale, "--device", "cpu") == 0
+    tiny(tmp_path / "recipe.toml")
+    assert call("--quiet", "run", "recipe.toml", "--device", "cpu") == 0
+    card = json.loads((tmp_path / "output" / "card.json").read_text())
+    assert not {"network", "train"} & set(card["choices"])
+    (made,) = card["data"]["network"]
+    done = len((tmp_path / "output" / "runs" / "0" / "history.csv").read_text().splitlines()) - 1
+    assert made["train"]["epochs"] == done
+    assert 1 <= made["train"]["kept epoch"] <= done
+    assert made["dropout"] == {"before heads": 0.1, "in backbone": []}
+    assert {key: made["options"][key] for key in ("mm_per_pixel", "size", "spacing", "inputs")} == {
+        "mm_per_pixel": 1, "size": 32, "spacing": "mm", "inputs": "site",
+    }  # fmt: skip
+    assert made["inputs"] == [{"name": "site", "levels": ["A", "B"]}]
+    assert set(card["data"]["hashes"]) == {"train", "valid", "test"}
+    new = ["output/runs/0", "--images", "scans", "--card", "output/card.json", "--device", "cpu"]
+    assert call("--quiet", "predict", *new, "--table", "labels.csv", "-o", "new.csv") == 0
+    found = {row["id"]: float(row["location"]) for row in csv.DictReader((tmp_path / "new.csv").open())}
+    for row in csv.DictReader((tmp_path / "output" / "predictions.csv").open()):
+        assert found[row["id"]] == pytest.approx(float(row["location"]), rel=1e-4)
+    assert (
+        call(
+            "--quiet",
+            "export",
+            "output/runs/0",
+            "--card",
+            "output/card.json",
+            "-o",
+            "m.onnx",
+            "--json",
+            "m.json",
+        )
+        == 0
+    )
+    shipped = json.loads((tmp_path / "m.json").read_text())
+    assert json.loads(shipped["metadata"]["network"]) == [made]  # the same
+    before = json.loads(shipped["metadata"]["preprocessing"])["before"]
+    assert before["scale"].startswith(
+        "resample the image to 1 mm per pixel, pad or crop it around its centre to 32 x 32"
+    )
+    assert len(shipped["known"]) == 3
+    assert shipped["difference_in_unit"] < 0.01
+
+
+def test_published_weights_out_of_reach_are_said_at_once(place, run, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("no network here")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    words = ["--images", "scans", "--table", "labels.csv", "--target", "age", "--backbone", "timm:resnet10t"]
+    assert run("init", *words, "--device", "cpu")[0] == 0
+    recipe = place / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("pretrained = false", "pretrained = true"))
+    began = time.monotonic()
+    code, _, err = run("run", "--dry-run", "--device", "cpu")
+    assert code != 0
+    assert "the pretrained weights of resnet10t are not on this machine" in err
+    assert "no network here" in err
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("unit", ["mm", "cm", "mm^2", "mm3", "mm³", "ml", "cc", "µm"])
+def test_units_of_length(unit):
+    assert is_physical(unit)
+    assert unit_in(f"volume_{unit}") == unit
+
+
+@pytest.mark.parametrize("unit", ["months", "kg", "", "mmHg", "scaled", "years"])
+def test_other_units(unit):
+    assert not is_physical(unit)
