@@ -1,5 +1,6 @@
 """The only binning routine: edges of equal width or equal mass, the bin of each value, and what bins hold."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -7,7 +8,7 @@ import numpy as np
 from array_api_compat import device as device_of
 from array_api_compat import is_numpy_array
 
-from .arrays import Array, Host, float_bits, like, namespace, to_host
+from .arrays import CHUNK, Array, Host, extremes, float_bits, like, namespace, to_host
 from .checks import check_whole
 
 Spacing = Literal["width", "mass"]
@@ -76,17 +77,28 @@ def _in_order_at(values: Host, places: Host) -> Host:
     >>> _in_order_at(np.array([3.0, -1.0, 2.0, 5.0]), np.array([0, 2]))
     array([-1.,  3.])
     """
-    bits = float_bits(values)
-    bits = bits ^ ((bits >> 63) & np.iinfo(np.int64).max)  # these rise as negative numbers do, too
-    low, high = int(bits.min()), int(bits.max())
+    low, high = (int(_rising_bits(np.array([end]))[0]) for end in extremes(values))
     shift = max((high - low).bit_length() - 15, 0)
-    cell = (bits >> shift) - (low >> shift)
-    counts = np.bincount(cell)
+
+    def cells() -> Iterator[tuple[Host, Host]]:
+        """Values and their cells, some at a time: arrays of all would be fetched from memory again and again."""
+        for start in range(0, values.size, CHUNK["cpu"]):
+            some = values[start : start + CHUNK["cpu"]]
+            yield some, (_rising_bits(some) >> shift) - (low >> shift)
+
+    counts = sum(np.bincount(cell, minlength=(high >> shift) - (low >> shift) + 1) for _, cell in cells())
     mine = np.searchsorted(np.cumsum(counts), places, side="right")
-    wanted = np.zeros(counts.size, bool)
+    wanted = np.zeros(len(counts), bool)
     wanted[mine] = True
     left_out = np.cumsum(np.where(wanted, 0, counts))
-    return np.sort(values[wanted[cell]])[places - left_out[mine]]
+    found: Host = np.sort(np.concatenate([some[wanted[cell]] for some, cell in cells()]))
+    return found[places - left_out[mine]]
+
+
+def _rising_bits(values: Host) -> Host:
+    """The bits of any numbers, changed so that they rise as the numbers do."""
+    bits = float_bits(values)
+    return bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
 
 
 def assign(values: Array, edges: Host, *, closed: bool = True) -> Array:

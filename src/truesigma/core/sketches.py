@@ -246,7 +246,7 @@ class Sketch:
         """The smallest and the largest variance."""
         if self.cells is not None:
             return self.cells.low, self.cells.high
-        return extremes(self.columns[0]) if self.parts else (math.inf, -math.inf)
+        return extremes(self._variances) if self.parts else (math.inf, -math.inf)
 
     @property
     def is_finite(self) -> bool:
@@ -269,31 +269,37 @@ class Sketch:
         cells = (LogCells.of(*part, most=most) for part in self.parts)
         return Sketch((), self.keep, reduce(LogCells.merge, cells))
 
-    @cached_property
+    @property
     def columns(self) -> tuple[Array, Array, Array]:
         """All variances, errors and weights: None where nothing is weighted."""
-        if len(self.parts) == 1:
-            return self.parts[0]
-        variances, errors, weights = zip(*self.parts)
-        xp = namespace(*variances)
-        weight = None
-        if any(w is not None for w in weights):
-            weight = xp.concat([xp.ones_like(v) if w is None else w for v, w in zip(variances, weights)])
-        return xp.concat(variances), xp.concat(errors), weight
+        return self._variances, self._joined([part[1] for part in self.parts]), self._weights
+
+    @cached_property
+    def _variances(self) -> Array:
+        return self._joined([part[0] for part in self.parts])
+
+    @cached_property
+    def _weights(self) -> Array:
+        if all(part[2] is None for part in self.parts):
+            return None
+        ones = namespace(self.parts[0][0]).ones_like
+        return self._joined([ones(part[0]) if part[2] is None else part[2] for part in self.parts])
+
+    def _joined(self, arrays: list[Array]) -> Array:
+        return arrays[0] if len(arrays) == 1 else namespace(*arrays).concat(arrays)
 
     def edges(self, *, bins: int = 15, spacing: Spacing = "width") -> Host:
         """Edges of bins: exact ones, but for those of equal mass of many elements."""
         if self.cells is not None:
             return self.cells.edges(bins=bins, spacing=spacing)
-        variance, _, weight = self.columns
-        return bin_edges(variance, bins=bins, spacing=spacing, weight=weight)
+        return bin_edges(self._variances, bins=bins, spacing=spacing, weight=self._weights)
 
     def bins(self, *, bins: int = 15, spacing: Spacing = "width") -> Bins:
         """What lies in each bin."""
         if self.cells is not None:
             return self.cells.bins(bins=bins, spacing=spacing)
         edges = self.edges(bins=bins, spacing=spacing)
-        sums = segment_sums(assign(self.columns[0], edges), len(edges) - 1, list(self.points))
+        sums = segment_sums(assign(self._variances, edges), len(edges) - 1, list(self.points))
         return Bins(sums[0], sums[1], sums[2], float(sums[0].sum()))
 
 

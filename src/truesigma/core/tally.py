@@ -72,7 +72,7 @@ class Tally:
         Args:
             levels: of the intervals whose coverage, width and Winkler score are kept.
             edges: of the variance bins of UCE and ENCE; values outside fall in the first or last bin. None: those that
-                each metric has for all cases; exact ones up to 32,768 elements, and then from as many cells, so that
+                each metric has for all cases; exact ones up to 32,768 elements, and then from narrow cells, so that
                 UCE and ENCE are within 1 %, or a thousandth of the mean variance.
             outputs: "separate" or "mean", for UCE, ENCE, NLL and the factors.
             error: "mean" or "draws", for UCE and ENCE.

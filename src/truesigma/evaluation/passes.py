@@ -13,7 +13,7 @@ from ..core.law import law_from_dict
 from ..core.scores import Request, plan, request
 from ..core.sketches import KEPT
 from ..core.sums import Plan, Statistic, Sum, accumulate, add_sums, join_sums, variance_sums
-from ..core.values import Prediction
+from ..core.values import Prediction, changed
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.disk import BadFile, fingerprint
 from ..files.fileset import FileSet
@@ -94,19 +94,18 @@ def fit_step(task: Mapping[str, Any]) -> Step:
     modules = [(plugins.load("recalibrate", plugin), options) for plugin, options in task["fits"]]
 
     def step(chunk: Chunk, prediction: Prediction) -> Sums:
-        cases = chunk.cases
+        cases = changed(chunk.cases, prediction=prediction)
         found: Sums = {}
         for number, (module, options) in enumerate(modules):
-            patient, group = cases.patient, cases.first_group
-            if patient is None and chunk.of and (group is None or getattr(module, "BY_GROUP", False)):
-                patient = [
-                    chunk.of
-                ]  # pieces of a case are correlated: they are a cluster, as a patient's cases are
-            data = {"weight": cases.weight, "group": group, "patient": patient}
-            chosen = plugins.accepted(module.gather, {**data, **options})
-            if "patient" not in chosen and "group" in chosen and group is None:
-                chosen["group"] = patient
-            sums = module.gather(prediction, cases.target, **chosen)
+            known = cases
+            if (
+                chunk.of
+                and cases.patient is None
+                and (cases.group is None or getattr(module, "BY_GROUP", False))
+            ):
+                # Pieces of a case are correlated: they are a cluster, as a patient's cases are.
+                known = changed(cases, patient=np.array([chunk.of]))
+            sums = module.gather(known, **plugins.accepted(module.gather, options))
             found.update({f"{number}/{key}": value for key, value in sums.items()})
         return found
 

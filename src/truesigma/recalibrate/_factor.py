@@ -11,13 +11,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.checks import check_group, nothing_left, too_few
+from ..core.checks import nothing_left, too_few
 from ..core.elements import Error, Outputs, Part, check_error, check_outputs
 from ..core.law import Law, Undefined
 from ..core.recalibration import select_part
 from ..core.sums import Statistic, Sum, accumulate, cluster_error, cluster_sums, factor_sums, squares
 from ..core.tally import Tally
-from ..core.values import Prediction
+from ..core.values import Cases
 
 Solver = Literal["closed", "gradient"]
 
@@ -30,29 +30,19 @@ class Factor(NamedTuple):
 
 
 def gather(
-    prediction: Prediction,
-    target: Any,
-    *,
-    weight: Any = None,
-    group: Any = None,
-    patient: Any = None,
-    part: Part = "total",
-    outputs: Outputs = "separate",
-    error: Error = "mean",
+    cases: Cases, *, part: Part = "total", outputs: Outputs = "separate", error: Error = "mean"
 ) -> dict[str, Sum]:
     """What the fit needs to know of some cases: sums that add up over batches and files."""
     check_outputs(outputs)
     check_error(error)
-    chosen = select_part(prediction, part)
+    chosen = select_part(cases.prediction, part)
     choice: dict[str, Any] = {"outputs": outputs, "error": error, "part": "total"}
     plan: dict[str, Statistic] = {"case": partial(factor_sums, **choice)}
-    group, patient = check_group(group, len(prediction)), check_group(patient, len(prediction), "patient")
-    cluster = group if patient is None else patient
-    if cluster is None:
-        return accumulate(chosen, target, plan, weight=weight)
-    names, code = np.unique(cluster, return_inverse=True)
+    if cases.cluster is None:
+        return accumulate(chosen, cases.target, plan, weight=cases.weight)
+    names, code = np.unique(cases.cluster, return_inverse=True)
     plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
-    sums = accumulate(chosen, target, plan, weight=weight)
+    sums = accumulate(chosen, cases.target, plan, weight=cases.weight)
     clusters = sums.pop("cluster")
     if isinstance(clusters, Undefined):
         return sums
@@ -72,8 +62,9 @@ def check_alone(*given: Any, error: Error) -> None:
 def factor_from(sums: Mapping[str, Sum], law: Law, *, solver: Solver = "closed") -> Factor:
     """The factor from what was gathered.
 
-    >>> prediction = Prediction([0.0, 0.0], [1.0, 4.0])
-    >>> factor_from(gather(prediction, [2.0, 4.0]), prediction.law).value
+    >>> from truesigma import Prediction
+    >>> cases = Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])
+    >>> factor_from(gather(cases), cases.prediction.law).value
     2.0
     """
     return factor_of_sums(*both_sums(sums), law.moment, solver)
@@ -93,6 +84,7 @@ def both_sums(sums: Mapping[str, Sum]) -> tuple[Host, Host]:
 def factor_of_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed") -> Factor:
     """The same from the sums of a tally, without the cases; clusters are its patients, else its groups, else the cases.
 
+    >>> from truesigma import Prediction
     >>> factor_of_tally(Tally.empty().add(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])).value
     2.0
     """

@@ -21,7 +21,7 @@ from ..core.outputs import case_means
 from ..core.recalibration import rescale, select_part
 from ..core.sketches import LogMeans, in_cells
 from ..core.sums import Sum, accumulate, factor_of, factor_sums
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction
 
 TITLE = "aux scaling"
 # More elements than these are gathered in cells of log2(v), and the network sees the mean of each. Up to KEPT of them
@@ -159,32 +159,25 @@ def fit(
     """
     check_outputs(outputs)
     chosen: dict[str, Any] = {"part": part, "outputs": outputs, "hidden": hidden}
-    sums = gather(prediction, target, weight=weight, **chosen)
+    sums = gather(Cases(prediction, target, weight=weight), **chosen)
     options: dict[str, Any] = {"steps": steps, "rate": rate, "seed": seed, "standardise": standardise}
     return fit_gathered(sums, prediction.law, **chosen, **options)
 
 
 def gather(
-    prediction: Prediction,
-    target: Any,
-    *,
-    weight: Any = None,
-    group: Any = None,
-    part: Part = "total",
-    outputs: Outputs = "separate",
-    hidden: int = 16,
+    cases: Cases, *, part: Part = "total", outputs: Outputs = "separate", hidden: int = 16
 ) -> dict[str, Sum]:
     """What the fit needs to know of some cases: sums that add up over batches and files."""
-    chosen = select_part(prediction, part)
+    chosen = select_part(cases.prediction, part)
 
     def factor(block: Block) -> Sum:
         # In float64, whatever the library: two thousand steps from here would make much of a rounding error.
         return factor_sums(block.wide, outputs=outputs, error="mean", part="total")
 
-    found = accumulate(chosen, target, {"factor": factor}, weight=weight)
+    found = accumulate(chosen, cases.target, {"factor": factor}, weight=cases.weight)
     if hidden:
         found["means"] = LogMeans(np.zeros((3, 0)), 0, KEPT)
-        for block in blocks(chosen, target, weight):
+        for block in blocks(chosen, cases.target, cases.weight):
             found["means"] = found["means"].merge(_means(block.wide.view(outputs)))
     return found
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.elements import Part
 from ..core.recalibration import select_part
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction
 
 TITLE = "none"
 
@@ -56,9 +56,9 @@ def fit(
     return Identity(part)
 
 
-def gather(prediction: Prediction, target: Any, *, part: Part = "total") -> dict[str, Any]:
+def gather(cases: Cases, *, part: Part = "total") -> dict[str, Any]:
     """What the fit needs to know of some cases: nothing, but that they have that part."""
-    select_part(prediction, part)
+    select_part(cases.prediction, part)
     return {}
 
 

@@ -16,7 +16,7 @@ from ..core.law import Law
 from ..core.recalibration import rescale, select_part
 from ..core.sums import Sum
 from ..core.tally import Tally
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction
 from ._factor import Solver, check_alone, factor_from, factor_of_tally, gather
 
 TITLE = "sigma scaling"
@@ -93,8 +93,8 @@ def fit(
                 f"Tally.empty(outputs={outputs!r})."
             )
         return from_tally(prediction, part=part, solver=solver)
-    clusters = {"group": group, "patient": patient}
-    sums = gather(prediction, target, weight=weight, **clusters, part=part, outputs=outputs, error=error)
+    cases = Cases(prediction, target, weight=weight, group=group, patient=patient)
+    sums = gather(cases, part=part, outputs=outputs, error=error)
     return fit_gathered(sums, prediction.law, part=part, solver=solver)
 
 

@@ -18,13 +18,14 @@ import numpy as np
 
 from ..core.arrays import Host, like, namespace
 from ..core.by_case import ByCase
-from ..core.checks import check_group, check_target, check_weight, nothing_left
+from ..core.cells import members
+from ..core.checks import check_group, nothing_left
 from ..core.elements import Error, Outputs, Part
 from ..core.law import Law, Normal
 from ..core.recalibration import rescale, select_part, with_law
 from ..core.student import Student
 from ..core.sums import Sum
-from ..core.values import Prediction, check_prediction, take
+from ..core.values import Cases, Prediction, changed
 from ._factor import both_sums, factor_of_sums
 from ._factor import gather as gather_one
 
@@ -155,48 +156,23 @@ def fit(
     Reference: Laves et al., MELBA 2021, Eq. 9, for each group; the positive-part shrinkage of James and Stein, 1961
     (Efron and Morris, JASA 1973, Eq. 1.5), for each group beside the others; Student, 1908.
     """
-    sums = gather(
-        prediction,
-        target,
-        weight=weight,
-        group=group,
-        patient=patient,
-        part=part,
-        outputs=outputs,
-        error=error,
-    )
-    return fit_gathered(sums, prediction.law, part=part)
+    cases = Cases(prediction, target, weight=weight, group=group, patient=patient)
+    return fit_gathered(gather(cases, part=part, outputs=outputs, error=error), prediction.law, part=part)
 
 
 def gather(
-    prediction: Prediction,
-    target: Any,
-    *,
-    weight: Any = None,
-    group: Any = None,
-    patient: Any = None,
-    part: Part = "total",
-    outputs: Outputs = "separate",
-    error: Error = "mean",
+    cases: Cases, *, part: Part = "total", outputs: Outputs = "separate", error: Error = "mean"
 ) -> dict[str, Sum]:
     """What the fit needs to know of some cases: that of `sigma` for each group."""
-    check_prediction(prediction)
-    if group is None:
+    if cases.group is None:
         raise ValueError(
             "sigma_by_group was given no group; expected one name for each case, such as its site or scanner: a column "
             "`group` in the file. Without groups use sigma."
         )
-    names, code = np.unique(check_group(group, len(prediction)).astype(str), return_inverse=True)
-    patient = check_group(patient, len(prediction), "patient")
-    target = check_target(prediction.location, prediction.mask, target)
-    weight = check_weight(weight, prediction.location, prediction.mask)
     found: dict[str, Sum] = {}
-    for number, name in enumerate(names):
-        some = np.flatnonzero(code == number)
-        data = {"weight": take(weight, some), "group": take(patient, some)}
-        own = gather_one(
-            prediction[some], take(target, some), **data, part=part, outputs=outputs, error=error
-        )
+    for name, some in members(cases.first_group.astype(str)):
+        one = changed(cases[some], group=None)  # of its patients, not of the group, there are several
+        own = gather_one(one, part=part, outputs=outputs, error=error)
         found |= {f"{name}{MARK}{key}": value for key, value in own.items()}
     return found
 

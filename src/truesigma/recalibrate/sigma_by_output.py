@@ -14,14 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.arrays import Array, like
-from ..core.checks import check_target, check_weight, nothing_left
+from ..core.checks import nothing_left
 from ..core.elements import Error, Part
 from ..core.law import Law, Undefined
 from ..core.outputs import output_of
 from ..core.recalibration import rescale, select_part
 from ..core.sums import MOST_OUTPUTS, Sum
 from ..core.tally import Tally
-from ..core.values import Prediction, check_prediction
+from ..core.values import Cases, Prediction
 from ._factor import Factor, check_alone, factor_from, factor_of_tally
 from ._factor import gather as gather_one
 
@@ -98,38 +98,20 @@ def fit(
         check_alone(target, weight, group, patient, error=error)
         each = dict(enumerate(prediction.outputs_apart()))
         return _together(each, lambda one: factor_of_tally(one, part=part), part)
-    clusters = {"group": group, "patient": patient}
-    sums = gather(prediction, target, weight=weight, **clusters, part=part, error=error)
-    return fit_gathered(sums, prediction.law, part=part)
+    cases = Cases(prediction, target, weight=weight, group=group, patient=patient)
+    return fit_gathered(gather(cases, part=part, error=error), prediction.law, part=part)
 
 
-def gather(
-    prediction: Prediction,
-    target: Any,
-    *,
-    weight: Any = None,
-    group: Any = None,
-    patient: Any = None,
-    part: Part = "total",
-    error: Error = "mean",
-) -> dict[str, Sum]:
+def gather(cases: Cases, *, part: Part = "total", error: Error = "mean") -> dict[str, Sum]:
     """What the fit needs to know of some cases: that of `sigma` for each output, as OUTPUT/NAME."""
-    check_prediction(prediction)
-    count = math.prod(prediction.location.shape[1:])
+    count = math.prod(cases.prediction.location.shape[1:])
     if count > MOST_OUTPUTS:
         raise ValueError(
             f"there are {count} outputs; expected at most {MOST_OUTPUTS}, for a factor each. Maps need one for all: "
             "sigma."
         )
-    target = check_target(prediction.location, prediction.mask, target)
-    weight = check_weight(weight, prediction.location, prediction.mask)
-    found: dict[str, Sum] = {}
-    same: dict[str, Any] = {"group": group, "patient": patient, "part": part, "error": error}
-    for output in range(count):
-        one, its_target, its_weight = (output_of(a, output) for a in (prediction, target, weight))
-        sums = gather_one(one, its_target, weight=its_weight, **same)
-        found |= {f"{output}/{key}": value for key, value in sums.items()}
-    return found
+    each = (gather_one(output_of(cases, output), part=part, error=error) for output in range(count))
+    return {f"{output}/{key}": value for output, sums in enumerate(each) for key, value in sums.items()}
 
 
 def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part = "total") -> SigmaByOutput:
