@@ -86,9 +86,11 @@ def _in_order_at(values: Host, places: Host) -> Host:
             some = values[start : start + CHUNK["cpu"]]
             yield some, (_rising_bits(some) >> shift) - (low >> shift)
 
-    counts = sum(np.bincount(cell, minlength=(high >> shift) - (low >> shift) + 1) for _, cell in cells())
+    counts = np.zeros((high >> shift) - (low >> shift) + 1, np.int64)
+    for _, cell in cells():
+        counts += np.bincount(cell, minlength=counts.size)
     mine = np.searchsorted(np.cumsum(counts), places, side="right")
-    wanted = np.zeros(len(counts), bool)
+    wanted = np.zeros(counts.size, bool)
     wanted[mine] = True
     left_out = np.cumsum(np.where(wanted, 0, counts))
     found: Host = np.sort(np.concatenate([some[wanted[cell]] for some, cell in cells()]))
