@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from truesigma import Prediction, recalibrate
+from truesigma import Draws, Prediction, recalibrate
+from truesigma.core.by_case import Stated
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 SIZES = (20, 50, 99, 100, 1000)
@@ -68,7 +69,50 @@ def _one(rng: np.random.Generator, size: int) -> list[tuple[str, str, float, int
                 ends = zip((ours.lower, ours.upper), theirs)
                 distance = max(_distance(a, b, scale[new], ~other) for a, b in ends)
                 rows.append((kind, peer.__doc__ or "", distance, int(other.sum())))
+        for tails in ("both", "apart"):
+            ends = location - 0.8 * scale, location + 1.1 * scale * np.exp(0.1 * location)
+            found = _mapie_quantiles((location, target, *ends), old, new, level, tails)
+            if found is not None:
+                stated = Stated((level,), *([(end - location) / scale] for end in ends))
+                known = Prediction(location, scale**2, bounds=stated)
+                fitted = recalibrate.cqr.fit(known[old], target[old], tails=tails)
+                pairs = zip(fitted(known[new]).interval(level), found)
+                distance = max(_distance(a, b, scale[new], np.full(200, True)) for a, b in pairs)
+                rows.append((f"quantiles, tails {tails}", "MAPIE", distance, 0))
+        for kind, distance in _across_folds(rng, size, level).items():
+            rows.append((kind, "MAPIE", distance, 0))
     return rows
+
+
+def _across_folds(rng: np.random.Generator, size: int, level: float) -> dict[str, float]:
+    """CV+ of least squares in five folds, with errors that are not divided by a sigma, as MAPIE has them."""
+    from mapie.regression import CrossConformalRegressor
+    from sklearn.linear_model import LinearRegression
+    from sklearn.model_selection import KFold
+
+    x = rng.normal(size=(size + 50, 3))
+    y = x @ [1.0, -1.0, 0.5] + rng.standard_t(4, size=size + 50)
+    folds = KFold(5)
+    model = CrossConformalRegressor(LinearRegression(), confidence_level=level, method="plus", cv=folds)
+    try:
+        model.fit_conformalize(x[:size], y[:size])
+        bounds = model.predict_interval(x[size:], aggregate_predictions="mean")[1][:, :, 0]
+    except ValueError:  # the level needs more cases
+        return {}
+    fold, location, members = np.zeros(size, int), np.zeros(size), []
+    for k, (others, mine) in enumerate(folds.split(x[:size])):
+        one = LinearRegression().fit(x[others], y[others])
+        fold[mine], location[mine] = k, one.predict(x[mine])
+        members.append(one.predict(x[size:]))
+    fitted = recalibrate.cv_plus.fit(Prediction(location, 0 * location + 1), y[:size], fold=fold)
+    made = fitted.of_members(Draws(np.stack(members), np.ones((5, 50)))).interval(level)
+    if not np.isfinite(made.upper).all():
+        return {}
+    return {
+        "across folds": float(
+            max(np.abs(made.lower - bounds[:, 0]).max(), np.abs(made.upper - bounds[:, 1]).max())
+        )
+    }
 
 
 def _distance(ours: Any, theirs: Any, scale: Any, counts: Any) -> float:
@@ -106,6 +150,22 @@ def _mapie(data: Any, old: slice, new: slice, level: float) -> Bounds | None:
     try:
         model.conformalize(number[old], target[old])
         _, bounds = model.predict_interval(number[new])
+    except ValueError:  # the level needs more cases
+        return None
+    return bounds[:, 0, 0], bounds[:, 1, 0]
+
+
+def _mapie_quantiles(data: Any, old: slice, new: slice, level: float, tails: str) -> Bounds | None:
+    """MAPIE"""
+    from mapie.regression import ConformalizedQuantileRegressor
+
+    location, target, lower, upper = data
+    number = np.arange(len(location))[:, None]
+    models = [_Known(lower), _Known(upper), _Known(location)]
+    model = ConformalizedQuantileRegressor(models, confidence_level=level, prefit=True)
+    try:
+        model.conformalize(number[old], target[old])
+        _, bounds = model.predict_interval(number[new], symmetric_correction=tails == "both")
     except ValueError:  # the level needs more cases
         return None
     return bounds[:, 0, 0], bounds[:, 1, 0]

@@ -34,7 +34,7 @@ def test_t2_no_warning_takes_the_place_of_an_answer():
     sample = draw(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for name in plugins.names("recalibrate"):
+        for name in plugins.usual("recalibrate"):
             options = {"steps": 20} if name == "aux" else {}
             sites = np.arange(len(sample.target)) % 2 if name == "sigma_by_group" else None
             plugins.load("recalibrate", name).fit(sample.prediction(), sample.target, group=sites, **options)

@@ -13,7 +13,7 @@ from truesigma import Prediction, Undefined, load_recalibration
 from truesigma.core import plugins
 from truesigma.core.arrays import namespace, to_host
 
-NAMES = plugins.names("recalibrate")
+NAMES = plugins.usual("recalibrate")  # others need bounds, or folds, and have tests of their own
 QUICK = {"aux": {"steps": 150}}  # enough steps to leave the start, few enough for a test
 GROUPED = {"sigma_by_group"}  # which have a factor for each group
 SPLIT = {"two_factor"}  # which have nothing to do where the split is unknown
@@ -73,7 +73,7 @@ def effect(recalibration, prediction) -> np.ndarray:
     return np.concatenate([to_host(new.scale).astype(float).ravel(), bounds(new).ravel()])
 
 
-@each
+@pytest.mark.parametrize("name", plugins.names("recalibrate"))
 def test_says_what_it_is(name):
     module = plugins.load("recalibrate", name)
     assert module.TITLE

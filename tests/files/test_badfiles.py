@@ -41,7 +41,7 @@ CSV = {
     ),
     "quantiles": (
         "target,q0.05,q50,q95,p1\n1,2,3,4,5\n",
-        "Of quantiles such as q0.05 and p1 make location and scale first",
+        "Rename quantiles such as q0.05 and p1 to lower_90 and upper_90",
     ),
     "an uncertainty of another name": (
         "target,location,unc\n1,2,3\n",

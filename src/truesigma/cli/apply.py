@@ -49,9 +49,8 @@ def apply(
     from ..files.disk import fingerprint
 
     session: Session = context.obj
-    levels = split_levels(level or ["0.9"])
     check_json(json, card, *map(Path, predictions), out)
-    settings: dict[str, Any] = {"levels": levels, "law": law}
+    settings: dict[str, Any] = {"levels": split_levels(level or ["0.9"]), "law": law}
     if are_maps(predictions):
         loaded = read_card(card, plugin=recalibrate)
         text, result = _maps(session, loaded, predictions, out, settings)
@@ -68,13 +67,15 @@ def apply(
             )
         check_target(out, card, source)
         loaded = read_card(card, plugin=recalibrate)
+        if level is None:  # those that bounds were conformalized at, where the card is about bounds
+            settings["levels"] = list(getattr(loaded.recalibration, "levels", settings["levels"]))
         text, result = _table(loaded, source, out, settings)
     described = loaded.recalibration.to_dict()
     result = {
         "card": {"file": card.name, "sha256": fingerprint(card)},
         "recalibration": described,
         **result,
-        "levels": levels,
+        "levels": settings["levels"],
         "versions": versions(),
     }
     session.deliver(f"{described['name']} applied to {text}", result, json)

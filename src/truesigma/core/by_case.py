@@ -1,8 +1,9 @@
-"""A law for each case, one of a few: what recalibrations by group give, each group with a law of its own."""
+"""What differs from case to case: a law for each, one of a few, as recalibrations by group give; or bounds alone."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from array_api_compat import is_array_api_obj
@@ -75,7 +76,7 @@ class ByCase:
         found = of(self.laws[0])
         for number, law in enumerate(self.laws[1:], start=1):
             mine = like((self.index == number).astype(np.float64), z) > 0
-            found = namespace(z).where(_beside(mine, z), of(law), found)
+            found = namespace(z).where(beside(mine, z), of(law), found)
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,6 +88,77 @@ class ByCase:
 
     def __repr__(self) -> str:
         return f"ByCase({len(self.laws)} laws, {self.index.size} cases)"
+
+
+@runtime_checkable
+class Bounds(Protocol):
+    """Bounds of intervals that differ by case, where no law gives them: a value beside the law of a prediction.
+
+    Conformalized quantiles, weighted conformal prediction and CV+ make them. They are in units of the scale, as a law's
+    quantiles are, so that they stay true in another unit; an interval whose ends have crossed is empty.
+    """
+
+    def z(self, level: float) -> tuple[Host, Host]:
+        """The lower and the upper end at a level, (case, output...) or (case, 1...), infinite where none is known."""
+        ...
+
+    def too_few_for(self, level: float) -> str | None:
+        """Why some end of that level is infinite; None where all are finite."""
+        ...
+
+    def __getitem__(self, index: Any) -> "Bounds":
+        """The bounds of some cases."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """Bounds that are known at some levels, for each case: predicted quantiles, as they are or conformalized.
+
+    >>> Stated((0.9,), np.array([[-1.0, 2.0]]), np.array([[1.0, 1.5]])).crossed(0.9)   # the second is empty
+    1
+    """
+
+    levels: tuple[float, ...]  # rising
+    low: Host  # (level, case, output...), in units of the scale
+    high: Host
+    cases: int | None = None  # that they were corrected with
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+        rising = all(0 < level < 1 for level in self.levels) and sorted(set(self.levels)) == list(self.levels)
+        if not (rising and len(self.levels) == len(self.low) and self.low.shape == self.high.shape):
+            raise ValueError(
+                f"bounds of shape {self.low.shape} and {self.high.shape} are given at the levels {self.levels}; "
+                "expected a lower and an upper end for each level, which rise."
+            )
+
+    def _at(self, level: float) -> int:
+        near = [k for k, one in enumerate(self.levels) if abs(one - level) < 1e-9]
+        if not near:
+            known = ", ".join(f"{one:g}" for one in self.levels)
+            raise Undefined(f"bounds are known at the level {known} only; {level:g} is not one of them.")
+        return near[0]
+
+    def z(self, level: float) -> tuple[Host, Host]:
+        return self.low[self._at(level)], self.high[self._at(level)]
+
+    def crossed(self, level: float) -> int:
+        """How many intervals are empty."""
+        low, high = self.z(level)
+        return int((low > high).sum())
+
+    def too_few_for(self, level: float) -> str | None:
+        low, high = self.z(level)
+        if np.isfinite(high - low).all():
+            return None
+        needed = math.ceil(level / (1 - level) - 1e-9)
+        there = "" if self.cases is None else f", and there are {self.cases}"
+        return f"the {level:g} interval is infinite: it needs {needed} calibration cases or more{there}."
+
+    def __getitem__(self, index: Any) -> "Stated":
+        return Stated(self.levels, self.low[:, index], self.high[:, index], self.cases)
 
 
 def _differs(what: str, instead: str) -> Undefined:
@@ -114,14 +186,14 @@ def usual_law(law: Law) -> Law:
     return law.laws[int(np.bincount(law.index).argmax())] if isinstance(law, ByCase) else law
 
 
-def of_each(law: Law, of: Callable[[Law], float], beside: Array) -> Any:
-    """`of` the law: a number, or an array that goes with `beside`, (case, output...), where it differs by case."""
+def of_each(law: Law, of: Callable[[Law], float], example: Array) -> Any:
+    """`of` the law: a number, or an array that goes with the example, (case, output...), where it differs by case."""
     if not isinstance(law, ByCase):
         return of(law)
     values = np.array([of(one) for one in law.laws])
-    return _beside(like(values[law.index], beside), beside)
+    return beside(like(values[law.index], example), example)
 
 
-def _beside(values: Array, example: Array) -> Array:
-    """(case,) with as many axes as the example has."""
-    return namespace(values).reshape(values, (values.shape[0], *[1] * (example.ndim - 1)))
+def beside(values: Array, example: Array) -> Array:
+    """(case,), or some of its axes, with as many axes as the example has."""
+    return namespace(values).reshape(values, (*values.shape, *[1] * (example.ndim - values.ndim)))

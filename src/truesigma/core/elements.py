@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .arrays import Array, Host, chunk_size, namespace, on_host, to_host, total
-from .by_case import ByCase, laws_of
-from .checks import check_group, check_target, check_weight, nothing_left
-from .law import Law, Pairs, Undefined, has_terms
+from .arrays import Array, Host, chunk_size, like, namespace, on_host, to_host, total
+from .by_case import Bounds, ByCase, laws_of
+from .checks import check_group, check_level, check_target, check_weight, nothing_left
+from .law import Law, Pairs, Undefined, central_bounds, has_terms, too_few_for
 from .values import Prediction, check_prediction, raw_spread, take
 
 Outputs = Literal["separate", "mean"]
@@ -24,6 +24,7 @@ Part = Literal["total", "aleatoric"]
 NO_ALEATORIC = (
     "part='aleatoric' needs aleatoric variances above 0, which some cases lack; use part='total', or a mask."
 )
+ONE_SIDE = "a bound on one side alone has no width."
 Terms = Array | Pairs  # one value an element; or pairs (factor, values) that add up to it
 Through = Callable[..., Prediction]  # a recalibration: from (prediction, group=...) to another prediction
 
@@ -39,6 +40,29 @@ class Elements:
     aleatoric: Array  # None where the split is unknown
     spread: Array  # None where the split is unknown
     weight: Array
+    bounds: Bounds | None = None  # of intervals, where the law does not give them
+
+    def reach(self, level: float) -> tuple[Any, Any]:
+        """The ends of the central interval, in units of the scale: numbers, or arrays where they differ by case."""
+        if self.bounds is None:
+            return central_bounds(self.law, level)
+        check_level(level)
+        rows = len(self.residual)
+        low, high = (like(end.reshape(rows, -1), self.residual) for end in self.bounds.z(level))
+        return low, high
+
+    def finite_reach(self, level: float) -> tuple[Any, Any]:
+        """The same; `Undefined` where an end is infinite. An interval whose ends have crossed is a point between."""
+        low, high = self.reach(level)
+        if self.bounds is None:
+            if high - low < math.inf:
+                return low, high
+            raise Undefined(too_few_for(self.law, level) or ONE_SIDE)
+        xp = namespace(low)
+        if not bool(xp.all(xp.isfinite(high - low))):
+            raise Undefined(self.bounds.too_few_for(level) or ONE_SIDE)
+        crossed, middle = low > high, (low + high) / 2
+        return xp.where(crossed, middle, low), xp.where(crossed, middle, high)
 
     @cached_property
     def scale(self) -> Array:
@@ -163,6 +187,7 @@ class Block:
     law: Law
     parts: Mapping[str, Array]  # by the names that `blocks` gives them; None where not given
     rows: slice | Host
+    bounds: Bounds | None = None
 
     @cached_property
     def elements(self) -> Elements:
@@ -186,6 +211,7 @@ class Block:
             aleatoric=None if epistemic is None else aleatoric,
             spread=part["spread"],
             weight=weight,
+            bounds=self.bounds,
         )
 
     @cached_property
@@ -196,7 +222,7 @@ class Block:
             k: a if a is None or a.dtype == bool else a.astype(np.float64, copy=False)
             for k, a in parts.items()
         }
-        return Block(self.law, parts, self.rows)
+        return Block(self.law, parts, self.rows, self.bounds)
 
     def by_law(self) -> Iterator["Block"]:
         """The block itself, or one for each law where laws differ by case: what is summed has one law."""
@@ -205,7 +231,8 @@ class Block:
             return
         where = np.arange(self.rows.start, self.rows.stop) if isinstance(self.rows, slice) else self.rows
         for law, some in laws_of(self.law, len(where)):
-            yield Block(law, {name: take(a, some) for name, a in self.parts.items()}, where[some])
+            bounds = None if self.bounds is None else self.bounds[some]
+            yield Block(law, {name: take(a, some) for name, a in self.parts.items()}, where[some], bounds)
 
     @property
     def is_large(self) -> bool:
@@ -214,7 +241,7 @@ class Block:
 
     def pieces(self) -> Iterator["Block"]:
         """The block itself, or a case that is larger than the cache in pieces of its outputs."""
-        if not self.is_large:
+        if not self.is_large or self.bounds is not None:
             yield self
             return
         size, step = self.parts["target"].shape[1], chunk_size(self.parts["target"])
@@ -330,7 +357,7 @@ def block_makers(
         # Reshaped a block at a time: an array that is only broadcast would be copied whole.
         shape = (rows.stop - rows.start, -1)
         parts = {name: None if a is None else on_host(a).reshape(shape) for name, a in whole.items()}
-        return Block(some.law, parts, rows)
+        return Block(some.law, parts, rows, some.bounds)
 
     for start in range(0, cases, step):
         yield partial(make, slice(start, min(start + step, cases)))

@@ -318,6 +318,41 @@ class Empirical:
         }
 
 
+@dataclass(frozen=True)
+class Bounded:
+    """No law at all: what is known are bounds of intervals at some levels, which a prediction holds beside it."""
+
+    unit: float = 1.0
+    moment: int = 2
+    name = "bounded"
+    symmetric = False
+
+    @property
+    def variance(self) -> float:
+        raise self._unknown("variance")
+
+    def quantile(self, probability: float) -> float:
+        raise self._unknown("quantile")
+
+    def cdf(self, z: Array) -> Array:
+        raise self._unknown("distribution function")
+
+    def log_density(self, z: Array) -> Array:
+        raise self._unknown("density")
+
+    def crps(self, z: Array, cdf: Array) -> Array:
+        raise self._unknown("CRPS")
+
+    @staticmethod
+    def _unknown(what: str) -> Undefined:
+        return Undefined(
+            f"bounds alone have no {what}; use coverage, width or the Winkler score at their levels."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "unit": self.unit, "moment": self.moment}
+
+
 # The law that each likelihood of a network stands for.
 LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}
 
@@ -346,7 +381,7 @@ def law_from_dict(stored: Mapping[str, Any] | str) -> Law:
     from .by_case import ByCase  # which are made of these laws
     from .student import Student
 
-    laws: dict[str, Any] = {law.name: law for law in (Normal, Laplace, Empirical, Student, ByCase)}
+    laws: dict[str, Any] = {law.name: law for law in (Normal, Laplace, Empirical, Bounded, Student, ByCase)}
     if name not in laws:
         raise ValueError(f"law is {name!r}; expected one of {', '.join(laws)}.")
     try:

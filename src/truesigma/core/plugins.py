@@ -31,6 +31,8 @@ DATA = {
     "weight",
     "group",
     "patient",
+    "shift",
+    "fold",
     "region",
 }  # arguments of the numeric half that are never options
 

@@ -102,8 +102,8 @@ def select_part(prediction: Prediction, part: Part) -> Prediction:
 
 
 def _with(prediction: Prediction, **parts: Any) -> Prediction:
-    """The prediction with other parts, and the spread as it was before any recalibration."""
-    return changed(prediction, spread=raw_spread(prediction), **parts)
+    """The prediction with other parts, and the spread as it was before any recalibration; bounds do not outlast it."""
+    return changed(prediction, **{"spread": raw_spread(prediction), "bounds": None, **parts})
 
 
 def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple[Host, Host]:

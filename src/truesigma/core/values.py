@@ -13,8 +13,8 @@ import numpy as np
 from array_api_compat import device as device_of
 from array_api_compat import is_array_api_obj, is_torch_array
 
-from .arrays import Array, as_array, expand, namespace, to_host
-from .by_case import law_at, of_each
+from .arrays import Array, as_array, expand, like, namespace, to_host
+from .by_case import Bounds, beside, law_at, of_each
 from .checks import (
     NEGATIVE,
     check_axes,
@@ -23,6 +23,7 @@ from .checks import (
     check_group,
     check_groups,
     check_law,
+    check_level,
     check_mask,
     check_target,
     check_values,
@@ -170,6 +171,7 @@ class Prediction:
 
     `aleatoric` and `epistemic` are variances; `epistemic=None` says that the split is unknown, `aleatoric` then holds
     the total. `spread` is the raw variance of the draws' means, which no recalibration changes; None means epistemic.
+    `bounds` are those of intervals that no law gives, such as quantiles that were predicted for each case.
 
     >>> Prediction([1.0, 2.0], [0.04, 0.09], [0.0, 0.07]).scale
     array([0.2, 0.4])
@@ -181,6 +183,7 @@ class Prediction:
     law: Law = Normal()
     spread: Array = None
     mask: Array = None
+    bounds: Bounds | None = None
 
     def __post_init__(self) -> None:
         location = as_array("location", self.location)
@@ -234,6 +237,10 @@ class Prediction:
         array([1.96])
         """
         scale = self.scale
+        if self.bounds is not None:
+            check_level(level)
+            low, high = (beside(like(end, scale), scale) for end in self.bounds.z(level))
+            return Interval(self.location + scale * low, self.location + scale * high)
         low = of_each(self.law, lambda law: central_bounds(law, level)[0], scale)
         high = of_each(self.law, lambda law: central_bounds(law, level)[1], scale)
         return Interval(self.location + scale * low, self.location + scale * high)
@@ -243,8 +250,13 @@ class Prediction:
 
     def __getitem__(self, index: Any) -> "Prediction":
         """The prediction of some cases: a slice, a boolean mask or an index array over the cases."""
-        parts = {name: take(part, index) for name, part in vars(self).items() if name != "law"}
-        return changed(self, **parts, law=law_at(self.law, index))
+        parts = {
+            name: take(part, index) for name, part in vars(self).items() if name not in ("law", "bounds")
+        }
+        bounds = (
+            None if self.bounds is None else self.bounds[to_host(index) if is_array_api_obj(index) else index]
+        )
+        return changed(self, **parts, law=law_at(self.law, index), bounds=bounds)
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.location.shape[1:])

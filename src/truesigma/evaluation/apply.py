@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.arrays import to_host
-from ..core.by_case import laws_of
+from ..core.by_case import Stated, laws_of
 from ..core.law import Law, too_few_for
 from ..core.recalibration import JointRegion, Recalibration
 from ..core.values import Draws, Prediction, raw_spread
@@ -34,7 +34,7 @@ def apply_file(
     source: str | Path,
     out: str | Path,
     *,
-    levels: Sequence[float] = (0.9,),
+    levels: Sequence[float] | None = None,
     law: Law | str | None = None,
 ) -> Prediction:
     """Recalibrate the predictions of a file and write them to another.
@@ -49,7 +49,7 @@ def apply_file(
         card: from `calibrate` or `read_card`.
         source: .npz, .csv or .parquet.
         out: .npz, .csv or .parquet, not necessarily the same kind.
-        levels: of the intervals.
+        levels: of the intervals; None: 0.9, or those that bounds are stated at.
         law: of predictions that do not say it; the card's unless given.
 
     Returns:
@@ -107,7 +107,7 @@ def _check_unit(card: Card, source: Path, unit: str) -> None:
 
 
 def interval_fields(
-    prediction: Prediction, levels: Sequence[float], recalibration: Recalibration | None = None
+    prediction: Prediction, levels: Sequence[float] | None, recalibration: Recalibration | None = None
 ) -> dict[str, Any]:
     """Bounds of the central intervals by the name of their column; of a joint region its bounds, and its volume.
 
@@ -116,9 +116,12 @@ def interval_fields(
     """
     found = {}
     region = recalibration if isinstance(recalibration, JointRegion) else None
-    for level in levels:
+    stated = prediction.bounds if isinstance(prediction.bounds, Stated) else None
+    for level in levels or ((0.9,) if stated is None else stated.levels):
         lower, upper = bound_names(level)
-        if region is None:
+        if prediction.bounds is not None:
+            known, interval = {prediction.bounds.too_few_for(level)}, prediction.interval(level)
+        elif region is None:
             known = {too_few_for(law, level) for law, _ in laws_of(prediction.law, len(prediction))}
             interval = prediction.interval(level)
         else:
@@ -127,6 +130,14 @@ def interval_fields(
         for words in known - {None}:
             warnings.warn(str(words), stacklevel=2)
         found[lower], found[upper] = to_host(interval.lower), to_host(interval.upper)
+        if stated is not None and (crossed := stated.crossed(level)):
+            warnings.warn(
+                f"{crossed} of {found[lower].size} intervals of {level:g} are empty, their ends have crossed: they "
+                "promise nothing less, and are written as empty cells.",
+                stacklevel=2,
+            )
+            empty = found[lower] > found[upper]
+            found[lower], found[upper] = (np.where(empty, np.nan, found[name]) for name in (lower, upper))
     return found
 
 
@@ -262,7 +273,8 @@ def _recalibrated(fields: Mapping[str, Any], card: Card) -> dict[str, str]:
 
 def _is_own_bound(name: str, fields: Mapping[str, Any]) -> bool:
     """Whether a column holds bounds of the network's own, which the recalibrated ones replace."""
-    return fields.get("recalibration") == UNTOUCHED and _BOUND.fullmatch(name) is not None
+    own = fields.get("recalibration") == UNTOUCHED or "bounds" in fields
+    return own and _BOUND.fullmatch(name) is not None
 
 
 def _refuse_doubled(

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.by_case import of_each
-from ..core.law import central_bounds
+from ..core.law import Bounded, central_bounds
 from ..core.ranking import Columns, columns_of
 from ..core.values import Cases
 
@@ -67,9 +67,9 @@ def _codes(name: str, columns: Columns) -> list[str]:
 def _together(name: str, cases: Cases, columns: Columns) -> list[str]:
     """Whether neighbouring rows hit or miss together, where no group says which belong together."""
     size = len(cases)
-    if cases.cluster is not None or size < 50:
-        return []
     law = cases.prediction.law
+    if cases.cluster is not None or size < 50 or isinstance(law, Bounded):
+        return []
     low = of_each(law, lambda one: central_bounds(one, CONTENT)[0], columns.scale)
     high = of_each(law, lambda one: central_bounds(one, CONTENT)[1], columns.scale)
     z = columns.residual / columns.scale

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.cells import labelled
+from ..core.law import Bounded
 from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration
 from ..core.values import Cases, Prediction
@@ -72,6 +73,10 @@ def questions(
     rows: list[Row] = []
     sizes: dict[tuple[int | None, str | None], Mapping[str, Any]] = {}
     for label, (fitted_on, tested) in recalibrated.items():
+        if isinstance(tested.law, Bounded):
+            reason = "bounds alone say nothing of sigma and its law; look at their coverage"
+            rows += [row for row in unanswered([label], reason) if row["recalibration"] == label]
+            continue
         known, seen = (
             view_of(c, p, grouped=clusters != "case") for c, p in ((calibration, fitted_on), (test, tested))
         )

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .bounds import is_bound
 from .columns import METADATA, columns_of, stem_of
 from .disk import BadFile, content_kind, reading, write_atomically, write_rows
-from .fields import NUMBERS, is_field
+from .fields import NUMBERS, PARTS, is_field
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
     import pyarrow as pa
@@ -256,15 +257,30 @@ def _csv_types(names: Sequence[str]) -> dict[str, Any]:
     """The type of each column: fields are numbers, all else is text."""
     import pyarrow as pa
 
-    def type_of(stem: str) -> Any:
-        return pa.float64() if stem in NUMBERS else pa.bool_() if stem == "mask" else pa.string()
+    numbers = _numbers(names)
 
-    return {name: type_of(stem_of(name.strip())) for name in names}
+    def type_of(name: str) -> Any:
+        return (
+            pa.float64()
+            if name in numbers
+            else pa.bool_()
+            if stem_of(name.strip()) == "mask"
+            else pa.string()
+        )
+
+    return {name: type_of(name) for name in names}
+
+
+def _numbers(names: Sequence[str]) -> list[str]:
+    """The columns that hold numbers; bounds do where they take the place of a scale."""
+    stems = {name: stem_of(name.strip()) for name in names}
+    bare = not set(PARTS) & set(stems.values())
+    return [name for name, stem in stems.items() if stem in NUMBERS or (bare and is_bound(name.strip()))]
 
 
 def _explain(table: "pa.Table", path: Path, separator: str) -> None:
     """Raise for the first cell that is not what its column should hold."""
-    numbers = [name for name in table.column_names if stem_of(name) in NUMBERS]
+    numbers = _numbers(table.column_names)
     cells = [
         (row, name, cell) for name in numbers for row, cell in enumerate(table.column(name).to_pylist(), 1)
     ]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .bounds import bounds_in, middle
 from .disk import BadFile
-from .fields import CONSTANTS, EXPECTED, GROUP, LABELS, MARKS, NUMBERS
+from .fields import CONSTANTS, EXPECTED, GROUP, LABELS, MARKS, NUMBERS, PARTS
 from .synonyms import rename_hint
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
@@ -60,22 +61,27 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
         if columns:
             parts = [_numbers(name, table.column(name), stem == "mask") for name in columns]
             found[stem] = parts[0] if columns == [stem] else np.stack(parts, axis=1)
+    stated = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
+    law = stated.get("law") or (_constant("law", table.column("law")) if "law" in names else "")
+    if not set(PARTS) & set(found) or "bounded" in str(law):
+        bounds = bounds_in(names, lambda name: _numbers(name, table.column(name), False).astype(np.float64))
+        if bounds is not None:
+            found |= {"location": found.get("location", middle(bounds)), "bounds": bounds}
     if "location" not in found:
         raise BadFile(
             f"column 'location' is missing; there are {_listed(names)}, {EXPECTED}{rename_hint(names)}."
         )
-    if not {"scale", "variance", "aleatoric", "epistemic"} & set(found):
+    if not {*PARTS, "bounds"} & set(found):
         raise BadFile(f"location stands without an uncertainty; {EXPECTED}{rename_hint(names)}.")
-    for stem in ("target", "mask", "weight", "spread", "scale", "variance", "aleatoric", "epistemic"):
+    for stem in ("target", "mask", "weight", "spread", *PARTS):
         _check_outputs(stem, found)
     for stem in LABELS:
         for name in columns_of(stem, names)[:1]:
             found[stem] = _labels(name, table.column(name))
     found |= {name: _labels(name, table.column(name)) for name in names if name.startswith(GROUP)}
-    stored = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
     for stem in CONSTANTS:
-        if stem in stored:
-            found[stem] = str(stored[stem])
+        if stem in stated:
+            found[stem] = str(stated[stem])
         elif stem in names and (text := _constant(stem, table.column(stem))) is not None:
             found[stem] = text
     return found

@@ -9,15 +9,18 @@ perhaps `spread` and `mask`. Draws are `mean` and `variance`. Beside either may 
 import json
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import Host, as_array, to_host
+from ..core.by_case import Stated
 from ..core.checks import WrongValue
 from ..core.decompose import decompose
 from ..core.law import Law, Normal, law_from_dict
 from ..core.values import Cases, Draws, Prediction
+from .bounds import about, scale_of
 
 PARTS = ("scale", "variance", "aleatoric", "epistemic")
 NUMBERS = ("target", "location", *PARTS, "spread", "weight")
@@ -228,6 +231,9 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
         forms.append((fields["variance"], None))
     if "scale" in fields:
         forms.append((_squared(as_array("scale", fields["scale"]), mask) * law.unit, None))
+    bounds = fields.get("bounds")
+    if bounds is not None and not forms:
+        forms.append((scale_of(bounds, law) ** 2 * law.unit, None))
     if not forms:
         raise ValueError(f"location stands without an uncertainty; {EXPECTED}.")
     rest = {"law": law, "spread": fields.get("spread"), "mask": mask}
@@ -239,7 +245,9 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
                 "scale (or variance) and aleatoric + epistemic are both given and do not agree; expected "
                 f"scale^2 * {law.unit:g} = aleatoric + epistemic (variances) for the {law.name} law. Leave one out."
             )
-    return made[0]
+    if bounds is None:
+        return made[0]
+    return replace(made[0], bounds=about(bounds, made[0].location, made[0].scale))
 
 
 def _squared(scale: Host, mask: Any) -> Host:
@@ -267,6 +275,10 @@ def _prediction_fields(prediction: Prediction) -> dict[str, Any]:
         total, scale = to_host(prediction.total), to_host(prediction.scale)
         exact = np.array_equal(scale * scale * prediction.law.unit, total, equal_nan=True)
         found["scale" if exact else "variance"] = scale if exact else total
+    if isinstance(prediction.bounds, Stated):
+        for level in prediction.bounds.levels:
+            for name, end in zip(("lower", "upper"), prediction.interval(level)):
+                found[f"{name}_{100 * level:.10g}"] = to_host(end)
     if prediction.spread is not None:
         spread = to_host(prediction.spread)
         if "epistemic" not in found or not np.array_equal(spread, found["epistemic"], equal_nan=True):

@@ -64,8 +64,8 @@ def rename_hint(names: Sequence[str]) -> str:
     quantiles = [name for name in names if QUANTILE.match(name)]
     if len(quantiles) > 1:
         hints.append(
-            f". Of quantiles such as {quantiles[0]} and {quantiles[-1]} make location and scale first: the "
-            "documentation shows it under 'Quantile predictions'"
+            f". Rename quantiles such as {quantiles[0]} and {quantiles[-1]} to lower_90 and upper_90, if they are "
+            "those of 5 and 95 %, and recalibrate them by cqr: the documentation shows it under 'Quantile predictions'"
         )
     return "".join(hints)
 

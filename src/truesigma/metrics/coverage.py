@@ -5,7 +5,7 @@ $$\mathrm{coverage}(\gamma) = \tfrac{1}{m} \sum_i 1[l_i \le y_i \le u_i]$$
 
 from typing import Any
 
-from ..core import Array, Elements, Mean, Prediction, central_bounds, score_of
+from ..core import Array, Elements, Mean, Prediction, score_of
 
 TITLE = "coverage"
 BETTER = "nominal"
@@ -13,8 +13,8 @@ UNITS = 0
 
 
 def terms(elements: Elements, *, level: float = 0.9) -> Array:
-    low, high = central_bounds(elements.law, level)
-    if elements.law.symmetric:
+    low, high = elements.reach(level)
+    if elements.law.symmetric and elements.bounds is None:
         return elements.folded <= high
     return (elements.z >= low) & (elements.z <= high)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.checks import check_level, nothing_left
 from ..core.elements import blocks
-from ..core.law import Undefined, central_bounds
+from ..core.law import Undefined
 from ..core.recalibration import JointRegion
 from ..core.values import Prediction
 
@@ -55,7 +55,7 @@ def score(
         share = np.ones_like(part.z) if part.weight is None else part.weight
         counts = share > 0
         if region is None:
-            low, high = central_bounds(block.law, level)
+            low, high = part.reach(level)
             inside = ((part.z >= low) & (part.z <= high) | ~counts).all(axis=1)
         else:
             inside = region.contains(prediction[rows], target[rows], level=level)

@@ -5,8 +5,7 @@ $$\mathrm{width}(\gamma) = \tfrac{1}{m} \sum_i (u_i - l_i)$$
 
 from typing import Any
 
-from ..core import Elements, Mean, Prediction, Terms, Undefined, central_bounds, score_of
-from ..core.law import too_few_for
+from ..core import Elements, Mean, Prediction, Terms, score_of
 
 TITLE = "width"
 BETTER = "lower"
@@ -14,10 +13,8 @@ UNITS = 1
 
 
 def terms(elements: Elements, *, level: float = 0.9) -> Terms:
-    low, high = central_bounds(elements.law, level)
-    if high - low == float("inf"):
-        raise Undefined(too_few_for(elements.law, level) or "a bound on one side alone has no width.")
-    return [(high - low, elements.scale)]
+    low, high = elements.finite_reach(level)
+    return [(high - low, elements.scale)] if elements.bounds is None else (high - low) * elements.scale
 
 
 SUMS = Mean(terms)

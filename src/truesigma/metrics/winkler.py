@@ -6,9 +6,8 @@ $$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i)
 
 from typing import Any
 
-from ..core import Elements, Mean, Prediction, Terms, Undefined, central_bounds, namespace, score_of
+from ..core import Elements, Mean, Prediction, Terms, namespace, score_of
 from ..core.arrays import above_zero, less
-from ..core.law import too_few_for
 
 TITLE = "Winkler"
 BETTER = "lower"
@@ -17,9 +16,11 @@ PROPER = True
 
 
 def terms(elements: Elements, *, level: float = 0.9) -> Terms:
-    low, high = central_bounds(elements.law, level)
-    if high - low == float("inf"):
-        raise Undefined(too_few_for(elements.law, level) or "a bound on one side alone has no width.")
+    low, high = elements.finite_reach(level)
+    if elements.bounds is not None:
+        ends = low * elements.scale - elements.residual, elements.residual - high * elements.scale
+        outside = namespace(low).clip(namespace(low).maximum(*ends), 0, None)
+        return [(1.0, (high - low) * elements.scale), (2 / (1 - level), outside)]
     if elements.law.symmetric:
         beyond = less(elements.size, high, elements.scale)
     else:

@@ -44,6 +44,11 @@ class Ranks:
         place = int(np.searchsorted(np.array(self.levels), level - SLACK))
         return self.scores[place] if place < len(self.scores) else math.inf
 
+    def bounds(self, levels: Host) -> Host:
+        """The same for an array of levels."""
+        places = np.searchsorted(np.array(self.levels), levels - SLACK)
+        return np.append(np.array(self.scores), math.inf)[places]
+
     def to_dict(self) -> dict[str, Any]:
         return {"scores": list(self.scores), "levels": list(self.levels), "cases": self.cases}
 
@@ -53,8 +58,10 @@ class Ranks:
         return Ranks(**{**stored, **numbers})
 
 
-def ranks_of(scores: Host, cluster: Host, promise: Promise) -> Ranks:
+def ranks_of(scores: Host, cluster: Host, promise: Promise, weight: Host | None = None) -> Ranks:
     """Ranks of scores that belong to clusters: for one score of a new cluster, or for all of them.
+
+    With weights, 1 for a case like the others, the levels are those for a new case of weight 1 (Tibshirani et al.).
 
     >>> ranks_of(np.array([3.0, 1.0, 2.0, 4.0]), np.array([0, 1, 2, 3]), "one").bound(0.8)
     4.0
@@ -67,7 +74,10 @@ def ranks_of(scores: Host, cluster: Host, promise: Promise) -> Ranks:
         np.maximum.at(largest, code, scores)
         scores, code, sizes = largest, np.arange(len(sizes)), np.ones(len(sizes), dtype=int)
     order = np.argsort(scores, kind="stable")
-    if (sizes == sizes[0]).all():
+    if weight is not None:
+        share = weight / sizes[code]
+        levels = np.cumsum(share[order]) / (share.sum() + 1)
+    elif (sizes == sizes[0]).all():
         levels = np.arange(1, scores.size + 1) / ((len(sizes) + 1) * sizes[0])
     else:
         # The last one is what lies not at infinity, whatever rounding adds up.

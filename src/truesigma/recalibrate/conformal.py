@@ -5,6 +5,9 @@ $$\mu \pm q_\gamma \, \mathrm{scale}, \qquad q_\gamma = |z|_{(\lceil (m + 1) \ga
 the ordered |z| of the m calibration cases; infinite where the level needs more cases than there are. With the tails
 apart, z and -z have a rank of their own, $\lceil (m + 1)(1 + \gamma)/2 \rceil$ each; a bound on one side alone has
 $\lceil (m + 1) \gamma \rceil$. By group, each group has the ranks of its own cases (Mondrian).
+
+Where cases are weighted to be like those of a new site, the rank is the first at which the weights of the smaller |z|
+add up to $\gamma (W + w)$, W their sum and w the weight of the new case: bounds that differ by case.
 """
 
 import warnings
@@ -15,20 +18,54 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core.arrays import Host
+from ..core.arrays import Host, to_host
 from ..core.by_case import ByCase
 from ..core.checks import check_group
 from ..core.elements import Part
 from ..core.law import Empirical
 from ..core.recalibration import select_part, with_law
-from ..core.values import Prediction
+from ..core.values import Prediction, changed
 from ._ranks import SLACK, Promise, Ranks, observed, ranks_of
+from ._shift import Shift, features_of, shift_from
 
 TITLE = "conformal"
 By = Literal["all", "group"]
 Tails = Literal["both", "apart", "lower", "upper"]
 SIDES = {"both": ("both",), "apart": ("lower", "upper"), "lower": ("lower",), "upper": ("upper",)}
 Sides = Mapping[str, Ranks]  # of |z| as "both", of -z as "lower", of z as "upper"
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """The bounds of cases that weigh differently: the more unlike the calibration cases one is, the wider."""
+
+    sides: Sides
+    tails: Tails
+    total: float  # weight of all calibration cases
+    weight: Host  # (case,)
+
+    def z(self, level: float) -> tuple[Host, Host]:
+        asked = (
+            ((1 + level) / 2 if self.tails == "apart" else level)
+            * (self.total + self.weight)
+            / (self.total + 1)
+        )
+        ends = {side: ranks.bounds(asked) for side, ranks in self.sides.items()}
+        everything = np.full(len(self.weight), np.inf)
+        low, high = (ends.get(side, ends.get("both", everything)) for side in ("lower", "upper"))
+        return -low, high
+
+    def too_few_for(self, level: float) -> str | None:
+        low, high = self.z(level)
+        known = [end for side, end in (("upper", low), ("lower", high)) if self.tails != side]
+        far = int((~np.isfinite(known)).any(axis=0).sum())
+        if not far:
+            return None
+        said = f"the {level:g} interval of {far} of {len(low)} cases is infinite: "
+        return said + "too few calibration cases are like them."
+
+    def __getitem__(self, index: Any) -> "Weighted":
+        return Weighted(self.sides, self.tails, self.total, self.weight[index])
 
 
 @dataclass(frozen=True)
@@ -42,6 +79,10 @@ class Conformal:
     tails: Tails = "both"
     promise: Promise = "one"
     groups: Mapping[str, Sides] | None = None  # None: all cases together
+    shift: Shift | None = (
+        None  # weights of new cases, where the calibration cases are weighted to be like them
+    )
+    total: float = 0.0  # weight of the calibration cases, where they are
 
     def __post_init__(self) -> None:
         for sides in (self.common, *(self.groups or {}).values()):
@@ -72,6 +113,10 @@ class Conformal:
 
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         chosen = select_part(prediction, self.part)
+        if self.shift is not None:
+            weight = self.shift.weights(features_of(prediction))
+            bounds = Weighted(self.common, self.tails, self.total, weight)
+            return changed(with_law(chosen, self.law), bounds=bounds)
         if self.groups is None:
             return with_law(chosen, self.law)
         if group is None:
@@ -92,6 +137,10 @@ class Conformal:
 
     def variance_ratio(self, total: Any) -> float:
         """What both variances are multiplied by."""
+        if self.shift is not None:
+            raise ValueError(
+                "conformal intervals weighted for a new site cannot be exported; apply the card instead."
+            )
         if self.groups is not None:
             raise ValueError(
                 "conformal intervals by group cannot be exported: the network does not know the group of an image. "
@@ -103,7 +152,8 @@ class Conformal:
         groups = None if self.groups is None else {name: _plain(sides) for name, sides in self.groups.items()}
         kind = {"part": self.part, "tails": self.tails, "promise": self.promise}
         law = {"unit": self.unit, "moment": self.moment}
-        return {"name": "conformal", "common": _plain(self.common), **law, **kind, "groups": groups}
+        known = {"name": "conformal", "common": _plain(self.common), **law, **kind, "groups": groups}
+        return known if self.shift is None else {**known, "shift": self.shift.to_dict(), "total": self.total}
 
     def __repr__(self) -> str:
         cases = self.law.cases
@@ -118,6 +168,7 @@ def fit(
     weight: Any = None,
     group: Any = None,
     patient: Any = None,
+    shift: Shift | None = None,
     part: Part = "total",
     by: By = "all",
     tails: Tails = "both",
@@ -131,9 +182,10 @@ def fit(
     Args:
         prediction: of the calibration cases.
         target: of the calibration cases, with the location's shape.
-        weight: refused: cases that count differently are not exchangeable.
+        weight: refused: cases that count differently are not exchangeable; unless it is that of a `shift`.
         group: one name per case (a site, a scanner), for by="group".
         patient: one name per case: cases that belong together. The promise is then about a new patient.
+        shift: the weights of new cases, where `weight` makes the calibration cases look like them.
         part: "total", or "aleatoric" to leave the epistemic part out.
         by: "all" cases together, or "group": the level holds in each group, from its own cases.
         tails: "both" alike, symmetric about the location; "apart", as many misses below as above; "lower" or "upper",
@@ -154,9 +206,14 @@ def fit(
 
     Reference: Lei et al., "Distribution-Free Predictive Inference for Regression", JASA 2018, section 5.2; Vovk et al.,
     "Algorithmic Learning in a Random World", 2005, section 4.5 (Mondrian); Lee, Barber and Willett, 2023, Eq. 9
-    (patients); Linusson et al., ACML 2014 (tails apart).
+    (patients); Linusson et al., ACML 2014 (tails apart); Tibshirani et al., NeurIPS 2019, Eq. 6 (weights).
     """
-    if weight is not None:
+    if shift is not None and (weight is None or by == "group" or promise == "all"):
+        raise ValueError(
+            "cases weighted to be like those of a new site need their weights, and are taken together, one at a time; "
+            "leave by=group and promise=all out."
+        )
+    if weight is not None and shift is None:
         raise ValueError(
             "conformal was given a weight; its guarantee needs exchangeable cases, which count alike. Leave the weight "
             "out, or use isotonic, which takes weights."
@@ -182,14 +239,20 @@ def fit(
             str(name): _sides(z[names == name], cluster[names == name], tails, promise)
             for name in np.unique(names)
         }
-    law = chosen.law
-    common = _sides(z, cluster, tails, promise)
-    return Conformal(common, law.unit, law.moment, part, tails, promise, groups)
+    law, of_case, total = chosen.law, None, 0.0
+    if shift is not None:
+        of_case = np.asarray(to_host(weight), dtype=np.float64).reshape(len(chosen), -1)[:, 0][case]
+        sizes = np.unique(cluster, return_inverse=True, return_counts=True)[1:]
+        total = float((of_case / sizes[1][sizes[0]]).sum())
+    common = _sides(z, cluster, tails, promise, of_case)
+    return Conformal(common, law.unit, law.moment, part, tails, promise, groups, shift, total)
 
 
-def _sides(z: Host, cluster: Host, tails: Tails, promise: Promise) -> dict[str, Ranks]:
+def _sides(
+    z: Host, cluster: Host, tails: Tails, promise: Promise, weight: Host | None = None
+) -> dict[str, Ranks]:
     score = {"both": abs(z), "lower": -z, "upper": z}
-    return {side: ranks_of(score[side], cluster, promise) for side in SIDES[tails]}
+    return {side: ranks_of(score[side], cluster, promise, weight) for side in SIDES[tails]}
 
 
 def _half(ranks: Ranks, *, apart: bool) -> tuple[Host, Host]:
@@ -218,4 +281,6 @@ def from_dict(stored: Mapping[str, Any]) -> Conformal:
         return Conformal(_ranks({"both": ranks}), **law)
     groups = stored["groups"]
     groups = None if groups is None else {name: _ranks(one) for name, one in groups.items()}
+    if "shift" in stored:
+        stored = {**stored, "shift": shift_from(stored["shift"])}
     return Conformal(**{**stored, "common": _ranks(stored["common"]), "groups": groups})

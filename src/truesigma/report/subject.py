@@ -8,12 +8,12 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host, to_host
-from ..core.by_case import of_each
+from ..core.by_case import Stated, of_each
 from ..core.checks import check_level, check_weight
 from ..core.law import variance_ratio
 from ..core.values import Cases, Draws, Prediction, changed
 from ..evaluation.card import Card, describe
-from ..evaluation.fit import Choice, fit_all
+from ..evaluation.fit import Choice, choose_all, each, fit_all
 from ..evaluation.questions import answers
 from ..evaluation.recipe import Recipe, load_recipe
 from ..evaluation.replicates import By, Resampling
@@ -92,11 +92,20 @@ def make_subject(
 ) -> Subject:
     """Fit the recalibrations, as `evaluate` does, and apply them to test cases on the host, in float64."""
     check_level(level)
-    chosen = load_recipe(recipe)
+    chosen, recalibrations = load_recipe(recipe), list(each(recalibrations))
     shapes = [tuple(c.prediction.location.shape[1:]) for c in (calibration, test)]
     if shapes[0] != shapes[1]:
         raise ValueError(
             f"the test cases have outputs of shape {shapes[1]}, the calibration cases {shapes[0]}; expected the same."
+        )
+    if isinstance(calibration.prediction.bounds, Stated):
+        if unfit := [one.label for one in choose_all(recalibrations, chosen).values() if one.name == "cqr"]:
+            raise ValueError(
+                f"{unfit[0]} gives bounds alone, and the page is about sigma and its law; leave it out, and look at "
+                "`evaluate`."
+            )
+        calibration, test = (
+            with_prediction(c, changed(c.prediction, bounds=None)) for c in (calibration, test)
         )
     test = on_host(test)
     fits = fit_all([BEFORE, *recalibrations], calibration, chosen)
@@ -132,7 +141,8 @@ def on_host(cases: Cases) -> Cases:
 
 
 def _all_on_host(value: T) -> T:
-    return changed(value, **{name: _host(part) for name, part in vars(value).items() if name != "law"})
+    apart = ("law", "bounds")
+    return changed(value, **{name: _host(part) for name, part in vars(value).items() if name not in apart})
 
 
 def sigma_of(prediction: Prediction) -> Host:

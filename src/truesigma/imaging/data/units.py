@@ -68,7 +68,8 @@ class Units:
         """A prediction in the unit; the law, which is that of (y - location) / scale, stays."""
         parts = {name: getattr(scaled, name) for name in ("aleatoric", "epistemic", "spread")}
         made = {name: None if part is None else self.variance(part) for name, part in parts.items()}
-        return Prediction(self.location(scaled.location), **made, law=scaled.law, mask=scaled.mask)
+        rest: dict[str, Any] = {name: getattr(scaled, name) for name in ("law", "mask", "bounds")}
+        return Prediction(self.location(scaled.location), **made, **rest)
 
 
 def far_from_zero(offset: Host, factor: Host) -> bool:

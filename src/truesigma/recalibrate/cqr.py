@@ -1,0 +1,167 @@
+r"""Conformalized quantiles: bounds that a model predicted for each case, moved out or in until they cover.
+
+$$[\,l - q_\gamma,\; u + q_\gamma\,], \qquad q_\gamma = s_{(\lceil (m + 1) \gamma \rceil)}, \qquad
+  s_i = \max(l_i - y_i,\; y_i - u_i)$$
+
+the ordered scores of the m calibration cases, for each level that bounds are predicted at; infinite where the level
+needs more cases than there are. With the tails apart each end has a rank of its own, $\lceil (m + 1)(1 + \gamma)/2
+\rceil$. An interval that a negative q makes cross is empty, and counted; those of a higher level hold those of a lower.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core.arrays import Host, to_host
+from ..core.by_case import Stated
+from ..core.checks import check_target
+from ..core.law import Bounded
+from ..core.recalibration import with_law
+from ..core.values import Prediction, changed, check_prediction
+from ._ranks import Promise, observed, ranks_of
+
+TITLE = "conformalized quantiles"
+BY_NAME = True  # of use where a table states bounds
+Tails = Literal["both", "apart"]
+
+
+@dataclass(frozen=True)
+class Cqr:
+    """Moves the predicted bounds of each level by a correction, in the target's unit, and makes them nest."""
+
+    levels: tuple[float, ...]
+    lower: tuple[
+        float, ...
+    ]  # what each level's lower end is moved down by; infinite where the cases are too few
+    upper: tuple[float, ...]
+    cases: int  # or patients
+    tails: Tails = "both"
+    promise: Promise = "one"
+
+    def __post_init__(self) -> None:
+        if not len(self.levels) == len(self.lower) == len(self.upper) > 0:
+            raise ValueError(
+                f"there are {len(self.levels)} levels and {len(self.lower)} corrections; fit it again."
+            )
+
+    def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
+        bounds = _stated(prediction)
+        missing = [level for level in self.levels if all(abs(level - one) > 1e-9 for one in bounds.levels)]
+        if missing:
+            raise ValueError(
+                f"the predictions have no bounds at {missing[0]:g}, for which these were fitted; expected "
+                f"{', '.join(f'{level:g}' for level in self.levels)}."
+            )
+        scale = _scale(prediction)
+        ends = []
+        for level, down, up in zip(self.levels, self.lower, self.upper):
+            low, high = bounds.z(level)
+            ends.append((low - down / scale, high + up / scale))
+        low, high = (np.stack(end) for end in zip(*ends))
+        # The union with the intervals of lower levels holds no less than each does; an empty one adds nothing.
+        empty = low > high
+        wide = (
+            np.minimum.accumulate(np.where(empty, np.inf, low)),
+            np.maximum.accumulate(np.where(empty, -np.inf, high)),
+        )
+        low, high = (np.where(empty & ~(wide[0] <= wide[1]), own, end) for own, end in zip((low, high), wide))
+        made = with_law(prediction, Bounded(prediction.law.unit, prediction.law.moment))
+        return changed(made, bounds=Stated(self.levels, low, high, self.cases))
+
+    def to_dict(self) -> dict[str, Any]:
+        ends = {
+            name: [None if x == math.inf else x for x in getattr(self, name)] for name in ("lower", "upper")
+        }
+        kind = {"cases": self.cases, "tails": self.tails, "promise": self.promise}
+        return {"name": "cqr", "levels": list(self.levels), **ends, **kind}
+
+
+def fit(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    patient: Any = None,
+    tails: Tails = "both",
+    promise: Promise = "one",
+) -> Cqr:
+    """Move predicted bounds until they cover: a share of new cases of at least their level, whatever the errors' law.
+
+    The bounds are columns of a table, `lower_90` and `upper_90` for those of the 90 % interval, at one level or
+    several, as a model for quantiles predicts them: those of 5 and 95 %.
+
+    Args:
+        prediction: of the calibration cases, with the bounds that were predicted.
+        target: of the calibration cases, with the location's shape.
+        weight: refused: cases that count differently are not exchangeable.
+        group: not used.
+        patient: one name per case: cases that belong together. The promise is then about a new patient.
+        tails: "both" ends moved alike, or "apart": as many misses below as above.
+        promise: "one" case of a new patient, or "all" of them.
+
+    Returns:
+        The recalibration. Its predictions have intervals at the levels of their bounds, and no density.
+
+    Example:
+        >>> y = np.array([0.0, 1.0, 2.0, 5.0])
+        >>> bounds = Stated((0.8,), [-1 + 0 * y], [1 + 0 * y])                 # of every case the same, -1 to 1
+        >>> fitted = fit(Prediction(0 * y, 0 * y + 1, bounds=bounds), y)       # scores -1, 0, 1, 4
+        >>> fitted.upper
+        (4.0,)
+        >>> fitted(Prediction([0.0], [1.0], bounds=bounds[:1])).interval(0.8).upper
+        array([5.])
+
+    Reference: Romano, Patterson and Candes, "Conformalized Quantile Regression", NeurIPS 2019, Theorems 1 and 2; Gupta,
+    Kuchibhotla and Ramdas, "Nested Conformal Prediction", 2022 (sets that nest).
+    """
+    if weight is not None:
+        raise ValueError(
+            "cqr was given a weight; its guarantee needs exchangeable cases, which count alike. Leave the weight out."
+        )
+    for name, value, known in (("tails", tails, ("both", "apart")), ("promise", promise, ("one", "all"))):
+        if value not in known:
+            raise ValueError(f"{name} is {value!r}; expected one of {', '.join(known)}.")
+    bounds, scale = _stated(prediction), _scale(prediction)
+    target = to_host(check_target(prediction.location, prediction.mask, target)).astype(np.float64)
+    _, _, cluster = observed(prediction, target, patient)
+    counts = np.ones(target.shape, bool) if prediction.mask is None else to_host(prediction.mask)
+    z = (target - to_host(prediction.location)) / scale
+    lower, upper, cases = [], [], 0
+    for level in bounds.levels:
+        low, high = (
+            np.broadcast_to(end.reshape(*end.shape, *[1] * (z.ndim - end.ndim)), z.shape)
+            for end in bounds.z(level)
+        )
+        below, above = ((scale * part)[counts] for part in (low - z, z - high))
+        scores = [np.maximum(below, above)] if tails == "both" else [below, above]
+        ranks = [ranks_of(one, cluster, promise) for one in scores]
+        found = [one.bound(level if tails == "both" else (1 + level) / 2) for one in ranks]
+        lower.append(found[0])
+        upper.append(found[-1])
+        cases = ranks[0].cases
+    return Cqr(bounds.levels, tuple(lower), tuple(upper), cases, tails, promise)
+
+
+def _stated(prediction: Prediction) -> Stated:
+    check_prediction(prediction)
+    if not isinstance(prediction.bounds, Stated):
+        raise ValueError(
+            "these predictions have no bounds of their own; expected columns such as lower_90 and upper_90 in a table "
+            "without scale, as a model for quantiles predicts them. Of location and scale use conformal."
+        )
+    return prediction.bounds
+
+
+def _scale(prediction: Prediction) -> Host:
+    return np.sqrt(to_host(prediction.total).astype(np.float64) / prediction.law.unit)
+
+
+def from_dict(stored: Mapping[str, Any]) -> Cqr:
+    ends = {
+        name: tuple(math.inf if x is None else float(x) for x in stored[name]) for name in ("lower", "upper")
+    }
+    return Cqr(**{**stored, "levels": tuple(stored["levels"]), **ends})

@@ -1,0 +1,189 @@
+r"""CV+: intervals across the folds of a cross-fitted model, for cohorts too small to set calibration cases aside.
+
+$$\Bigl[\,Q^-_{\gamma}\{\mu_{-k(i)}(x) - r_i\,\sigma_{-k(i)}(x)\},\; Q^+_{\gamma}\{\mu_{-k(i)}(x) + r_i\,
+  \sigma_{-k(i)}(x)\}\Bigr], \qquad r_i = |z_i|$$
+
+each calibration case i is predicted by the model of the folds without it, and each new case x by all of these models:
+every case meets its own model's prediction. Q+ is the value of rank ceil((m + 1) gamma) from below, Q- that from above;
+by patient, cases weigh 1/((G + 1) n_g). What is promised is 2 gamma - 1; usually gamma is held.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import Host, to_host
+from ..core.decompose import decompose
+from ..core.law import Bounded
+from ..core.recalibration import with_law
+from ..core.values import Draws, Prediction, changed
+from ._ranks import SLACK, observed
+
+TITLE = "CV+"
+BY_NAME = True  # of use where each case was predicted by the model of the folds without it
+AT_A_TIME = 1 << 22  # pairs of a calibration case and a new one that are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Across:
+    """Bounds of new cases from the predictions of every fold's model, in units of the scale of all of them together."""
+
+    fitted: "CvPlus"
+    location: (
+        Host  # (fold, case, output...), of each fold's model, minus that of all together, over their scale
+    )
+    scale: Host  # of each fold's model, over that of all together
+
+    def z(self, level: float) -> tuple[Host, Host]:
+        scores, fold = np.array(self.fitted.scores), np.array(self.fitted.folds)
+        weight = np.array(self.fitted.weights)
+        shape = self.location.shape[1:]
+        middle, scale = (a.reshape(len(a), -1) for a in (self.location, self.scale))
+        ends = np.full((2, middle.shape[1]), math.inf)
+        step = max(1, AT_A_TIME // scores.size)
+        for start in range(0, middle.shape[1], step):
+            some = slice(start, start + step)
+            for end, sign in enumerate((-1.0, 1.0)):
+                reach = sign * middle[fold, some] + scores[:, None] * scale[fold, some]
+                order = np.argsort(reach, axis=0, kind="stable")
+                held = np.cumsum(weight[order], axis=0) >= level - SLACK
+                place = np.take_along_axis(order, held.argmax(axis=0)[None], axis=0)
+                found = np.take_along_axis(reach, place, axis=0)[0]
+                ends[end, some] = np.where(held.any(axis=0), found, math.inf)
+        return -ends[0].reshape(shape), ends[1].reshape(shape)
+
+    def too_few_for(self, level: float) -> str | None:
+        held = sum(self.fitted.weights)
+        if level - SLACK <= held:
+            return None
+        needed = math.ceil(level / (1 - level) - 1e-9)
+        there = f"it needs {needed} calibration cases, and there are {self.fitted.cases}"
+        return f"the {level:g} interval is infinite: {there}."
+
+    def __getitem__(self, index: Any) -> "Across":
+        return Across(self.fitted, self.location[:, index], self.scale[:, index])
+
+
+@dataclass(frozen=True)
+class CvPlus:
+    """Makes bounds of what the models of all folds predict, which `of_members` takes as draws in the order of folds."""
+
+    scores: tuple[float, ...]
+    folds: tuple[int, ...]  # of each score
+    weights: tuple[float, ...]  # of each score: 1/((G + 1) n_g)
+    models: int
+    cases: int  # or patients
+
+    def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
+        raise ValueError(
+            f"CV+ needs what each of the {self.models} folds' models predicts for a case, not one prediction; give "
+            "draws with a model in each, or a table with a row for each case and fold."
+        )
+
+    def of_members(self, draws: Draws) -> Prediction:
+        """The prediction of all models together, with its bounds; draws of a model that has several follow each other.
+
+        >>> y = np.array([1.0, -2.0, 3.0, -4.0])
+        >>> fitted = fit(Prediction(0 * y, 0 * y + 1), y, fold=[0, 0, 1, 1])
+        >>> fitted.of_members(Draws([[0.0], [10.0]], [[1.0], [1.0]])).interval(0.8)  # of two models, at 0 and 10
+        Interval(1 cases)
+        """
+        count = int(draws.mean.shape[0])
+        if count % self.models:
+            raise ValueError(
+                f"there are {count} draws, and {self.models} folds' models; expected as many of each model, one after "
+                "the other."
+            )
+        each = count // self.models
+        parts = [
+            decompose(
+                Draws(draws.mean[k : k + each], draws.variance[k : k + each], mask=draws.mask, law=draws.law)
+            )
+            for k in range(0, count, each)
+        ]
+        made = decompose(draws)
+        middle, scale = (to_host(a).astype(np.float64) for a in (made.location, made.scale))
+        found = [(to_host(p.location) - middle, to_host(p.scale)) for p in parts]
+        location, spread = (np.stack([a / scale for a in column]) for column in zip(*found))
+        law = Bounded(made.law.unit, made.law.moment)
+        return changed(with_law(made, law), bounds=Across(self, location, spread))
+
+    def to_dict(self) -> dict[str, Any]:
+        lists = {name: list(getattr(self, name)) for name in ("scores", "folds", "weights")}
+        return {"name": "cv_plus", **lists, "models": self.models, "cases": self.cases}
+
+    def __repr__(self) -> str:
+        return f"CvPlus({self.models} folds, {self.cases} cases)"
+
+
+def fit(
+    prediction: Prediction,
+    target: Any,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    patient: Any = None,
+    fold: Any = None,
+) -> CvPlus:
+    """Gather the errors of cases that were each predicted by a model which had not seen them.
+
+    No case has to be set aside: all are trained on, and all calibrate. With a level of 90 % at least 80 % of new cases
+    are promised to be held, and usually 90 % are.
+
+    Args:
+        prediction: of each case, by the model of the folds without it.
+        target: of each case, with the location's shape.
+        weight: refused: cases that count differently are not exchangeable.
+        group: not used.
+        patient: one name per case: cases that belong together, and are in one fold. The promise is about a new one.
+        fold: the fold of each case: a column `fold` in the file. The first model is that of the first name in order.
+
+    Returns:
+        The recalibration: `.of_members(draws)` takes what the folds' models predict for new cases.
+
+    Example:
+        >>> y = np.random.default_rng(0).normal(size=100)
+        >>> fit(Prediction(0 * y, 0 * y + 1), y, fold=np.arange(100) % 5)
+        CvPlus(5 folds, 100 cases)
+
+    Reference: Barber, Candes, Ramdas and Tibshirani, "Predictive Inference with the Jackknife+", Annals of Statistics
+    2021, section 3 (CV+) and Theorem 4.
+    """
+    if weight is not None:
+        raise ValueError(
+            "cv_plus was given a weight; its guarantee needs exchangeable cases, which count alike. Leave the weight "
+            "out."
+        )
+    if fold is None:
+        raise ValueError(
+            "cv_plus was given no fold; expected that of each case, whose model had not seen it: a column `fold` in "
+            "the file. With one model and cases it was not trained on use conformal."
+        )
+    names, number = np.unique(np.asarray(fold), return_inverse=True)
+    if number.shape != (len(prediction),) or names.size < 2:
+        raise ValueError(
+            f"fold has shape {np.shape(fold)} and {names.size} name(s); expected one of two or more for each of the "
+            f"{len(prediction)} cases."
+        )
+    z, case, cluster = observed(prediction, target, patient)
+    code, sizes = np.unique(cluster, return_inverse=True, return_counts=True)[1:]
+    torn = (
+        [one for one in range(sizes.size) if np.unique(number[case[code == one]]).size > 1]
+        if sizes.max() > 1
+        else []
+    )
+    if torn:
+        raise ValueError(
+            f"{len(torn)} patient(s) are in several folds, so that a model has seen them; expected one fold for each."
+        )
+    weights = 1 / ((sizes.size + 1) * sizes[code])
+    scores, folds, shares = (tuple(a.tolist()) for a in (np.abs(z), number[case], weights))
+    return CvPlus(scores, folds, shares, int(names.size), int(sizes.size))
+
+
+def from_dict(stored: Mapping[str, Any]) -> CvPlus:
+    lists = {name: tuple(stored[name]) for name in ("scores", "folds", "weights")}
+    return CvPlus(**{**stored, **lists})

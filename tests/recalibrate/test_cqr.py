@@ -1,0 +1,196 @@
+"""Conformalized quantiles: the equation by hand, levels that nest, bounds that cross, tables that state them."""
+
+import csv
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import truesigma as ts
+from truesigma.core.by_case import Stated
+from truesigma.evaluation.card import read_card
+from truesigma.files.disk import BadFile
+from truesigma.recalibrate import cqr
+
+
+def predicted(cases=60, seed=0, levels=(0.5, 0.9)):
+    """Bounds in a unit of their own, scales that differ, and targets; the bounds as they are, by level."""
+    rng = np.random.default_rng(seed)
+    x, scale = rng.normal(size=cases), np.exp(rng.normal(size=cases))
+    y = x + np.exp(0.5 * x) * rng.standard_t(4, size=cases)
+    raw = {level: (x - level * np.exp(0.3 * x), x + 1.2 * level + 0 * x) for level in levels}
+    low, high = ([(raw[level][k] - x) / scale for level in levels] for k in (0, 1))
+    return ts.Prediction(x, scale**2, bounds=Stated(levels, low, high)), y, raw
+
+
+@pytest.mark.parametrize("tails", ["both", "apart"])
+@pytest.mark.parametrize("cases", [20, 59, 60])
+def test_the_correction_is_that_of_the_equation(tails, cases):
+    prediction, y, raw = predicted(cases)
+    fitted = cqr.fit(prediction, y, tails=tails)
+    for k, level in enumerate(prediction.bounds.levels):
+        low, high = raw[level]
+        below, above = sorted(low - y), sorted(y - high)
+        if tails == "both":
+            expected = (sorted(np.maximum(low - y, y - high))[math.ceil((cases + 1) * level) - 1],) * 2
+        else:
+            rank = math.ceil((cases + 1) * (1 + level) / 2 - 1e-9)
+            expected = (below[rank - 1], above[rank - 1]) if rank <= cases else (math.inf, math.inf)
+        assert (fitted.lower[k], fitted.upper[k]) == pytest.approx(expected, rel=1e-12)
+        if k == 0:
+            lower, upper = fitted(prediction).interval(level)
+            assert lower == pytest.approx(low - expected[0], rel=1e-12)
+            assert upper == pytest.approx(high + expected[1], rel=1e-12)
+
+
+def test_levels_nest_and_hold_no_less():
+    prediction, y, _ = predicted(200, levels=(0.5, 0.8, 0.9))
+    wild = Stated((0.5, 0.8, 0.9), prediction.bounds.low[[1, 0, 2]], prediction.bounds.high[[1, 0, 2]])
+    made = cqr.fit(ts.Prediction(prediction.location, prediction.total, bounds=wild), y)(
+        ts.Prediction(prediction.location, prediction.total, bounds=wild)
+    )
+    ends = [made.interval(level) for level in (0.5, 0.8, 0.9)]
+    for inner, outer in itertools.pairwise(ends):
+        assert (outer.lower <= inner.lower).all()
+        assert (inner.upper <= outer.upper).all()
+    for level in (0.5, 0.8, 0.9):
+        assert ts.metrics.coverage.score(made, y, level=level) >= level
+
+
+def test_crossed_bounds_are_empty_and_counted():
+    """Bounds far too wide are moved in, beyond each other where they were narrow."""
+    width = np.where(np.arange(100) < 20, 1.0, 10.0)
+    y = np.random.default_rng(0).normal(size=100)
+    bounds = Stated((0.9,), [-width], [width])
+    prediction = ts.Prediction(np.zeros(100), np.ones(100), bounds=bounds)
+    made = cqr.fit(prediction[20:], y[20:])(prediction)
+    crossed = made.interval(0.9).lower > made.interval(0.9).upper
+    assert made.bounds.crossed(0.9) == crossed.sum() == 20
+    assert ts.metrics.coverage.score(made[:20], y[:20]) == 0
+    assert ts.metrics.width.score(made[:20], y[:20]) == 0
+    middle = np.abs(y[:20]).mean()  # a point: what it misses by counts 20 times
+    assert ts.metrics.winkler.score(made[:20], y[:20]) == pytest.approx(20 * middle, rel=1e-12)
+
+
+def test_scores_of_bounds_are_those_of_their_intervals():
+    prediction, y, _ = predicted(50)
+    made = cqr.fit(prediction, y)(prediction)
+    for level in (0.5, 0.9):
+        lower, upper = made.interval(level)
+        outside = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
+        scored = {
+            "coverage": ((lower <= y) & (y <= upper)).mean(),
+            "width": (upper - lower).mean(),
+            "winkler": (upper - lower + 2 / (1 - level) * outside).mean(),
+        }
+        for name, expected in scored.items():
+            found = getattr(ts.metrics, name).score(made, y, level=level)
+            assert found == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(ts.Undefined, match=r"at the level 0.5, 0.9 only; 0.95 is not one of them"):
+        ts.metrics.coverage.score(made, y, level=0.95)
+    for name in ("nll", "crps", "uce", "miscalibration_area"):
+        with pytest.raises(ts.Undefined, match="bounds alone have no"):
+            getattr(ts.metrics, name).score(made, y)
+    assert ts.metrics.coverage.score(made[10:20], y[10:20], level=0.5) == pytest.approx(
+        np.mean((made.interval(0.5).lower <= y)[10:20] & (y <= made.interval(0.5).upper)[10:20])
+    )
+
+
+def test_another_recalibration_leaves_no_bounds_behind():
+    prediction, y, _ = predicted()
+    assert ts.recalibrate.sigma.fit(prediction, y)(prediction).bounds is None
+    assert ts.recalibrate.none.fit(prediction, y)(prediction).bounds is prediction.bounds
+
+
+def test_patients_and_too_few_cases():
+    prediction, y, _ = predicted(8, levels=(0.9,))
+    made = cqr.fit(prediction, y)(prediction)
+    assert np.isinf(made.interval(0.9).upper).all()
+    assert made.bounds.too_few_for(0.9) == (
+        "the 0.9 interval is infinite: it needs 9 calibration cases or more, and there are 8."
+    )
+    prediction, y, _ = predicted(40, levels=(0.5,))
+    one, each = (cqr.fit(prediction, y, patient=p) for p in (np.arange(40) // 4, None))
+    assert (one.cases, each.cases) == (10, 40)
+
+
+def written(path, cases=200, names=("lower_50", "upper_50", "lower_90", "upper_90"), seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=cases)
+    y = x + rng.standard_t(4, size=cases)
+    ends = (x - 0.3, x + 0.4, x - 1, x + 1)
+    with path.open("w", newline="") as lines:
+        out = csv.writer(lines)
+        out.writerow(["id", "target", *names])
+        out.writerows([f"c{k}", y[k], *(end[k] for end in ends[: len(names)])] for k in range(cases))
+    return y, ends
+
+
+def test_a_table_of_bounds_from_calibrate_to_apply(tmp_path, run):
+    y, ends = written(tmp_path / "old.csv")
+    written(tmp_path / "new.csv", seed=1)
+    cases = ts.read(tmp_path / "old.csv")
+    assert cases.prediction.bounds.levels == (0.5, 0.9)
+    assert cases.prediction.interval(0.9).upper == pytest.approx(ends[3], abs=1e-12)
+    assert cases.prediction.location == pytest.approx((ends[0] + ends[1]) / 2, abs=1e-12)
+    card = tmp_path / "card.json"
+    code, _, _ = run("calibrate", "--calibration", tmp_path / "old.csv", "--recalibrate", "cqr", "-o", card)
+    assert code == 0
+    assert read_card(card).recalibration == cqr.fit(cases.prediction, y)
+    for kind in ("csv", "parquet"):
+        code, _, _ = run("apply", card, tmp_path / "new.csv", "-o", tmp_path / f"out.{kind}")
+        assert code == 0
+        made = read_card(card)(ts.read(tmp_path / "new.csv").prediction)
+        again = ts.read(tmp_path / f"out.{kind}")
+        for level in (0.5, 0.9):
+            assert again.prediction.interval(level).upper == pytest.approx(
+                made.interval(level).upper, rel=1e-9
+            )
+    code, out, _ = run(
+        "evaluate", "--calibration", tmp_path / "old.csv", "--test", tmp_path / "new.csv",
+        "--recalibrate", "none,sigma,conformal,cqr",
+    )  # fmt: skip
+    assert code == 0
+    assert "Winkler 90 %" in out
+    given = ("--calibration", tmp_path / "old.csv", "--test", tmp_path / "new.csv", "-o", tmp_path / "r.html")
+    code, _, err = run("report", *given, "--recalibrate", "sigma,cqr")
+    assert (code, "the page is about sigma and its law" in err) == (2, True)
+    assert run("report", *given, "--recalibrate", "sigma")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("lower", "upper"), "do not say their level"),
+        (("lower_90", "upper_80"), "has no partner"),
+        (("lower_90", "upper_90", "lower_50"), "has no partner"),
+        (("lower_190", "upper_190"), "has no partner, or no level"),
+    ],
+)
+def test_bounds_that_say_too_little(tmp_path, names, words):
+    written(tmp_path / "old.csv", names=names)
+    with pytest.raises(BadFile, match=words):
+        ts.read(tmp_path / "old.csv")
+
+
+def test_a_column_may_say_the_level(tmp_path):
+    (tmp_path / "a.csv").write_text("target,lower,upper,level\n1,0,2,0.9\n2,1,4,0.9\n")
+    assert ts.read(tmp_path / "a.csv").prediction.bounds.levels == (0.9,)
+    (tmp_path / "a.csv").write_text(
+        "target_0,target_1,lower_90_0,upper_90_0,lower_90_1,upper_90_1\n1,1,0,2,3,4\n"
+    )
+    assert ts.read(tmp_path / "a.csv").prediction.interval(0.9).lower.tolist() == [[0.0, 3.0]]
+
+
+def test_what_cannot_be_conformalized_is_said():
+    prediction, y, _ = predicted()
+    plain = ts.Prediction(prediction.location, prediction.total)
+    with pytest.raises(ValueError, match="have no bounds of their own"):
+        cqr.fit(plain, y)
+    with pytest.raises(ValueError, match="given a weight"):
+        cqr.fit(prediction, y, weight=np.ones(60))
+    fitted = cqr.fit(prediction, y)
+    one = ts.Prediction([0.0], [1.0], bounds=Stated((0.9,), [[-1.0]], [[1.0]]))
+    with pytest.raises(ValueError, match=r"no bounds at 0.5, for which these were fitted; expected 0.5, 0.9"):
+        fitted(one)

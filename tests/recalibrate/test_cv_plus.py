@@ -1,0 +1,89 @@
+"""CV+: bounds across folds from their equation, by patient, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+import truesigma as ts
+from truesigma.core.recalibration import load_recalibration
+from truesigma.recalibrate import cv_plus
+
+
+def simulated(cases=40, folds=4, new=7, outputs=(), seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.standard_t(4, size=(cases, *outputs))
+    held_out = ts.Prediction(0.2 * rng.normal(size=y.shape), np.exp(rng.normal(size=y.shape)))
+    members = ts.Draws(
+        rng.normal(size=(folds, new, *outputs)), np.exp(rng.normal(size=(folds, new, *outputs)))
+    )
+    return held_out, y, np.arange(cases) % folds, members
+
+
+def by_hand(held_out, y, fold, members, level, weights):
+    """Every calibration case with its own model's prediction of the new case; the first to hold the level's mass."""
+    r = abs(y - held_out.location) / held_out.scale
+    found = []
+    for x in range(members.mean.shape[1]):
+        mu, sigma = members.mean[fold, x], np.sqrt(members.variance[fold, x])
+        ends = []
+        for sign in (-1, 1):
+            reach = sorted(zip(sign * mu + r * sigma, weights))
+            held, end = 0.0, math.inf
+            for value, weight in reach:
+                held += weight
+                if held >= level - 1e-12:
+                    end = value
+                    break
+            ends.append(sign * end)
+        found.append(ends)
+    return np.array(found).T
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.97, 0.99])
+def test_the_bounds_are_those_of_the_equation(level):
+    held_out, y, fold, members = simulated()
+    made = cv_plus.fit(held_out, y, fold=fold).of_members(members)
+    lower, upper = by_hand(held_out, y, fold, members, level, np.full(40, 1 / 41))
+    assert made.interval(level).lower == pytest.approx(lower, rel=1e-9)
+    assert made.interval(level).upper == pytest.approx(upper, rel=1e-9)
+    assert made[2:4].interval(level).lower == pytest.approx(lower[2:4], rel=1e-9)
+
+
+def test_patients_weigh_alike():
+    held_out, y, _, members = simulated(60)
+    patient = np.repeat(np.arange(16), [1, 2, 3, 9] * 4)
+    fold = patient % 4
+    sizes = np.bincount(patient)[patient]
+    made = cv_plus.fit(held_out, y, fold=fold, patient=patient).of_members(members)
+    lower, upper = by_hand(held_out, y, fold, members, 0.8, 1 / (17 * sizes))
+    assert made.interval(0.8).lower == pytest.approx(lower, rel=1e-9)
+    assert made.interval(0.8).upper == pytest.approx(upper, rel=1e-9)
+    assert "it needs 19 calibration cases, and there are 16" in made.bounds.too_few_for(0.95)
+    with pytest.raises(ValueError, match=r"patient\(s\) are in several folds"):
+        cv_plus.fit(held_out, y, fold=np.arange(60) % 4, patient=patient)
+
+
+def test_it_is_stored_and_models_may_have_several_draws():
+    held_out, y, fold, members = simulated(outputs=(2,))
+    fitted = cv_plus.fit(held_out, y, fold=fold)
+    again = load_recalibration(fitted.to_dict())
+    assert again == fitted
+    assert again.of_members(members).interval(0.9).lower.shape == (7, 2)
+    twice = ts.Draws(np.repeat(members.mean, 2, axis=0), np.repeat(members.variance, 2, axis=0))
+    assert again.of_members(twice).interval(0.9).lower == pytest.approx(
+        again.of_members(members).interval(0.9).lower, rel=1e-9
+    )
+
+
+def test_what_is_refused():
+    held_out, y, fold, members = simulated()
+    with pytest.raises(ValueError, match="was given no fold"):
+        cv_plus.fit(held_out, y)
+    with pytest.raises(ValueError, match=r"fold has shape \(40,\) and 1 name"):
+        cv_plus.fit(held_out, y, fold=np.zeros(40))
+    fitted = cv_plus.fit(held_out, y, fold=fold)
+    with pytest.raises(ValueError, match="needs what each of the 4 folds' models predicts"):
+        fitted(held_out)
+    with pytest.raises(ValueError, match="there are 3 draws, and 4 folds' models"):
+        fitted.of_members(ts.Draws(members.mean[:3], members.variance[:3]))
