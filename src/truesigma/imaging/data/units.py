@@ -68,8 +68,9 @@ class Units:
         """A prediction in the unit; the law, which is that of (y - location) / scale, stays."""
         parts = {name: getattr(scaled, name) for name in ("aleatoric", "epistemic", "spread")}
         made = {name: None if part is None else self.variance(part) for name, part in parts.items()}
-        rest: dict[str, Any] = {name: getattr(scaled, name) for name in ("law", "mask", "bounds")}
-        return Prediction(self.location(scaled.location), **made, **rest)
+        rest = {name: getattr(scaled, name) for name in ("law", "mask", "bounds")}
+        whole: dict[str, Any] = {**made, **rest}
+        return Prediction(self.location(scaled.location), **whole)
 
 
 def far_from_zero(offset: Host, factor: Host) -> bool:
