@@ -128,7 +128,7 @@ def ours(imported):
 
 # Of the imaging half, but without torch: what a recipe and a table of images say.
 LIGHT = ("imaging.recipe", "imaging.data.rows")
-PICTURES = ("files.images", "project.matching")  # loaded by whoever reads an image
+PICTURES = ("files.images", "files.headers", "project.matching")  # loaded by whoever reads an image
 
 
 def test_only_the_imaging_half_imports_torch_when_it_is_loaded():
