@@ -119,7 +119,7 @@ def test_stored_and_scored():
 def test_what_is_refused():
     (old, y), (new, _) = sites(60, 60, moved=4.0)
     features = _shift.features_of(old), _shift.features_of(new)
-    with pytest.raises(ValueError, match=r"say as much as [\d.]+; expected 30 at least"):
+    with pytest.raises(ValueError, match=r"an AUROC of [\d.]+; expected 30 at least, and 0.98 at most"):
         _shift.fit(*features)
     with pytest.raises(ValueError, match="expected 30 of each at least"):
         _shift.fit(features[0][:3], features[1])

@@ -57,6 +57,30 @@ def warn_doubts(fitted_on: "Cases", tested: "Cases | None" = None) -> None:
         warnings.warn(text, stacklevel=1)
 
 
+def weighted(
+    session: Session, like: Path | None, sets: dict[str, "Cases"], *, recipe: str, law: str | None
+) -> tuple[list["Cases"], dict[str, Any]]:
+    """Weight sets of cases to be like those of a new site, and describe how; without such a file nothing changes."""
+    if like is None:
+        return list(sets.values()), {}
+    from ..evaluation.like import same_cases, weighted_like
+    from ..files.disk import fingerprint
+    from ..files.store import read_new
+
+    new = read_new(like, law=law)
+    found: list[Cases] = []
+    about: dict[str, Any] = {"file": like.name, "sha256": fingerprint(like), "cases": len(new)}
+    for name, cases in sets.items():
+        if same_cases(cases, new):  # which are of the new site
+            found.append(cases)
+            continue
+        made = weighted_like(cases, new, recipe=recipe)
+        session.say(f"{name}: {made.shift.words}.")
+        about[name] = {key: getattr(made.shift, key) for key in ("effective", "auroc", "beyond")}
+        found.append(made)
+    return found, {"like": about}
+
+
 def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:
     """Describe a file that a result was computed from."""
     from ..evaluation.card import outputs_of

@@ -54,6 +54,14 @@ Missing = Annotated[
     float | None,
     typer.Option("--missing", metavar="NUMBER", help="That stands for a missing target, such as -999."),
 ]
+Like = Annotated[
+    Path | None,
+    typer.Option(
+        "--like",
+        metavar="FILE",
+        help="Predictions of a new site, to which the cases are weighted to be alike.",
+    ),
+]
 DatasetOptions = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="NAME=VALUE", help="Of the data set; `truesigma list datasets`."),

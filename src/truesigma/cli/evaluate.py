@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from ._filesets import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
-from ._inputs import describe_file, read_set, warn_doubts
+from ._inputs import describe_file, read_set, warn_doubts, weighted
 from ._options import (
     Json,
     LawName,
+    Like,
     Masking,
     Missing,
     Part,
@@ -24,8 +25,8 @@ from ._options import (
 from ._session import check_card, check_json, check_page
 
 ONE_BY_ONE = (
-    "--missing is for one file that is read as a whole; in files that are read in pieces write NaN, and "
-    "give --mask-missing."
+    "--missing and --like are for files that are read as a whole; in files that are read in pieces write NaN for a "
+    "missing target, and give --mask-missing."
 )
 CalibrationFiles = Annotated[
     list[str],
@@ -66,6 +67,7 @@ def evaluate(
     law: LawName = None,
     mask_missing: Masking = False,
     missing: Missing = None,
+    like: Like = None,
     html: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a report of the (first) test set, too."),
@@ -99,7 +101,7 @@ def evaluate(
     choices = recalibrations(context.obj, recalibrate, part)
     asked = None if metrics is None else split_choices(metrics)
     if by_group or one_pass or engine or address or keep or any(map(are_many, sets)):
-        if missing is not None:
+        if missing is not None or like is not None:
             raise ValueError(ONE_BY_ONE)
         if html is not None:
             raise ValueError(
@@ -132,6 +134,9 @@ def evaluate(
     warn_leak(inputs[0], fitted_on, inputs[1:], repeats, data)
     warn_repeated([[path] for path in inputs[1:]])
     warn_doubts(fitted_on, repeats[0])
+    named = {"calibration": fitted_on, **{f"test set {k}": one for k, one in enumerate(repeats, start=1)}}
+    (fitted_on, *repeats), about = weighted(context.obj, like, named, recipe=recipe, law=law)
+    data |= about
     fits = fit_all(choices, fitted_on, load_recipe(recipe)).values()
     evaluation = run(fitted_on, repeats, recalibrations=fits, metrics=asked, recipe=recipe)
     if html is not None:
@@ -158,6 +163,7 @@ def calibrate(
     law: LawName = None,
     mask_missing: Masking = False,
     missing: Missing = None,
+    like: Like = None,
     refer: Annotated[
         str | None,
         typer.Option(
@@ -187,7 +193,7 @@ def calibrate(
         raise ValueError(f"{name} has no option part; leave --part {part} out.")
     asked = None if refer is None else numbers("--refer", refer)
     if are_many(files):
-        if missing is not None:
+        if missing is not None or like is not None:
             raise ValueError(ONE_BY_ONE)
         if refer is not None:
             raise ValueError("--refer sorts all cases, and takes one file that is read as a whole.")
@@ -196,7 +202,9 @@ def calibrate(
     else:
         cases = read_set(context.obj, inputs[0], law=law, mask_missing=mask_missing, missing=missing)
         warn_doubts(cases)
-        card = fit(cases, choices[0], recipe=recipe, data=describe_file(inputs[0], cases), refer=asked)
+        (cases,), about = weighted(context.obj, like, {"calibration": cases}, recipe=recipe, law=law)
+        data = {**describe_file(inputs[0], cases), **about}
+        card = fit(cases, choices[0], recipe=recipe, data=data, refer=asked)
     write(card, out)
     described = card.to_dict()
     if doubt := factor_doubt(described["recalibration"]):

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from ._filesets import refuse_maps
-from ._inputs import describe_file, read_set, warn_doubts
+from ._inputs import describe_file, read_set, warn_doubts, weighted
 from ._options import (
     Calibration,
     Json,
     LawName,
+    Like,
     Masking,
     Missing,
     Part,
@@ -42,6 +43,7 @@ def report(
         Path | None,
         typer.Option("--shifted", metavar="FILE", help="A second set, for shift; no targets needed."),
     ] = None,
+    like: Like = None,
     images: Annotated[
         Path | None, typer.Option("--images", metavar="DIR", help="Images named by the cases' ids.")
     ] = None,
@@ -83,6 +85,9 @@ def report(
     warn_unlike(calibration, fitted_on, [test], [cases])
     warn_leak(calibration, fitted_on, [test], [cases], {**files, "test": [files["test"]]})
     warn_doubts(fitted_on, cases)
+    named = {"calibration": fitted_on, "test": cases}
+    (fitted_on, cases), about = weighted(context.obj, like, named, recipe=recipe, law=law)
+    files |= about
     clusters: Any = by  # checked where it is used
     made = make(
         fitted_on,

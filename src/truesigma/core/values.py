@@ -285,7 +285,7 @@ class Cases:
     from columns to names. Without `patient`, cases of a `group` are taken to belong together. `id` names the cases,
     `unit` the target's unit, `checkpoint` the network where it is known, `sampling` how it was drawn from, as
     "masks=common seed=0 draws=25". `draws` keeps what the prediction was made of, for the recipes that decompose it in
-    another way; the prediction's mask holds for them, too.
+    another way; the prediction's mask holds for them, too. `shift` says to whom `weight` makes the cases alike.
 
     >>> Cases(Prediction([1.0, 2.0], [0.1, 0.1], [0.0, 0.1]), [1.1, 1.7], unit="mm")
     Cases(2 cases, normal, in mm)
@@ -302,6 +302,7 @@ class Cases:
     draws: Draws | None = None
     checkpoint: str = ""
     sampling: str = ""
+    shift: Any = None
 
     def __post_init__(self) -> None:
         prediction, draws = self.prediction, self.draws

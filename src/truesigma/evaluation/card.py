@@ -153,6 +153,11 @@ def referral(cases: Cases, recipe: Recipe, asked: Mapping[str, float]) -> Referr
             f"a referral is given by {', '.join(asked) or 'nothing'}; expected tolerance and risk, and perhaps delta, "
             "as tolerance=10,risk=0.05."
         )
+    if cases.shift is not None:
+        raise ValueError(
+            "a referral makes a promise, and cases weighted to be like those of a new site make none; leave one of the "
+            "two out."
+        )
     given = dict(asked)
     return fit_referral(recipe.prediction(cases), cases.target, patient=cases.patient, **given)
 
@@ -165,6 +170,8 @@ def describe(
     if cases.draws is not None:
         size["draws"] = int(cases.draws.mean.shape[0])
     law, about = cases.prediction.law, {**(data or {}), **size, **made_by(cases.checkpoint, cases.sampling)}
+    if cases.shift is not None:
+        about["like"] = {name: getattr(cases.shift, name) for name in ("effective", "auroc", "beyond")}
     return Card(fitted, law, recipe, about, cases.unit, now(), versions())
 
 

@@ -22,6 +22,7 @@ from ..core.values import Prediction
 
 FOLDS = 5
 LEAST = 30.0  # effective calibration cases, below which nothing is said about the new site
+APART = 0.98  # of telling the two sites apart, above which no weights make one look like the other
 MOST = 20  # features; more would tell any two sets apart
 PENALTY = 1.0  # on the square of each coefficient of a standardised feature: one case's worth
 ASSUMED = (
@@ -39,7 +40,7 @@ class Shift:
     models: tuple[tuple[float, ...], ...]  # (fold, 1 + 2 features): intercept, features, their squares
     effective: float  # calibration cases of equal weight that say as much
     auroc: float  # of telling new cases from old: 0.5 where they are alike
-    beyond: float  # the share of new cases that are unlike nearly every calibration case
+    beyond: float  # the share of new cases whose weight is above that of 99 % of the old
     cases: tuple[int, int]  # old and new
 
     def weights(self, features: Any) -> Host:
@@ -65,9 +66,9 @@ class Shift:
     def words(self) -> str:
         """What is known of the overlap, and what is not."""
         return (
-            f"weighted to be like the {self.cases[1]:,} new cases: {self.effective:.0f} of {self.cases[0]:,} "
-            f"calibration cases count; new and old are told apart with an AUROC of {self.auroc:.2f}, and "
-            f"{100 * self.beyond:.2g} % of the new are unlike nearly every old one; {ASSUMED}"
+            f"weighted to be like the {self.cases[1]:,} new cases: {self.cases[0]:,} cases say as much as "
+            f"{self.effective:.0f}; new and old are told apart with an AUROC of {self.auroc:.2f}, and "
+            f"{100 * self.beyond:.2g} % of the new are where 1 % of the old are; {ASSUMED}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,12 +142,12 @@ def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[Shif
         models.append(model)
         logit[part == k], logit_new[apart == k] = wide[part == k] @ model, wide_new[apart == k] @ model
     weight, weight_new = (np.exp(np.clip(g, -30, 30)) for g in (logit, logit_new))
-    effective = float(weight.sum() ** 2 / (weight**2).sum())
-    if effective < LEAST:
+    effective, auroc = float(weight.sum() ** 2 / (weight**2).sum()), _auroc(logit, logit_new)
+    if effective < LEAST or auroc > APART:
         raise ValueError(
-            f"weighted to be like the new cases, the {len(old)} calibration cases say as much as {effective:.1f}; "
-            f"expected {LEAST:g} at least. The two sites have too little in common: label some cases of the new one "
-            "(sigma_by_group makes use of twenty)."
+            f"weighted to be like the new cases, the {len(old)} calibration cases say as much as {effective:.1f}, and "
+            f"the two are told apart with an AUROC of {auroc:.2f}; expected {LEAST:g} at least, and {APART:g} at most. "
+            "They have too little in common: label some of the new cases (sigma_by_group makes use of twenty)."
         )
     for model in models:  # so that the calibration cases weigh 1 on average
         model[0] -= math.log(weight.mean())
@@ -154,7 +155,7 @@ def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[Shif
     above = float(np.quantile(weight, 0.99))
     known = {
         "effective": effective,
-        "auroc": _auroc(logit, logit_new),
+        "auroc": auroc,
         "beyond": float((weight_new > above).mean()),
     }
     found = Shift(

@@ -296,6 +296,8 @@ def _alerts(subject: Subject, calibration: Cases) -> list[Html]:
         paragraph(f"{text[:1].upper()}{text[1:]}", kind="alert")
         for text in doubts(calibration, subject.before)
     ]
+    if calibration.shift is not None:
+        found.append(paragraph(f"All numbers are {calibration.shift.words}.", kind="alert"))
     interval = subject.after.prediction.interval(subject.level)
     if np.isfinite(interval.upper - interval.lower)[counted(subject.after)].all():
         return found
