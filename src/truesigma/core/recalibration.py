@@ -11,7 +11,7 @@ from .arrays import Host, extremes, namespace
 from .checks import nothing_left, too_few
 from .elements import NO_ALEATORIC, Part, blocks
 from .law import Law, Undefined
-from .values import Interval, Prediction, changed, check_prediction, raw_spread
+from .values import Draws, Interval, Prediction, changed, check_prediction, raw_spread
 
 
 @runtime_checkable
@@ -48,6 +48,22 @@ class JointRegion(Protocol):
     def too_few_for(self, level: float) -> str | None:
         """Why the region of that level has no end; None where it has one."""
         ...
+
+
+@runtime_checkable
+class Across(Protocol):
+    """What a recalibration also is where it takes the predictions of several models for a case apart, as CV+ does."""
+
+    def of_members(self, draws: Draws) -> Prediction: ...
+
+
+def applied(
+    recalibration: Recalibration, prediction: Prediction, *, group: Any = None, draws: Draws | None = None
+) -> Prediction:
+    """What a recalibration makes of a prediction, or of the draws that it was made of, where it asks for these."""
+    if isinstance(recalibration, Across) and draws is not None:
+        return recalibration.of_members(draws)
+    return recalibration(prediction, group=group)
 
 
 def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:

@@ -277,12 +277,16 @@ def check_prediction(prediction: Any) -> None:
         )
 
 
+LABELS = ("patient", "fold", "id")  # of cases, one name each
+
+
 @dataclass(frozen=True, eq=False)
 class Cases:
     """Predictions with their targets: what a file holds and what `evaluate` takes.
 
     `patient` says which cases belong together, `group` what is looked at apart (a site, a scanner): names, or a mapping
-    from columns to names. Without `patient`, cases of a `group` are taken to belong together. `id` names the cases,
+    from columns to names. Without `patient`, cases of a `group` are taken to belong together. `fold` is the part whose
+    model had not seen the case, where each was predicted by a model of the others. `id` names the cases,
     `unit` the target's unit, `checkpoint` the network where it is known, `sampling` how it was drawn from, as
     "masks=common seed=0 draws=25". `draws` keeps what the prediction was made of, for the recipes that decompose it in
     another way; the prediction's mask holds for them, too. `shift` says to whom `weight` makes the cases alike.
@@ -296,6 +300,7 @@ class Cases:
     _: KW_ONLY
     group: Any = None
     patient: Any = None
+    fold: Any = None
     weight: Array = None
     unit: str = ""
     id: Any = None
@@ -310,7 +315,7 @@ class Cases:
         target = check_target(prediction.location, prediction.mask, self.target)
         check_weight(self.weight, prediction.location, prediction.mask)
         weight = None if self.weight is None else as_array("weight", self.weight)
-        labels = {name: check_group(getattr(self, name), len(prediction), name) for name in ("patient", "id")}
+        labels = {name: check_group(getattr(self, name), len(prediction), name) for name in LABELS}
         _set(self, target=target, weight=weight, group=check_groups(self.group, len(prediction)), **labels)
         if draws is not None:
             check_draws(draws, prediction)
@@ -341,7 +346,7 @@ class Cases:
         return len(self.prediction)
 
     def __getitem__(self, index: Any) -> "Cases":
-        names = ("target", "weight", "group", "patient", "id")
+        names = ("target", "weight", "group", *LABELS)
         parts = {name: take(getattr(self, name), index) for name in names}
         draws = None if self.draws is None else self.draws[index]
         return changed(self, prediction=self.prediction[index], draws=draws, **parts)

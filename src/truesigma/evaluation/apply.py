@@ -12,7 +12,7 @@ import numpy as np
 from ..core.arrays import to_host
 from ..core.by_case import Stated, laws_of
 from ..core.law import Law, too_few_for
-from ..core.recalibration import JointRegion, Recalibration
+from ..core.recalibration import Across, JointRegion, Recalibration
 from ..core.values import Draws, Prediction, raw_spread
 from ..files.arrow import FORMULAS, read_csv, read_parquet, write_csv, write_parquet
 from ..files.columns import METADATA, ORDER, columns_of, field_columns
@@ -58,6 +58,9 @@ def apply_file(
     source, target = Path(source), check_folder(out)
     suffixes = {check_suffix(source), check_suffix(target)}
     fields = read_fields(source)
+    by_fold = isinstance(card.recalibration, Across) and "mean" not in fields
+    if by_fold:
+        fields = members_in(fields, source)
     _refuse_twice(str(fields.get("recalibration", UNTOUCHED)), source)
     try:
         stated = law if law is not None or fields.get("law") else card.law
@@ -69,7 +72,7 @@ def apply_file(
         bounds = {**interval_fields(made, levels, card.recalibration), **refer_fields(card, value)}
     except ValueError as problem:
         raise refusal(str(source), fields, problem) from problem
-    if ".npz" not in suffixes:
+    if ".npz" not in suffixes and not by_fold:
         table = _edited(source, fields, made, bounds, card, check_suffix(target) == ".csv")
         if check_suffix(target) == ".csv":
             write_csv(table, target, like=source if check_suffix(source) == ".csv" else None)
@@ -80,14 +83,45 @@ def apply_file(
         k: v for k, v in fields.items() if k in ("target", "weight", *LABELS, "unit", *MARKS) or is_group(k)
     }
     kept |= _recalibrated(fields, card)
-    others = {k: v for k, v in _other_columns(source, fields).items() if not _is_own_bound(k, fields)}
+    others = {} if by_fold else _other_columns(source, fields)
+    others = {k: v for k, v in others.items() if not _is_own_bound(k, fields)}
     _refuse_doubled(bounds, others, source)
     written = to_fields(made)
     if "scale" in fields:  # the source's own word for it, as in a table
         written.pop("variance", None)
         written["scale"] = to_host(made.scale)
+    if by_fold and check_suffix(target) == ".csv":
+        written["law"] = made.law.name
     write_fields({**kept, **written, **bounds, **others}, target)
     return made
+
+
+def members_in(fields: Mapping[str, Any], source: Path) -> dict[str, Any]:
+    """Draws of a table with a row for each case and fold: what the model of each fold predicts for the case.
+
+    >>> rows = {"id": ["a", "a", "b", "b"], "fold": ["0", "1", "1", "0"], "scale": np.array([1.0, 2.0, 3.0, 4.0])}
+    >>> members_in({**rows, "location": np.array([1.0, 2.0, 3.0, 4.0])}, Path("new.csv"))["mean"]
+    array([[1., 4.],
+           [2., 3.]])
+    """
+    if "id" not in fields or "fold" not in fields:
+        raise BadFile(
+            f"{source} does not say what the model of each fold predicts; expected draws with a model in each, or a "
+            "row for each case and fold, with columns id and fold."
+        )
+    names, case = np.unique(np.asarray(fields["id"]), return_inverse=True)
+    folds, fold = np.unique(np.asarray(fields["fold"]), return_inverse=True)
+    if np.unique(case * folds.size + fold).size < case.size or case.size != names.size * folds.size:
+        raise BadFile(
+            f"{source} has {case.size} rows for {names.size} cases and {folds.size} folds; expected one for each pair."
+        )
+    order = np.lexsort((case, fold))
+    prediction = from_fields({k: v for k, v in fields.items() if k not in ("id", "fold")}, use_target=False)
+    assert isinstance(prediction, Prediction)
+    shape = (folds.size, names.size, *prediction.location.shape[1:])
+    mean, variance = (to_host(a)[order].reshape(shape) for a in (prediction.location, prediction.total))
+    texts = {k: v for k, v in fields.items() if isinstance(v, str)}
+    return {**texts, "mean": mean, "variance": variance, "id": names}
 
 
 def _check_unit(card: Card, source: Path, unit: str) -> None:

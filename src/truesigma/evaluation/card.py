@@ -11,7 +11,7 @@ from ..core.arrays import Host
 from ..core.decompose import decompose
 from ..core.law import Laplace, Law, Normal, Undefined, law_from_dict
 from ..core.provenance import versions
-from ..core.recalibration import Recalibration, load_recalibration
+from ..core.recalibration import Recalibration, applied, load_recalibration
 from ..core.tally import Tally
 from ..core.values import Cases, Draws, Prediction, first_group
 from ..files.disk import BadFile, now, read_json
@@ -52,7 +52,8 @@ class Card:
                 "the same. Give predictions of that law, or fit a card for theirs."
             )
         try:
-            made = self.recalibration(given, group=value.first_group if group is None else first_group(group))
+            own = value.first_group if group is None else first_group(group)
+            made = applied(self.recalibration, given, group=own, draws=value.draws)
         except TypeError as problem:
             raise ValueError(
                 f"the card's recalibration cannot be applied: {problem}; fit it again."

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..core.law import Undefined
 from ..core.provenance import versions
-from ..core.recalibration import Recalibration
+from ..core.recalibration import Recalibration, applied
 from ..core.scores import measure
 from ..core.values import Cases, Prediction
 from .fit import Choice, Named, choose_all, each, fit_all
@@ -150,7 +150,8 @@ def _scores(
     """The value of each item: sums together, other scores one by one, from all that the recalibration makes."""
     requests = [one for one in (item.request for item in items) if one is not None]
     in_passing = len(requests) == len(items) and getattr(recalibration, "by_block", False)
-    made = prediction if in_passing else recalibration(prediction, group=cases.first_group)
+    group, draws = cases.first_group, cases.draws
+    made = prediction if in_passing else applied(recalibration, prediction, group=group, draws=draws)
     through = recalibration if in_passing else None
     data = {"weight": cases.weight, "group": cases.first_group}
     summed = iter(measure(made, cases.target, requests, **data, through=through) if requests else ())

@@ -60,7 +60,8 @@ def fit(choice: Choice | Chosen, cases: Cases | Tally, recipe: Recipe) -> Recali
             raise ValueError(f"{one.name} cannot be fitted from the sums of a tally; give the cases.")
         return one.module.fit(cases, **one.settings)
     data = {"weight": cases.weight, "group": cases.first_group}
-    data |= plugins.accepted(one.module.fit, {"patient": cases.patient, "shift": cases.shift})
+    more = {"patient": cases.patient, "shift": cases.shift, "fold": cases.fold}
+    data |= plugins.accepted(one.module.fit, more)
     return one.module.fit(recipe.prediction(cases), cases.target, **data, **one.settings)
 
 

@@ -24,7 +24,7 @@ from .bounds import about, scale_of
 
 PARTS = ("scale", "variance", "aleatoric", "epistemic")
 NUMBERS = ("target", "location", *PARTS, "spread", "weight")
-LABELS = ("id", "group", "patient")
+LABELS = ("id", "group", "patient", "fold")
 GROUP = "group:"  # and a name: one of several groups
 MARKS = (
     "checkpoint",
@@ -72,7 +72,7 @@ def from_fields(
         prediction = _prediction(fields, mask, chosen)
     if target is None:
         return prediction
-    labels: dict[str, Any] = {name: fields.get(name) for name in ("patient", "weight", "id")}
+    labels: dict[str, Any] = {name: fields.get(name) for name in ("patient", "fold", "weight", "id")}
     labels["group"] = groups_in(fields)
     texts = {name: str(fields.get(name, "")) for name in ("unit", "checkpoint", "sampling")}
     cases = Cases(prediction, target, draws=draws, **labels, **texts)
@@ -93,7 +93,7 @@ def to_fields(value: Cases | Draws | Prediction) -> dict[str, Any]:
     draws = value.draws if isinstance(value, Cases) else None
     if isinstance(value, Cases):
         found["target"] = to_host(value.target)
-        found.update({name: getattr(value, name) for name in ("weight", "patient", "id")})
+        found.update({name: getattr(value, name) for name in ("weight", "patient", "fold", "id")})
         several = isinstance(value.group, Mapping)
         found.update({f"{GROUP}{name}" if several else name: names for name, names in value.groups.items()})
         found.update({name: getattr(value, name) or None for name in ("unit", "checkpoint", "sampling")})
