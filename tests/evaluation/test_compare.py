@@ -11,7 +11,8 @@ from select_cases import make
 
 import truesigma as ts
 from truesigma.core import plugins
-from truesigma.evaluation.compare import compare, fold_of, numbers_in
+from truesigma.core.values import changed
+from truesigma.evaluation.compare import candidates, compare, fold_of, numbers_in, remedy, remedy_words
 
 PROPER = [n for n in plugins.names("metrics") if getattr(plugins.load("metrics", n), "PROPER", False)]
 
@@ -271,3 +272,59 @@ def test_another_groups_predictions(real_data, network):
     assert unseen.value("sigma", "nll") < unseen.value("none", "nll")
     assert compare(both[0], recalibrations=["sigma"]).choice == "sigma"
     assert found["sigma"].score == pytest.approx(unseen.value("sigma", "nll"), abs=0.05)
+
+
+def sites(cases=600, seed=0, off=2.0):
+    rng = np.random.default_rng(seed)
+    site = np.where(np.arange(cases) % 3 == 0, "far", "near")
+    y = rng.normal(size=cases) * np.where(site == "far", off, 1.0)
+    return ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, group=site)
+
+
+def test_sites_that_are_repaired_are_in_every_fold():
+    """Two sites cannot be ten folds; they are what is repaired, and cases what is divided."""
+    found = compare(sites(), recalibrations=["sigma", "sigma_by_group"], metric="crps")
+    assert (found.choice, found.plan["by"], found.plan["units"]) == ("sigma_by_group", "case", 600)
+    patient = np.repeat(np.arange(60), 10)
+    by_patient = compare(
+        changed(sites(), patient=patient), recalibrations=["sigma", "sigma_by_group"], metric="crps"
+    )
+    assert (by_patient.plan["by"], by_patient.plan["units"]) == ("patient", 60)
+    with pytest.raises(ValueError, match="10 folds need 10 groups"):
+        compare(sites(), recalibrations=["sigma"])
+
+
+def test_what_cannot_be_fitted_stays_in_the_table_with_its_reason():
+    found = compare(
+        changed(sites(), group=None), recalibrations=["sigma", "sigma_by_group", "two_factor", "cqr"]
+    )
+    reasons = {row["recalibration"]: row["reason"] for row in found.rows}
+    assert "was given no group" in reasons["sigma_by_group"]
+    assert "have no bounds of their own" in reasons["cqr"]
+    assert reasons["two_factor"] is not None
+    assert found.choice == "sigma"
+    assert "sigma_by_group has no nll: " in str(found)
+    with pytest.raises(ValueError, match="was given no group"):
+        compare(changed(sites(), group=None), recalibrations=["sigma_by_group"])
+
+
+def test_the_remedy_is_what_the_cases_ask_for():
+    found = remedy(sites())
+    assert found.choice == "sigma_by_group"
+    assert found.metric == "crps"
+    row = next(r for r in found.rows if r["recalibration"] == "sigma_by_group")
+    none = next(r for r in found.rows if r["recalibration"] == "none")
+    gain = -100 * row["change"] / none["score"]
+    assert f"sigma_by_group would be chosen: it lowers CRPS by {gain:.2g} %" in remedy_words(found)
+    said = []
+    for seed in range(8):  # nothing is off
+        y = np.random.default_rng(seed).normal(size=300)
+        said.append(remedy_words(remedy(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y))))
+    quiet = ["no recalibration would be chosen" in words for words in said]
+    assert sum(quiet) >= 4
+    assert all(
+        off or "which may be chance" in words or "lowers CRPS by 0." in words
+        for off, words in zip(quiet, said)
+    )
+    assert remedy(sites(20)) is None
+    assert candidates(ts.Cases(ts.Prediction([0.0], [1.0]), [0.0])) == ["none", "sigma", "isotonic"]

@@ -9,6 +9,7 @@ from scipy.special import stdtrit
 
 from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate
+from ...evaluation.compare import remedy, remedy_words
 from ...evaluation.doubts import doubts
 from ...evaluation.questions import QUESTIONS
 from ...evaluation.verdicts import for_whom_not, headline, whole
@@ -62,6 +63,7 @@ def section(
             *[
                 paragraph(words, kind="note")
                 for words in (
+                    _remedy(subject, calibration),
                     _about(subject, calibration),
                     few_groups(subject, calibration, clusters),
                     groups_not_counted(subject),
@@ -168,6 +170,15 @@ def clusters_of(calibration: Cases) -> int:
     cases = on_host(calibration)
     some = counted(cases).reshape(len(cases), -1).any(axis=1)
     return int(some.sum()) if cases.cluster is None else len(np.unique(np.asarray(cases.cluster)[some]))
+
+
+def _remedy(subject: Subject, calibration: Cases) -> str:
+    """Say which recalibration the calibration cases ask for, and what it gains; nothing where they are too few."""
+    found = remedy(calibration, recipe=subject.recipe)
+    if found is None:
+        return ""
+    words = remedy_words(found)
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def few_groups(subject: Subject, calibration: Cases, clusters: int) -> str:
