@@ -1,8 +1,10 @@
 """The faster training step: the same numbers as the plain one, on a GPU or in Triton's interpreter."""
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from timm.models._efficientnet_blocks import DepthwiseSeparableConv, InvertedRes
 from timm.models.densenet import DenseBlock
 from timm.models.resnet import Bottleneck
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import Recipe
@@ -196,7 +199,7 @@ def test_other_gradients_than_the_plain_steps_are_refused(monkeypatch: pytest.Mo
         return plain(forward, backward, optimizer, meter, likelihood="gaussian", precision="bf16")
 
     batch = torch.randn(8, 1, 32, 32), torch.rand(8, 2)
-    with pytest.warns(UserWarning, match="faster training step is not used: its gradients are not"):
+    with pytest.warns(UserWarning, match="faster training step is not used: its gradients err by"):
         assert fast.faster(make, net, None, meter, *batch, precision="bf16") is None
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     assert all(parameter.grad is None for parameter in net.parameters())
@@ -225,6 +228,36 @@ def test_gradients_on_a_gpu_round_no_more_than_the_plain_steps(backbone: str) ->
     assert errors[1] <= 1.1 * errors[0]
 
 
+def test_what_the_kernels_count_in_lives_as_long_as_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph knows an address only: memory that was freed would belong to somebody else soon."""
+    counters: list[weakref.ref[Tensor]] = []
+
+    def count(*_: object) -> Tensor:
+        made = torch.zeros(1)
+        counters.append(weakref.ref(made))
+        return made
+
+    def norm(x, weight, bias, residual, bn, done, act, passes, *squeeze):
+        return F.relu(F.batch_norm(x, None, None, weight, bias, training=True))
+
+    right = SimpleNamespace(NONE=0, RELU=1, SILU=2, RELU6=3, counters=count, Norm=SimpleNamespace(apply=norm))
+    monkeypatch.setitem(sys.modules, "truesigma.imaging.training.kernels", right)
+    monkeypatch.setattr("truesigma.imaging.training.kernels", right, raising=False)
+    monkeypatch.setattr(fast, "captured", lambda step, *_: lambda images, target: step(images, target))
+    net, meter = build("small", 1, 2, QUICK, seed=0).train(), Meter(torch.device("cpu"))
+
+    def make(forward, backward, optimizer):
+        return plain(forward, backward, optimizer, meter, likelihood="gaussian", precision="bf16")
+
+    optimizer = make_optimizer(net, QUICK, torch.device("cpu"))
+    batch = torch.randn(8, 1, 32, 32), torch.rand(8, 2)
+    step = fast.faster(make, net, optimizer, meter, *batch, precision="bf16")
+    assert step is not None
+    gc.collect()
+    assert sum(one() is not None for one in counters) == 4
+    assert all(module.training for module in net.modules())
+
+
 @needs_gpu
 def test_a_faster_captured_step_on_a_gpu_trains_as_the_plain_one() -> None:
     """Thirty steps without dropout from the same weights: losses nearby, and the network is left as it was made."""
@@ -246,8 +279,11 @@ def test_a_faster_captured_step_on_a_gpu_trains_as_the_plain_one() -> None:
             assert step is not None
         else:
             step = captured(make(net, Tensor.backward, optimizer), net, optimizer, meter, *batch)
+        # What was freed is used by others: a graph must not write there.
+        others = [torch.ones(n, dtype=torch.int32, device=DEVICE) for n in range(1, 500)]
         for _ in range(30):
             step(*batch)
+        assert all(bool((one == 1).all()) for one in others)
         assert int(meter.bad) < 0
         assert int(net.backbone.bn1.num_batches_tracked) == 30
         assert not any("forward" in vars(module) for module in net.modules())

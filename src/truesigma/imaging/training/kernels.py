@@ -13,6 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
+PIECES = tl.constexpr(32)  # of an image, at most, when it is summed over
 PROGRAMS = 132 * 3  # for a sum: fills a large GPU; more parts would take longer to add up than they save
 NONE, RELU, SILU, RELU6 = 0, 1, 2, 3
 
@@ -171,9 +172,10 @@ def pool(gy, x, gate, saved, part, done, out, C, S, HW, rows,
         s += tl.where(m, a, 0.0)
     tl.store(part + (split * cases + case) * C + c, tl.sum(s, 0), mask=ok)
     if _ends(done + case * blocks + block, splits):
-        total = tl.zeros((BC,), tl.float32)
-        for k in range(0, splits):
-            total += tl.load(part + (k * cases + case) * C + c, mask=ok, other=0.0, cache_modifier=".cg")
+        k = tl.arange(0, PIECES)
+        at = (k[:, None] * cases + case) * C + c[None, :]
+        m = (k[:, None] < splits) & ok[None, :]
+        total = tl.sum(tl.load(part + at, mask=m, other=0.0, cache_modifier=".cg"), 0)
         if BACK:
             g = tl.load(gate + case * C + c, mask=ok, other=0.0).to(tl.float32)
             total = total * g * (1 - g)
@@ -279,7 +281,7 @@ def apply_norm(x, saved, res, squeeze, done, act):
     tile, across = _tile(C)
     parts = ()
     if squeeze:
-        each, pieces = _cut(HW, PROGRAMS // (across * n), tile["BR"])
+        each, pieces = _cut(HW, min(PROGRAMS // (across * n), PIECES.value), tile["BR"])
         p = torch.empty(n, C, device=x.device, dtype=x.dtype)
         part = torch.empty(pieces, n, C, device=x.device, dtype=torch.float32)
         pool[(across, n, pieces)](
@@ -336,7 +338,7 @@ class Norm(torch.autograd.Function):
         weights = ()
         if parts:
             p, hidden, held, gate, w1, w2 = parts
-            each, pieces = _cut(HW, PROGRAMS // (across * n), tile["BR"])
+            each, pieces = _cut(HW, min(PROGRAMS // (across * n), PIECES.value), tile["BR"])
             part, ds = torch.empty(pieces, n, C, **f32), torch.empty_like(gate)
             pool[(across, n, pieces)](
                 gy, x, gate, saved, part, done, ds, C, S, HW, each, ACT=kind["ACT"], BACK=True, **tile

@@ -118,12 +118,12 @@ def validate(
     return torch.cat([torch.tensor([float(scores.shape[1])], dtype=torch.float64), scores.sum(1)])
 
 
-def _kernels(net: nn.Module, size: int, fast: bool) -> AbstractContextManager[None]:
+def _kernels(net: nn.Module, size: int, fast: bool) -> AbstractContextManager[object]:
     if not fast:
         return nullcontext()
     from . import kernels
 
-    return fused(net, kernels, size)
+    return fused(net, kernels, size, training=False)
 
 
 def means(train: Tensor, scores: Mapping[str, Tensor], likelihood: str) -> dict[str, float | None]:
