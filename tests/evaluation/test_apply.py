@@ -183,14 +183,13 @@ class Observed:
         return {"name": "observed"}
 
 
-def test_a_law_that_a_csv_cannot_hold_is_named_so_that_it_is_not_taken_for_normal(tmp_path, card):
+def test_a_law_that_a_csv_cannot_hold_is_beside_it(tmp_path, card):
     changed = type(card)(Observed(), card.law, card.recipe, card.data)
     (tmp_path / "in.csv").write_text("location,scale\n1,0.5\n")
     apply_file(changed, tmp_path / "in.csv", tmp_path / "out.csv", levels=[0.5])
     row = rows(tmp_path / "out.csv")[0]
-    assert (row["law"], float(row["lower_50"]), float(row["upper_50"])) == ("empirical", 1 - 1.0, 1 + 1.0)
-    with pytest.raises(BadFile, match="empirical"):
-        read(tmp_path / "out.csv")
+    assert (row["law"], float(row["lower_50"]), float(row["upper_50"])) == ("out.law.json", 1 - 1.0, 1 + 1.0)
+    assert read(tmp_path / "out.csv").interval(0.5).upper.tolist() == [2.0]
     write(read(tmp_path / "in.csv"), tmp_path / "in.parquet")
     apply_file(changed, tmp_path / "in.parquet", tmp_path / "out.parquet", levels=[0.5])
     assert read(tmp_path / "out.parquet").interval(0.5).upper.tolist() == [2.0]

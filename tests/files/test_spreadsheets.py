@@ -135,5 +135,43 @@ def test_what_only_a_spreadsheet_reads_is_said(tmp_path):
     path.write_text("sep=;\ntarget;location;scale\n1;2;3\n")
     with pytest.raises(BadFile, match=r"begins with the line 'sep=;', which only Excel reads; remove it\."):
         read(path)
-    with pytest.raises(BadFile, match=r"ends in '\.xlsx'; expected .* Save the sheet as CSV UTF-8\."):
+    with pytest.raises(
+        BadFile, match=r"ends in '\.xlsx'; expected .* Save the sheet as CSV UTF-8: in Excel by File"
+    ):
         read(tmp_path / "a.xlsx")
+
+
+def test_text_that_is_no_utf8_table_is_said(tmp_path):
+    """UTF-16, comment lines and tables called .txt, each with what to do."""
+    from truesigma.files.fileset import open_fileset
+
+    rows = "target,location,scale\n1,2,3\n4,5,6\n"
+    (tmp_path / "a.csv").write_text(rows, encoding="utf-16")
+    with pytest.raises(BadFile, match=r"is text in UTF-16, not in UTF-8.* save it as CSV UTF-8"):
+        read(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text(f"# made by hand\n{rows}")
+    with pytest.raises(BadFile, match=r"begins with a comment, '# made by hand'.* Remove such lines"):
+        read(tmp_path / "a.csv")
+    (tmp_path / "a.txt").write_text(rows)
+    with pytest.raises(BadFile, match=r"looks like a table, .* Call a table \.csv"):
+        open_fileset(tmp_path / "a.txt")
+    with pytest.raises(BadFile, match=r"If it is a table, call it \.csv"):
+        read(tmp_path / "a.txt")
+    (tmp_path / "a.xlsx").write_bytes(b"PK")
+    with pytest.raises(BadFile, match="Save the sheet as CSV UTF-8: in Excel by File, Save As"):
+        open_fileset(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_line_ends_of_other_systems(tmp_path, end):
+    """Windows' in tables and manifests; a table of old Mac line ends is read, too."""
+    (tmp_path / "a.csv").write_bytes(end.join(["target,location,scale", "1,2,3", "4,5,6", ""]).encode())
+    assert read(tmp_path / "a.csv").target.tolist() == [1.0, 4.0]
+
+
+def test_an_archive_says_what_to_rename(tmp_path):
+    import numpy as np
+
+    np.savez(tmp_path / "a.npz", y_true=np.zeros(2), y_pred=np.zeros(2), sigma=np.ones(2))
+    with pytest.raises(BadFile, match="Rename y_true to target, y_pred to location, sigma to scale"):
+        read(tmp_path / "a.npz")

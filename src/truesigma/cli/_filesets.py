@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LARGE = 1 << 26  # bytes, when unpacked, from which on a file is read in pieces
 LISTS = ("--calibration", "--test")
+MOST = 40  # groups that are printed
 COMMANDS = ("evaluate", "calibrate")  # whose options these are
 SHOWN = (  # of each group: metric, level, what its value is multiplied with, title
     ("rmse", None, 1, "RMSE"),
@@ -122,7 +123,13 @@ def engine_run(engine: str | None, address: str | None) -> Callable[..., Any]:
 
 
 def evaluate_many(
-    session: Session, calibration: list[str], test: list[list[str]], *, json: str | None, **options: Any
+    session: Session,
+    calibration: list[str],
+    test: list[list[str]],
+    *,
+    json: str | None,
+    columns: dict[str, Any],
+    **options: Any,
 ) -> tuple[str, dict[str, Any]]:
     """Evaluate many files: what is printed, and what is written."""
     from ..engine.calibrate_files import describe_files
@@ -132,7 +139,7 @@ def evaluate_many(
     from ..files.fileset import open_fileset
 
     law = options.get("law")
-    fitted_on, tested = open_fileset(calibration, law=law), [open_fileset(files, law=law) for files in test]
+    fitted_on, *tested = (open_fileset(files, law=law, columns=columns) for files in (calibration, *test))
     check_json(json, *(path for files in (fitted_on, *tested) for path in files.paths))
     warn_unlike(_first(fitted_on), fitted_on, [_first(files) for files in tested], tested)
     warn_leaked_files(fitted_on, tested)
@@ -160,13 +167,14 @@ def calibrate_many(
     out: Path,
     json: str | None,
     recipe: str,
+    columns: dict[str, Any],
     **reading: Any,
 ) -> "Card":
     """Fit a recalibration on many files, with a progress bar, and return its card."""
     from ..engine.calibrate_files import calibrate_files
     from ..files.fileset import open_fileset
 
-    opened = open_fileset(files, law=reading["law"])
+    opened = open_fileset(files, law=reading["law"], columns=columns)
     check_target(out, *opened.paths)
     check_json(json, *opened.paths)
     with progress(session.quiet) as report:
@@ -178,21 +186,21 @@ def group_table(streamed: "Streamed") -> "TextTable":
     from ..evaluation.text import TextTable, short
 
     rows = []
+    groups = sorted(streamed.groups.items(), key=lambda one: -one[1].cases["test"])[:MOST]
     asked = {(row["metric"], row["level"]) for row in streamed.evaluation.rows}
     shown = [one for one in SHOWN if one[:2] in asked]
-    for name, one in streamed.groups.items():
+    for name, one in sorted(groups):
         for label, scores in one.by_label().items():
             value = {(row["metric"], row["level"]): row["value"] for row in reversed(scores)}
             numbers = [short(value.get((metric, level)), times) for metric, level, times, _ in shown]
             rows.append((name, label, str(one.cases["test"]), *numbers))
     alone = [name for name, one in streamed.groups.items() if one.cases["test"] == 1]
-    note = (
-        f"{len(alone)} group(s) have a single case, such as {alone[0]}: that shows no calibration."
-        if alone
-        else ""
-    )
+    notes = [f"{len(alone)} group(s) have a single case, such as {alone[0]}: that shows no calibration."]
+    notes = notes if alone else []
+    if len(streamed.groups) > MOST:
+        notes.append(f"the {MOST} largest of {len(streamed.groups):,} groups; --json holds all of them.")
     head = ("group", "recalibration", "cases", *[title for *_, title in shown])
-    return TextTable("by group", head, tuple(rows), (note,) if note else (), left=2)
+    return TextTable("by group", head, tuple(rows), tuple(notes), left=2)
 
 
 def _predicted(files: "FileSet") -> list[Path]:

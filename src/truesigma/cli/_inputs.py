@@ -1,6 +1,7 @@
 """The sets of cases that a command is given: read, and described."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,15 +20,18 @@ def read_set(
     mask_missing: bool = False,
     missing: float | None = None,
     name_rows: bool = False,
+    columns: Mapping[str, Any] | None = None,
 ) -> "Cases":
     """Read the cases of a file that count: those that a mask, or missing targets, leave empty are dropped.
 
     `name_rows` names those without an id by their place in the file: in a table the rows below the header, from 1.
     """
     from ..core.arrays import to_host
+    from ..files.roles import taken_columns
     from ..files.store import read_cases
 
-    cases = read_cases(path, law=law, mask_missing=mask_missing)
+    cases = read_cases(path, law=law, mask_missing=mask_missing, columns=columns)
+    _say_roles(session, path, taken_columns(cases, columns))
     if name_rows and cases.id is None:
         word, first = ("case", 0) if path.suffix.lower() == ".npz" else ("row", 1)
         cases = replace(cases, id=[f"{word} {number}" for number in range(first, first + len(cases))])
@@ -40,6 +44,16 @@ def read_set(
         return cases
     session.say(f"note: {some.sum()} of {len(cases)} cases in {path} have a target that counts.")
     return cases[some]
+
+
+def _say_roles(session: Session, path: Path, taken: Mapping[str, list[str]]) -> None:
+    """Say which columns say what of the cases beside their prediction."""
+    words = {"weight": "weighs the cases", "patient": "names the patients", "group": "the groups"}
+    said = [f"{' and '.join(map(repr, taken[role]))} {what}" for role, what in words.items() if role in taken]
+    others = {role: names for role, names in taken.items() if role not in words and names != [role]}
+    said += [f"{names[0]!r} is the {role}" for role, names in others.items()]
+    if said:
+        session.say(f"note: in {path}, {', '.join(said)}.")
 
 
 def _without(cases: "Cases", missing: float) -> "Cases":
@@ -57,8 +71,19 @@ def warn_doubts(fitted_on: "Cases", tested: "Cases | None" = None) -> None:
         warnings.warn(text, stacklevel=1)
 
 
+def predicted(columns: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Keep what was chosen of the prediction itself, for files that need not say more."""
+    return {role: one for role, one in (columns or {}).items() if role in ("location", "scale")}
+
+
 def weighted(
-    session: Session, like: Path | None, sets: dict[str, "Cases"], *, recipe: str, law: str | None
+    session: Session,
+    like: Path | None,
+    sets: dict[str, "Cases"],
+    *,
+    recipe: str,
+    law: str | None,
+    columns: Mapping[str, Any] | None = None,
 ) -> tuple[list["Cases"], dict[str, Any]]:
     """Weight sets of cases to be like those of a new site, and describe how; without such a file nothing changes."""
     if like is None:
@@ -67,7 +92,7 @@ def weighted(
     from ..files.disk import fingerprint
     from ..files.store import read_new
 
-    new = read_new(like, law=law)
+    new = read_new(like, law=law, columns=predicted(columns))
     found: list[Cases] = []
     about: dict[str, Any] = {"file": like.name, "sha256": fingerprint(like), "cases": len(new)}
     for name, cases in sets.items():
@@ -81,10 +106,13 @@ def weighted(
     return found, {"like": about}
 
 
-def describe_file(path: Path, cases: "Cases") -> dict[str, Any]:
-    """Describe a file that a result was computed from."""
+def describe_file(path: Path, cases: "Cases", columns: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Describe a file that a result was computed from, and which of its columns have a role."""
     from ..evaluation.card import outputs_of
     from ..files.disk import fingerprint
+    from ..files.roles import taken_columns
 
     size = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
-    return {"file": path.name, "sha256": fingerprint(path), **size}
+    taken = taken_columns(cases, columns)
+    roles = {"columns": taken} if set(taken) - {"id"} else {}
+    return {"file": path.name, "sha256": fingerprint(path), **size, **roles}

@@ -62,6 +62,33 @@ Like = Annotated[
         help="Predictions of a new site, to which the cases are weighted to be alike.",
     ),
 ]
+TargetColumn = Annotated[
+    str | None, typer.Option("--target", metavar="COLUMN", help="Column of the truth. [default: target]")
+]
+LocationColumn = Annotated[
+    str | None,
+    typer.Option("--location", metavar="COLUMN", help="Column of the prediction. [default: location]"),
+]
+ScaleColumn = Annotated[
+    str | None, typer.Option("--scale", metavar="COLUMN", help="Column of sigma. [default: scale]")
+]
+WeightColumn = Annotated[
+    str | None,
+    typer.Option("--weight", metavar="COLUMN", help="Column of how much a case counts, or none."),
+]
+IdColumn = Annotated[
+    str | None, typer.Option("--id", metavar="COLUMN", help="Column that names the case, or none.")
+]
+PatientColumn = Annotated[
+    str | None,
+    typer.Option("--patient", metavar="COLUMN", help="Column of the patient: whose cases belong together."),
+]
+GroupColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group", metavar="COLUMN", help="Looked at apart, as site; several: --group again; or none."
+    ),
+]
 DatasetOptions = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="NAME=VALUE", help="Of the data set; `truesigma list datasets`."),
@@ -70,6 +97,36 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:NUM
 TimeLimit = Annotated[
     str | None, typer.Option("--time-limit", help="Such as 90, 30m or 8h; the same command resumes.")
 ]
+
+
+def chosen_columns(
+    target: str | None = None,
+    location: str | None = None,
+    scale: str | None = None,
+    weight: str | None = None,
+    id: str | None = None,
+    patient: str | None = None,
+    group: list[str] | None = None,
+) -> dict[str, Any]:
+    """Say which column has which role, where it was said; `none` for none.
+
+    >>> chosen_columns(weight="none", group=["site", "sex"])
+    {'weight': None, 'group': ['site', 'sex']}
+    """
+    given = {
+        "target": target,
+        "location": location,
+        "scale": scale,
+        "weight": weight,
+        "id": id,
+        "patient": patient,
+    }
+    found: dict[str, Any] = {
+        role: None if one == "none" and role not in ("target", "location", "scale") else one
+        for role, one in given.items()
+        if one is not None
+    }
+    return found if group is None else {**found, "group": [one for one in group if one != "none"]}
 
 
 def split_choices(text: str) -> list[str]:

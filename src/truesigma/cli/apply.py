@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from ._options import Json, LawName, split_levels
+from ._options import (
+    GroupColumns,
+    Json,
+    LawName,
+    LocationColumn,
+    ScaleColumn,
+    chosen_columns,
+    split_levels,
+)
 from ._progress import progress
 from ._session import Session, check_json, check_target
 
@@ -35,6 +43,9 @@ def apply(
         list[str] | None, typer.Option("--level", help="Levels of the intervals, as 0.5,0.9. [default: 0.9]")
     ] = None,
     law: LawName = None,
+    location: LocationColumn = None,
+    scale: ScaleColumn = None,
+    group: GroupColumns = None,
     recalibrate: Annotated[
         str | None,
         typer.Option(
@@ -69,7 +80,8 @@ def apply(
         loaded = read_card(card, plugin=recalibrate)
         if level is None:  # those that bounds were conformalized at, where the card is about bounds
             settings["levels"] = list(getattr(loaded.recalibration, "levels", settings["levels"]))
-        text, result = _table(loaded, source, out, settings)
+        columns = chosen_columns(location=location, scale=scale, group=group)
+        text, result = _table(loaded, source, out, {**settings, "columns": columns})
     described = loaded.recalibration.to_dict()
     result = {
         "card": {"file": card.name, "sha256": fingerprint(card)},

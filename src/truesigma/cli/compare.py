@@ -1,7 +1,7 @@
 """compare: which recalibration to use, told on cases that each was not fitted on."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,12 +9,20 @@ from ._filesets import refuse_maps
 from ._inputs import describe_file, read_set
 from ._options import (
     Calibration,
+    GroupColumns,
+    IdColumn,
     Json,
     LawName,
+    LocationColumn,
     Masking,
     Missing,
     Part,
+    PatientColumn,
     RecipeName,
+    ScaleColumn,
+    TargetColumn,
+    WeightColumn,
+    chosen_columns,
     named_option,
     recalibrations,
 )
@@ -47,6 +55,13 @@ def compare(
     law: LawName = None,
     mask_missing: Masking = False,
     missing: Missing = None,
+    target: TargetColumn = None,
+    location: LocationColumn = None,
+    scale: ScaleColumn = None,
+    weight: WeightColumn = None,
+    id: IdColumn = None,
+    patient: PatientColumn = None,
+    group: GroupColumns = None,
     json: Json = None,
 ) -> None:
     """Compare recalibrations by cross-fitting, and choose one."""
@@ -59,10 +74,12 @@ def compare(
     refuse_maps(calibration)
     if out is not None:
         check_card(out, calibration)
+    columns = chosen_columns(target, location, scale, weight, id, patient, group)
     choices = recalibrations(context.obj, recalibrate, part)
-    cases = read_set(context.obj, calibration, law=law, mask_missing=mask_missing, missing=missing)
+    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing, "missing": missing}
+    cases = read_set(context.obj, calibration, columns=columns, **reading)
     found = run(cases, recalibrations=choices, metric=metric, folds=folds, seed=seed, recipe=recipe)
-    data = describe_file(calibration, cases)
+    data = describe_file(calibration, cases, columns)
     if out is not None:
         chosen = {"among": list(found.recalibrations), "metric": found.metric, "folds": folds, "seed": seed}
         write(describe(found.recalibration, cases, recipe=found.recipe, data={**data, "chosen": chosen}), out)

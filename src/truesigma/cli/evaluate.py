@@ -9,13 +9,21 @@ import typer
 from ._filesets import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
 from ._inputs import describe_file, read_set, warn_doubts, weighted
 from ._options import (
+    GroupColumns,
+    IdColumn,
     Json,
     LawName,
     Like,
+    LocationColumn,
     Masking,
     Missing,
     Part,
+    PatientColumn,
     RecipeName,
+    ScaleColumn,
+    TargetColumn,
+    WeightColumn,
+    chosen_columns,
     named_option,
     numbers,
     recalibrations,
@@ -84,6 +92,13 @@ def evaluate(
         Path | None,
         typer.Option("--keep", metavar="DIR", help="Keep what each file adds up to, and resume from it."),
     ] = None,
+    target: TargetColumn = None,
+    location: LocationColumn = None,
+    scale: ScaleColumn = None,
+    weight: WeightColumn = None,
+    id: IdColumn = None,
+    patient: PatientColumn = None,
+    group: GroupColumns = None,
     json: Json = None,
 ) -> None:
     """Fit recalibrations on some files, score them on others."""
@@ -93,6 +108,7 @@ def evaluate(
     from ..evaluation.recipe import load_recipe
     from ..evaluation.text import evaluation_table
 
+    columns = chosen_columns(target, location, scale, weight, id, patient, group)
     sets = [one_set(calibration), *map(files_of, test)]
     inputs = [Path(file) for files in sets for file in files]
     check_json(json, *inputs)
@@ -121,21 +137,27 @@ def evaluate(
             one_pass=one_pass,
             run=engine_run(engine, address),
             keep=keep,
+            columns=columns,
         )
         return context.obj.deliver(shown, result, json)
-    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing, "missing": missing}
+    reading: dict[str, Any] = {
+        "law": law,
+        "mask_missing": mask_missing,
+        "missing": missing,
+        "columns": columns,
+    }
     fitted_on = read_set(context.obj, inputs[0], **reading)
     repeats = [read_set(context.obj, path, name_rows=html is not None, **reading) for path in inputs[1:]]
     data: dict[str, Any] = {
-        "calibration": describe_file(inputs[0], fitted_on),
-        "test": [describe_file(path, cases) for path, cases in zip(inputs[1:], repeats)],
+        "calibration": describe_file(inputs[0], fitted_on, columns),
+        "test": [describe_file(path, cases, columns) for path, cases in zip(inputs[1:], repeats)],
     }
     warn_unlike(inputs[0], fitted_on, inputs[1:], repeats)
     warn_leak(inputs[0], fitted_on, inputs[1:], repeats, data)
     warn_repeated([[path] for path in inputs[1:]])
     warn_doubts(fitted_on, repeats[0])
     named = {"calibration": fitted_on, **{f"test set {k}": one for k, one in enumerate(repeats, start=1)}}
-    (fitted_on, *repeats), about = weighted(context.obj, like, named, recipe=recipe, law=law)
+    (fitted_on, *repeats), about = weighted(context.obj, like, named, recipe=recipe, law=law, columns=columns)
     data |= about
     fits = fit_all(choices, fitted_on, load_recipe(recipe)).values()
     evaluation = run(fitted_on, repeats, recalibrations=fits, metrics=asked, recipe=recipe)
@@ -172,6 +194,13 @@ def calibrate(
             help="Keep cases of which at most a share R is off by more than T: `apply` writes whom to refer.",
         ),
     ] = None,
+    target: TargetColumn = None,
+    location: LocationColumn = None,
+    scale: ScaleColumn = None,
+    weight: WeightColumn = None,
+    id: IdColumn = None,
+    patient: PatientColumn = None,
+    group: GroupColumns = None,
     json: Json = None,
 ) -> None:
     """Fit one recalibration and write its card, for `apply`."""
@@ -180,6 +209,7 @@ def calibrate(
     from ..evaluation.text import factor_doubt
     from ..files.store import write
 
+    columns = chosen_columns(target, location, scale, weight, id, patient, group)
     files = one_set(calibration)
     inputs = [Path(file) for file in files]
     check_json(json, *inputs, out)
@@ -197,13 +227,17 @@ def calibrate(
             raise ValueError(ONE_BY_ONE)
         if refer is not None:
             raise ValueError("--refer sorts all cases, and takes one file that is read as a whole.")
-        reading: dict[str, Any] = {"recipe": recipe, "law": law, "mask_missing": mask_missing}
-        card = calibrate_many(context.obj, files, choices[0], out=out, json=json, **reading)
+        settings: dict[str, Any] = {"recipe": recipe, "columns": columns}
+        settings |= {"law": law, "mask_missing": mask_missing}
+        card = calibrate_many(context.obj, files, choices[0], out=out, json=json, **settings)
     else:
-        cases = read_set(context.obj, inputs[0], law=law, mask_missing=mask_missing, missing=missing)
+        reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing, "missing": missing}
+        cases = read_set(context.obj, inputs[0], columns=columns, **reading)
         warn_doubts(cases)
-        (cases,), about = weighted(context.obj, like, {"calibration": cases}, recipe=recipe, law=law)
-        data = {**describe_file(inputs[0], cases), **about}
+        data = describe_file(inputs[0], cases, columns)
+        named = {"calibration": cases}
+        (cases,), about = weighted(context.obj, like, named, recipe=recipe, law=law, columns=columns)
+        data |= about
         card = fit(cases, choices[0], recipe=recipe, data=data, refer=asked)
     write(card, out)
     described = card.to_dict()

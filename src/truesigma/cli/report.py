@@ -6,16 +6,24 @@ from typing import Annotated, Any
 import typer
 
 from ._filesets import refuse_maps
-from ._inputs import describe_file, read_set, warn_doubts, weighted
+from ._inputs import describe_file, predicted, read_set, warn_doubts, weighted
 from ._options import (
     Calibration,
+    GroupColumns,
+    IdColumn,
     Json,
     LawName,
     Like,
+    LocationColumn,
     Masking,
     Missing,
     Part,
+    PatientColumn,
     RecipeName,
+    ScaleColumn,
+    TargetColumn,
+    WeightColumn,
+    chosen_columns,
     named_option,
     recalibrations,
 )
@@ -61,6 +69,13 @@ def report(
     law: LawName = None,
     mask_missing: Masking = False,
     missing: Missing = None,
+    target: TargetColumn = None,
+    location: LocationColumn = None,
+    scale: ScaleColumn = None,
+    weight: WeightColumn = None,
+    id: IdColumn = None,
+    patient: PatientColumn = None,
+    group: GroupColumns = None,
     json: Json = None,
 ) -> None:
     """Show in one HTML page whether sigma is true, and for whom not."""
@@ -73,20 +88,22 @@ def report(
     check_json(json, *given, out)
     check_page(out, *given)
     refuse_maps(*given)
+    columns = chosen_columns(target, location, scale, weight, id, patient, group)
     choices = recalibrations(context.obj, recalibrate, part)
     reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
-    fitted_on = read_set(context.obj, calibration, missing=missing, **reading)
-    cases = read_set(context.obj, test, missing=missing, name_rows=True, **reading)
-    files = {"calibration": describe_file(calibration, fitted_on), "test": describe_file(test, cases)}
+    fitted_on = read_set(context.obj, calibration, missing=missing, columns=columns, **reading)
+    cases = read_set(context.obj, test, missing=missing, name_rows=True, columns=columns, **reading)
+    sets = {"calibration": (calibration, fitted_on), "test": (test, cases)}
+    files = {name: describe_file(path, some, columns) for name, (path, some) in sets.items()}
     moved = None
     if shifted is not None:
-        moved = read_new(shifted, **reading)
+        moved = read_new(shifted, columns=predicted(columns), **reading)
         files["shifted"] = {"file": shifted.name, "sha256": fingerprint(shifted), "cases": len(moved)}
     warn_unlike(calibration, fitted_on, [test], [cases])
     warn_leak(calibration, fitted_on, [test], [cases], {**files, "test": [files["test"]]})
     warn_doubts(fitted_on, cases)
     named = {"calibration": fitted_on, "test": cases}
-    (fitted_on, cases), about = weighted(context.obj, like, named, recipe=recipe, law=law)
+    (fitted_on, cases), about = weighted(context.obj, like, named, recipe=recipe, law=law, columns=columns)
     files |= about
     clusters: Any = by  # checked where it is used
     made = make(

@@ -19,7 +19,8 @@ from ..files.columns import METADATA, ORDER, columns_of, field_columns
 from ..files.disk import BadFile, check_folder
 from ..files.fields import LABELS, MARKS, from_fields, groups_in, is_group, law_text, to_fields
 from ..files.npz import list_members, open_members, read_members
-from ..files.store import check_suffix, read_fields, refusal, write_fields
+from ..files.roles import Columns, renamed, with_names
+from ..files.store import check_suffix, law_cell, read_fields, refusal, write_fields
 from .card import Card, check_network
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def apply_file(
     *,
     levels: Sequence[float] | None = None,
     law: Law | str | None = None,
+    columns: Columns | None = None,
 ) -> Prediction:
     """Recalibrate the predictions of a file and write them to another.
 
@@ -51,13 +53,14 @@ def apply_file(
         out: .npz, .csv or .parquet, not necessarily the same kind.
         levels: of the intervals; None: 0.9, or those that bounds are stated at.
         law: of predictions that do not say it; the card's unless given.
+        columns: roles of columns that are called otherwise, as in `read`; in a table they keep their names.
 
     Returns:
         The recalibrated prediction.
     """
     source, target = Path(source), check_folder(out)
     suffixes = {check_suffix(source), check_suffix(target)}
-    fields = read_fields(source)
+    fields = read_fields(source, columns)
     by_fold = isinstance(card.recalibration, Across) and "mean" not in fields
     if by_fold:
         fields = members_in(fields, source)
@@ -73,8 +76,10 @@ def apply_file(
     except ValueError as problem:
         raise refusal(str(source), fields, problem) from problem
     if ".npz" not in suffixes and not by_fold:
-        table = _edited(source, fields, made, bounds, card, check_suffix(target) == ".csv")
-        if check_suffix(target) == ".csv":
+        to_csv = check_suffix(target) == ".csv"
+        law_said = law_cell(target, law_text(made.law)) if to_csv else law_text(made.law)
+        table = _edited(source, fields, made, bounds, card, law_said, columns, to_csv=to_csv)
+        if to_csv:
             write_csv(table, target, like=source if check_suffix(source) == ".csv" else None)
         else:
             write_parquet(table, target)
@@ -83,7 +88,7 @@ def apply_file(
         k: v for k, v in fields.items() if k in ("target", "weight", *LABELS, "unit", *MARKS) or is_group(k)
     }
     kept |= _recalibrated(fields, card)
-    others = {} if by_fold else _other_columns(source, fields)
+    others = {} if by_fold else _other_columns(source, fields, columns)
     others = {k: v for k, v in others.items() if not _is_own_bound(k, fields)}
     _refuse_doubled(bounds, others, source)
     written = to_fields(made)
@@ -198,10 +203,15 @@ def _edited(
     made: Prediction,
     bounds: Mapping[str, Any],
     card: Card,
+    law: str,
+    columns: Columns | None,
+    *,
     to_csv: bool,
 ) -> "pa.Table":
     """The source with the columns of its uncertainty replaced; from .csv to .csv the other cells stay as written."""
     table = _read_again(source, text=to_csv)
+    own = dict(zip(renamed(table.column_names, columns), table.column_names))
+    table = with_names(table, list(own))
     table = table.drop_columns([name for name in table.column_names if _is_own_bound(name, fields)])
     _refuse_doubled(bounds, table.column_names, source)
     values = {"location": made.location, "scale": made.scale, "variance": made.total}
@@ -222,7 +232,8 @@ def _edited(
         table = _append(table, field_columns("spread", to_host(raw)))
     for stem, bound in bounds.items():
         table = _append(table, field_columns(stem, bound))
-    return _with_constants(table, {**fields, **_recalibrated(fields, card)}, made.law, to_csv)
+    table = _with_constants(table, {**fields, **_recalibrated(fields, card)}, law, to_csv)
+    return with_names(table, [own.get(name, name) for name in table.column_names])
 
 
 def _replaced(table: "pa.Table", stem: str, names: list[str], new: Any) -> "pa.Table":
@@ -241,18 +252,18 @@ def _replaced(table: "pa.Table", stem: str, names: list[str], new: Any) -> "pa.T
     return table
 
 
-def _with_constants(table: "pa.Table", fields: Mapping[str, Any], law: Law, to_csv: bool) -> "pa.Table":
+def _with_constants(table: "pa.Table", fields: Mapping[str, Any], law: str, to_csv: bool) -> "pa.Table":
     """The table that says its unit, and its law unless that is the one taken for granted: a .csv in columns."""
     import pyarrow as pa
 
-    if law_text(law) != fields.get("law", "normal") and "law" in table.column_names:
+    if law != fields.get("law", "normal") and "law" in table.column_names:
         table = table.drop_columns(["law"])
-    said = {"law": law_text(law), "unit": fields.get("unit", "")}
+    said = {"law": law, "unit": fields.get("unit", "")}
     said |= {name: fields[name] for name in MARKS if name in fields}
     if "recalibration" in fields and "recalibration" in table.column_names:
         table = table.drop_columns(["recalibration"])
     if to_csv:
-        for name, text in {**said, "law": law.name}.items():
+        for name, text in said.items():
             if text not in ("", "normal") and name not in table.column_names:
                 # What is added is never a formula; what was there stays as it was.
                 text = f"'{text}" if text.startswith(FORMULAS) else text
@@ -274,12 +285,15 @@ def _append(table: "pa.Table", columns: Mapping[str, Any]) -> "pa.Table":
     return table
 
 
-def _other_columns(source: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _other_columns(source: Path, fields: Mapping[str, Any], columns: Columns | None) -> dict[str, Any]:
     """What stands beside the fields, as arrays; cells that numpy has no type for as text."""
     if check_suffix(source) == ".npz":
-        others = open_members(source, set(list_members(source)) - set(fields))
-        return read_members(source, list(others.values()))
+        names = list(list_members(source))
+        beside = [name for name, role in zip(names, renamed(names, columns)) if role not in fields]
+        return read_members(source, list(open_members(source, beside).values()))
     table = _read_again(source)
+    own = dict(zip(renamed(table.column_names, columns), table.column_names))
+    table = with_names(table, list(own))
     taken = {name for stem in fields if stem in ORDER for name in columns_of(stem, table.column_names)}
     taken |= {name for name in fields if is_group(name)}
     found = {}
@@ -288,7 +302,7 @@ def _other_columns(source: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
             cells = table.column(name).to_pylist()
             array = np.asarray(cells)
             plain = not array.dtype.hasobject
-            found[name] = array if plain else np.asarray(["" if c is None else str(c) for c in cells])
+            found[own[name]] = array if plain else np.asarray(["" if c is None else str(c) for c in cells])
     return found
 
 

@@ -1,5 +1,6 @@
 """Tables of text: with colours on a terminal, as plain aligned columns in a pipe."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
@@ -102,15 +103,17 @@ def comparison_table(comparison: "Comparison") -> TextTable:
     plan = comparison.plan
     body = []
     for row in comparison.rows:
-        interval = "" if row["low"] is None else f" [{row['low']:.3g}, {row['high']:.3g}]"
-        error = "" if row["standard_error"] is None else f" +- {row['standard_error']:.2g}"
+        interval = (
+            "" if row["low"] is None else f" [{short(row['low'], digits=3)}, {short(row['high'], digits=3)}]"
+        )
+        error = "" if row["standard_error"] is None else f" +- {short(row['standard_error'], digits=2)}"
         body.append(
             (
                 row["recalibration"],
                 str(row["numbers"]),
                 short(row["score"]),
-                DASH if row["change"] is None else f"{row['change']:.3g}{interval}",
-                DASH if row["behind"] is None else f"{row['behind']:.3g}{error}",
+                DASH if row["change"] is None else f"{short(row['change'], digits=3)}{interval}",
+                DASH if row["behind"] is None else f"{short(row['behind'], digits=3)}{error}",
                 short(row["width"]),
             )
         )
@@ -143,13 +146,22 @@ def comparison_table(comparison: "Comparison") -> TextTable:
     )
 
 
-def short(value: float | None, times: float = 1) -> str:
-    """A number in four digits.
+def short(value: float | None, times: float = 1, digits: int = 4) -> str:
+    """A number in four digits, or so many, without powers of ten as long as it can be read.
 
-    >>> short(0.00123456, times=100), short(None)
-    ('0.1235', '-')
+    >>> short(0.00123456, times=100), short(80310.4), short(-0.0000645), short(-0.0), short(None)
+    ('0.1235', '80310', '-0.0000645', '0', '-')
     """
-    return DASH if value is None else f"{times * value:.4g}"
+    if value is None:
+        return DASH
+    value = times * value
+    if not value or not math.isfinite(value):
+        return f"{value or 0:g}"
+    power = math.floor(math.log10(abs(value)))
+    if not -6 <= power < 9:
+        return f"{value:.{digits}g}"
+    text = f"{value:.{max(0, digits - 1 - power)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _base(metric: str) -> str:
@@ -178,7 +190,7 @@ def _number(row: Mapping[str, Any] | None) -> str:
     if row is None or row["value"] is None:
         return DASH
     times = 100 if _base(row["metric"]) == "uce" else 1
-    spread = "" if row["sd"] is None else f" +- {times * row['sd']:.2g}"
+    spread = "" if row["sd"] is None else f" +- {short(row['sd'], times, 2)}"
     return short(row["value"], times) + spread
 
 
@@ -200,10 +212,10 @@ def _caption(evaluation: "Evaluation") -> str:
     sizes = evaluation.cases
     runs = f" x {sizes['repeats']} runs (mean +- sd)" if sizes.get("repeats", 1) > 1 else ""
     unit = f", targets in {evaluation.unit}" if evaluation.unit else ""
-    return (
-        f"recipe {evaluation.recipe.name}: {sizes['calibration']} calibration cases, "
-        f"{sizes['test']} test cases{runs}{unit}"
-    )
+    counts = [
+        f"{sizes[name]} {name} case{'' if sizes[name] == 1 else 's'}" for name in ("calibration", "test")
+    ]
+    return f"recipe {evaluation.recipe.name}: {', '.join(counts)}{runs}{unit}"
 
 
 def factor_doubt(fitted: Mapping[str, Any]) -> str:

@@ -12,41 +12,47 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .bounds import is_bound
-from .columns import METADATA, columns_of, stem_of
+from .columns import METADATA, columns_of
 from .disk import BadFile, content_kind, reading, write_atomically, write_rows
-from .fields import NUMBERS, PARTS, is_field
+from .fields import NUMBERS, PARTS, is_field, stem_of
+from .roles import Columns, renamed, with_names
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
     import pyarrow as pa
 
 HASH = "hash"  # of the texts beside it in the footer
+COMMENTS = ("#", "//")
 FORMULAS = ("=", "+", "-", "@")  # how cells begin that spreadsheets run
 
 
-def read_csv(path: Path, *, text: bool = False) -> "pa.Table":
+def read_csv(path: Path, *, text: bool = False, columns: Columns | None = None) -> "pa.Table":
     """A .csv file as a table: fields as numbers, labels and all other columns as the text they are.
 
     Columns are separated by commas; or by semicolons or tabs, and then numbers may have decimal commas. Empty rows at
-    the end, as spreadsheets leave them, are left out. `text=True` leaves every column as it is written.
+    the end, as spreadsheets leave them, are left out. `text=True` leaves every column as it is written. `columns`
+    choose roles, as `files/roles.py` says.
     """
     import pyarrow as pa
 
     kind = content_kind(path)
     if kind:
-        raise BadFile(f"{path} is {kind}, not the .csv file its name says; give it its right ending.")
+        todo = "save it as CSV UTF-8" if kind.startswith("text") else "give it its right ending"
+        raise BadFile(f"{path} is {kind}, not the .csv file its name says; {todo}.")
     names, separator = _header(path)
-    types = _csv_types(names)
+    read_as = renamed([name.strip() for name in names], columns)
+    types = _csv_types(names, read_as)
     try:
         if text:
-            return _parsed(path, {}, names, separator)
+            return with_names(_parsed(path, {}, names, separator), read_as)
         table, decimal = _with_numbers(path, types, names, separator)
+        table = with_names(table, read_as)
         if decimal == ",":
             warnings.warn(f"{path} has decimal commas: 1,5 in it is read as 1.5.", stacklevel=1)
         return table
     except pa.ArrowInvalid as problem:
         if "conversion error" in str(problem):
             with reading(path):
-                _explain(_parsed(path, {}, names, separator), path, separator)
+                _explain(with_names(_parsed(path, {}, names, separator), read_as), path, separator)
         cause = str(problem).split("\n")[0]
         raise BadFile(
             f"{path} cannot be read: {cause}. Is every row complete, and the file not cut short?"
@@ -111,10 +117,11 @@ def _text(cell: Any) -> str:
     return "" if cell is None else str(cell).strip()
 
 
-def read_parquet(path: Path) -> "pa.Table":
-    """A .parquet file as a table."""
+def read_parquet(path: Path, columns: Columns | None = None) -> "pa.Table":
+    """A .parquet file as a table; `columns` choose roles."""
     with parquet_file(path) as file:
-        return file.read()
+        table = file.read()
+    return with_names(table, renamed(table.column_names, columns))
 
 
 @contextmanager
@@ -247,35 +254,34 @@ def _header(path: Path) -> tuple[list[str], str]:
         raise BadFile(f"{path} is not text in UTF-8 ({problem}); save it as CSV UTF-8.") from problem
     if names and names[0].startswith("sep="):
         raise BadFile(f"{path} begins with the line {names[0]!r}, which only Excel reads; remove it.")
+    if names and names[0].lstrip().startswith(COMMENTS):
+        raise BadFile(
+            f"{path} begins with a comment, {names[0][:40]!r}; expected the names of the columns. Remove such lines."
+        )
     for separator in (";", "\t"):
         if len(names) == 1 and separator in names[0]:
             return next(csv.reader(names, delimiter=separator)), separator
     return names, ","
 
 
-def _csv_types(names: Sequence[str]) -> dict[str, Any]:
-    """The type of each column: fields are numbers, all else is text."""
+def _csv_types(names: Sequence[str], read_as: Sequence[str] | None = None) -> dict[str, Any]:
+    """The type of each column, by what it is read as: fields are numbers, all else is text."""
     import pyarrow as pa
 
-    numbers = _numbers(names)
+    read_as = [role.strip() for role in read_as or names]
+    numbers = _numbers(read_as)
 
-    def type_of(name: str) -> Any:
-        return (
-            pa.float64()
-            if name in numbers
-            else pa.bool_()
-            if stem_of(name.strip()) == "mask"
-            else pa.string()
-        )
+    def type_of(role: str) -> Any:
+        return pa.float64() if role in numbers else pa.bool_() if stem_of(role) == "mask" else pa.string()
 
-    return {name: type_of(name) for name in names}
+    return {name: type_of(role) for name, role in zip(names, read_as)}
 
 
 def _numbers(names: Sequence[str]) -> list[str]:
     """The columns that hold numbers; bounds do where they take the place of a scale."""
-    stems = {name: stem_of(name.strip()) for name in names}
+    stems = {name: stem_of(name) for name in names}
     bare = not set(PARTS) & set(stems.values())
-    return [name for name, stem in stems.items() if stem in NUMBERS or (bare and is_bound(name.strip()))]
+    return [name for name, stem in stems.items() if stem in NUMBERS or (bare and is_bound(name))]
 
 
 def _explain(table: "pa.Table", path: Path, separator: str) -> None:

@@ -5,7 +5,6 @@ One output is a column (`target`), several are numbered columns (`target_0`, `ta
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from .bounds import bounds_in, middle
 from .disk import BadFile
-from .fields import CONSTANTS, EXPECTED, GROUP, LABELS, MARKS, NUMBERS, PARTS
+from .fields import CONSTANTS, EXPECTED, GROUP, LABELS, MARKS, NUMBERS, PARTS, stem_of
 from .synonyms import rename_hint
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
@@ -133,15 +132,6 @@ def field_columns(stem: str, values: Any) -> dict[str, Any]:
     if values.dtype.kind == "U":  # whose texts pyarrow would end at a NUL
         return {name: pa.array(column.tolist(), pa.string()) for name, column in named.items()}
     return {name: pa.array(np.ascontiguousarray(column), from_pandas=True) for name, column in named.items()}
-
-
-def stem_of(name: str) -> str:
-    """The field a column belongs to.
-
-    >>> stem_of("target_12")
-    'target'
-    """
-    return re.sub(r"_(0|[1-9][0-9]*)$", "", name)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -29,6 +29,12 @@ MAGIC = {
     b"\x1f\x8b": "gzip data",
     b"\x80": "a Python pickle",
 }
+SHEETS = (".xlsx", ".xls", ".ods")
+SAVE_SHEET = (
+    " Save the sheet as CSV UTF-8: in Excel by File, Save As, 'CSV UTF-8 (Comma delimited)'; in LibreOffice by File, "
+    "Save As, 'Text CSV', with the character set UTF-8."
+)
+UTF16 = (b"\xff\xfe", b"\xfe\xff")  # how text in UTF-16 begins
 SEAL = "content_sha256"  # of a JSON file that says what it holds
 UNREADABLE = (OSError, ValueError)  # what reading a file raises here, `BadFile` among it
 
@@ -99,6 +105,8 @@ def content_kind(path: Path) -> str:
     for magic, words in MAGIC.items():
         if start.startswith(magic):
             return words
+    if start.startswith(UTF16):
+        return "text in UTF-16, not in UTF-8"
     return "a binary file" if b"\0" in start else ""
 
 

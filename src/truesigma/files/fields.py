@@ -7,6 +7,7 @@ perhaps `spread` and `mask`. Draws are `mean` and `variance`. Beside either may 
 """
 
 import json
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -122,6 +123,15 @@ def is_field(name: str) -> bool:
     (True, True, False)
     """
     return name in KNOWN or is_group(name)
+
+
+def stem_of(name: str) -> str:
+    """The field a column belongs to.
+
+    >>> stem_of("target_12")
+    'target'
+    """
+    return re.sub(r"_(0|[1-9][0-9]*)$", "", name)
 
 
 def is_group(name: str) -> bool:

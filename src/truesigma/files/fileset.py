@@ -17,6 +17,7 @@ from .chunks import chunked_cases, open_source
 from .chunks.reader import Fields, Reader
 from .disk import BadFile
 from .find import Files, Source, check_unchanged, find_sources
+from .roles import Columns
 
 MOST = 1 << 22  # elements of a set that is read into memory whole
 PARTS = ("location", "aleatoric", "epistemic", "spread", "mask")
@@ -56,8 +57,10 @@ class FileSet:
         return f"FileSet({len(self.sources)} files, {self.cases} cases, {self.law.name})"
 
 
-def open_fileset(given: Files, *, law: Law | str | None = None) -> FileSet:
+def open_fileset(given: Files, *, law: Law | str | None = None, columns: Columns | None = None) -> FileSet:
     """The files that paths, globs and manifests name, as one set; an error names two that do not belong together.
+
+    `columns` choose roles, as in `read`: of a manifest, or of the files.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -67,7 +70,7 @@ def open_fileset(given: Files, *, law: Law | str | None = None) -> FileSet:
     ...     open_fileset(f"{folder}/*.csv")
     FileSet(2 files, 4 cases, normal)
     """
-    sources = find_sources(given)
+    sources = find_sources(given, columns)
     # Only what they say of their files is kept: the way to its rows would hold a .csv in memory.
     readers = [replace(open_source(source), chunks=_closed, pieces=None) for source in sources]
     laws = []

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .disk import BadFile, check_exists, content_kind
+from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists, content_kind
 from .fields import LABELS, NUMBERS, is_group
+from .roles import Columns, chosen_of, renamed
 
 WHOLE = (".npz", ".csv", ".parquet")  # files that hold every field
 NIFTI = (".nii", ".nii.gz")
@@ -33,19 +34,22 @@ class Source:
     files: Mapping[str, str]
     labels: Mapping[str, str] = field(default_factory=dict)  # of all its cases, where a manifest gives them
     mark: str = ""  # what `mark_of` said when the source was found
+    columns: Columns = field(default_factory=dict)  # that were chosen, of the file itself
 
     @property
     def name(self) -> str:
         return next(iter(self.files.values()))
 
 
-def find_sources(given: Files) -> list[Source]:
+def find_sources(given: Files, columns: Columns | None = None) -> list[Source]:
     """The sources that paths, globs and manifests name, in their order; files of single arrays are put together.
+
+    `columns` choose roles: of what a manifest says, and where it has no such column, of what its files say.
 
     A folder stands for the NIfTI maps in it and below.
     `case1_location.nii.gz`, `case1_scale.nii.gz` and `case1_target.nii.gz` are the fields of one source.
     """
-    found: list[tuple[dict[str, str], dict[str, str]]] = []
+    found: list[tuple[dict[str, str], dict[str, str], Columns]] = []
     loose: dict[str, dict[str, str]] = {}
     items = [given] if isinstance(given, str | Path) else given
     for path in [path for item in items for path in _expand(str(item))]:
@@ -53,17 +57,17 @@ def find_sources(given: Files) -> list[Source]:
             prefix, name = _split(path)
             if prefix not in loose:
                 loose[prefix] = {}
-                found.append((loose[prefix], {}))
+                found.append((loose[prefix], {}, {}))
             if loose[prefix].setdefault(name, str(path)) != str(path):
                 raise BadFile(
                     f"both {loose[prefix][name]} and {path} say {name}; expected one of them. Remove the other."
                 )
-        elif rows := _manifest(path):
+        elif rows := _manifest(path, columns):
             found += rows
         else:
-            found.append(({"": str(path)}, {}))
+            found.append(({"": str(path)}, {}, columns or {}))
     seen: set[Path] = set()
-    for files, _ in found:
+    for files, _, _ in found:
         for one in map(Path, files.values()):
             check_exists(one)
         # A mask or a weight may be that of many patients; what they are scored on is their own.
@@ -71,7 +75,7 @@ def find_sources(given: Files) -> list[Source]:
             if one.resolve() in seen:
                 raise BadFile(f"{one} is named twice, so its cases would count twice; name it once.")
             seen.add(one.resolve())
-    return [Source(files, labels, mark_of(files.values())) for files, labels in found]
+    return [Source(files, labels, mark_of(files.values()), own) for files, labels, own in found]
 
 
 def ending_of(path: str | Path) -> str:
@@ -84,7 +88,10 @@ def ending_of(path: str | Path) -> str:
     for ending in (*WHOLE, *SINGLE, ".txt"):
         if name.endswith(ending):
             return ending
-    raise BadFile(f"{path}: expected a file that ends in {', '.join((*WHOLE, *SINGLE))}, or a manifest.")
+    sheet = SAVE_SHEET if name.endswith(SHEETS) else ""
+    raise BadFile(
+        f"{path}: expected a file that ends in {', '.join((*WHOLE, *SINGLE))}, or a manifest.{sheet}"
+    )
 
 
 def is_manifest(path: Path) -> bool:
@@ -141,6 +148,13 @@ def _listed(path: Path) -> list[Path]:
     named = [line for line in lines if line and not line.startswith("#")]
     if not named:
         raise BadFile(f"{path} names no file; expected a path in each line.")
+    if any(separator in named[0] for separator in ",;\t") and not named[0].lower().endswith(
+        (*WHOLE, *SINGLE)
+    ):
+        raise BadFile(
+            f"{path} looks like a table, {named[0][:60]!r}; expected a path in each line of a .txt file. Call a table "
+            ".csv."
+        )
     return [Path(_beside(path, line, (*WHOLE, *SINGLE))) for line in named]
 
 
@@ -187,8 +201,10 @@ def _split(path: Path) -> tuple[str, str]:
     return found
 
 
-def _manifest(path: Path) -> list[tuple[dict[str, str], dict[str, str]]]:
-    """Files and labels of each row; none where the file is a table of cases."""
+def _manifest(
+    path: Path, columns: Columns | None = None
+) -> list[tuple[dict[str, str], dict[str, str], Columns]]:
+    """Files, labels and what is chosen of the files of each row; none where the file is a table of cases."""
     if ending_of(path) != ".csv" or content_kind(path):
         return []
     table = _rows(_text(path, size=END), most=2)
@@ -202,9 +218,17 @@ def _manifest(path: Path) -> list[tuple[dict[str, str], dict[str, str]]]:
         )
     if "file" not in names and "location" not in paths:
         return []
+    given = columns or {}
+    own = {role: one for role, one in given.items() if set(chosen_of(one)) <= set(names)}
+    rest: Columns = {role: one for role, one in given.items() if role not in own or one is None}
+    read_as = dict(zip(names, renamed(names, own)))
     found = []
     for number, cells in enumerate(_rows(_text(path)), start=1):
-        row = {str(k).strip(): str(v).strip() for k, v in cells.items() if v is not None and str(v).strip()}
+        row = {
+            read_as.get(str(k).strip(), ""): str(v).strip()
+            for k, v in cells.items()
+            if v is not None and str(v).strip()
+        }
         if not row:  # as spreadsheets leave them at the end
             continue
         labels = {name: row[name] for name in row if name in (*LABELS, "weight") or is_group(name)}
@@ -216,7 +240,7 @@ def _manifest(path: Path) -> list[tuple[dict[str, str], dict[str, str]]]:
             files = {name: _beside(path, row[name], SINGLE) for name in fields}
         if not {"", "location"} & set(files):
             raise BadFile(f"{path}: row {number} names no file for the location.")
-        found.append((files, labels))
+        found.append((files, labels, rest))
     return found
 
 

@@ -18,6 +18,8 @@ import numpy as np
 from ..core.arrays import Host
 from .disk import BadFile, check_exists, content_kind, reading, write_atomically
 from .fields import CONSTANTS, KNOWN, MARKS, is_field
+from .roles import Columns, renamed
+from .synonyms import rename_hint
 
 LIMIT, FLAG, VARIABLE = (
     1.0,
@@ -71,9 +73,12 @@ def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
     return found
 
 
-def open_members(path: Path, names: Collection[str] | None = None) -> dict[str, Member]:
-    """The arrays of those names, by their heads alone; None: all that are fields."""
+def open_members(
+    path: Path, names: Collection[str] | None = None, columns: Columns | None = None
+) -> dict[str, Member]:
+    """The arrays of those names, by their heads alone; None: all that are fields. `columns` choose roles."""
     infos = list_members(path)
+    infos = dict(zip(renamed(list(infos), columns), infos.values()))
     found = {}
     with reading(path), zipfile.ZipFile(path) as archive:
         for name in infos:
@@ -144,14 +149,14 @@ def check_unpacked(path: Path, size: int) -> None:
         )
 
 
-def read_npz(path: Path) -> dict[str, Any]:
-    """The fields of the file by their names; `law` and `unit` as text."""
-    members = open_members(path)
+def read_npz(path: Path, columns: Columns | None = None) -> dict[str, Any]:
+    """The fields of the file by their names; `law` and `unit` as text. `columns` choose roles."""
+    members = open_members(path, columns=columns)
     if not {"mean", "location"} & set(members):
-        held = ", ".join(sorted(list_members(path))) or "nothing"
+        held = sorted(list_members(path))
         raise BadFile(
-            f"{path} holds {held}; expected mean and variance (draws), or "
-            "location with scale or with aleatoric and epistemic, and the target."
+            f"{path} holds {', '.join(held) or 'nothing'}; expected mean and variance (draws), or location with scale "
+            f"or with aleatoric and epistemic, and the target{rename_hint(held)}."
         )
     found = read_members(path, list(members.values()))
     return {**{k: v for k, v in found.items() if k not in CONSTANTS}, **texts_of(path, found)}

@@ -3,6 +3,7 @@
 Files from strangers are data and never code: nothing is unpickled. What is written is swapped in whole or not at all.
 """
 
+import json
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -16,19 +17,25 @@ from ..core.values import Cases, Draws, Prediction
 from ..evaluation.evaluate import Evaluation
 from .arrow import frame_table, read_csv, read_parquet, write_csv, write_parquet
 from .columns import fields_table, table_fields
-from .disk import BadFile, check_exists, write_json
+from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists, read_json, write_json
 from .fields import from_fields, to_fields
 from .npz import list_members, read_npz, write_npz
+from .roles import Columns, renamed, warn_measurement, with_names
 from .synonyms import rename_hint, warn_near_misses
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIXES = (".npz", ".csv", ".parquet")
+LAW = ".law.json"  # behind the name of a .csv: the file with its law, where that has a table of its own
 
 
 def read(
-    source: Any, *, law: Law | str | None = None, mask_missing: bool = False
+    source: Any,
+    *,
+    law: Law | str | None = None,
+    mask_missing: bool = False,
+    columns: Columns | None = None,
 ) -> Cases | Draws | Prediction:
     """Read draws, predictions or cases from a file, or from a data frame.
 
@@ -42,6 +49,8 @@ def read(
         law: "normal" or "laplace", or a Law, for data that does not say it; with Laplace `scale` is b. Another one than
             the file's own is an error.
         mask_missing: leave out the elements whose target is empty or NaN, instead of refusing them.
+        columns: roles of columns that are called otherwise, as {"patient": "pid", "group": ["site", "sex"]}; None in
+            place of a column: the role is not read, as {"weight": None}.
 
     Returns:
         Cases where there is a target; else Draws, or a Prediction. Arrays are numpy's; labels from a .csv are text.
@@ -56,7 +65,7 @@ def read(
         >>> folder.cleanup()
     """
     name = source if isinstance(source, str | PathLike) else type(source).__name__
-    fields = read_fields(source)
+    fields = read_fields(source, columns)
     return _value(str(name), fields, law, mask_missing)
 
 
@@ -69,20 +78,27 @@ def _value(
         raise refusal(name, fields, problem) from problem
 
 
-def from_frame(frame: Any, *, law: Law | str | None = None, mask_missing: bool = False) -> Cases:
+def from_frame(
+    frame: Any,
+    *,
+    law: Law | str | None = None,
+    mask_missing: bool = False,
+    columns: Columns | None = None,
+) -> Cases:
     """Cases from a pandas or polars frame with the columns of a table file, among them `target`.
 
     Args:
         frame: pandas, polars, or anything that speaks Arrow.
         law: "normal" or "laplace", or a Law; with Laplace `scale` is b.
         mask_missing: leave out the elements whose target is empty, instead of refusing them.
+        columns: roles of columns that are called otherwise, as in `read`.
 
     Example:
         >>> import pyarrow
         >>> from_frame(pyarrow.table({"target": [1.0, 2.0], "location": [1.2, 1.9], "scale": [0.5, 0.1]}))
         Cases(2 cases, normal)
     """
-    found = read(frame, law=law, mask_missing=mask_missing)
+    found = read(frame, law=law, mask_missing=mask_missing, columns=columns)
     if not isinstance(found, Cases):
         raise ValueError(
             f"the frame has no column 'target', which cases need; read(frame) gives the {found!r} alone."
@@ -90,11 +106,18 @@ def from_frame(frame: Any, *, law: Law | str | None = None, mask_missing: bool =
     return found
 
 
-def read_cases(path: str | Path, *, law: Law | str | None = None, mask_missing: bool = False) -> Cases:
+def read_cases(
+    path: str | Path,
+    *,
+    law: Law | str | None = None,
+    mask_missing: bool = False,
+    columns: Columns | None = None,
+) -> Cases:
     """`read` for a file that must have its targets."""
-    found = read(path, law=law, mask_missing=mask_missing)
+    found = read(path, law=law, mask_missing=mask_missing, columns=columns)
     if not isinstance(found, Cases):
-        hint = "" if check_suffix(Path(path)) == ".npz" else rename_hint(_table(Path(path)).column_names)
+        npz = check_suffix(Path(path)) == ".npz"
+        hint = rename_hint(list(list_members(Path(path))) if npz else _table(Path(path)).column_names)
         raise BadFile(
             f"{path} has no target, without which nothing can be fitted or scored; add it to the file{hint}."
         )
@@ -102,36 +125,43 @@ def read_cases(path: str | Path, *, law: Law | str | None = None, mask_missing: 
 
 
 def read_new(
-    path: str | Path, *, law: Law | str | None = None, mask_missing: bool = False
+    path: str | Path,
+    *,
+    law: Law | str | None = None,
+    mask_missing: bool = False,
+    columns: Columns | None = None,
 ) -> Cases | Draws | Prediction:
-    """`read` for new cases: a target that is nowhere filled in yet is none."""
-    fields = read_fields(path)
+    """`read` for new cases: a target that is nowhere filled in yet is none, and one that is chosen may be missing."""
+    fields = read_fields(path, columns)
     target = fields.get("target")
     if target is not None and target.dtype.kind == "f" and np.isnan(target).all():
         del fields["target"]
     return _value(str(path), fields, law, mask_missing)
 
 
-def read_fields(source: Any) -> dict[str, Any]:
-    """The named arrays of a file or a frame, before they become a value."""
+def read_fields(source: Any, columns: Columns | None = None) -> dict[str, Any]:
+    """The named arrays of a file or a frame, before they become a value; `columns` choose roles."""
     if not isinstance(source, str | PathLike):
         table = frame_table(source)
-        found = table_fields(table)
-        warn_near_misses(table.column_names)
-        return found
-    path = Path(source)
-    suffix = check_suffix(path)
-    check_exists(path)
-    if suffix == ".npz":
-        found = read_npz(path)
-        warn_near_misses(list_members(path))
-        return found
-    table = _table(path)
-    try:
-        found = table_fields(table)
-    except ValueError as problem:
-        raise BadFile(f"{path}: {problem}") from problem
-    warn_near_misses(table.column_names)  # after the errors, which name what to rename as well
+        table = with_names(table, renamed(table.column_names, columns))
+        found, names = table_fields(table), table.column_names
+    else:
+        path = Path(source)
+        suffix = check_suffix(path)
+        check_exists(path)
+        try:
+            if suffix == ".npz":
+                found, names = read_npz(path, columns), renamed(list(list_members(path)), columns)
+            else:
+                table = _table(path, columns)
+                found, names = table_fields(table), table.column_names
+                if suffix == ".csv" and "law" in found:
+                    found["law"] = _law_beside(path, found["law"])
+        except ValueError as problem:
+            said = str(problem)
+            raise BadFile(said if said.startswith(str(path)) else f"{path}: {said}") from problem
+    warn_near_misses(names)  # after the errors, which name what to rename as well
+    warn_measurement(found.get("weight"), columns)
     return found
 
 
@@ -149,7 +179,8 @@ def write(value: Any, path: str | Path) -> None:
     """Write cases, predictions or draws as .npz, .csv or .parquet; results and recalibrations as .json. Atomic.
 
     Reading an .npz or .parquet gives the same numbers bit for bit, a .csv the same in double precision. A table holds
-    neither draws nor dense outputs, and a .csv no empirical law: those are errors that say so.
+    neither draws nor dense outputs: those are errors that say so. A law with a table of its own, as after isotonic,
+    goes into a file beside a .csv, `test.law.json` beside `test.csv`.
 
     Args:
         value: Cases, Prediction or Draws; for .json anything with `to_dict`, such as an Evaluation or a Recalibration.
@@ -193,9 +224,30 @@ def write_fields(fields: Mapping[str, Any], path: Path) -> None:
         )
     if suffix == ".parquet":
         return write_parquet(fields_table(fields, metadata=True), path)
-    if str(fields.get("law", "")).startswith("{"):
-        raise ValueError(f"{path.name} cannot hold a law with a table of its own; write .npz or .parquet.")
-    return write_csv(fields_table(fields, metadata=False), path)
+    law = law_cell(path, str(fields.get("law", "normal")))
+    return write_csv(fields_table({**fields, "law": law}, metadata=False), path)
+
+
+def law_cell(path: Path, law: str) -> str:
+    """What a .csv says of its law: its name; or that of a file beside it, written here, for one with a table."""
+    if not law.startswith("{"):
+        return law
+    beside = path.with_name(path.stem + LAW)
+    write_json(json.loads(law), beside, strict=True)
+    return beside.name
+
+
+def _law_beside(path: Path, law: str) -> str:
+    """The law that a .csv says, from the file beside it where that holds it."""
+    if not law.endswith(LAW):
+        return law
+    beside = path.with_name(Path(law).name)
+    if not beside.is_file():
+        raise BadFile(
+            f"{path} has its law in {beside.name}, and there is no such file beside it; copy it there, or write .npz "
+            "or .parquet, which hold it."
+        )
+    return json.dumps(read_json(beside))
 
 
 def check_suffix(path: Path) -> str:
@@ -206,12 +258,14 @@ def check_suffix(path: Path) -> str:
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        sheet = " Save the sheet as CSV UTF-8." if suffix in (".xlsx", ".xls", ".ods") else ""
+        hint = SAVE_SHEET if suffix in SHEETS else ""
+        hint = " If it is a table, call it .csv." if suffix in (".txt", ".tsv", ".dat") else hint
         raise BadFile(
-            f"{path} ends in {suffix or 'nothing'!r}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.{sheet}"
+            f"{path} ends in {suffix or 'nothing'!r}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.{hint}"
         )
     return suffix
 
 
-def _table(path: Path) -> "pa.Table":
-    return read_csv(path) if check_suffix(path) == ".csv" else read_parquet(path)
+def _table(path: Path, columns: Columns | None = None) -> "pa.Table":
+    csv = check_suffix(path) == ".csv"
+    return read_csv(path, columns=columns) if csv else read_parquet(path, columns)

@@ -22,12 +22,12 @@ def number(value: float | None, step: float | None = None) -> str:
     """Write a number rounded to the size of `step`, or to three figures.
 
     >>> number(13.3367, 0.35), number(-0.00012345), number(1234.5), number(None)
-    ('13.3', '−1.23e-4', '1230', '–')
+    ('13.3', '−0.000123', '1230', '–')
     """
     if value is None or not math.isfinite(value):
         return DASH
     size = abs(value)
-    if size and (size < 1e-3 or size >= 1e6):
+    if size and (size < 1e-6 or size >= 1e6):
         head, power = f"{value:.2e}".split("e")
         return f"{head}e{int(power)}".replace("-", MINUS, 1 if value < 0 else 0)
     if step is None:
@@ -35,7 +35,8 @@ def number(value: float | None, step: float | None = None) -> str:
         if step > 1:
             value = round(value / step) * step
     step = max(step, 1e-5 * size)  # an interval without width does not ask for all digits there are
-    return f"{value:.{decimals(step)}f}".replace("-", MINUS)
+    text = f"{value:.{decimals(step)}f}"
+    return text.removeprefix("-") if not text.strip("-0.") else text.replace("-", MINUS)
 
 
 def percent(share: float | None, digits: int = 0) -> str:

@@ -38,7 +38,7 @@ def open_source(source: Source) -> Reader:
     kinds = {".npz": open_archive, ".parquet": open_parquet, ".csv": open_csv}
     if ending_of(path) not in kinds:
         raise BadFile(f"{path} is a manifest inside a manifest; name the files themselves.")
-    return kinds[ending_of(path)](path)
+    return kinds[ending_of(path)](path, source.columns)
 
 
 def chunked_cases(

@@ -21,15 +21,16 @@ from ..npz import (
     read_npz,
     texts_of,
 )
+from ..roles import Columns, renamed
 from ..synonyms import warn_near_misses
 from .reader import Fields, Next, Reader, Stored, cut
 
 
-def open_archive(path: Path) -> Reader:
-    members = open_members(path)
-    warn_near_misses(list_members(path))
+def open_archive(path: Path, columns: Columns | None = None) -> Reader:
+    members = open_members(path, columns=columns)
+    warn_near_misses(renamed(list(list_members(path)), columns))
     if not {"mean", "location"} & set(members):
-        read_npz(path)  # says what is missing
+        read_npz(path, columns)  # says what is missing
     main = members.get("location") or members["mean"]
     drawn = {"mean", "variance"} & set(members) if "mean" in members else set()
     axis = 1 if main.name == "mean" else 0

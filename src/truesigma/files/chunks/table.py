@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from ..arrow import parquet_file
-from ..columns import columns_of, stem_of, table_fields
+from ..columns import columns_of, table_fields
 from ..disk import BadFile
-from ..fields import CONSTANTS, is_field
+from ..fields import CONSTANTS, is_field, stem_of
+from ..roles import Columns, renamed, with_names
 from ..store import read_fields
 from ..synonyms import warn_near_misses
 from .pages import check_pages
@@ -17,31 +18,33 @@ from .reader import Fields, Reader
 PAGEWISE: dict[str, Any] = {"pre_buffer": False, "buffer_size": 1 << 20}
 
 
-def open_parquet(path: Path) -> Reader:
+def open_parquet(path: Path, columns: Columns | None = None) -> Reader:
     import pyarrow as pa
 
     with parquet_file(path, **PAGEWISE) as file:
         check_pages(path, file.metadata)
-        names, cases = file.schema_arrow.names, file.metadata.num_rows
+        stored, cases = file.schema_arrow.names, file.metadata.num_rows
+        names = renamed(stored, columns)
         first = pa.Table.from_batches([next(file.iter_batches(batch_size=1))]) if cases else None
-        marks = file.iter_batches(columns=["checkpoint"]) if "checkpoint" in names else ()
+        marks = file.iter_batches(columns=["checkpoint"]) if "checkpoint" in stored else ()
         networks = {mark for batch in marks for mark in batch.column(0).unique().to_pylist()}
     if first is None:
         raise BadFile(f"{path}: there are columns and no rows; expected at least one case.")
-    head = _fields(first, path, 0)
+    head = _fields(with_names(first, names), path, 0)
     if len(networks) > 1:
         head.pop("checkpoint", None)  # folds in one table, each with a network of its own
     warn_near_misses(names)
-    columns = columns_of("location", names)
-    outputs = () if columns == ["location"] else (len(columns),)
+    located = columns_of("location", names)
+    outputs = () if located == ["location"] else (len(located),)
     # Others, such as the images themselves, may be larger than memory.
-    read = [name for name in names if is_field(stem_of(name))]
+    read = {old: new for old, new in zip(stored, names) if is_field(stem_of(new))}
 
     def chunks(rows: int) -> Iterator[Fields]:
         with parquet_file(path, **PAGEWISE) as file:
             start = 0
-            for batch in file.iter_batches(batch_size=rows, columns=read):
-                yield _fields(pa.Table.from_batches([batch]), path, start)
+            for batch in file.iter_batches(batch_size=rows, columns=list(read)):
+                table = pa.Table.from_batches([batch])
+                yield _fields(with_names(table, [read[k] for k in table.column_names]), path, start)
                 start += batch.num_rows
 
     return Reader(cases, outputs, 1, {name: head[name] for name in CONSTANTS if name in head}, chunks)
@@ -56,8 +59,8 @@ def _fields(table: Any, path: Path, start: int) -> Fields:
         raise BadFile(f"{where}: {problem}") from problem
 
 
-def open_csv(path: Path) -> Reader:
-    fields = read_fields(path)
+def open_csv(path: Path, columns: Columns | None = None) -> Reader:
+    fields = read_fields(path, columns)
     cases, outputs = len(fields["location"]), fields["location"].shape[1:]
     texts = {name: fields.pop(name) for name in CONSTANTS if name in fields}
 

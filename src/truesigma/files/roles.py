@@ -1,0 +1,98 @@
+"""Which column has which role, where a user says so: it is read as if it were called like its role.
+
+`{"patient": "pid", "group": ["site", "sex"], "weight": None}`: the patients are in `pid`, two groups are looked at
+apart, and a column `weight`, perhaps of kilograms, weighs no case. Roles that are not named are read from the columns
+that are called like them.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .disk import BadFile
+from .fields import GROUP, is_group, stem_of
+
+ROLES = ("target", "location", "scale", "weight", "id", "patient", "group")
+Columns = Mapping[str, str | Sequence[str] | None]
+ASIDE = " (not read)"  # behind the name of a column whose role another one has
+
+
+def renamed(names: Sequence[str], columns: Columns | None) -> list[str]:
+    """The names by which columns, or arrays, are read.
+
+    >>> renamed(["y", "group", "site", "weight"], {"target": "y", "group": "site", "weight": None})
+    ['target', 'group (not read)', 'group:site', 'weight (not read)']
+    """
+    if not columns:
+        return list(names)
+    taken: dict[str, str] = {}
+    for role, chosen in columns.items():
+        if role not in ROLES:
+            raise ValueError(f"a column was chosen as {role!r}; expected one of {', '.join(ROLES)}.")
+        for column in chosen_of(chosen):
+            own = [name for name in names if column in (name, stem_of(name))]
+            if not own:
+                there = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
+                raise BadFile(f"there is no column {column!r} to take as {role}; there are {there}.")
+            for name in own:
+                if name in taken:
+                    raise BadFile(
+                        f"column {name!r} was chosen as {taken[name]} and as {role}; expected one role. Copy it under "
+                        "another name."
+                    )
+                as_group = role == "group" and name != "group"
+                taken[name] = f"{GROUP}{name}" if as_group else role + name.removeprefix(column)
+    found = []
+    for name in names:
+        role = "group" if is_group(name) else stem_of(name)
+        found.append(taken.get(name, f"{name}{ASIDE}" if role in columns else name))
+    return found
+
+
+def with_names(table: Any, names: Sequence[str]) -> Any:
+    """An Arrow table with its columns called so; what it says beside them stays."""
+    metadata = table.schema.metadata
+    return table.rename_columns(list(names)).replace_schema_metadata(metadata)
+
+
+def chosen_of(chosen: str | Sequence[str] | None) -> list[str]:
+    """The columns of a role, as a list."""
+    return [] if chosen is None else [chosen] if isinstance(chosen, str) else list(chosen)
+
+
+def taken_columns(cases: Any, columns: Columns | None = None) -> dict[str, list[str]]:
+    """Which columns gave the cases what they have beside their prediction, by role."""
+    given = columns or {}
+    found = {}
+    for role in ROLES:
+        held = getattr(cases, role, None)
+        if role in given and chosen_of(given[role]):
+            found[role] = chosen_of(given[role])
+        elif role == "group":
+            found |= {role: list(cases.groups)} if held is not None else {}
+        elif role in ("weight", "id", "patient") and held is not None:
+            found[role] = [role]
+    return found
+
+
+def warn_measurement(weight: Any, columns: Columns | None = None) -> None:
+    """Ask about weights that look like something measured, such as kilograms, unless their column was chosen."""
+    if weight is None or "weight" in (columns or {}):
+        return
+    values = np.asarray(weight, dtype=float)
+    values = values[np.isfinite(values)]
+    if (
+        values.size < 2
+        or values.min() <= 0
+        or np.median(values) <= 2
+        or len(np.unique(values)) < min(10, values.size)
+    ):
+        return
+    warnings.warn(
+        f"the column 'weight', {values.min():.4g} to {values.max():.4g}, is taken for how much each case counts. Is it "
+        "something measured, such as kilograms? Leave it out then (--weight none; columns={'weight': None}), or say "
+        "that it is meant (--weight weight).",
+        stacklevel=4,
+    )
