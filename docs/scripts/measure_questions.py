@@ -1,17 +1,22 @@
-"""How often each verdict is "off": python docs/scripts/measure_questions.py [seeds]
+"""How often each verdict is "off": python docs/scripts/measure_questions.py [seeds] [processes]
 
 Draws calibration and test sets from models that are true, for false alarms, and from models with one fault each, for
-power; errors are Normal, Laplace or Student's t with 5 degrees, by case or by patients whose ten images err together.
-`report.md` quotes the table.
+power (a quarter as many seeds); errors are Normal, Laplace or Student's t with 5 degrees, by case or by patients whose
+ten images err together. Then how often any of three outputs, or of five sites, is called off for a true model, and how
+often UCE and ENCE lie above their range, for a true model and for a sigma that is 1.5 times too small. `report.md`
+quotes the tables.
 """
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import numpy as np
 
 import truesigma as ts
+from truesigma.evaluation.chance import calibrated_range
 from truesigma.evaluation.questions import QUESTIONS, questions
 
 IMAGES = 10  # of a patient
@@ -57,56 +62,123 @@ def errors(rng: np.random.Generator, law: str, units: int, patients: bool) -> np
     return np.where(rng.uniform(size=own.size) < SHARED, common[whose], own)
 
 
-def cases(rng: np.random.Generator, kind: tuple[str, ts.Law, int, bool], fault: str = "") -> ts.Cases:
-    """Cases of a kind, true but for the fault."""
+def cases(
+    rng: np.random.Generator,
+    kind: tuple[str, ts.Law, int, bool],
+    fault: str = "",
+    *,
+    outputs: int = 1,
+    sites: int = 0,
+    small: float = 1.0,
+) -> ts.Cases:
+    """Cases of a kind, true but for the fault, and for a sigma that is `small` times too small."""
     law, stated, units, patients = kind
-    z = errors(rng, law, units, patients)
-    sigma, mu = np.exp(0.4 * rng.normal(size=z.size)), 3 * rng.normal(size=z.size)
+    z = np.stack([errors(rng, law, units, patients) for _ in range(outputs)], axis=1)
+    z = z[:, 0] if outputs == 1 else z
+    sigma, mu = np.exp(0.4 * rng.normal(size=z.shape)), 3 * rng.normal(size=z.shape)
     y = mu + sigma * z
     mu, sigma, y = FAULTS[fault][1](mu, sigma, y) if fault else (mu, sigma, y)
-    group = np.repeat(np.arange(units), IMAGES) if patients else None
-    return ts.Cases(ts.Prediction(mu, sigma**2, law=stated), y, group=group)
+    patient = np.repeat(np.arange(units), IMAGES) if patients else None
+    group = np.arange(len(z)) // IMAGES % sites if sites else None
+    return ts.Cases(ts.Prediction(mu, (sigma / small) ** 2, law=stated), y, patient=patient, group=group)
 
 
-def off(kind: tuple[str, ts.Law, int, bool], seeds: int, fault: str = "") -> Counter[str]:
-    """How often each question is answered by "off": before, and size also after sigma scaling."""
-    found: Counter[str] = Counter()
-    for seed in range(seeds):
-        rng = np.random.default_rng(seed)
-        # A fault of the size is one of the test cases alone after scaling, so that power is that of "disagree".
-        calibration, test = cases(rng, kind), cases(rng, kind, fault)
-        fitted = ts.recalibrate.sigma.fit(calibration.prediction, calibration.target, group=calibration.group)
-        pairs = {
-            "none": (calibration.prediction, test.prediction),
-            "sigma": (fitted(calibration.prediction), fitted(test.prediction)),
-        }
-        by = "group" if kind[3] else "case"
-        for row in questions(calibration, test, pairs, by=by):
-            if row["verdict"] == "off" and (row["recalibration"] == "none" or row["question"] == "size"):
-                after = " after" if row["recalibration"] == "sigma" else ""
-                found[row["question"] + after] += 1
+def answered(seed: int, kind: tuple[str, ts.Law, int, bool], fault: str = "", **more: int) -> list[dict]:
+    """Rows of the questions about one pair of sets, before and after sigma scaling."""
+    rng = np.random.default_rng(seed)
+    # A fault of the size is one of the test cases alone after scaling, so that power is that of "disagree".
+    calibration, test = cases(rng, kind, **more), cases(rng, kind, fault, **more)
+    fitted = ts.recalibrate.sigma.fit(calibration.prediction, calibration.target, patient=calibration.patient)
+    pairs = {
+        "none": (calibration.prediction, test.prediction),
+        "sigma": (fitted(calibration.prediction), fitted(test.prediction)),
+    }
+    return questions(calibration, test, pairs, by="patient" if kind[3] else "case")
+
+
+def off(seed: int, **about: object) -> set[str]:
+    """Which questions are answered by "off": before, and size also after sigma scaling."""
+    found = set()
+    for row in answered(seed, **about):
+        if row["verdict"] == "off" and (row["recalibration"] == "none" or row["question"] == "size"):
+            found.add(row["question"] + (" after" if row["recalibration"] == "sigma" else ""))
     return found
 
 
-def table(seeds: int) -> str:
-    """False alarms of every verdict, then the power against its own fault, as a table in Markdown."""
+def any_off(seed: int, **about: object) -> set[str]:
+    """Which questions are answered by "off" for any part (an output, or a site) of all."""
+    rows = answered(seed, **about)
+    return {
+        row["question"]
+        for row in rows
+        if row["recalibration"] == "none"
+        and row["verdict"] == "off"
+        and (row["output"], row["group"]) != (None, None)
+    }
+
+
+def above(seed: int, kind: tuple[str, ts.Law, int, bool], small: float) -> set[str]:
+    """Which of UCE and ENCE lie above the range of chance."""
+    test = cases(np.random.default_rng(seed), kind, small=small)
+    names = ("uce", "ence")
+    ranges = calibrated_range(test, [(name, {}) for name in names], grouped=kind[3], seed=seed)
+    scores = {n: getattr(ts.metrics, n).score(test.prediction, test.target) for n in names}
+    return {name for name, found in zip(names, ranges) if found is None or scores[name] > found[1]}
+
+
+def shares(task: Callable[[int], set[str]], seeds: int, columns: Iterable[str], pool: object) -> list[str]:
+    found: Counter[str] = Counter()
+    for one in pool.map(task, range(seeds), chunksize=max(1, seeds // 200)):
+        found.update(one)
+    return [f"{100 * found[column] / seeds:.1f} %" for column in columns]
+
+
+def rows_of(title: str, columns: list[str], lines: Iterable[tuple[str, list[str]]]) -> Iterable[str]:
+    yield f"| {title} | " + " | ".join(columns) + " |"
+    yield "| --- |" + " ---: |" * len(columns)
+    for name, cells in lines:
+        yield f"| {name} | " + " | ".join(cells) + " |"
+
+
+def tables(seeds: int, pool: object) -> Iterable[str]:
+    """Every table in Markdown, line by line, as they are ready."""
     columns = [*QUESTIONS, "size after"]
-    lines = ["| true model | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
-    for name, kind in SETS.items():
-        found = off(kind, seeds)
-        shares = [f"{100 * found[column] / seeds:.1f} %" for column in columns]
-        lines.append(f"| {name} | " + " | ".join(shares) + " |")
-        print(lines[-1], file=sys.stderr, flush=True)
-    lines += ["", "| fault | " + " | ".join(SETS) + " |", "| --- |" + " ---: |" * len(SETS)]
-    for fault, (question, _) in FAULTS.items():
-        shares = []
-        for kind in SETS.values():
-            found = off(kind, max(seeds // 10, 20), fault)
-            shares.append(f"{100 * found[question] / max(seeds // 10, 20):.0f} %")
-        lines.append(f"| {fault} | " + " | ".join(shares) + " |")
-        print(lines[-1], file=sys.stderr, flush=True)
-    return "\n".join(lines)
+    levels = ((name, shares(partial(off, kind=kind), seeds, columns, pool)) for name, kind in SETS.items())
+    yield from rows_of("true model", columns, levels)
+    parts = {"three outputs": {"outputs": 3}, "five sites": {"sites": 5}}
+    families = (
+        (f"{name}, {part}", shares(partial(any_off, kind=kind, **more), seeds, QUESTIONS, pool))
+        for part, more in parts.items()
+        for name, kind in SETS.items()
+        if "1,000" in name or "200 patients" in name
+    )
+    yield from ("", *rows_of("true model, any part", list(QUESTIONS), families))
+    fewer = max(seeds // 4, 20)
+    sizes = (
+        (
+            name,
+            [
+                share
+                for small in (1.0, 1.5)
+                for share in shares(partial(above, kind=kind, small=small), fewer, ("uce", "ence"), pool)
+            ],
+        )
+        for name, kind in SETS.items()
+    )
+    heads = ["UCE, true", "ENCE, true", "UCE, 1.5 times too small", "ENCE, 1.5 times too small"]
+    yield from ("", *rows_of("above the range", heads, sizes))
+    powers = (
+        (
+            fault,
+            [shares(partial(off, kind=kind, fault=fault), fewer, [asked], pool)[0] for kind in SETS.values()],
+        )
+        for fault, (asked, _) in FAULTS.items()
+    )
+    yield from ("", *rows_of("fault", list(SETS), powers))
 
 
 if __name__ == "__main__":
-    print(table(int(sys.argv[1]) if len(sys.argv) > 1 else 2000))
+    given = [int(word) for word in sys.argv[1:]]
+    with ProcessPoolExecutor(given[1] if len(given) > 1 else 1) as pool:
+        for line in tables(given[0] if given else 2000, pool):
+            print(line, flush=True)

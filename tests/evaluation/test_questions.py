@@ -250,3 +250,41 @@ def test_false_alarms_are_few(errors):
     if errors == "t5":
         assert found.pop("shape") > 5
     assert max(found.values()) <= 8
+
+
+@pytest.mark.parametrize("law", ["normal", "laplace", "t5"])
+def test_the_range_of_uce_and_ence_asks_nothing_of_the_law(law):
+    """True variances, whatever the errors' law, are seldom above it; a sigma 1.5 times too small always is."""
+    from truesigma.evaluation.chance import calibrated_range
+
+    wanted = [("uce", {}), ("ence", {})]
+    above = {1.0: [], 1.5: []}
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        size = 600
+        draw = {
+            "normal": rng.normal(size=size),
+            "laplace": rng.laplace(size=size) / np.sqrt(2),
+            "t5": rng.standard_t(5, size=size) * np.sqrt(0.6),
+        }
+        sigma = np.exp(0.4 * rng.normal(size=size))
+        y = sigma * draw[law]
+        for small, found in above.items():
+            cases = ts.Cases(ts.Prediction(0 * y, (sigma / small) ** 2), y)
+            ranges = calibrated_range(cases, wanted, sets=60)
+            scores = [getattr(ts.metrics, name).score(cases.prediction, y) for name, _ in wanted]
+            found.append([score > top for score, (_, top) in zip(scores, ranges)])
+    assert np.mean(above[1.0]) <= 0.1
+    assert np.mean(above[1.5]) == 1.0
+
+
+def test_the_range_draws_patients_together():
+    """Errors that a patient's images share make the score of a true model vary more."""
+    from truesigma.evaluation.chance import calibrated_range
+
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(50), 20)
+    y = rng.normal(size=50)[patient]
+    cases = ts.Cases(ts.Prediction(0 * y, np.exp(rng.normal(size=50))[patient]), y, patient=patient)
+    alone, together = (calibrated_range(cases, [("ence", {})], grouped=g)[0] for g in (False, True))
+    assert together[1] > 1.5 * alone[1]

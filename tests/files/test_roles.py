@@ -142,7 +142,7 @@ def test_commands_say_which_columns_they_took(tmp_path, monkeypatch, capsys):
             main(command)
         shown = capsys.readouterr()
         assert not stopped.value.code, shown.err
-        assert "note: in cases.csv, 'pid' names the patients, 'site' the groups." in shown.err
+        assert "note: in cases.csv, 'pid' names the patients, 'site' names the groups." in shown.err
         assert "weigh" not in shown.err
         data = json.loads((tmp_path / "out.json").read_text())["data"]
         about = data.get("calibration", data)

@@ -195,8 +195,10 @@ def group_table(streamed: "Streamed") -> "TextTable":
             numbers = [short(value.get((metric, level)), times) for metric, level, times, _ in shown]
             rows.append((name, label, str(one.cases["test"]), *numbers))
     alone = [name for name, one in streamed.groups.items() if one.cases["test"] == 1]
-    notes = [f"{len(alone)} group(s) have a single case, such as {alone[0]}: that shows no calibration."]
-    notes = notes if alone else []
+    notes = [
+        f"{len(alone)} group(s) have a single case, such as {name}: that shows no calibration."
+        for name in alone[:1]
+    ]
     if len(streamed.groups) > MOST:
         notes.append(f"the {MOST} largest of {len(streamed.groups):,} groups; --json holds all of them.")
     head = ("group", "recalibration", "cases", *[title for *_, title in shown])

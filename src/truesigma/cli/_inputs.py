@@ -48,7 +48,7 @@ def read_set(
 
 def _say_roles(session: Session, path: Path, taken: Mapping[str, list[str]]) -> None:
     """Say which columns say what of the cases beside their prediction."""
-    words = {"weight": "weighs the cases", "patient": "names the patients", "group": "the groups"}
+    words = {"weight": "weighs the cases", "patient": "names the patients", "group": "names the groups"}
     said = [f"{' and '.join(map(repr, taken[role]))} {what}" for role, what in words.items() if role in taken]
     others = {role: names for role, names in taken.items() if role not in words and names != [role]}
     said += [f"{names[0]!r} is the {role}" for role, names in others.items()]

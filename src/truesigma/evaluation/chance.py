@@ -1,6 +1,6 @@
 """What chance alone does: the scores of a model whose sigma is true, on as many cases as there are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,20 +11,31 @@ from ..core.by_case import laws_of
 from ..core.law import Law, Undefined
 from ..core.scores import edges_of, measure, request
 from ..core.values import Cases
+from .inference.clustered import output_means, view_of
 
 SETS = 100
+BY_SIZE = ("uce", "ence")  # scores of the size of sigma, whatever the law of the errors
 
 
 def calibrated_range(
-    cases: Cases, requests: Sequence[tuple[str, Mapping[str, Any]]], *, sets: int = SETS, seed: int = 0
+    cases: Cases,
+    requests: Sequence[tuple[str, Mapping[str, Any]]],
+    *,
+    grouped: bool = False,
+    sets: int = SETS,
+    seed: int = 0,
 ) -> list[tuple[float, float] | None]:
-    """Draw targets from the predictions themselves, and return the middle 95 % of each score over such test sets.
+    """The middle 95 % of each score over test sets whose sigma is true, on the predictions of these cases.
 
-    Elements are drawn independently; where outputs or cases of a group err together, the true range is wider.
+    Scores of the size of sigma (UCE, ENCE) ask nothing of the errors' law: their targets are drawn with replacement
+    from the errors themselves, divided by the size that they have, a case's outputs together, and the cases of a
+    cluster from one cluster. Other scores ask whether the law is true, too: their targets are drawn from it, element by
+    element; where outputs or cases of a patient err together, the true range is wider.
 
     Args:
-        cases: predictions; the targets are not looked at.
+        cases: predictions with their targets.
         requests: (metric, options) pairs of sum-like metrics.
+        grouped: whether cases of a patient (without: of a group) are taken to err together.
         sets: how many test sets are drawn.
         seed: of the draws.
 
@@ -38,26 +49,65 @@ def calibrated_range(
         >>> 0.89 < low < 0.9 < high < 0.91
         True
     """
-    rng = np.random.default_rng(seed)
-    p = cases.prediction
-    scale = np.nan_to_num(p.scale) if p.mask is not None else p.scale
     asked = [request(plugins.load("metrics", name), options) for name, options in requests]
-    edges = edges_of(p, p.location, asked, weight=cases.weight)  # of variances, whatever the targets are
     found = np.full((sets, len(asked)), np.nan)
+    by_size = [k for k, (name, _) in enumerate(requests) if name in BY_SIZE]
+    by_law = [k for k in range(len(asked)) if k not in by_size]
+    for places, drawn in (
+        (by_law, _from_law(cases, np.random.default_rng(seed))),
+        (by_size, _from_errors(cases, np.random.default_rng(seed), grouped=grouped)),
+    ):
+        if not places:
+            continue
+        some, p = [asked[k] for k in places], cases.prediction
+        edges = edges_of(p, p.location, some, weight=cases.weight)  # of variances, whatever the targets are
+        for row in found:
+            target = next(drawn)
+            target = target if p.mask is None else np.where(p.mask, target, 0.0)
+            values = measure(p, target, some, weight=cases.weight, edges=edges)
+            row[places] = [np.nan if isinstance(v, Undefined) else v for v in values]
+    low, high = np.quantile(found, [0.025, 0.975], axis=0)
+    return [(float(a), float(b)) if np.isfinite(a + b) else None for a, b in zip(low, high)]
+
+
+def _scale(cases: Cases) -> Host:
+    p = cases.prediction
+    return np.nan_to_num(p.scale) if p.mask is not None else np.asarray(p.scale)
+
+
+def _from_law(cases: Cases, rng: np.random.Generator) -> Iterator[Host]:
+    """Targets that the law of the predictions draws."""
+    p, scale = cases.prediction, _scale(cases)
     tables = [(some, *quantile_table(law)) for law, some in laws_of(p.law, len(p))]
     z = np.empty(p.location.shape)
-    for row in found:
+    while True:
         uniform = rng.uniform(1e-9, 1 - 1e-9, size=p.location.shape)
         odds = np.log(uniform / (1 - uniform))
         for some, logit, quantiles in tables:
             z[some] = _interpolated(odds[some], logit, quantiles)
-        target = p.location + scale * z
-        if p.mask is not None:
-            target = np.where(p.mask, target, 0.0)
-        values = measure(p, target, asked, weight=cases.weight, edges=edges)
-        row[:] = [np.nan if isinstance(v, Undefined) else v for v in values]
-    low, high = np.quantile(found, [0.025, 0.975], axis=0)
-    return [(float(a), float(b)) if np.isfinite(a + b) else None for a, b in zip(low, high)]
+        yield p.location + scale * z
+
+
+def _from_errors(cases: Cases, rng: np.random.Generator, *, grouped: bool) -> Iterator[Host]:
+    """Targets whose errors are those of other clusters, in sigmas, and of the right size."""
+    p, scale = cases.prediction, _scale(cases)
+    view = view_of(cases, p, grouped=grouped)
+    size = output_means(view.power, view.weight) ** (1 / view.law.moment)
+    z = np.divide(view.z, size, out=np.zeros(view.z.shape), where=size > 0)
+    for number in range(z.shape[1] if (view.weight == 0).any() else 0):
+        there = view.weight[:, number] > 0  # where an element is missing, any other of its output stands in
+        if there.any():
+            z[~there, number] = rng.choice(z[there, number], size=int((~there).sum()))
+    order = np.argsort(view.code, kind="stable")
+    count = np.bincount(view.code)
+    start = np.cumsum(count) - count
+    taker = np.arange(len(cases)) % view.clusters
+    if grouped and cases.cluster is not None:
+        taker = np.unique(cases.cluster, return_inverse=True)[1] % view.clusters
+    while True:
+        donor = rng.integers(view.clusters, size=view.clusters)[taker]
+        place = start[donor] + (rng.uniform(size=len(cases)) * count[donor]).astype(np.int64)
+        yield p.location + scale * z[order[place]].reshape(p.location.shape)
 
 
 def quantile_table(law: Law) -> tuple[Host, Host]:

@@ -77,7 +77,8 @@ def table_of(subject: Subject) -> list[Score]:
     other = [(name, metric, options) for name, metric, options in asked if not _has_sums(metric)]
     fewer = min(max(20, min(FEWER, COST // len(subject.before))), subject.plan.replicates)
     few = replace(subject.plan, replicates=fewer)
-    ideal = calibrated_range(subject.after, [(metric, options) for _, metric, options in summed])
+    wanted = [(metric, options) for _, metric, options in summed]
+    ideal = calibrated_range(subject.after, wanted, grouped=subject.plan.by != "case")
     found = []
     for lines, plan in ((summed, subject.plan), (other, few)):
         drawn = {
@@ -129,6 +130,9 @@ def _title(name: str, metric: str, options: dict[str, Any]) -> str:
     title = capital(str(plugins.load("metrics", metric).TITLE))
     if name != metric:
         title += f" ({name.partition('_')[2]})"
+    known = plugins.defaults("metrics", plugins.load("metrics", metric))
+    if "bins" in known:  # of which such scores grow with the number
+        title += f", {options.get('bins', known['bins'])} bins"
     return f"{title} {percent(options['level'])}" if "level" in options else title
 
 
