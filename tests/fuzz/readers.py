@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +62,17 @@ def cases(count: int = 60) -> Any:
     rng = np.random.default_rng(0)
     location = rng.normal(size=(count, 2))
     prediction = ts.Prediction(location, rng.gamma(2.0, size=(count, 2)), rng.gamma(2.0, size=(count, 2)))
-    labels = {
-        "id": np.array([f"p{k}" for k in range(count)]),
-        "group": np.array([f"g{k // 3}" for k in range(count)]),
-    }
+    names = np.arange(count)
     return ts.Cases(
-        prediction, location + rng.normal(size=(count, 2)), unit="mm", checkpoint="0123abcd", **labels
+        prediction,
+        location + rng.normal(size=(count, 2)),
+        id=[f"c{k}" for k in names],
+        patient=[f"p{k // 3}" for k in names],
+        group={"site": [f"s{k % 2}" for k in names], "sex": [f"{k % 3 > 0}" for k in names]},
+        weight=rng.uniform(0.5, 2, count),
+        unit="mm",
+        checkpoint="0123abcd",
+        sampling="masks=common seed=0 draws=25",
     )
 
 
@@ -148,12 +153,16 @@ def make_dicom(folder: Path) -> None:
     write_dicom(folder / "a.dcm", pixels, place=[0, 0, 1], RescaleSlope=2, RescaleIntercept=-5)
 
 
-def make_card(folder: Path) -> None:
-    import truesigma as ts
-    from truesigma.evaluation.card import calibrate
+def make_card(recalibration: str, recipe: str = "exact") -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        import truesigma as ts
+        from truesigma.evaluation.card import calibrate
 
-    ts.write(cases(), folder / "cases.npz")
-    ts.write(calibrate(cases(), "sigma", recipe="paper"), folder / "card.json")
+        made = replace(cases(), group=cases().groups["site"], weight=None)
+        ts.write(made, folder / "cases.npz")
+        ts.write(calibrate(made, recalibration, recipe=recipe), folder / "card.json")
+
+    return make
 
 
 def read_card(folder: Path) -> Any:
@@ -162,6 +171,50 @@ def read_card(folder: Path) -> Any:
 
     card = read_card(folder / "card.json")
     return [card.to_dict(), vars(apply_file(card, folder / "cases.npz", folder / "out.npz"))]
+
+
+def make_scored(folder: Path) -> None:
+    """Scores, and a report, with the files that they are made from."""
+    from project_files import call
+
+    import truesigma as ts
+
+    for name in ("calibration", "test"):
+        ts.write(cases(), folder / f"{name}.npz")
+    sets = ("--calibration", folder / "calibration.npz", "--test", folder / "test.npz")
+    few = ("--recalibrate", "sigma", "--metrics", "rmse,uce,coverage")
+    assert call("--quiet", "evaluate", *sets, *few, "--json", folder / "scores.json") == 0
+    assert call("--quiet", "report", *sets, "--replicates", 20, "-o", folder / "page.html") == 0
+
+
+def verified(path: Path) -> list[str]:
+    """What `verify` says of a file, and an error where that does not follow."""
+    from truesigma.project.verify import verify
+
+    checks = verify(path)
+    for one in checks:
+        if one.holds is False:
+            raise ValueError(f"{path}: {one.line()}")
+    return [one.line() for one in checks]
+
+
+def make_onnx(folder: Path) -> None:
+    from project_files import call
+
+    options = ("--option", "cases=24", "--option", "train=8", "--option", "valid=8")
+    words = (
+        "train",
+        "simulated",
+        "--root",
+        folder / "needles",
+        *options,
+        "--backbone",
+        "small",
+        "--epochs",
+        1,
+    )
+    assert call("--quiet", *words, "--device", "cpu", "-o", folder / "run") == 0
+    assert call("--quiet", "export", folder / "run", "--draws", 2, "-o", folder / "model.onnx") == 0
 
 
 def make_sums(folder: Path) -> None:
@@ -301,7 +354,13 @@ READERS = {
     "dicom": Reader("a.dcm", make_dicom, lambda f: image(f, "a.dcm"), m.damaged),
     "png": Reader("a.png", make_picture("a.png"), lambda f: image(f, "a.png"), m.in_png, True),
     "tiff": Reader("a.tif", make_picture("a.tif"), lambda f: image(f, "a.tif"), m.damaged),
-    "card": Reader("card.json", make_card, read_card, m.in_json, True),
+    "card": Reader("card.json", make_card("sigma", "paper"), read_card, m.in_json, True),
+    "card-by-group": Reader("card.json", make_card("sigma_by_group"), read_card, m.in_json, True),
+    "card-conformal": Reader("card.json", make_card("conformal:by=group"), read_card, m.in_json, True),
+    "card-region": Reader("card.json", make_card("region"), read_card, m.in_json, True),
+    "scores": Reader("scores.json", make_scored, lambda f: verified(f / "scores.json"), m.in_json, True),
+    "report": Reader("page.html", make_scored, lambda f: verified(f / "page.html"), m.in_text),
+    "onnx": Reader("model.onnx", make_onnx, lambda f: verified(f / "model.onnx"), m.damaged, True),
     "sums": Reader("a.npz", make_sums, read_sums, m.in_zip, True),
     "manifest": Reader("set.csv", make_manifest, lambda f: stream(str(f / "set.csv")), m.in_text),
     "table": Reader("labels.csv", make_table, read_table, m.in_text),

@@ -1,10 +1,11 @@
-"""python -m tests.kill COUNT SEED [FILE]: kill commands so often, in turn, and say what was left; exit 1 if not all."""
+"""python -m tests.kill COUNT SEED [FILE [COMMAND,...]]: kill commands so often, and say what was left; exit 1 if not all."""
 
 import importlib
 import json
 import os
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"  # and so no threads before a fork
@@ -21,13 +22,14 @@ def main(words: list[str]) -> int:
     from .commands import COMMANDS
     from .server import kills
 
-    if len(words) not in (2, 3):
-        print(__doc__)
+    names = words[3].split(",") if words[3:] else list(COMMANDS)
+    if len(words) not in (2, 3, 4) or not set(names) <= set(COMMANDS):
+        print(__doc__, f"COMMAND is one of {', '.join(COMMANDS)}.")
         return 2
     for module in WARM:
-        importlib.import_module(module)
+        with suppress(ModuleNotFoundError):  # only some commands need them
+            importlib.import_module(module)
     count, seed = int(words[0]), int(words[1])
-    names = list(COMMANDS)
     share = {name: count // len(names) + (k < count % len(names)) for k, name in enumerate(names)}
     found = {}
     with tempfile.TemporaryDirectory() as place:
@@ -35,7 +37,7 @@ def main(words: list[str]) -> int:
             found[name] = kills(name, some, seed, Path(place)) if some else {}
             print(name, json.dumps(found[name]), flush=True)
     problems = [problem for one in found.values() for problem in one.get("problems", ())]
-    if len(words) == 3:
+    if words[2:]:
         Path(words[2]).write_text(json.dumps({"seed": seed, "commands": found}, indent=1) + "\n")
     return 1 if problems else 0
 

@@ -100,6 +100,11 @@ COMMANDS = {
          "--json", "out/scores.json"),
         "out",
     ),
+    "calibrate": Command(
+        make_predictions,
+        ("calibrate", "--calibration", "c0.npz", "--recalibrate", "conformal", "-o", "out/card.json"),
+        "out",
+    ),
     "apply": Command(make_maps, ("apply", "card.json", "maps", "-o", "out"), "out"),
     "export": Command(
         make_trained,

@@ -27,7 +27,7 @@ def start(words: tuple[str, ...], folder: Path) -> int:
         os.dup2(log, 2)
         from truesigma.cli import main
 
-        device = [] if words[0] in ("evaluate", "apply", "export") else ["--device", "cpu"]
+        device = [] if words[0] in ("evaluate", "calibrate", "apply", "export") else ["--device", "cpu"]
         main([*words, *device])
         os._exit(0)
     except SystemExit as end:

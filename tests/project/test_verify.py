@@ -147,3 +147,73 @@ def test_an_exported_model(finished, run):
     numbers.raw_data = numbers.raw_data[:-1] + bytes([numbers.raw_data[-1] ^ 1])
     onnx.save(model, "model.onnx")
     assert wrong(finished / "model.onnx") == ["model.onnx is whole"]
+
+
+OPTIONS = [
+    "conformal:by=group",
+    "conformal:tails=apart",
+    "region:shape=box,level=0.8",
+    "sigma:part=aleatoric",
+]
+
+
+def grouped(folder):
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=(60, 2))
+    p = ts.Prediction(
+        y + rng.normal(size=(60, 2)), rng.gamma(2.0, size=(60, 2)), rng.gamma(2.0, size=(60, 2))
+    )
+    ts.write(ts.Cases(p, y, group=["a", "b"] * 30), folder / "cases.npz")
+    return ["--calibration", "cases.npz"]
+
+
+@pytest.mark.parametrize("choice", [*OPTIONS, "sigma_by_group", "two_factor"])
+def test_cards_and_scores_with_options(tmp_path, monkeypatch, run, choice):
+    monkeypatch.chdir(tmp_path)
+    given = [*grouped(tmp_path), "--recalibrate", choice]
+    assert run("calibrate", *given, "-o", "card.json")[0] == 0
+    assert run("evaluate", *given, "--test", "cases.npz", "--json", "scores.json")[0] == 0
+    for file in ("card.json", "scores.json"):
+        assert all(check.holds for check in verify(tmp_path / file)), verify(tmp_path / file)
+
+
+def test_options_that_no_card_holds(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    assert (
+        run("calibrate", *grouped(tmp_path), "--recalibrate", "aux:hidden=2,steps=50", "-o", "card.json")[0]
+        == 0
+    )
+    whole, follows = verify(tmp_path / "card.json")
+    assert (whole.holds, follows.holds) == (True, None)
+    assert "hidden" in follows.words
+
+
+def test_no_file_says_which_code_to_run(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text("open('ran', 'w')\n\ndef fit(*given, **options): ...\n")
+    assert run("evaluate", *grouped(tmp_path), "--test", "cases.npz", "--json", "scores.json")[0] == 0
+    said = json.loads((tmp_path / "scores.json").read_text())
+    del said["content_sha256"]  # as a stranger would
+    for row in said["rows"]:
+        row["recalibration"] = row["label"] = "evil.py"
+    (tmp_path / "scores.json").write_text(json.dumps(said))
+    assert [check.holds for check in verify(tmp_path / "scores.json")] == [True, True, None]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_changed_answers_are_named(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    assert run("evaluate", *grouped(tmp_path), "--test", "cases.npz", "--json", "scores.json")[0] == 0
+    whole = (tmp_path / "scores.json").read_text()
+    (tmp_path / "scores.json").write_text(whole.replace('"estimate": 0.', '"estimate": 1.', 1))
+    with pytest.raises(ValueError, match=r"scores\.json is damaged, or was changed by hand"):
+        verify(tmp_path / "scores.json")
+    said = json.loads(whole)
+    del said["content_sha256"]
+    said["questions"][0]["estimate"] += 1
+    (tmp_path / "scores.json").write_text(json.dumps(said))
+    assert wrong(tmp_path / "scores.json") == ["the scores follow from them"]
+    del said["data"]["test"]
+    (tmp_path / "scores.json").write_text(json.dumps(said))
+    with pytest.raises(ValueError, match=r"scores\.json lacks 'test' in data"):
+        verify(tmp_path / "scores.json")

@@ -29,7 +29,7 @@ class Session:
         from ..files.disk import json_text, write_json
 
         if json is not None and json != "-":
-            write_json(result, json)
+            write_json(result, json, seal=True)
         if not self.quiet:
             stream = sys.stderr if json == "-" else sys.stdout
             if isinstance(shown, str):

@@ -11,14 +11,24 @@ from typing import Any
 
 import numpy as np
 
+from ..core import plugins
 from ..core.values import Cases
 from ..evaluation.card import Card, calibrate, read_card
 from ..evaluation.evaluate import evaluate
-from ..files.disk import BadFile, fingerprint, json_text, read_json, read_rows, reading
+from ..evaluation.fit import choose
+from ..files.disk import BadFile, check_like, fingerprint, json_text, read_json, read_rows, reading
 from ..files.store import read_cases
 from .ledger import FILE, RUNS, Ledger, read_ledger
 
 RTOL = 1e-9  # of numbers that are computed again: another machine sums in another order
+FILE_LIKE = {"file": str, "sha256": str}
+SCORES_LIKE = {"rows": list, "recipe": str, "data": {"calibration": FILE_LIKE, "test": list}}
+QUESTION_LIKE = {"recalibration": str, "question": str}
+ROW_LIKE = {"recalibration": str, "label?": str, "part": str, "metric": str}
+
+
+class Unknown(str):
+    """Why something cannot be known."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +73,13 @@ def verify(path: str | Path) -> list[Check]:
 
 
 def _checked(what: str, look: Callable[[], str | None]) -> Check:
-    """A check from a function that says what is wrong, or raises it; "" is right, None is not known."""
+    """A check from a function that says what is wrong, or raises it; "" is right, None or `Unknown` is not known."""
     try:
         found = look()
     except (ValueError, OSError) as problem:
         return Check(what, False, str(problem))
-    return Check(what, None if found is None else not found, found or "")
+    unknown = found is None or isinstance(found, Unknown)
+    return Check(what, None if unknown else not found, found or "")
 
 
 def _project(folder: Path) -> Iterator[Check]:
@@ -199,14 +210,20 @@ def _json(path: Path) -> Iterator[Check]:
         yield Check(f"{path.name} is whole", True)
         yield _checked(f"{path.name} follows from its cases", partial(_card, path, card))
     elif "rows" in found and "data" in found:
+        check_like(path, found, SCORES_LIKE)
         data = found["data"]
+        asked = found.get("questions", [])
+        check_like(path, asked, list, "questions")
+        for like, those in ((FILE_LIKE, data["test"]), (ROW_LIKE, found["rows"]), (QUESTION_LIKE, asked)):
+            for one in those:
+                check_like(path, one, like)
         files = [data["calibration"], *data["test"]]
         yield from (
             _checked(f"{one['file']} is what was scored", partial(_beside, path, one)) for one in files
         )
         if all((path.parent / one["file"]).is_file() for one in files):
             calibration, *test = (read_cases(path.parent / one["file"]) for one in files)
-            chosen = list(dict.fromkeys(str(row["recalibration"]) for row in found["rows"]))
+            chosen = list(dict.fromkeys(_label(row) for row in found["rows"]))
             yield _checked("the scores follow from them", partial(_scores, path, calibration, test, chosen))
     else:
         raise BadFile(f"{path} holds no card, and no scores with the names of their files.")
@@ -225,24 +242,53 @@ def _card(path: Path, card: Card) -> str | None:
         return problem
     cases = read_cases(path.parent / str(card.data["file"]))
     stored = card.to_dict()["recalibration"]
-    options = {key: stored[key] for key in ("part",) if key in stored}
+    chosen = choose(stored["name"], card.recipe)
+    names = set(plugins.options("recalibrate", chosen.module))
+    options = {key: stored[key] for key in names & set(stored)}
+    if "by" in names:  # of conformal
+        options["by"] = "all" if stored["groups"] is None else "group"
     again = calibrate(cases, (stored["name"], options), recipe=card.recipe).to_dict()["recalibration"]
     if card.unit != cases.unit:
         return f"the card is in {card.unit or 'no unit'}, its cases in {cases.unit or 'no unit'}"
-    return "" if _alike(stored, again) else f"{stored['name']} fitted again gives {again!r:.200}"
+    if _alike(stored, again):
+        return ""
+    unsaid = sorted(names - set(options) - set(chosen.settings) - {"error"})
+    if unsaid:
+        return Unknown(
+            f"{stored['name']} fitted with the usual {', '.join(unsaid)} is another; the card does not say which were "
+            "chosen"
+        )
+    return f"{stored['name']} fitted again gives {again!r:.200}"
 
 
 def _scores(path: Path, calibration: Cases, test: Any, chosen: list[str]) -> str:
-    """Score again, and compare row by row."""
+    """Score again, and compare row by row; a file of somebody's own is code, and not run."""
     said = read_json(path)
-    made = evaluate(calibration, test, recalibrations=chosen, recipe=said["recipe"])
-    rows = json.loads(json_text(made.to_dict()["rows"]))
-    for row in said["rows"]:
-        key = {name: row[name] for name in ("recalibration", "part", "metric", "level")}
-        again = [one["value"] for one in rows if {name: one[name] for name in key} == key]
-        if not any(_alike(row["value"], one) for one in again):
-            return f"{path}: {row['metric']} of {row['recalibration']} is {row['value']}, computed again {again[:1]}"
-    return ""
+    ours = [label for label in chosen if label.partition(":")[0] in plugins.names("recalibrate")]
+    made = evaluate(calibration, test, recalibrations=ours, recipe=said["recipe"])
+    again = json.loads(json_text({"rows": made.rows, "questions": made.questions}))
+    for kind, keys, values in (
+        ("rows", ("part", "metric", "level"), ("value",)),
+        ("questions", ("question", "output", "group"), ("verdict", "estimate", "low", "high")),
+    ):
+        computed = [(_picked(one, keys), _picked(one, values)) for one in again[kind]]
+        for row in said.get(kind, ()):
+            key, value = _picked(row, keys), _picked(row, values)
+            found = [other for same, other in computed if same == key]
+            if key[0] in ours and not any(_alike(value, other) for other in found):
+                return f"{path}: {key[1:]} of {key[0]} is {value}, computed again {found[:1]}"
+    other = [label for label in chosen if label not in ours]
+    return Unknown(f"{', '.join(other)}: not one of ours, and not run here") if other else ""
+
+
+def _picked(row: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
+    """The recalibration of a row, and some of its values."""
+    return [_label(row), *(row.get(name) for name in names)]
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    """The recalibration of a row with its options, which older files do not have."""
+    return str(row.get("label", row["recalibration"]))
 
 
 def _predictions(folder: Path, test: Cases) -> str:
@@ -281,16 +327,18 @@ def _onnx(path: Path) -> Iterator[Check]:
     with reading(path):
         model: Any = onnx.load(path)
         onnx.checker.check_model(model)
-    said = {one.key: one.value for one in model.metadata_props}
+        said = {one.key: one.value for one in model.metadata_props}
+        networks = json.loads(said.get("network", "[]"))
+        marks = [(str(one["seed"]), str(one["weights"])) for one in networks]
     if "sha256" not in said:
         yield Check(f"{path.name} is whole", None, "it was written by an earlier version, without a hash")
     else:
         same = content_hash(model) == said["sha256"]
         yield Check(f"{path.name} is whole", same, "" if same else "its graph or its metadata has changed")
-    for network in json.loads(said.get("network", "[]")):
-        found = [p for p in path.parent.rglob("best.safetensors") if fingerprint(p) == network["weights"]]
+    for seed, weights in marks:
+        found = [p for p in path.parent.rglob("best.safetensors") if fingerprint(p) == weights]
         words = str(found[0]) if found else "its weights are not beside it"
-        yield Check(f"it holds the network of seed {network['seed']}", True if found else None, words)
+        yield Check(f"it holds the network of seed {seed}", True if found else None, words)
 
 
 def _alike(one: Any, other: Any) -> bool:
