@@ -1,4 +1,4 @@
-"""python -m tests.kill COUNT SEED [FILE [COMMAND,...]]: kill commands so often, say what was left; exit 1 if not all."""
+"""python -m tests.kill COUNT SEED [FILE [COMMAND,...]]: kill commands so often, say what is left; exit 1 if not all."""
 
 import importlib
 import json
