@@ -156,7 +156,8 @@ def interval_fields(
     found = {}
     region = recalibration if isinstance(recalibration, JointRegion) else None
     stated = prediction.bounds if isinstance(prediction.bounds, Stated) else None
-    for level in levels or ((0.9,) if stated is None else stated.levels):
+    usual = (0.9,) if stated is None else stated.levels
+    for level in usual if levels is None else levels:
         lower, upper = bound_names(level)
         if prediction.bounds is not None:
             known, interval = {prediction.bounds.too_few_for(level)}, prediction.interval(level)
