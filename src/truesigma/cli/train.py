@@ -78,6 +78,9 @@ def train(
     checkpoint_every: Annotated[
         float, typer.Option("--checkpoint-every", help="Seconds between checkpoints; 0: each epoch.")
     ] = 0.0,
+    test: Annotated[
+        bool, typer.Option("--test", help="Look at the test split in every fifth epoch; it chooses nothing.")
+    ] = False,
     workers: Annotated[int, typer.Option("--workers", help="Threads that read images which stream.")] = 4,
     json: Json = None,
 ) -> None:
@@ -119,6 +122,7 @@ def train(
             resume=resume,
             checkpoint_every=checkpoint_every,
             workers=workers,
+            test=test,
             say=session.say if leads and not session.quiet else None,
         )
     except KeyboardInterrupt:
@@ -133,12 +137,17 @@ def _best(trained: "Trained") -> dict[str, Any]:
 
 
 def _words(trained: "Trained", out: Path) -> str:
+    from ..imaging.training.folder import read_recipe
+    from ..imaging.training.history import error_text
+
     done = len(trained.history)
     state = "finished" if trained.finished else "stopped by the time limit; the same command resumes it"
-    row = _best(trained)
+    row, unit = _best(trained), read_recipe(out)["data"]["unit"][0]
+    ratio = row["valid_mse_one_pass"] / row["valid_mse"]
+    error = error_text(row, "valid", unit)
     return (
-        f"{state} after {done} epochs; kept epoch {trained.best_epoch}, with validation MSE {row['valid_mse']:.4g} "
-        f"(scaled; in one pass without dropout {row['valid_mse_one_pass']:.4g}); "
+        f"{state} after {done} epochs; kept epoch {trained.best_epoch}, with validation {error} "
+        f"(its MSE in one pass without dropout is {ratio:.3g} times that); "
         f"the sigma it has learned would be right times {row['valid_factor']:.3g}\n"
         f"{out}: best.safetensors, history.csv, recipe.json, tensorboard\n"
         f"next: truesigma predict {out} --split valid -o valid.npz"

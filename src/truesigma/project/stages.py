@@ -58,6 +58,7 @@ def backbone_of(project: Project) -> str:
 def train_member(work: Work, member: int, *, time_limit: float | None, say: Say | None) -> Made | None:
     """Train a network, or resume it; return None where the time limit came first."""
     from ..imaging.training.folder import BEST, HISTORY, RECIPE
+    from ..imaging.training.history import error_text
     from ..imaging.training.start import train_run
 
     project, run = work.project, work.folder / RUNS / str(member)
@@ -83,7 +84,7 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
         return None
     best = trained.history[trained.best_epoch - 1]
     epochs = f"{len(trained.history)} epochs, kept epoch {trained.best_epoch}"
-    words = f"{epochs}, validation MSE {best[recipe.keep]:.4g} of scaled targets"
+    words = f"{epochs}, validation {error_text(best, 'valid', work.units.unit[0])}"
     return [f"{RUNS}/{member}/{name}" for name in (BEST, HISTORY, RECIPE)], words
 
 

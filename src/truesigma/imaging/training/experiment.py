@@ -155,7 +155,7 @@ def write_results(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "run.json").unlink(missing_ok=True)  # of an earlier call, which new draws would belie
     save_arrays(folder / "draws.npz", kept, compress=True)
-    write_history(folder / "history.csv", list(trained.history))
+    write_history(folder / "history.csv", list(trained.history), trained.best_epoch)
     rates = {row["learning_rate"] for row in trained.history}
     annealed = trained.recipe.schedule == "cosine"
     described = {

@@ -7,20 +7,55 @@ from pathlib import Path
 from typing import Any
 
 from ...files.disk import write_rows
+from ..data.dataset import DataSet
 
-__all__ = ["COLUMNS", "Board", "Watch", "write_history"]
+__all__ = ["COLUMNS", "Board", "Watch", "error_text", "rmse_in_unit", "write_history"]
 
 COLUMNS = (
     "epoch", "seconds", "train_seconds", "learning_rate", "train_loss", "train_mse", "train_variance",
     "valid_loss", "valid_mse", "valid_mse_one_pass", "valid_variance", "valid_factor",
     "test_loss", "test_mse", "test_variance", "test_factor", "test_variance_scaled",
+    "train_rmse", "valid_rmse", "kept",
 )  # fmt: skip
 LINE_EVERY = 5.0  # seconds between lines of a log
 
 
-def write_history(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write the rows as csv, atomically; what is not known (no test split) stays empty."""
-    write_rows(path, [COLUMNS, *([row.get(name) for name in COLUMNS] for row in rows)])
+def write_history(path: Path, rows: Sequence[Mapping[str, Any]], best_epoch: int) -> None:
+    """Write the rows as csv, atomically; what is not known (no test split) stays empty.
+
+    best_epoch: whose weights are kept so far; its row has kept = 1, the others 0.
+    """
+    marked = [{**row, "kept": int(row["epoch"] == best_epoch)} for row in rows]
+    write_rows(path, [COLUMNS, *([row.get(name) for name in COLUMNS] for row in marked)])
+
+
+def rmse_in_unit(row: Mapping[str, Any], data: DataSet) -> dict[str, float | None]:
+    """The root of the errors in the target's unit; None where outputs differ in it, so that a mean over them has none.
+
+    >>> import torch
+    >>> class Months: factor, unit = torch.tensor([200.0]), ("months",)
+    >>> rmse_in_unit({"train_mse": 0.0004, "valid_mse": 0.0025}, Months)
+    {'train_rmse': 4.0, 'valid_rmse': 10.0}
+    """
+    factors = data.factor.tolist()
+    factor = factors[0] if len(set(factors)) == len(set(data.unit)) == 1 else None
+    # The product of two residuals can be below 0 in the mean over very few cases.
+    return {
+        f"{split}_rmse": None if factor is None else round(factor * max(0.0, row[f"{split}_mse"]) ** 0.5, 9)
+        for split in ("train", "valid")
+    }
+
+
+def error_text(row: Mapping[str, Any], split: str, unit: str) -> str:
+    """The error of a split in words: in the target's unit, or the MSE of scaled targets where they have none in common.
+
+    >>> error_text({"valid_rmse": 4.31, "valid_mse": 0.01}, "valid", "mm")
+    'RMSE 4.31 mm'
+    """
+    rmse = row.get(f"{split}_rmse")
+    if rmse is None:
+        return f"MSE {row[f'{split}_mse']:.4g} of scaled targets"
+    return f"RMSE {rmse:.4g} {unit}".rstrip()
 
 
 class Board:
@@ -40,7 +75,7 @@ class Board:
         """One epoch."""
         if self.writer is not None:
             for name in COLUMNS[1:]:
-                if row[name] is not None:
+                if row.get(name) is not None:
                     self.writer.add_scalar(name.replace("_", "/", 1), row[name], row["epoch"])
 
     def close(self) -> None:
@@ -52,8 +87,9 @@ class Board:
 class Watch:
     """Progress with the time left: a bar on a terminal, a line now and then in a log, nothing when quiet."""
 
-    def __init__(self, epochs: int, done: int, *, quiet: bool) -> None:
-        """Start the clock at epoch `done` of `epochs`."""
+    def __init__(self, epochs: int, done: int, *, quiet: bool, unit: str = "") -> None:
+        """Start the clock at epoch `done` of `epochs`; errors are in this unit."""
+        self.unit = unit
         self.epochs, self.first, self.start, self.printed = epochs, done, time.monotonic(), 0.0
         self.quiet, self.bar, self.task = quiet, None, None
         if not quiet and sys.stderr.isatty():
@@ -64,16 +100,17 @@ class Watch:
             self.task = self.bar.add_task("training", total=epochs, completed=done)
             self.bar.start()
 
-    def show(self, row: Mapping[str, Any]) -> None:
-        """One epoch is done."""
+    def show(self, row: Mapping[str, Any], *, kept: bool = False) -> None:
+        """One epoch is done; kept: it is the best so far."""
         if self.quiet:
             return
         epoch, now = int(row["epoch"]), time.monotonic()
         left = (now - self.start) / max(1, epoch - self.first) * (self.epochs - epoch)
+        train, valid = (error_text(row, split, self.unit) for split in ("train", "valid"))
         text = (
-            f"epoch {epoch}/{self.epochs}  loss {row['train_loss']:.4f}  mse train {row['train_mse']:.3g} "
-            f"valid {row['valid_mse']:.3g}  factor {row['valid_factor']:.2f}  rate {row['learning_rate']:.1g}  "
-            f"{row['seconds']:.1f} s, {_clock(left)} left"
+            f"epoch {epoch}/{self.epochs}  loss {row['train_loss']:.4f}  train {train}  "
+            f"valid {valid}{' (best)' if kept else ''}  factor {row['valid_factor']:.2f}  "
+            f"rate {row['learning_rate']:.1g}  {row['seconds']:.1f} s, {_clock(left)} left"
         )
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=epoch, description=text)

@@ -19,7 +19,7 @@ from .devices import Fabric, average_buffers, over_all, start
 from .epoch import seed_of, train_epoch
 from .faster import faster
 from .folder import BEST, HISTORY, LAST, check_same, describe, write_recipe
-from .history import Board, Watch, write_history
+from .history import Board, Watch, rmse_in_unit, write_history
 from .step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
 from .validate import NonFinite, means, random_parts, validate, warn_of_shift
 
@@ -66,6 +66,7 @@ def train(
     quiet: bool = False,
     progress: Callable[[Mapping[str, Any]], None] | None = None,
     record: Mapping[str, Any] | None = None,
+    test: bool = True,
 ) -> Trained:
     """Train a network that returns (mean, log-variance) on the train split, watching the validation split.
 
@@ -79,7 +80,8 @@ def train(
     each new best one, and are None in the others. loss is in nats per output, mse that of the mean of many draws (see
     `case_scores`), variance the mean predicted (aleatoric) one v, factor = sqrt(mean(e / v)) (Laplace:
     mean(|y - mu| / b)), and
-    test_variance_scaled = valid_factor^2 test_variance.
+    test_variance_scaled = valid_factor^2 test_variance. train_rmse and valid_rmse are in the target's unit, where all
+    outputs have one scale.
 
     Arguments:
         net: from `build`, or any module that returns (mean, log-variance).
@@ -100,6 +102,7 @@ def train(
         workers: threads that read images which stream.
         progress: called with each row.
         record: plain values to keep in recipe.json, such as the data set's options.
+        test: look at the test split, too, which chooses nothing; False leaves its columns empty.
 
     Returns:
         Trained; `finished` is False where the time limit came first: the same call goes on.
@@ -130,7 +133,7 @@ def train(
     splits = {
         name: resident(data.splits[name], where) for name in ("train", "valid", "test") if name in data.splits
     }
-    if "test" in splits and not splits["test"].labelled:
+    if "test" in splits and not (test and splits["test"].labelled):
         del splits["test"]
     held = locked(folder if leads else None)
     with held, torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
@@ -170,7 +173,7 @@ def train(
             "likelihood": likelihood, "precision": precision, "device": where, "rank": rank, "world": world,
             "workers": workers, "size": (16 if where.type == "cuda" else 4) * recipe.batch, "fast": fast,
         }  # fmt: skip
-        watch = Watch(recipe.epochs, state.epoch, quiet=quiet or not leads)
+        watch = Watch(recipe.epochs, state.epoch, quiet=quiet or not leads, unit=data.unit[0])
         board = Board(folder / "tensorboard" if folder and leads else None, state.epoch + 1)
         saved, stopped = time.monotonic(), False
         try:
@@ -199,6 +202,7 @@ def train(
                         scores["test"] = over_all(fabric, validate(net, data, splits["test"], **drawn))
                     row |= means(sums, scores, likelihood)
                 row |= {
+                    **rmse_in_unit(row, data),
                     "seconds": time.monotonic() - began,
                     "train_seconds": trained - began,
                     "learning_rate": rate(state, recipe),
@@ -208,13 +212,13 @@ def train(
                 stopped = time_limit is not None and spent + took > time_limit
                 stopped = bool(fabric.broadcast(stopped)) if world > 1 else stopped
                 if folder is not None and leads:
-                    write_history(folder / HISTORY, state.rows)
+                    write_history(folder / HISTORY, state.rows, state.best_epoch)
                     due = time.monotonic() - saved >= checkpoint_every
                     if due or stopped or done(state, recipe):
                         save(folder, state, net, optimizer)
                         saved = time.monotonic()
                 board.add(row)
-                watch.show(row)
+                watch.show(row, kept=state.best_epoch == row["epoch"])
                 if progress is not None and leads:
                     progress(row)
         except NonFinite as error:

@@ -34,6 +34,7 @@ def train_run(
     workers: int = 4,
     say: Callable[[str], None] | None = None,
     data: DataSet | None = None,
+    test: bool = False,
 ) -> Trained:
     """Read a data set, build a network and train it; the same call goes on with a run that was stopped.
 
@@ -49,6 +50,7 @@ def train_run(
         device, precision, devices, time_limit, resume, checkpoint_every, workers: as for `train`.
         say: is told what will be done, and the training's progress is shown; None: quiet.
         data: what the source reads, where it was read before.
+        test: look at the test split in every fifth epoch, which chooses nothing.
 
     Returns:
         The trained network with its history.
@@ -92,6 +94,7 @@ def train_run(
         workers=workers,
         quiet=say is None,
         record=record,
+        test=test,
     )
 
 

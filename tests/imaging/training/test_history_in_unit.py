@@ -1,0 +1,76 @@
+"""Progress and history in the target's unit, the kept epoch marked, the test split only where it was asked for."""
+
+import csv
+
+import pytest
+from project_files import call
+
+from truesigma.imaging.training.history import Watch, error_text, rmse_in_unit
+
+
+@pytest.fixture
+def data(tmp_path):
+    import numpy as np
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    lines = ["image,target,split"]
+    for k in range(24):
+        Image.fromarray(rng.integers(0, 256, (32, 32), dtype=np.uint8)).save(tmp_path / f"{k}.png")
+        lines.append(f"{k}.png,{20 + 10 * rng.random():.3f},{('train', 'train', 'valid', 'test')[k % 4]}")
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    return tmp_path
+
+
+@pytest.mark.parametrize("more", [[], ["--test"]])
+def test_what_training_writes(data, more, capsys):
+    words = [
+        "table",
+        "--root",
+        data,
+        "--option",
+        "unit=mm",
+        "--backbone",
+        "small",
+        "--epochs",
+        3,
+        "--device",
+        "cpu",
+    ]
+    assert call("train", *words, *more, "-o", data / "run") == 0
+    said = capsys.readouterr()
+    rows = list(csv.DictReader((data / "run" / "history.csv").open()))
+    values = [float(line.split(",")[1]) for line in (data / "table.csv").read_text().splitlines()[1:]]
+    train = [value for k, value in enumerate(values) if k % 4 < 2]
+    factor = max(train) - min(train)
+    for row in rows:
+        for split in ("train", "valid"):
+            expected = factor * max(0.0, float(row[f"{split}_mse"])) ** 0.5
+            assert float(row[f"{split}_rmse"]) == pytest.approx(expected, rel=1e-5)
+    kept = [row for row in rows if row["kept"] == "1"]
+    assert len(kept) == 1
+    assert (
+        f"kept epoch {kept[0]['epoch']}, with validation RMSE {float(kept[0]['valid_rmse']):.4g} mm"
+        in said.out
+    )
+    assert f"valid RMSE {float(rows[-1]['valid_rmse']):.4g} mm" in said.err
+    assert (kept[0]["test_mse"] != "") == bool(more)
+
+
+def test_outputs_of_several_scales_have_no_common_error():
+    import torch
+
+    class Mixed:
+        factor, unit = torch.tensor([1.0, 2.0]), ("mm", "mm")
+
+    row = {"train_mse": 0.25, "valid_mse": 0.25}
+    assert rmse_in_unit(row, Mixed) == {"train_rmse": None, "valid_rmse": None}
+    assert error_text({**row, **rmse_in_unit(row, Mixed)}, "valid", "mm") == "MSE 0.25 of scaled targets"
+
+
+def test_the_best_epoch_is_marked(capsys):
+    row = {"epoch": 2, "train_loss": 1.0, "train_mse": 1.0, "valid_mse": 1.0, "valid_factor": 1.0}
+    row |= {"train_rmse": 3.0, "valid_rmse": 4.0, "learning_rate": 1e-3, "seconds": 1.0}
+    watch = Watch(2, 0, quiet=False, unit="months")
+    watch.show(row, kept=True)
+    assert "train RMSE 3 months  valid RMSE 4 months (best)" in capsys.readouterr().err
