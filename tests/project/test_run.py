@@ -286,7 +286,8 @@ def test_images_that_are_read_from_disk_give_the_same(begun, made, run):
     np.testing.assert_allclose(found.draws.mean, expected.draws.mean, rtol=1e-4)
 
 
-def test_a_factor_from_one_patient_has_no_standard_error(tmp_path):
+def test_a_factor_from_one_patient_has_no_standard_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(work.Work, "runs", ())  # nothing was trained
     y = np.random.default_rng(0).normal(size=20)
     ts.write(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, group=["a"] * 20), tmp_path / "valid.npz")
     project = Project(tmp_path, "scans", {}, report=Reporting(compare=()))

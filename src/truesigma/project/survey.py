@@ -175,10 +175,12 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
             "start from as --images, or a pattern such as --image '{id}.png'"
         )
     dtype, unreadable = _open_some(root, present)
-    heads = [head if found else None for head, found in zip(read_headers(root, names), there)]
+    usable = [found and name not in unreadable for name, found in zip(names, there)]
+    heads = [head if good else None for head, good in zip(read_headers(root, names), usable)]
     counted = Counter(head.shape for head in heads if head)
-    if len({len(shape) for shape in counted}) > 1:
-        raise ValueError(f"2-D and 3-D images are mixed ({', '.join(map(str, counted))}); split the table")
+    examples = {len(head.shape): f"{name} {head.shape}" for name, head in zip(names, heads) if head}
+    if len(examples) > 1:
+        raise ValueError(f"2-D and 3-D images are mixed ({', '.join(examples.values())}); split the table")
     shapes = tuple(shape for shape, _ in counted.most_common())
     numeric = _numeric(header, rows)
     return Survey(
