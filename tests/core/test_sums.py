@@ -110,7 +110,7 @@ def test_tensors_are_summed_where_they_are(given):
         error="draws",
         edges=[0, 1, 2] if given == "edges" else None,
     )
-    plan = tally._plan().statistics
+    plan = tally._plan().by_key
     (block,) = blocks(sample.prediction(), sample.target, sample.weight)
     tensors = {name: None if a is None else torch.from_numpy(a.copy()) for name, a in block.parts.items()}
     found = block_sums(Block(block.law, tensors, block.rows), plan)

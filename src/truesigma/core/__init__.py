@@ -19,54 +19,14 @@ from .sums import Sum, accumulate, add_sums, flat, join_sums
 from .tally import Tally
 from .values import Cases, Draws, Prediction, changed, check_prediction
 
-__all__ = [
-    "Array",
-    "Binned",
-    "Bins",
-    "Block",
-    "Cases",
-    "Draws",
-    "Elements",
-    "Empirical",
-    "Error",
-    "Host",
-    "Laplace",
-    "Law",
-    "Mean",
-    "Normal",
-    "Outputs",
-    "Part",
-    "Pit",
-    "Prediction",
-    "Recalibration",
-    "Spacing",
-    "Sum",
-    "Tally",
-    "Terms",
-    "Undefined",
-    "accumulate",
-    "add_sums",
-    "assign",
-    "bin_edges",
-    "blocks",
-    "central_bounds",
-    "changed",
-    "check_prediction",
-    "edges_over",
-    "flat",
-    "has_terms",
-    "join_sums",
-    "keep_lowest",
-    "like",
-    "measure",
-    "namespace",
-    "observed_z",
-    "rank",
-    "request",
-    "rescale",
-    "score_of",
-    "segment_sums",
-    "select_part",
-    "to_host",
-    "with_law",
-]
+__all__ = ["Array", "Host", "like", "namespace", "to_host"]
+__all__ += ["Bins", "Spacing", "assign", "bin_edges"]
+__all__ += ["segment_sums"]
+__all__ += ["Block", "Elements", "Error", "Outputs", "Part", "Terms", "blocks"]
+__all__ += ["Empirical", "Laplace", "Law", "Normal", "Undefined", "central_bounds", "has_terms"]
+__all__ += ["keep_lowest", "rank"]
+__all__ += ["Recalibration", "observed_z", "rescale", "select_part", "with_law"]
+__all__ += ["Binned", "Mean", "Pit", "edges_over", "measure", "request", "score_of"]
+__all__ += ["Sum", "accumulate", "add_sums", "flat", "join_sums"]
+__all__ += ["Tally"]
+__all__ += ["Cases", "Draws", "Prediction", "changed", "check_prediction"]

@@ -9,7 +9,7 @@ from array_api_compat import device as device_of
 from array_api_compat import is_numpy_array
 
 from .arrays import CHUNK, Array, Host, extremes, float_bits, like, namespace, to_host
-from .checks import check_whole
+from .checks import check_choice, check_whole
 
 Spacing = Literal["width", "mass"]
 
@@ -40,8 +40,7 @@ def bin_edges(values: Array, *, bins: int = 15, spacing: Spacing = "width", weig
 def check_bins(bins: int, spacing: str) -> None:
     """Refuse what is not a number of bins, or a spacing of theirs."""
     check_whole("bins", bins, 1)
-    if spacing not in ("width", "mass"):
-        raise ValueError(f"spacing is {spacing!r}; expected 'width' or 'mass'.")
+    check_choice("spacing", spacing, "width", "mass")
 
 
 def _quantiles(values: Array, weight: Array, share: Host) -> Host:

@@ -121,6 +121,12 @@ def check_whole(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} is {value!r}; expected a whole number, {least} or more.")
 
 
+def check_choice(name: str, value: Any, *known: Any) -> None:
+    """One of a few words."""
+    if value not in known:
+        raise ValueError(f"{name} is {value!r}; expected {' or '.join(map(repr, known))}.")
+
+
 def check_level(level: float) -> None:
     """A level is a share such as 0.9, never a percentage and never alpha."""
     if not (isinstance(level, Real) and 0 < level < 1):

@@ -4,6 +4,7 @@ import math
 from typing import Literal
 
 from .arrays import Array, namespace
+from .checks import check_choice
 from .values import UNHEARD, Draws, Prediction, trusted
 
 
@@ -41,8 +42,7 @@ def decompose(
         raise ValueError(
             f"ddof is {ddof} with {count} draw(s); expected 0, or 1 with two draws or more. Use ddof=0, or draw more."
         )
-    if aleatoric not in ("arithmetic", "geometric"):
-        raise ValueError(f"aleatoric is {aleatoric!r}; expected 'arithmetic' or 'geometric'.")
+    check_choice("aleatoric", aleatoric, "arithmetic", "geometric")
     location, inner, epistemic, spread = moments(draws.mean, draws.variance, aleatoric=aleatoric, ddof=ddof)
     made = dict(location=location, aleatoric=inner, epistemic=epistemic, spread=spread)
     xp, total = namespace(location), inner + epistemic

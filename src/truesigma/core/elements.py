@@ -14,7 +14,7 @@ import numpy as np
 
 from .arrays import Array, Host, chunk_size, like, namespace, on_host, to_host, total
 from .by_case import Bounds, ByCase, laws_of
-from .checks import check_group, check_level, check_target, check_weight, nothing_left
+from .checks import check_choice, check_group, check_level, check_target, check_weight, nothing_left
 from .law import Law, Pairs, Undefined, central_bounds, has_terms, too_few_for
 from .values import Prediction, check_prediction, raw_spread, take
 
@@ -167,17 +167,13 @@ class Elements:
 
 
 def check_outputs(outputs: str) -> None:
-    if outputs not in ("separate", "mean"):
-        raise ValueError(
-            f"outputs is {outputs!r}; expected 'separate' (each output is an element) or 'mean' (each case)."
-        )
+    """Each output is an element, or each case."""
+    check_choice("outputs", outputs, "separate", "mean")
 
 
 def check_error(error: str) -> None:
-    if error not in ("mean", "draws"):
-        raise ValueError(
-            f"error is {error!r}; expected 'mean' (of the mean prediction) or 'draws' (of every draw)."
-        )
+    """Of the mean prediction, or of every draw."""
+    check_choice("error", error, "mean", "draws")
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .arrays import Host, to_host
-from .checks import check_target, check_weight, nothing_left
+from .checks import check_choice, check_target, check_weight, nothing_left
 from .elements import Block
 from .law import variance_ratio
 from .rows import weight_of
@@ -48,8 +48,7 @@ def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "c
     >>> rank(Prediction([[0.0, 0.0]], [[1.0, 3.0]]), [[1.0, 3.0]]).error
     array([5.])
     """
-    if by not in ("case", "element"):
-        raise ValueError(f"by is {by!r}; expected 'case' (all outputs together) or 'element' (each output).")
+    check_choice("by", by, "case", "element")
     number = np.arange(len(prediction), dtype=np.int32)
 
     def columns(block: Block) -> Gathered:

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import plugins
 from .arrays import Host, extremes, namespace
-from .checks import nothing_left, too_few
+from .checks import check_choice, nothing_left, too_few
 from .elements import NO_ALEATORIC, Part, blocks
 from .law import Law, Undefined
 from .values import Draws, Interval, Prediction, changed, check_prediction, raw_spread
@@ -102,8 +102,7 @@ def select_part(prediction: Prediction, part: Part) -> Prediction:
     array([1.])
     """
     check_prediction(prediction)
-    if part not in ("total", "aleatoric"):
-        raise ValueError(f"part is {part!r}; expected 'total' or 'aleatoric'.")
+    check_choice("part", part, "total", "aleatoric")
     if part == "total":
         return prediction
     if prediction.epistemic is None:

@@ -24,8 +24,8 @@ from .rows import Finish, Rows, mean_rows, stack_rows, weight_of
 from .sketches import Sketch
 from .sums import (
     PIT_CELLS,
-    Plan,
     Statistic,
+    Statistics,
     Sum,
     accumulate,
     bin_sums,
@@ -162,7 +162,7 @@ def request(metric: ModuleType, options: Options) -> Request:
     return Request(metric.SUMS, {**plugins.defaults("metrics", metric), **options})
 
 
-def range_plan(requests: Mapping[str, Request], *, keep: float) -> Plan:
+def range_plan(requests: Mapping[str, Request], *, keep: float) -> Statistics:
     """What the edges of bins are found from: the variances of the elements, by `outputs`; up to `keep` as they are."""
     kinds: dict[Outputs, set[Spacing]] = {}
     for one in requests.values():
@@ -172,7 +172,7 @@ def range_plan(requests: Mapping[str, Request], *, keep: float) -> Plan:
         outputs: partial(variance_sums, outputs=outputs, keep=keep, ends="mass" not in spacings)
         for outputs, spacings in kinds.items()
     }
-    return Plan(made, {"separate"} & set(made))
+    return Statistics(made, {"separate"} & set(made))
 
 
 def edges_from(requests: Mapping[str, Request], looked: Mapping[str, Sum]) -> dict[str, Host | Undefined]:
@@ -189,14 +189,14 @@ def edges_from(requests: Mapping[str, Request], looked: Mapping[str, Sum]) -> di
     return found
 
 
-def plan(requests: Mapping[str, Request], edges: Mapping[str, Any]) -> Plan:
+def plan(requests: Mapping[str, Request], edges: Mapping[str, Any]) -> Statistics:
     """The statistics of all requests; one whose edges are `Undefined` has none."""
     made = {
         key: one.sums.statistic(one.options, edges.get(key))
         for key, one in requests.items()
         if not isinstance(edges.get(key), Undefined)
     }
-    return Plan(made, {key for key in made if outputs_in(requests[key].options) == "separate"})
+    return Statistics(made, {key for key in made if outputs_in(requests[key].options) == "separate"})
 
 
 def value_of(one: Request, sums: Sum) -> float | Undefined:
@@ -252,7 +252,7 @@ def edges_of(
     """The edges of the bins that `measure` looks for first, by the number of the request."""
     asked = {f"{number}": one for number, one in enumerate(requests)}
     first = range_plan(asked, keep=math.inf)
-    if not first.statistics:
+    if not first.by_key:
         return edges_from(asked, {})
     looked = accumulate(prediction, target, first, weight=weight, group=group, through=through)
     return edges_from(asked, looked)

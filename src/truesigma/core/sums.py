@@ -214,17 +214,17 @@ def flat(*arrays: Array) -> list[Array]:
     return [None if a is None else namespace(a).reshape(a, (-1,)) for a in arrays]
 
 
-class Plan(NamedTuple):
+class Statistics(NamedTuple):
     """Statistics by their key, and the keys of those that need no whole cases: large ones go through in pieces."""
 
-    statistics: Mapping[str, Statistic]
+    by_key: Mapping[str, Statistic]
     by_piece: Collection[str] = ()
 
 
 def accumulate(
     prediction: Prediction,
     target: Any,
-    plan: Plan | Mapping[str, Statistic],
+    plan: Statistics | Mapping[str, Statistic],
     *,
     weight: Any = None,
     group: Any = None,
@@ -239,7 +239,7 @@ def accumulate(
     keep_memory()
     each = block_makers(prediction, target, weight, group=group, through=through)
     runs = iter(lambda: list(islice(each, RUN)), [])
-    work = partial(_run_sums, plan=plan if isinstance(plan, Plan) else Plan(plan))
+    work = partial(_run_sums, plan=plan if isinstance(plan, Statistics) else Statistics(plan))
     some = math.prod(prediction.location.shape) > 2 * RUN * chunk_size(prediction.location)
     return join_sums(_in_order(work, runs, workers(prediction.location) if some else 1))
 
@@ -261,17 +261,17 @@ def _in_order(
             yield waiting.popleft().result()
 
 
-def _run_sums(run: list[Callable[[], Block]], *, plan: Plan) -> dict[str, Sum]:
+def _run_sums(run: list[Callable[[], Block]], *, plan: Statistics) -> dict[str, Sum]:
     """Sums of every statistic over some blocks, of which only one is held at a time."""
-    pieces = {key: plan.statistics[key] for key in plan.by_piece}
-    whole = {key: statistic for key, statistic in plan.statistics.items() if key not in plan.by_piece}
+    pieces = {key: plan.by_key[key] for key in plan.by_piece}
+    whole = {key: statistic for key, statistic in plan.by_key.items() if key not in plan.by_piece}
 
     def each() -> Iterator[dict[str, Sum]]:
         for make in run:
             for block in make().by_law():
                 if block.is_large:
                     yield from (block_sums(piece, pieces) for piece in block.pieces())
-                yield block_sums(block, whole if block.is_large else plan.statistics)
+                yield block_sums(block, whole if block.is_large else plan.by_key)
                 del block  # and all that it computed
 
     return join_sums(each())

@@ -20,8 +20,8 @@ from .elements import Error, Outputs, check_error, check_outputs
 from .law import Undefined
 from .scores import Request, plan, request, value_of
 from .sums import (
-    Plan,
     Statistic,
+    Statistics,
     Sum,
     accumulate,
     add_sums,
@@ -219,7 +219,7 @@ class Tally:
         groups = f", {len(self.groups)} groups" if self.groups else ""
         return f"Tally({count:g} elements{groups}, outputs={self.outputs!r}, error={self.error!r})"
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> Statistics:
         return _plan(self.levels, self.edges, self.outputs, self.error, self.by_output)
 
     def _of(self, prediction: Prediction, target: Any, weight: Any) -> "Tally":
@@ -276,13 +276,13 @@ def _plan(
     outputs: Outputs,
     error: Error,
     by_output: bool,
-) -> Plan:
+) -> Statistics:
     """What is summed up: what the metrics ask for, the weight, and the factors."""
     asked = {one.sums.key(name, one.options): one for name, one in _requests(levels, outputs, error)}
     metrics = plan(asked, {} if edges is None else dict.fromkeys(asked, np.array(edges)))
-    statistics: dict[str, Statistic] = {"n": count_sums, **metrics.statistics}
+    statistics: dict[str, Statistic] = {"n": count_sums, **metrics.by_key}
     for part in ("total", "aleatoric"):
         statistics[f"factor {part}"] = partial(factor_sums, outputs=outputs, error="mean", part=part)
         if by_output:
             statistics[f"factor {part} by output"] = partial(output_factor_sums, part=part)
-    return Plan(statistics, {"n", *metrics.by_piece})
+    return Statistics(statistics, {"n", *metrics.by_piece})

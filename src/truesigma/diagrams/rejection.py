@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Host
+from ..core.checks import check_choice
 from ..core.ranking import By, keep_lowest, rank
 from ..core.values import Prediction
 from ..files.disk import plain
@@ -100,8 +101,7 @@ def draw(
     Returns:
         The axes.
     """
-    if over not in ("threshold", "share"):
-        raise ValueError(f"over is {over!r}; expected 'threshold' or 'share'.")
+    check_choice("over", over, "threshold", "share")
     with style():
         ax = axes_or_new(ax)
         named = labelled(tables)

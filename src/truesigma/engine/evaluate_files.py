@@ -233,7 +233,7 @@ def _edges(
     kinds = [
         (number, key)
         for number, some in enumerate(asked)
-        for key in sorted(range_plan(some, keep=KEPT).statistics)
+        for key in sorted(range_plan(some, keep=KEPT).by_key)
     ]
     looked = (
         passes.over(files, "range", f"{words}, range", {"fitted": fitted, "kinds": kinds}) if kinds else {}

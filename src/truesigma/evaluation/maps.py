@@ -23,7 +23,7 @@ from ..core.values import Draws, Prediction
 from ..files.chunks import open_source
 from ..files.disk import BadFile, fingerprint, write_atomically
 from ..files.fields import from_fields, is_group
-from ..files.find import NIFTI, Source, find_sources
+from ..files.find import NIFTI, CaseFiles, find_sources
 from .apply import bound_names, interval_fields
 from .card import Card
 
@@ -41,7 +41,7 @@ class Maps:
     voxels: int
 
 
-def find_maps(given: Sequence[str]) -> list[Source]:
+def find_maps(given: Sequence[str]) -> list[CaseFiles]:
     """The cases that NIfTI files, folders of them, globs or manifests name; each needs its location."""
     found = find_sources(given)
     for source in found:
@@ -141,7 +141,7 @@ def _finished(progress: Path, job: str) -> dict[str, Maps]:
     return found
 
 
-def _check_apart(cases: Sequence[Source], beginnings: Sequence[str], levels: Sequence[float]) -> None:
+def _check_apart(cases: Sequence[CaseFiles], beginnings: Sequence[str], levels: Sequence[float]) -> None:
     """Refuse maps that would overwrite what is read, or one another."""
     read = {Path(file).resolve() for source in cases for file in source.files.values()}
     taken: dict[Path, str] = {}
@@ -179,7 +179,7 @@ def write_nifti(path: Path, values: Host, head: Any) -> None:
     write_atomically(path, fill)
 
 
-def _recalibrated(card: Card, source: Source, law: Law | str | None) -> Prediction:
+def _recalibrated(card: Card, source: CaseFiles, law: Law | str | None) -> Prediction:
     fields = next(iter(open_source(source).chunks(1)))
     group = next((value for name, value in source.labels.items() if is_group(name)), None)
     try:
@@ -204,7 +204,7 @@ def _results(prediction: Prediction, levels: Sequence[float]) -> Iterator[tuple[
         yield name, np.where(inside, values[0], 0)
 
 
-def _beginnings(cases: Sequence[Source], out: Path) -> list[str]:
+def _beginnings(cases: Sequence[CaseFiles], out: Path) -> list[str]:
     """How the paths of each case's files begin: their place below the folder that all share, up to the field's name."""
     paths = [Path(source.files[LOCATION]).resolve() for source in cases]
     shared = os.path.commonpath([path.parent for path in paths])

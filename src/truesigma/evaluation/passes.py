@@ -12,12 +12,12 @@ from ..core.cells import labelled
 from ..core.law import law_from_dict
 from ..core.scores import Request, plan, request
 from ..core.sketches import KEPT
-from ..core.sums import Plan, Statistic, Sum, accumulate, add_sums, join_sums, variance_sums
+from ..core.sums import Statistic, Statistics, Sum, accumulate, add_sums, join_sums, variance_sums
 from ..core.values import Prediction, changed
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.disk import BadFile, fingerprint
 from ..files.fileset import FileSet
-from ..files.find import Source, check_unchanged
+from ..files.find import CaseFiles, check_unchanged
 from .recipe import Recipe
 
 Sums = dict[str, Sum]
@@ -63,7 +63,7 @@ def _own_code(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def work(task: Mapping[str, Any], tick: Tick) -> Sums:
     """The sums of one pass over one source, in constant memory; an error where its files change meanwhile."""
-    source = Source(**task["source"])
+    source = CaseFiles(**task["source"])
     check_unchanged(source)
     step = {"fit": fit_step, "range": range_step, "sums": sums_step}[task["pass"]](task)
     recipe, law = Recipe(**task["recipe"]), law_from_dict(task["law"])
@@ -118,7 +118,7 @@ def range_step(task: Mapping[str, Any]) -> Step:
     for number, outputs in task["kinds"]:
         plans[number][f"{number}/{outputs}"] = partial(variance_sums, outputs=outputs, keep=KEPT)
     return _by_recalibration(
-        task, [Plan(one, {key for key in one if key.endswith("separate")}) for one in plans]
+        task, [Statistics(one, {key for key in one if key.endswith("separate")}) for one in plans]
     )
 
 
@@ -132,7 +132,7 @@ def sums_step(task: Mapping[str, Any]) -> Step:
     return _by_recalibration(task, [plan(one, known) for one in asked])
 
 
-def _by_recalibration(task: Mapping[str, Any], plans: list[Plan]) -> Step:
+def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
     """Sums of the plan of each recalibration, over the prediction it makes."""
     fitted = [
         plugins.load("recalibrate", plugin).from_dict({k: v for k, v in stored.items() if k != "name"})
@@ -148,7 +148,7 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[Plan]) -> Step:
                 found |= accumulate(prediction, cases.target, one, **data, through=recalibration)
                 continue
             if cases.group is None:
-                name = Source(**task["source"]).name
+                name = CaseFiles(**task["source"]).name
                 raise BadFile(f"{name} has no group, by which scores were asked for; add it, or do not ask.")
             first = len(np.unique(cases.first_group))  # groups, which together hold every case once
             for number, (_, name, some) in enumerate(labelled(cases.groups)):

@@ -14,9 +14,9 @@ from ..core.checks import check_weight, nothing_left
 from ..core.law import Law
 from ..core.values import Cases, Prediction, take
 from .chunks import chunked_cases, open_source
-from .chunks.reader import Fields, Reader
+from .chunks.reader import Fields, Opened
 from .disk import BadFile
-from .find import Files, Source, check_unchanged, find_sources
+from .find import CaseFiles, Files, check_unchanged, find_sources
 from .roles import Columns
 
 MOST = 1 << 22  # elements of a set that is read into memory whole
@@ -35,7 +35,7 @@ class FileSet:
     Volumes of one case each may differ in their shape: `outputs` is None then.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[CaseFiles, ...]
     sizes: tuple[int, ...]
     outputs: tuple[int, ...] | None
     elements: int
@@ -111,7 +111,7 @@ def _closed(rows: int) -> Iterator[Fields]:
     raise AssertionError("open the source again to read it")
 
 
-def _check_single(sources: Sequence[Source], readers: Sequence[Reader]) -> None:
+def _check_single(sources: Sequence[CaseFiles], readers: Sequence[Opened]) -> None:
     """Doubt files of single arrays that look like one volume read as many cases, or like a mask that was forgotten."""
     single = [(source, reader) for source, reader in zip(sources, readers) if "" not in source.files]
     several = [(source, reader) for source, reader in single if reader.cases > 1]
@@ -185,7 +185,7 @@ def flat(cases: Cases) -> Cases:
     return Cases(prediction, cases.target[inside], weight=weight, **texts, **labels)
 
 
-def is_volume(source: Source) -> bool:
+def is_volume(source: CaseFiles) -> bool:
     """Whether it is a NIfTI volume, which is one case of any shape."""
     return source.name.lower().endswith((".nii", ".nii.gz"))
 

@@ -28,7 +28,7 @@ END = 1 << 16  # bytes at either end of a file that tell whether it changed
 
 
 @dataclass(frozen=True)
-class Source:
+class CaseFiles:
     """Cases that lie together: one file with all fields (under the name ""), or a file for each field."""
 
     files: Mapping[str, str]
@@ -41,7 +41,7 @@ class Source:
         return next(iter(self.files.values()))
 
 
-def find_sources(given: Files, columns: Columns | None = None) -> list[Source]:
+def find_sources(given: Files, columns: Columns | None = None) -> list[CaseFiles]:
     """The sources that paths, globs and manifests name, in their order; files of single arrays are put together.
 
     `columns` choose roles: of what a manifest says, and where it has no such column, of what its files say.
@@ -75,7 +75,7 @@ def find_sources(given: Files, columns: Columns | None = None) -> list[Source]:
             if one.resolve() in seen:
                 raise BadFile(f"{one} is named twice, so its cases would count twice; name it once.")
             seen.add(one.resolve())
-    return [Source(files, labels, mark_of(files.values()), own) for files, labels, own in found]
+    return [CaseFiles(files, labels, mark_of(files.values()), own) for files, labels, own in found]
 
 
 def ending_of(path: str | Path) -> str:
@@ -113,7 +113,7 @@ def mark_of(paths: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def check_unchanged(source: Source) -> None:
+def check_unchanged(source: CaseFiles) -> None:
     """Raise when a file is not what it was when the source was found: its passes would not fit together."""
     for path in source.files.values():
         if not Path(path).is_file():

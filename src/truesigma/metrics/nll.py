@@ -8,6 +8,7 @@ import math
 from typing import Any, Literal
 
 from ..core import Elements, Mean, Outputs, Prediction, Terms, Undefined, has_terms, namespace, score_of
+from ..core.checks import check_choice
 
 TITLE = "NLL"
 BETTER = "lower"
@@ -16,8 +17,7 @@ PROPER = True
 
 
 def terms(elements: Elements, *, units: str = "nats") -> Terms:
-    if units not in ("nats", "table"):
-        raise ValueError(f"units is {units!r}; expected 'nats' or 'table'.")
+    check_choice("units", units, "nats", "table")
     if units == "table" and elements.law.name != "normal":
         raise Undefined(
             f"the paper's table units are those of a normal law, not of {elements.law.name}; use units='nats'."

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.checks import nothing_left, too_few
+from ..core.checks import check_choice, nothing_left, too_few
 from ..core.elements import Error, Outputs, Part, check_error, check_outputs
 from ..core.law import Law, Undefined
 from ..core.recalibration import select_part
@@ -88,8 +88,7 @@ def factor_of_tally(tally: Tally, *, part: Part = "total", solver: Solver = "clo
     >>> factor_of_tally(Tally.empty().add(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])).value
     2.0
     """
-    if part not in ("total", "aleatoric"):
-        raise ValueError(f"part is {part!r}; expected 'total' or 'aleatoric'.")
+    check_choice("part", part, "total", "aleatoric")
     if tally.moment is None:
         raise nothing_left()
     sums = tally.sums[f"factor {part}"]
@@ -117,8 +116,7 @@ def _clusters(columns: list[Host], grouped: float, cases: Host) -> Host:
 
 def factor_of_sums(cases: Host, clusters: Host, moment: int, solver: str = "closed") -> Factor:
     """The factor from what `factor_sums` holds of the cases, its standard error from that of the clusters."""
-    if solver not in ("closed", "gradient"):
-        raise ValueError(f"solver is {solver!r}; expected 'closed' or 'gradient'.")
+    check_choice("solver", solver, "closed", "gradient")
     if cases[1] <= 0:
         raise nothing_left()
     if cases[0] < 2:

@@ -5,7 +5,7 @@ needed, except to make new results (`run_planned`).
 """
 
 from .paper import Paper, open_paper
-from .plan import Ensemble, Plan, Planned
+from .plan import Ensemble, Experiments, Planned
 from .results import Run
 
-__all__ = ["Ensemble", "Paper", "Plan", "Planned", "Run", "open_paper"]
+__all__ = ["Ensemble", "Experiments", "Paper", "Planned", "Run", "open_paper"]

@@ -11,7 +11,7 @@ from ..core.recalibration import Recalibration
 from ..core.values import Cases, Prediction
 from ..evaluation.evaluate import Evaluation, evaluate
 from .expected import Expected, read_expected
-from .plan import FILE, Ensemble, Plan, Planned, read_plan
+from .plan import FILE, Ensemble, Experiments, Planned, read_plan
 from .results import Run, find_run, join
 from .whole import SPLITS, Damaged
 
@@ -26,7 +26,7 @@ class Paper:
     """Root, plan and expected numbers; runs and evaluations are looked up by name and computed once."""
 
     root: Path
-    plan: Plan
+    plan: Experiments
     recalibrations: tuple[str, ...] = RECALIBRATIONS
     regime: str = FULL  # which runs claims are judged on
     _runs: dict[str, Run | None] = field(default_factory=dict, repr=False)

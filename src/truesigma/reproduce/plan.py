@@ -22,7 +22,7 @@ class Ensemble:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Experiments:
     """The whole grid; `absent` says for which data sets nothing can be run, and why."""
 
     experiments: tuple[Planned, ...]
@@ -76,13 +76,13 @@ class Plan:
         return f"{self.data_sets[data_set]}, {self.networks[network]}"
 
 
-def read_plan(root: Path) -> Plan:
+def read_plan(root: Path) -> Experiments:
     """Read and check `experiments.toml`; what it does not know is an error that names the key."""
     tables = read_toml(root / FILE, "data_sets", "networks", "experiment")
     sets = tables["data_sets"]
     if untitled := [name for name, one in sets.items() if "title" not in one]:
         raise ValueError(f"{FILE}: {', '.join(untitled)} has no title.")
-    plan = Plan(
+    plan = Experiments(
         tuple(make(Planned, one, _where(one)) for one in tables["experiment"]),
         tuple(make(Ensemble, one, _where(one)) for one in tables.get("ensemble", [])),
         MappingProxyType({name: one["title"] for name, one in sets.items()}),
@@ -97,7 +97,7 @@ def _where(table: Mapping[str, object]) -> str:
     return f"{FILE}: {table.get('name', '?')}: "
 
 
-def _check(plan: Plan) -> None:
+def _check(plan: Experiments) -> None:
     names = [one.name for one in plan.everything]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -11,9 +11,9 @@ from ...core.law import Law
 from ...core.values import Cases
 from ..disk import BadFile
 from ..fields import from_fields
-from ..find import Source, ending_of
+from ..find import CaseFiles, ending_of
 from .npz import open_archive
-from .reader import Fields, Reader
+from .reader import Fields, Opened
 from .table import open_csv, open_parquet
 from .volume import open_volumes
 
@@ -30,7 +30,7 @@ class Chunk:
     of: str | None = None
 
 
-def open_source(source: Source) -> Reader:
+def open_source(source: CaseFiles) -> Opened:
     """The reader of a source."""
     if "" not in source.files:
         return open_volumes(source.files)
@@ -42,7 +42,7 @@ def open_source(source: Source) -> Reader:
 
 
 def chunked_cases(
-    source: Source, *, law: Law | str | None = None, mask_missing: bool = False, elements: int = ELEMENTS
+    source: CaseFiles, *, law: Law | str | None = None, mask_missing: bool = False, elements: int = ELEMENTS
 ) -> Iterator[Cases]:
     """The cases of a source, whole cases of about that many elements at a time; each checked as `read` does."""
     for chunk in chunks_of(source, law=law, mask_missing=mask_missing, elements=elements, large=None):
@@ -50,7 +50,7 @@ def chunked_cases(
 
 
 def chunks_of(
-    source: Source,
+    source: CaseFiles,
     *,
     law: Law | str | None = None,
     mask_missing: bool = False,
@@ -83,7 +83,7 @@ def chunks_of(
 
 
 def _cases(
-    fields: Fields, source: Source, where: str, law: Law | str | None, mask_missing: bool
+    fields: Fields, source: CaseFiles, where: str, law: Law | str | None, mask_missing: bool
 ) -> Cases | None:
     """The cases that fields stand for; None where all of their targets are missing, and may be."""
     if "target" not in fields:
@@ -98,7 +98,7 @@ def _cases(
     return found
 
 
-def _labels(fields: Fields, source: Source) -> Fields:
+def _labels(fields: Fields, source: CaseFiles) -> Fields:
     """What a manifest says of all cases of a source."""
     for name in source.labels:
         if name in fields:

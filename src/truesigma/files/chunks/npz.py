@@ -23,10 +23,10 @@ from ..npz import (
 )
 from ..roles import Columns, renamed
 from ..synonyms import warn_near_misses
-from .reader import Fields, Next, Reader, Stored, cut
+from .reader import Fields, Next, Opened, Stored, cut
 
 
-def open_archive(path: Path, columns: Columns | None = None) -> Reader:
+def open_archive(path: Path, columns: Columns | None = None) -> Opened:
     members = open_members(path, columns=columns)
     warn_near_misses(renamed(list(list_members(path)), columns))
     if not {"mean", "location"} & set(members):
@@ -68,7 +68,7 @@ def open_archive(path: Path, columns: Columns | None = None) -> Reader:
                     fields[name] = one.cases(read[name], some.stop - some.start)
                 yield fields
 
-    return Reader(cases, outputs, draws, texts, chunks, None if mapped else cut(stored, texts))
+    return Opened(cases, outputs, draws, texts, chunks, None if mapped else cut(stored, texts))
 
 
 @contextmanager

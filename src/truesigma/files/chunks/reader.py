@@ -26,7 +26,7 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class Reader:
+class Opened:
     """What a source holds, known from its head alone, and the way to its fields: `chunks(cases at a time)`.
 
     `pieces(outputs at a time)` is the way to cases that are too large to be held whole; None where there is none.

@@ -12,13 +12,13 @@ from ..roles import Columns, renamed, with_names
 from ..store import read_fields
 from ..synonyms import warn_near_misses
 from .pages import check_pages
-from .reader import Fields, Reader
+from .reader import Fields, Opened
 
 # Pages are read one after the other: a row group may be as large as the file.
 PAGEWISE: dict[str, Any] = {"pre_buffer": False, "buffer_size": 1 << 20}
 
 
-def open_parquet(path: Path, columns: Columns | None = None) -> Reader:
+def open_parquet(path: Path, columns: Columns | None = None) -> Opened:
     import pyarrow as pa
 
     with parquet_file(path, **PAGEWISE) as file:
@@ -47,7 +47,7 @@ def open_parquet(path: Path, columns: Columns | None = None) -> Reader:
                 yield _fields(with_names(table, [read[k] for k in table.column_names]), path, start)
                 start += batch.num_rows
 
-    return Reader(cases, outputs, 1, {name: head[name] for name in CONSTANTS if name in head}, chunks)
+    return Opened(cases, outputs, 1, {name: head[name] for name in CONSTANTS if name in head}, chunks)
 
 
 def _fields(table: Any, path: Path, start: int) -> Fields:
@@ -59,7 +59,7 @@ def _fields(table: Any, path: Path, start: int) -> Fields:
         raise BadFile(f"{where}: {problem}") from problem
 
 
-def open_csv(path: Path, columns: Columns | None = None) -> Reader:
+def open_csv(path: Path, columns: Columns | None = None) -> Opened:
     fields = read_fields(path, columns)
     cases, outputs = len(fields["location"]), fields["location"].shape[1:]
     texts = {name: fields.pop(name) for name in CONSTANTS if name in fields}
@@ -68,4 +68,4 @@ def open_csv(path: Path, columns: Columns | None = None) -> Reader:
         for start in range(0, cases, rows):
             yield {**texts, **{name: a[start : start + rows] for name, a in fields.items()}}
 
-    return Reader(cases, outputs, 1, texts, chunks)
+    return Opened(cases, outputs, 1, texts, chunks)

@@ -14,7 +14,7 @@ import numpy as np
 from ...core.arrays import Host
 from ..disk import BadFile, content_kind, reading
 from ..npz import native
-from .reader import Fields, Next, Piece, Reader, Stored, cut
+from .reader import Fields, Next, Opened, Piece, Stored, cut
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class _Volume:
     array: Stored
 
 
-def open_volumes(files: Mapping[str, str]) -> Reader:
+def open_volumes(files: Mapping[str, str]) -> Opened:
     """The reader of a file for each field; the arrays of one source have the same cases."""
     found = {
         name: _nifti(path) if ".nii" in path[-7:].lower() else _npy(path) for name, path in files.items()
@@ -65,7 +65,7 @@ def open_volumes(files: Mapping[str, str]) -> Reader:
             yield Piece(piece.case, piece.start, _masked(piece.fields, files.get("mask", "")))
 
     single = main.array.order == "F"
-    return Reader(shape[0], shape[1:], 1, {}, chunks, pieces if cut_up else None, single)
+    return Opened(shape[0], shape[1:], 1, {}, chunks, pieces if cut_up else None, single)
 
 
 def _masked(fields: Fields, path: str) -> Fields:

@@ -11,7 +11,7 @@ from ..claims.intervals import held
 from ..expected import Expected
 from ..figures import title
 from ..paper import Paper
-from ..plan import Plan
+from ..plan import Experiments
 from ..studies.rare import far_draws
 from ..text import grid, number, percent
 from .deviations import beside
@@ -89,7 +89,7 @@ def _typical(cases: Cases) -> Cases:
     )
 
 
-def mixed_column(expected: Expected, plan: Plan) -> str:
+def mixed_column(expected: Expected, plan: Experiments) -> str:
     """Which of the two published errors each MSE of Table 1 prints."""
     rows = []
     for key, one in expected.paper.items():
