@@ -2,6 +2,8 @@
 
 from torch import nn
 
+from ._light import light, no_weights
+
 
 def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2) -> tuple[nn.Module, int]:
     """A light convolutional network with dropout, quick on a processor.
@@ -21,19 +23,5 @@ def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2
     >>> net(torch.zeros(2, 1, 64, 64)).shape
     torch.Size([2, 128])
     """
-    if pretrained:
-        raise ValueError(
-            "backbone 'small' has no pretrained weights; give a file (weights=...) or pretrained=False"
-        )
-    layers: list[nn.Module] = []
-    before = channels
-    for width in (16, 32, 64, 128):
-        layers += [
-            nn.Conv2d(before, width, 3, stride=2, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Dropout(stage_dropout),
-        ]
-        before = width
-    layers += [nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(before * 16, 128), nn.ReLU()]
-    return nn.Sequential(*layers), 128
+    no_weights("small", pretrained)
+    return light(2, channels, (16, 32, 64, 128), 4, stage_dropout)

@@ -2,6 +2,8 @@
 
 from torch import nn
 
+from ._light import light, no_weights
+
 
 def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2) -> tuple[nn.Module, int]:
     """A light convolutional network with dropout for volumes.
@@ -21,19 +23,5 @@ def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2
     >>> net(torch.zeros(2, 1, 32, 32, 32)).shape
     torch.Size([2, 128])
     """
-    if pretrained:
-        raise ValueError(
-            "backbone 'small3d' has no pretrained weights; give a file (weights=...) or pretrained=False"
-        )
-    layers: list[nn.Module] = []
-    before = channels
-    for width in (8, 16, 32, 64):
-        layers += [
-            nn.Conv3d(before, width, 3, stride=2, padding=1, bias=False),
-            nn.BatchNorm3d(width),
-            nn.ReLU(),
-            nn.Dropout(stage_dropout),
-        ]
-        before = width
-    layers += [nn.AdaptiveAvgPool3d(2), nn.Flatten(), nn.Linear(before * 8, 128), nn.ReLU()]
-    return nn.Sequential(*layers), 128
+    no_weights("small3d", pretrained)
+    return light(3, channels, (8, 16, 32, 64), 2, stage_dropout)
