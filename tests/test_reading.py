@@ -1,0 +1,74 @@
+"""How far a reader has to go: from a call to the formula, and from a command to a number."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import truesigma
+from truesigma import Cases, Prediction, metrics, write
+from truesigma.cli import main
+from truesigma.core import plugins
+
+ROOT = Path(truesigma.__file__).parent
+SUMMED = [name for name in plugins.names("metrics") if hasattr(plugins.load("metrics", name), "SUMS")]
+
+
+def stack_at(file: str, function: str, call) -> list[str]:
+    """Make a call, and list the package's files on the way to the first call of a function of a file."""
+    seen: list[str] = []
+
+    def watch(frame, event, _):
+        code = frame.f_code
+        if event == "call" and not seen and code.co_name == function and code.co_filename == str(ROOT / file):
+            while frame is not None:
+                path = Path(frame.f_code.co_filename)
+                if path.is_relative_to(ROOT):
+                    seen.append(path.relative_to(ROOT).as_posix())
+                frame = frame.f_back
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return list(dict.fromkeys(seen[::-1]))
+
+
+def test_from_a_score_to_its_formula_in_three_files():
+    """What `score` sums is named above it, `terms` in the same file, and that asks the law for its CRPS."""
+    p, y = Prediction([0.0, 1.0], [1.0, 2.0]), [0.5, 0.5]
+    way = stack_at("core/law.py", "crps_terms", lambda: metrics.crps.score(p, y))
+    assert way == ["metrics/crps.py", "core/scores.py", "core/sums.py", "core/law.py"]
+    # core/sums.py only adds up what `terms` returns; a reader goes from one to the other in metrics/crps.py.
+    read = {metrics.crps.score.__code__.co_filename, metrics.crps.SUMS.terms.__code__.co_filename}
+    read |= {str(ROOT / "core/scores.py"), str(ROOT / "core/law.py")}
+    assert len(read) <= 3
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_a_formula_is_in_the_file_of_its_metric(name):
+    metric = plugins.load("metrics", name)
+    own = [function for function in vars(metric.SUMS).values() if hasattr(function, "__code__")]
+    assert own
+    assert {function.__code__.co_filename for function in own} == {metric.__file__}
+
+
+def test_from_the_command_to_uce_in_twelve_modules(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in ("calibration", "test"):
+        y = rng.normal(size=50)
+        write(Cases(Prediction(0 * y, y**2 + 1), y), f"{name}.csv")
+    command = ["evaluate", "--calibration", "calibration.csv", "--test", "test.csv", "--metrics", "uce"]
+
+    def call() -> None:
+        with pytest.raises(SystemExit):
+            main(command)
+
+    way = stack_at("metrics/uce.py", "finish", call)
+    assert "UCE" in capsys.readouterr().out
+    assert (way[0], way[-1]) == ("cli/__init__.py", "metrics/uce.py")
+    assert len(way) <= 12, way
