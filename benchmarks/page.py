@@ -47,6 +47,14 @@ levels and no pinball loss, that run's worst row was {wall} on the wall and {cor
 the set of its documentation, as here, it is met. What a GPU does is measured, on the wall, by
 `python benchmarks/metrics.py --device cuda --sizes 1e4,1e5,1e6,1e7,1e8,1e9`.
 """
+EVALUATE = """
+## `evaluate` beside a `Tally`
+
+What `evaluate` takes, in times of one `Tally` (`add` and `summary`) of the same arrays, float64 in numpy:
+`python benchmarks/evaluate.py --older SRC` runs both trees in turn; *before* is version 0.1.0. Plain sums are eleven
+scores without ENCE and AUSE; those need the variances in order, so two `argsort`s of them are taken off the time of all
+thirteen. Measured on {hardware}{others}.
+"""
 SAME = """
 ### Do they agree?
 
@@ -205,6 +213,31 @@ def same(result: dict[str, Any]) -> str:
     return SAME.format(n=len(rows)) + "\n" + table(head, lines, 3) + "\n"
 
 
+def evaluated(result: dict[str, Any]) -> str:
+    """The section of one run of benchmarks/evaluate.py."""
+    limits = {
+        "none, plain sums": 1.5,
+        "a further factor": 1.2,
+        "none, all scores, less two argsorts": 1.5,
+    }
+    trees = [tree for tree in ("this", "older") if tree in result["rows"][0]["seconds"]]
+    lines = []
+    for row in result["rows"]:
+        clocks = [row[f"tallies_by_{clock}"] for clock in ("seconds", "core_seconds")]
+        for name, limit in limits.items():
+            numbers = [clock[tree][name] for tree in trees for clock in clocks]
+            lines.append([size(row["n"]), name, short(limit), *(f"{number:.2f}" for number in numbers)])
+        if len(trees) == 2:
+            both = [row[clock] for clock in ("seconds", "core_seconds")]
+            ratios = [f"{clock['this']['tally'] / clock['older']['tally']:.2f}" for clock in both]
+            lines.append([size(row["n"]), "the `Tally` itself, over that of before", "1", *ratios, "", ""])
+    others = f"; others were at work on the machine, its load was {result['load']}" if busy(result) else ""
+    hardware = result["hardware"].replace("2 CPU", "two CPU")
+    head = ["cases", "of what", "aim", "on the wall", "by cores", "before, on the wall", "before, by cores"]
+    said = EVALUATE.format(hardware=hardware, others=others)
+    return said + "\n" + table(head[: 3 + 2 * len(trees)], lines, 2) + "\n"
+
+
 def page(results: dict[str, dict[str, Any]]) -> str:
     """The page of all results, by the names of their files."""
     text = HEAD
@@ -213,6 +246,8 @@ def page(results: dict[str, dict[str, Any]]) -> str:
         text += (
             about(cpu) + targets(cpu, results.get("metrics_cpu_first", cpu), gpu) + scores(cpu) + timed(cpu)
         )
+    if "evaluate_cpu" in results:
+        text += evaluated(results["evaluate_cpu"])
     if "agreement" in results:
         text += same(results["agreement"])
     if gpu:

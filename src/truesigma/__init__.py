@@ -1,6 +1,8 @@
 """Predictive sigmas that are true: recalibrate, measure and show the uncertainty of regression networks."""
 
 import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from . import _moved, diagrams, metrics, recalibrate
 from .core.decompose import decompose
@@ -9,12 +11,14 @@ from .core.recalibration import Recalibration, load_recalibration
 from .core.student import Student
 from .core.tally import Tally
 from .core.values import Cases, Draws, Interval, Prediction
-from .engine.evaluate_files import evaluate_files
-from .evaluation.bootstrap import bootstrap
 from .evaluation.card import Card, calibrate, read_card
-from .evaluation.compare import Comparison, compare
 from .evaluation.evaluate import Evaluation, evaluate
 from .files.store import from_frame, read, write
+
+if TYPE_CHECKING:
+    from .engine.evaluate_files import evaluate_files
+    from .evaluation.bootstrap import bootstrap
+    from .evaluation.compare import Comparison, compare
 
 __version__ = "0.1.0"
 __all__ = [
@@ -50,4 +54,22 @@ __all__ = [
 ]
 
 sys.meta_path.append(_moved.Finder())
-__getattr__ = _moved.old_module
+
+
+# A quarter of all that would be imported, for those who ask for it.
+_LATER = {
+    "Comparison": "evaluation.compare",
+    "bootstrap": "evaluation.bootstrap",
+    "compare": "evaluation.compare",
+    "evaluate_files": "engine.evaluate_files",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return _moved.old_module(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
