@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterator
@@ -88,7 +89,8 @@ class Book:
             entry["said"] = err.getvalue()  # wording is not compared
         after = self._files()
         for name in sorted(name for name, mark in after.items() if before.get(name) != mark and content):
-            entry.setdefault("files", {})[name] = content_of(self.folder / name, self.encode)
+            shown = re.sub(r"(tfevents)\..*", r"\1", name)  # behind it are a time and the machine's name
+            entry.setdefault("files", {})[shown] = content_of(self.folder / name, self.encode)
         name = f"$ {label or line}"
         if name in self.entries:
             raise ValueError(f"two commands are called {name!r}; give them different labels.")
