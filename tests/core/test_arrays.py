@@ -56,7 +56,7 @@ def test_half_precision_is_widened(make):
         (np.array([1 + 2j]), "location has dtype complex128"),
         ([1.0, None], "location has dtype object"),
         (None, "location has dtype object"),
-        ([[1.0], [1.0, 2.0]], "location is no array"),
+        ([[1.0], [1.0, 2.0]], "location is not an array"),
         (
             np.ma.masked_array([1.0, 2.0], [False, True]),
             "location is a masked array.*mask=~numpy.ma.getmaskarray",

@@ -14,7 +14,7 @@ P = Prediction(0 * Y, 0 * Y + 1, 0 * Y)
     ("act", "words"),
     [
         (lambda: Prediction(Y, Y, law=Normal), "law is .*Normal.*; expected a law such as Normal"),
-        (lambda: Draws.concat([1, 2]), "no Draws"),
+        (lambda: Draws.concat([1, 2]), "not Draws"),
         (lambda: Cases(P, Y, group=5), "group is 5; expected one name for each of the 4 cases"),
         (lambda: Cases(P, Y, id="abcd"), "id is 'abcd'; expected one name for each"),
         (lambda: sigma.fit(P, Y, group="abcd"), "group is 'abcd'"),
@@ -29,8 +29,8 @@ P = Prediction(0 * Y, 0 * Y + 1, 0 * Y)
         (lambda: Tally.empty().merge(3), "cannot merge a tally with a int"),
         (lambda: Empirical([1.0, 2.0], unit=0.0), "unit is 0.0 and moment 2; expected those of the law"),
         (lambda: Empirical([1.0, 2.0], moment=3), "moment 3"),
-        (lambda: load_recalibration("sigma"), "a str is no stored recalibration"),
-        (lambda: load_recalibration([1]), "a list is no stored recalibration"),
+        (lambda: load_recalibration("sigma"), "a str is not a stored recalibration"),
+        (lambda: load_recalibration([1]), "a list is not a stored recalibration"),
     ],
 )
 def test_refused(act, words):

@@ -20,8 +20,8 @@ from truesigma.files.store import read, write
 NPZ = {
     "unknown": ({"mu": [1.0], "sd": [1.0]}, "holds mu, sd; expected mean and variance"),
     "nothing": ({}, "holds nothing; expected mean and variance"),
-    "mean alone": ({"mean": [[1.0]]}, "mean stands without variance"),
-    "no uncertainty": ({"location": [1.0], "target": [1.0]}, "location stands without an uncertainty"),
+    "mean alone": ({"mean": [[1.0]]}, "mean is given without variance"),
+    "no uncertainty": ({"location": [1.0], "target": [1.0]}, "location is given without an uncertainty"),
     "shapes": (
         {"location": [1.0, 2.0], "scale": [1.0, 2.0], "target": [1.0]},
         r"target has shape \(1,\); expected",

@@ -17,7 +17,7 @@ GOOD = "target,location,scale\n1,2,3\n4,5,6\n"
 CSV = {
     "no scale": (
         "target,location\n1,2\n",
-        "location stands without an uncertainty; expected location with scale",
+        "location is given without an uncertainty; expected location with scale",
     ),
     "no location": (
         "target,scale\n1,2\n",
@@ -45,7 +45,7 @@ CSV = {
     ),
     "an uncertainty of another name": (
         "target,location,unc\n1,2,3\n",
-        "location stands without an uncertainty; .* Rename unc to scale, if that is what they are.",
+        "location is given without an uncertainty; .* Rename unc to scale, if that is what they are.",
     ),
     "a log-variance": (
         "gt,location,log_var\n1,2,3\n",
@@ -57,10 +57,10 @@ CSV = {
     ),
     "half of a split": (
         "target,location,aleatoric\n1,2,3\n",
-        "aleatoric stands without epistemic; give both",
+        "aleatoric is given without epistemic; give both",
     ),
-    "doubled": ("target,location,scale,target\n1,2,3,4\n", "column 'target' stands 2 times"),
-    "doubled output": ("target_0,target_0,location_0,scale\n1,1,2,3\n", "column 'target_0' stands 2 times"),
+    "doubled": ("target,location,scale,target\n1,2,3,4\n", "column 'target' appears 2 times"),
+    "doubled output": ("target_0,target_0,location_0,scale\n1,1,2,3\n", "column 'target_0' appears 2 times"),
     "plain and numbered": (
         "target,target_0,location,scale\n1,1,2,3\n",
         "columns 'target' and 'target_0' are both",
@@ -254,7 +254,7 @@ def test_no_target(tmp_path):
 def test_frames():
     pandas = pytest.importorskip("pandas")
     doubled = pandas.DataFrame([[1.0, 2.0, 3.0]], columns=["target", "target", "location"])
-    with pytest.raises(ValueError, match="column 'target' stands 2 times"):
+    with pytest.raises(ValueError, match="column 'target' appears 2 times"):
         from_frame(doubled)
     text = pandas.DataFrame({"target": [1.0, 2.0], "location": ["1", "x"], "scale": [1.0, 1.0]})
     with pytest.raises(ValueError, match=r"column 'location' holds .*string, not numbers \(row 1: '1'\)"):

@@ -57,7 +57,7 @@ def _say_roles(session: Session, path: Path, taken: Mapping[str, list[str]]) -> 
 
 
 def _without(cases: "Cases", missing: float) -> "Cases":
-    """Mask the elements whose target is the number that stands for a missing one."""
+    """Mask the elements whose target is the number that means a missing one."""
     mask, there = cases.prediction.mask, cases.target != missing
     prediction = replace(cases.prediction, mask=there if mask is None else mask & there)
     return replace(cases, prediction=prediction)

@@ -52,7 +52,7 @@ RecipeName = Annotated[str, named_option("--recipe", "recipes", "exact, paper, c
 Masking = Annotated[bool, typer.Option("--mask-missing", help="Leave out cases whose target is empty.")]
 Missing = Annotated[
     float | None,
-    typer.Option("--missing", metavar="NUMBER", help="That stands for a missing target, such as -999."),
+    typer.Option("--missing", metavar="NUMBER", help="The number that means a missing target, such as -999."),
 ]
 Like = Annotated[
     Path | None,

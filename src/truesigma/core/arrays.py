@@ -1,7 +1,7 @@
 """The one seam to the array API: numpy, torch, JAX and CuPy arrays in, the same kind out, on the device where they are.
 
 `array_api_compat` supplies the common functions; what it lacks (the normal distribution function, sums by
-segment, the way to the host) stands here, once for each library.
+segment, the way to the host) is here, once for each library.
 """
 
 import math
@@ -39,7 +39,7 @@ def as_array(name: str, values: Any) -> Array:
             values = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
         except ValueError as problem:
             raise ValueError(
-                f"{name} is no array: {problem} Expected numbers with the same count along each axis."
+                f"{name} is not an array: {problem} Expected numbers with the same count along each axis."
             ) from None
     xp = namespace(values)
     if xp.isdtype(values.dtype, "integral"):

@@ -101,7 +101,7 @@ def check_values(
 def check_finite(name: str, array: Array, mask: Array, least: float = -np.inf) -> tuple[float, float]:
     """Raise unless all values that count are finite, and at least 0 where that is asked; the smallest and the largest.
 
-    Those two say it all without a second array of that size, unless something stands outside of the mask.
+    Those two say it all without a second array of that size, unless something is outside the mask.
     """
     low, high = extremes(array)
     if not (max(least, -np.finfo(np.float64).max) <= low and high < np.inf):

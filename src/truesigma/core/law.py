@@ -186,7 +186,7 @@ class Empirical:
     """A law given by observed values of z, as isotonic recalibration and split conformal use it.
 
     With n sorted values the distribution function runs linearly through ((i / (n + 1)), z_(i)): beyond the outermost
-    values stands 1 / (n + 1) of unknown mass, so an interval that needs it is infinite, as conformal prediction
+    values lies 1 / (n + 1) of unknown mass, so an interval that needs it is infinite, as conformal prediction
     asks. `unit` and `moment` are those of the law it replaced: changing the law changes the intervals, not the scale.
 
     >>> Empirical([3.0, 1.0, 2.0]).quantile(0.5)

@@ -179,7 +179,9 @@ def parse(kind: str, choice: str | tuple[str, Mapping[str, Any]]) -> tuple[str, 
     elif isinstance(choice, tuple) and len(choice) == 2 and isinstance(choice[1], Mapping):
         name, given = choice[0], dict(choice[1])
     else:
-        raise ValueError(f"{choice!r} is no choice; expected a name, or a pair as ('aux', {{'hidden': 4}}).")
+        raise ValueError(
+            f"{choice!r} is not a choice; expected a name, or a pair as ('aux', {{'hidden': 4}})."
+        )
     module = load(kind, name)
     known = options(kind, module)
     hints = typing.get_type_hints(getattr(module, _folder(kind)[1]))

@@ -74,7 +74,7 @@ def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
     """
     if not isinstance(stored, Mapping):
         raise ValueError(
-            f"a {type(stored).__name__} is no stored recalibration; expected what to_dict() gave."
+            f"a {type(stored).__name__} is not a stored recalibration; expected what to_dict() gave."
         )
     described = dict(stored)
     name = described.pop("name", None)

@@ -33,7 +33,7 @@ from .checks import (
 from .law import Law, Normal, central_bounds, has_terms
 
 T = TypeVar("T")
-UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what stands outside a mask, numpy need not warn
+UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what is outside a mask, numpy need not warn
 
 
 def trusted(kind: type[T], **values: Any) -> T:
@@ -104,7 +104,7 @@ class Draws:
         if not fits or any(a not in (1, b) for a, b in zip(variance.shape, mean.shape)):
             raise ValueError(
                 f"variance has shape {tuple(variance.shape)} beside mean {tuple(mean.shape)}; expected the same, or "
-                "length 1 on the draw and output axes. Its second axis is the case; zeros((1, cases)) is no variance."
+                "length 1 on the draw and output axes. The second axis is the case; for none give zeros((1, cases))."
             )
         mask = check_mask(self.mask, mean, tuple(mean.shape[1:]))
         check_values("mean", xp.all(xp.isfinite(mean), axis=0), mask, "is not finite", "finite numbers")
@@ -123,7 +123,7 @@ class Draws:
         """
         draws = [d for part in parts for d in ([part] if isinstance(part, Draws) else part)]
         if not draws or not all(isinstance(d, Draws) for d in draws):
-            raise ValueError("nothing to join, or something that is no Draws; expected one Draws or more.")
+            raise ValueError("nothing to join, or something that is not Draws; expected one Draws or more.")
         first, xp = draws[0], namespace(*[d.mean for d in draws])
         for other in draws[1:]:
             if other.mean.shape[1:] != first.mean.shape[1:] or other.law != first.law:
@@ -207,7 +207,7 @@ class Prediction:
         low, high = (sum(ends[k][i] for k in ("aleatoric", "epistemic") if k in ends) for i in (0, 1))
         if not (low > 0 and high <= float(xp.finfo(self.aleatoric.dtype).max)):
             total = self.total
-            problem = "is 0 or overflows", "a sum above 0, in reach of its dtype; one of the two may be 0"
+            problem = "is 0 or overflows", "a sum above 0 that its dtype can hold; one of the two may be 0"
             check_values("aleatoric + epistemic", (total > 0) & xp.isfinite(total), mask, *problem)
 
     @property
@@ -269,7 +269,7 @@ def raw_spread(prediction: Prediction) -> Array:
 
 
 def check_prediction(prediction: Any) -> None:
-    """Say at once when something else stands where a prediction is meant."""
+    """Refuse anything that is not a prediction."""
     if not isinstance(prediction, Prediction):
         raise ValueError(
             f"prediction is a {type(prediction).__name__}; expected a Prediction. From draws: decompose(draws); from "

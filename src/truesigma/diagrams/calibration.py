@@ -98,7 +98,7 @@ def draw(
     Args:
         table: what `table` computed.
         ax: matplotlib axes; None for a new figure of one journal column.
-        title: stands above the UCE.
+        title: shown above the UCE.
         unit: of the target, such as "mm".
         color: of the line.
         log: logarithmic axes, for bins of equal mass.

@@ -145,7 +145,7 @@ def _finish_share(ax: Axes, named: Mapping[str, Rejection]) -> None:
 
 
 def _finish_threshold(ax: Axes, named: Mapping[str, Rejection], unit: str) -> None:
-    """Over the threshold, falling to the right as cases are rejected; the share rejected stands on top."""
+    """Over the threshold, falling to the right as cases are rejected; the share rejected is on top."""
     name, first = next(iter(named.items()))
     high = max(one.threshold[0] for one in named.values())
     low = min(one.threshold[-1] for one in named.values())

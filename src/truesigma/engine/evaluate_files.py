@@ -86,7 +86,7 @@ def evaluate_files(
 
     Args:
         calibration: paths, globs and manifests of the cases to fit on; or one of them; or what `open_fileset` gave.
-        test: a list of such lists, one for each repeated test run; what stands in one list is one set.
+        test: a list of such lists, one for each repeated test run; what is in one list is one set.
         recalibrations: as in `evaluate`.
         metrics: as in `evaluate`; those that sort all cases, such as AUSE, only for sets that fit into memory.
         recipe: as in `evaluate`.

@@ -1,4 +1,4 @@
-"""Sums on disk: what a part of the data adds up to, kept so that a run that was stopped goes on where it was."""
+"""Sums on disk: what a part of the data adds up to, kept so that a run that was stopped can resume."""
 
 import json
 from collections.abc import Mapping

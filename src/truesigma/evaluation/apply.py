@@ -287,7 +287,7 @@ def _append(table: "pa.Table", columns: Mapping[str, Any]) -> "pa.Table":
 
 
 def _other_columns(source: Path, fields: Mapping[str, Any], columns: Columns | None) -> dict[str, Any]:
-    """What stands beside the fields, as arrays; cells that numpy has no type for as text."""
+    """What a file holds beside the fields, as arrays; cells that numpy has no type for as text."""
     if check_suffix(source) == ".npz":
         names = list(list_members(source))
         beside = [name for name, role in zip(names, renamed(names, columns)) if role not in fields]

@@ -31,7 +31,7 @@ def columns_of(stem: str, names: Sequence[str]) -> list[str]:
     for name in names:
         if stem_of(name) == stem and names.count(name) > 1:
             raise BadFile(
-                f"column {name!r} stands {names.count(name)} times; expected it once. Rename or remove the others."
+                f"column {name!r} appears {names.count(name)} times; expected it once. Rename or remove the others."
             )
     numbered = sorted((int(n[len(stem) + 1 :]), n) for n in names if stem_of(n) == stem and n != stem)
     if stem not in names:
@@ -71,7 +71,7 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
             f"column 'location' is missing; there are {_listed(names)}, {EXPECTED}{rename_hint(names)}."
         )
     if not {*PARTS, "bounds"} & set(found):
-        raise BadFile(f"location stands without an uncertainty; {EXPECTED}{rename_hint(names)}.")
+        raise BadFile(f"location is given without an uncertainty; {EXPECTED}{rename_hint(names)}.")
     for stem in ("target", "mask", "weight", "spread", *PARTS):
         _check_outputs(stem, found)
     for stem in LABELS:

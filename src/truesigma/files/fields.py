@@ -218,7 +218,7 @@ def _widened(mask: Any, shape: tuple[int, ...]) -> Any:
 def _draws(fields: Mapping[str, Any], mask: Any, law: Law) -> Draws:
     if "variance" not in fields:
         raise ValueError(
-            "mean stands without variance; draws need both, with the axes (draw, case, output...)."
+            "mean is given without variance; draws need both, with the axes (draw, case, output...)."
         )
     return Draws(fields["mean"], fields["variance"], mask=mask, law=law)
 
@@ -232,8 +232,8 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
     if len(halves) == 1:
         other = "epistemic" if halves == ["aleatoric"] else "aleatoric"
         raise ValueError(
-            f"{halves[0]} stands without {other}; give both (variances, 0 is allowed), or scale alone if the split is "
-            "unknown."
+            f"{halves[0]} is given without {other}; give both (variances, 0 is allowed), or scale alone if the split "
+            "is unknown."
         )
     if halves:
         forms.append((fields["aleatoric"], fields["epistemic"]))
@@ -245,7 +245,7 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
     if bounds is not None and not forms:
         forms.append((scale_of(bounds, law) ** 2 * law.unit, None))
     if not forms:
-        raise ValueError(f"location stands without an uncertainty; {EXPECTED}.")
+        raise ValueError(f"location is given without an uncertainty; {EXPECTED}.")
     rest = {"law": law, "spread": fields.get("spread"), "mask": mask}
     made = [Prediction(fields["location"], first, second, **rest) for first, second in forms]
     for other_form in made[1:]:

@@ -11,7 +11,9 @@ from ...core.values import Draws, Prediction
 from .dataset import DataSet
 
 FAR = 1e3  # ranges from 0, where single precision has four digits left
-SCALED = "scaled"  # what stands for the unit in files of predictions that were left as the network gives them
+SCALED = (
+    "scaled"  # what is written for the unit in files of predictions that were left as the network gives them
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,7 +64,7 @@ def log_variance(second: Tensor, law: Law) -> Tensor:
 
 
 def bounded_exp(exponent: Tensor) -> Tensor:
-    """exp, kept where float32 can go on computing."""
+    """exp, kept within what float32 can compute with."""
     return exponent.clamp(-_LARGEST, _LARGEST).exp()
 
 

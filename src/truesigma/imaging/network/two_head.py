@@ -104,7 +104,7 @@ def build(
     own follow the name, as in `densenet201:layer_dropout=0.1`.
     channels, outputs: of the data set. recipe: its [network] table gives heads and dropout.
     pretrained: the backbone's published weights, through timm. weights: a file instead (see `load_weights`).
-    seed: of the random first weights; None takes torch's generator as it stands.
+    seed: of the random first weights; None takes torch's generator as it is.
     inputs: numbers beside the image, `len(data.inputs)`.
     Returns the network on the processor, in training mode.
 

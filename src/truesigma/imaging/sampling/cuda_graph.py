@@ -39,7 +39,7 @@ def capture(work: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
     with warnings.catch_warnings():
         # A network that begins with dropout has nothing to run before it.
         warnings.filterwarnings("ignore", "The CUDA Graph is empty")
-        # Other threads may go on loading data meanwhile.
+        # Other threads may keep loading data meanwhile.
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             results = work()
     return results, graph.replay

@@ -43,7 +43,7 @@ def run_experiment(
     batch: int = 16,
     quiet: bool = False,
 ) -> Trained:
-    """Train, or go on where a run was interrupted, then sample every split and write the results.
+    """Train, or resume a run that was interrupted, then sample every split and write the results.
 
     Args:
         experiment: what to run.

@@ -34,7 +34,7 @@ __all__ = [
 
 FILES = RECIPE, BEST, LAST, HISTORY = "recipe.json", "best.safetensors", "last.safetensors", "history.csv"
 PACKAGES = ("torch", "timm", "lightning")  # what a training depends on
-FREE = ("epochs", "draws", "repeats")  # of [train]: may differ when a run goes on; not the end of a cosine
+FREE = ("epochs", "draws", "repeats")  # of [train]: may differ when a run is resumed; not the end of a cosine
 LIKE = {  # of recipe.json
     "network": (dict, type(None)), "parameters": int, "seed": int, "precision": str,
     "likelihood": ("gaussian", "laplace"),
@@ -85,7 +85,7 @@ def write_recipe(out: Path, description: Mapping[str, Any]) -> None:
 
 
 def check_same(out: Path, description: Mapping[str, Any]) -> None:
-    """Refuse to go on with a run that was started with other choices or other data, naming the first that differs."""
+    """Refuse to resume a run that was started with other choices or other data, naming the first that differs."""
     for key, before, after in _pairs(read_recipe(out), json.loads(json.dumps(description))):
         if before != after:
             what = f"{key} = {before!r}, now {after!r} was given"
@@ -98,7 +98,7 @@ def check_same(out: Path, description: Mapping[str, Any]) -> None:
 
 
 def _pairs(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """What must be the same when a run goes on: its name, what it was, what it is."""
+    """What must be the same when a run is resumed: its name, what it was, what it is."""
     for key in ("seed", "likelihood", "parameters"):
         yield key, stored[key], now[key]
     before, after = stored["network"] or {}, now["network"] or {}

@@ -36,7 +36,7 @@ def train_run(
     data: DataSet | None = None,
     test: bool = False,
 ) -> Trained:
-    """Read a data set, build a network and train it; the same call goes on with a run that was stopped.
+    """Read a data set, build a network and train it; the same call resumes a run that was stopped.
 
     Args:
         source: the data set, its folder and its options.
@@ -62,7 +62,7 @@ def train_run(
     backbone = f"{Path(path).resolve()}{own}{options}" if own else backbone
     begun = resume and (folder / LAST).is_file() and not lost(folder, recipe)
     record = source.record(data) | {"start": _start(pretrained, weights)}
-    # A run that goes on has its weights: nothing is fetched for it again.
+    # A run that is resumed has its weights: nothing is fetched for it again.
     net = build(
         backbone,
         data.channels,
