@@ -167,8 +167,24 @@ def squares(s: Array, w: Array | float) -> Array:
     return pack(s, total(w > 0), total(w), total(s), total(s * s), total(s * w), total(w * w))
 
 
+def cluster_covariance(influence: Host) -> Host:
+    r"""The covariance of numbers from what each cluster adds to their errors, (cluster, number); infinite for one.
+
+    $$\frac{C}{C - 1} \sum_c u_c u_c^\top$$
+
+    >>> cluster_covariance(np.array([[1.0], [-1.0]]))
+    array([[4.]])
+    """
+    clusters, numbers = influence.shape
+    if clusters < 2:
+        return np.full((numbers, numbers), np.inf)
+    return np.asarray(clusters / (clusters - 1) * influence.T @ influence)
+
+
 def cluster_error(mean: Any, count: Any, weight: Any, square: Any, cross: Any, weights: Any) -> Any:
     r"""The standard error of a weighted mean whose clusters depend on themselves alone; NaN of fewer than two.
+
+    It is the root of `cluster_covariance`, with u_c = (S_c - mean W_c) / sum W, from sums that need no clusters:
 
     $$\mathrm{se} = \frac{1}{\sum_c W_c} \sqrt{\frac{C}{C - 1} \sum_c (S_c - \mathrm{mean} \, W_c)^2}$$
 

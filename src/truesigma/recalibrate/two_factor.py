@@ -18,6 +18,7 @@ from ..core.checks import check_group, nothing_left, too_few
 from ..core.elements import Outputs, blocks, check_outputs
 from ..core.law import Undefined
 from ..core.recalibration import rescale
+from ..core.sums import cluster_covariance
 from ..core.values import Prediction, check_prediction
 
 TITLE = "two factors"
@@ -174,9 +175,8 @@ class _Data:
         count = int(clusters.max()) + 1
         if count < 2 or np.linalg.cond(curve) > 1e12:
             return None, None
-        sums = np.stack([np.bincount(clusters, one, count) for one in slope])
-        inverse = np.linalg.inv(curve)
-        variance = np.diag(inverse @ (sums @ sums.T) @ inverse) * count / (count - 1)
+        sums = np.stack([np.bincount(clusters, one, count) for one in slope], axis=1)
+        variance = np.diag(cluster_covariance(sums @ np.linalg.inv(curve)))
         errors: list[float | None] = [None, None]
         for k, one in zip(free, variance):
             errors[k] = math.sqrt(max(float(one), 0.0)) / (2 * math.sqrt((a, b)[k]))

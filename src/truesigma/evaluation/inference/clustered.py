@@ -21,6 +21,7 @@ from ...core.by_case import law_at, of_each, usual_law
 from ...core.law import Empirical, Law, central_bounds, has_terms
 from ...core.ranking import columns_of
 from ...core.student import Student
+from ...core.sums import cluster_covariance
 from ...core.values import Cases, Prediction
 
 BAGS = 1000  # of clusters, whose sums vary as those of the clusters do
@@ -115,10 +116,7 @@ class Clustered:
 
     @property
     def covariance(self) -> Host:
-        size = self.clusters
-        if size < 2:
-            return np.full((self.value.size,) * 2, np.inf)
-        return np.asarray(size / (size - 1) * self.influence.T @ self.influence)
+        return cluster_covariance(self.influence)
 
     @property
     def error(self) -> float:
