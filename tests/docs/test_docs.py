@@ -1,5 +1,6 @@
 """The documentation holds: its commands run, print what it shows, its skeletons work, its links lead somewhere."""
 
+import csv
 import importlib.util
 import math
 import re
@@ -234,3 +235,27 @@ def test_the_citation_names_the_paper():
         assert needed in text
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert f"version: {version}" in text
+
+
+def test_the_table_of_every_recalibration_is_that_of_the_measured_numbers(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
+    with (DOCS / "assets" / "shelf.csv").open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    text = (DOCS / "guarantees.md").read_text(encoding="utf-8")
+    assert script("measure_shelf").table(rows) in text
+    names = list(dict.fromkeys(row["set"] for row in rows))
+    good = [row["set"] for row in rows if row["chosen"] == "1" and row["alike"] == "1"]
+    assert f"In {len(good)} of {len(names)} sets the choice is the best" in text
+
+
+def test_the_shelf_can_be_measured_again(monkeypatch):
+    """One set of ours, without the network that takes long."""
+    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
+    made = script("measure_shelf")
+    monkeypatch.setattr(made, "ALL", ("none", "sigma", "sigma_by_output", "sigma_by_group", "isotonic"))
+    with (DOCS / "assets" / "shelf.csv").open(newline="", encoding="utf-8") as lines:
+        stored = {(row["set"], row["recalibration"]): row for row in csv.DictReader(lines)}
+    name = "OCT poses, ResNet-101"
+    for row in made.measure(name, *made.thirds(*made.ours("oct_resnet101"))):
+        for key in ("held", "least", "width", "crps"):
+            assert row[key] == pytest.approx(float(stored[name, row["recalibration"]][key]), rel=1e-4)

@@ -22,6 +22,7 @@ from .sections import (
     headline,
     intervals,
     origin,
+    region,
     rejection,
     scatter,
     scores,
@@ -115,6 +116,9 @@ def report(
         calibration.section(subject),
         intervals.section(subject),
         breakdown.section(subject, by_group, by_output),
+        region.section(
+            subject, region.table(subject, calibration_cases), size, None if images is None else Path(images)
+        ),
         rejection.section(subject, referral),
         scatter.section(subject),
         shares.section(subject, shared),

@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +39,22 @@ def _is_dicom(path: Path) -> bool:
     return is_series(path) if path.is_dir() else is_dicom(path)
 
 
+@dataclass(frozen=True)
+class Picture:
+    """A picture as a data: address, and the (width, height) that its image has."""
+
+    address: str
+    size: tuple[int, int]
+
+
 def thumbnail(path: Path) -> str | None:
     """Write the picture as a data: address; of a volume its middle slice. None where it cannot be read."""
+    found = picture(path)
+    return None if found is None else found.address
+
+
+def picture(path: Path) -> Picture | None:
+    """Write the picture, and say how large the image is; None where it cannot be read."""
     from PIL import Image
 
     from ..files.images import read_image
@@ -56,8 +71,9 @@ def thumbnail(path: Path) -> str | None:
         low, high = np.percentile(known, [1, 99]) if known.size else (0.0, 1.0)
         scaled = (np.nan_to_num(pixels, nan=low) - low) / (high - low if high > low else 1.0)
         pixels = (255 * np.clip(scaled, 0, 1)).astype(np.uint8)
-    picture = Image.fromarray(np.moveaxis(pixels[:3], 0, -1) if pixels.shape[0] >= 3 else pixels[0])
-    picture.thumbnail((SIZE, SIZE))
+    small = Image.fromarray(np.moveaxis(pixels[:3], 0, -1) if pixels.shape[0] >= 3 else pixels[0])
+    size = small.size
+    small.thumbnail((SIZE, SIZE))
     buffer = io.BytesIO()
-    picture.save(buffer, format="JPEG", quality=80)
-    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    small.save(buffer, format="JPEG", quality=80)
+    return Picture(f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}", size)
