@@ -41,7 +41,7 @@ class Found:
 def table(subject: Subject, calibration: Cases) -> Found | None:
     """Fit the region on the calibration cases; None unless there are two outputs, and enough cases for the level."""
     test = subject.cases[BEFORE]
-    counts = counted(test).reshape(len(test), -1).all(axis=1)
+    counts = np.asarray(counted(test).reshape(len(test), -1).all(axis=1))
     if subject.outputs != 2 or not counts.any():
         return None
     known = [c.recalibration for c in subject.cards.values() if isinstance(c.recalibration, region.Region)]
