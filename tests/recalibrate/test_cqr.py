@@ -159,6 +159,24 @@ def test_a_table_of_bounds_from_calibrate_to_apply(tmp_path, run):
     assert run("report", *given, "--recalibrate", "sigma")[0] == 0
 
 
+def test_several_files_are_one_set(tmp_path, run):
+    written(tmp_path / "a.csv")
+    written(tmp_path / "b.csv", seed=1)
+    card = tmp_path / "card.json"
+    files = tmp_path / "a.csv", tmp_path / "b.csv"
+    assert run("calibrate", "--calibration", *files, "--recalibrate", "cqr", "-o", card)[0] == 0
+    one, other = (ts.read(file) for file in files)
+    both = ts.Prediction(
+        *(
+            np.concatenate([getattr(c.prediction, n) for c in (one, other)])
+            for n in ("location", "aleatoric")
+        ),
+        bounds=Stated.joined([one.prediction.bounds, other.prediction.bounds]),
+    )
+    fitted = cqr.fit(both, np.concatenate([one.target, other.target]))
+    assert read_card(card).recalibration.upper == pytest.approx(fitted.upper, rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("names", "words"),
     [

@@ -157,6 +157,15 @@ class Stated:
         there = "" if self.cases is None else f", and there are {self.cases}"
         return f"the {level:g} interval is infinite: it needs {needed} calibration cases or more{there}."
 
+    @staticmethod
+    def joined(parts: Sequence["Stated"]) -> "Stated":
+        """The bounds of several sets of cases, one after the other; they must be of the same levels."""
+        levels = parts[0].levels
+        if any(one.levels != levels for one in parts):
+            raise ValueError("the files state bounds at different levels; expected the same in each.")
+        low, high = (np.concatenate([getattr(one, end) for one in parts], axis=1) for end in ("low", "high"))
+        return Stated(levels, low, high, parts[0].cases)
+
     def __getitem__(self, index: Any) -> "Stated":
         return Stated(self.levels, self.low[:, index], self.high[:, index], self.cases)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import expand
+from ..core.by_case import Stated
 from ..core.checks import check_weight, nothing_left
 from ..core.law import Law
 from ..core.values import Cases, Prediction, take
@@ -21,7 +22,7 @@ from .roles import Columns
 
 MOST = 1 << 22  # elements of a set that is read into memory whole
 PARTS = ("location", "aleatoric", "epistemic", "spread", "mask")
-LABELS = ("weight", "patient", "group")
+LABELS = ("weight", "patient", "group", "fold")
 
 
 class NotWhole(BadFile):
@@ -153,11 +154,13 @@ def read_whole(
             "cases, or use what adds up over files (sigma, aux, and scores that are means)."
         )
     columns: dict[str, list[Any]] = {name: [] for name in (*PARTS, *LABELS, "target")}
+    bounds: list[Any] = []
     for source in files.sources:
         check_unchanged(source)
         for some in chunked_cases(source, law=files.law, mask_missing=mask_missing):
             cases = replace(some, prediction=predict(some), draws=None)
             cases = cases if files.outputs is not None else flat(cases)
+            bounds.append(cases.prediction.bounds)
             for name, column in columns.items():
                 column.append(getattr(cases.prediction if name in PARTS else cases, name))
         check_unchanged(source)
@@ -166,7 +169,8 @@ def read_whole(
         raise nothing_left()
     # One after the other, each in place of its pieces: twice as much need not fit.
     parts = {name: _joined(name, columns.pop(name), shapes) for name in (*PARTS, *LABELS, "target")}
-    prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=files.law)
+    stated = None if any(one is None for one in bounds) else Stated.joined(bounds)
+    prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=files.law, bounds=stated)
     texts: dict[str, Any] = {name: getattr(files, name) for name in ("unit", "checkpoint", "sampling")}
     return Cases(prediction, parts.pop("target"), **texts, **parts)
 
