@@ -90,6 +90,18 @@ def ranks_of(scores: Host, cluster: Host, promise: Promise, weight: Host | None 
     return Ranks(tuple(scores[order][kept].tolist()), tuple(levels[kept].tolist()), len(sizes))
 
 
+def check_promise(name: str, weight: Any, *options: tuple[str, str, tuple[str, ...]]) -> None:
+    """Refuse weights, which exchangeable cases do not have, and options (name, value, known ones) that are unknown."""
+    if weight is not None:
+        raise ValueError(
+            f"{name} was given a weight; its guarantee needs exchangeable cases, which count alike. Leave the weight "
+            "out, or use isotonic, which takes weights."
+        )
+    for option, value, known in options:
+        if value not in known:
+            raise ValueError(f"{option} is {value!r}; expected one of {', '.join(known)}.")
+
+
 def observed(prediction: Prediction, target: Any, patient: Any) -> tuple[Host, Host, Host]:
     """z of every element that counts, the number of its case, and that of its patient (the case, where none is given).
 

@@ -25,7 +25,7 @@ from ..core.elements import Part
 from ..core.law import Empirical
 from ..core.recalibration import select_part, with_law
 from ..core.values import Prediction, changed
-from ._ranks import SLACK, Promise, Ranks, observed, ranks_of
+from ._ranks import SLACK, Promise, Ranks, check_promise, observed, ranks_of
 from ._shift import Shift, features_of, shift_from
 
 TITLE = "conformal"
@@ -213,18 +213,12 @@ def fit(
             "cases weighted to be like those of a new site need their weights, and are taken together, one at a time; "
             "leave by=group and promise=all out."
         )
-    if weight is not None and shift is None:
-        raise ValueError(
-            "conformal was given a weight; its guarantee needs exchangeable cases, which count alike. Leave the weight "
-            "out, or use isotonic, which takes weights."
-        )
-    for name, value, known in (
+    options = (
         ("by", by, ("all", "group")),
         ("tails", tails, tuple(SIDES)),
         ("promise", promise, ("one", "all")),
-    ):
-        if value not in known:
-            raise ValueError(f"{name} is {value!r}; expected one of {', '.join(known)}.")
+    )
+    check_promise("conformal", weight if shift is None else None, *options)
     chosen = select_part(prediction, part)
     z, case, cluster = observed(chosen, target, patient)
     groups = None

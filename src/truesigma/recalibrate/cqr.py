@@ -21,7 +21,7 @@ from ..core.checks import check_target
 from ..core.law import Bounded
 from ..core.recalibration import with_law
 from ..core.values import Prediction, changed, check_prediction
-from ._ranks import Promise, observed, ranks_of
+from ._ranks import Promise, check_promise, observed, ranks_of
 
 TITLE = "conformalized quantiles"
 BY_NAME = True  # of use where a table states bounds
@@ -118,13 +118,7 @@ def fit(
     Reference: Romano, Patterson and Candes, "Conformalized Quantile Regression", NeurIPS 2019, Theorems 1 and 2; Gupta,
     Kuchibhotla and Ramdas, "Nested Conformal Prediction", 2022 (sets that nest).
     """
-    if weight is not None:
-        raise ValueError(
-            "cqr was given a weight; its guarantee needs exchangeable cases, which count alike. Leave the weight out."
-        )
-    for name, value, known in (("tails", tails, ("both", "apart")), ("promise", promise, ("one", "all"))):
-        if value not in known:
-            raise ValueError(f"{name} is {value!r}; expected one of {', '.join(known)}.")
+    check_promise("cqr", weight, ("tails", tails, ("both", "apart")), ("promise", promise, ("one", "all")))
     bounds, scale = _stated(prediction), _scale(prediction)
     target = to_host(check_target(prediction.location, prediction.mask, target)).astype(np.float64)
     _, _, cluster = observed(prediction, target, patient)

@@ -20,7 +20,7 @@ from ..core.decompose import decompose
 from ..core.law import Bounded
 from ..core.recalibration import with_law
 from ..core.values import Draws, Prediction, changed
-from ._ranks import SLACK, observed
+from ._ranks import SLACK, check_promise, observed
 
 TITLE = "CV+"
 BY_NAME = True  # of use where each case was predicted by the model of the folds without it
@@ -152,11 +152,7 @@ def fit(
     Reference: Barber, Candes, Ramdas and Tibshirani, "Predictive Inference with the Jackknife+", Annals of Statistics
     2021, section 3 (CV+) and Theorem 4.
     """
-    if weight is not None:
-        raise ValueError(
-            "cv_plus was given a weight; its guarantee needs exchangeable cases, which count alike. Leave the weight "
-            "out."
-        )
+    check_promise("cv_plus", weight)
     if fold is None:
         raise ValueError(
             "cv_plus was given no fold; expected that of each case, whose model had not seen it: a column `fold` in "

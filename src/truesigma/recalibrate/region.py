@@ -23,7 +23,7 @@ from ..core.law import Undefined
 from ..core.recalibration import select_part
 from ..core.sums import MOST_OUTPUTS
 from ..core.values import Interval, Prediction, check_prediction
-from ._ranks import Promise, Ranks, ranks_of
+from ._ranks import Promise, Ranks, check_promise, ranks_of
 
 TITLE = "joint region"
 Shape = Literal["ellipsoid", "box"]
@@ -213,15 +213,9 @@ def fit(
     al., "Ellipsoidal Conformal Inference for Multi-Target Regression", COPA 2022; Barber et al., "Predictive Inference
     with the Jackknife+", 2021, for scores that leave one out.
     """
-    if weight is not None:
-        raise ValueError(
-            "region was given a weight; its guarantee needs exchangeable cases, which count alike. Leave the weight "
-            "out."
-        )
+    check_promise("region", weight, ("promise", promise, ("one", "all")))
     check_level(level)
     _check_shape(shape)
-    if promise not in ("one", "all"):
-        raise ValueError(f"promise is {promise!r}; expected 'one' or 'all'.")
     chosen = select_part(prediction, part)
     outputs = math.prod(chosen.location.shape[1:])
     if outputs > MOST_OUTPUTS:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.recalibration import Across
 from ...core.values import Cases, Draws, Prediction
 from ...evaluation.apply import interval_fields, refer_fields
 from ...evaluation.card import Card
@@ -49,7 +50,9 @@ def _in_cards_unit(card: Card, scaled: Draws | Prediction, units: Units) -> Draw
 
 
 def needs_draws(card: Card) -> bool:
-    """Whether the card's recipe takes the draws apart in another way than `dropout_moments` does."""
+    """Whether the card takes the draws apart in another way than `dropout_moments` does: by its recipe, or by fold."""
+    if isinstance(card.recalibration, Across):
+        return True
     choice = card.recipe.tables["decompose"]
     plain = {"aleatoric": "arithmetic", "ddof": 0, "clamp": False}
     return any(choice.get(name, value) != value for name, value in plain.items())
