@@ -2,7 +2,8 @@
 
 A small network counts nuclei (the logarithm of their number) and is trained on fluorescence alone. Sigma is calibrated
 on fluorescence images it has not seen and 20 images of another modality, drawn 200 times; what the 90 % intervals hold
-among the rest of that modality. NUCLEI is the folder with table.csv and images/ of BBBC038 (2018 Data Science Bowl). Writes `assets/nuclei.csv`.
+among the rest of that modality. NUCLEI is the folder with table.csv and images/ of BBBC038 (2018 Data Science Bowl).
+Writes `assets/nuclei.csv`.
 """
 
 import argparse
