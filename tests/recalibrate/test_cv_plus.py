@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.core.recalibration import load_recalibration
+from truesigma.core.recalibration import applied, load_recalibration
 from truesigma.evaluation.card import read_card
 from truesigma.files.store import write
-from truesigma.recalibrate import cv_plus
+from truesigma.recalibrate import conformal, cv_plus
 
 
 def simulated(cases=40, folds=4, new=7, outputs=(), seed=0):
@@ -67,6 +67,19 @@ def test_patients_weigh_alike():
         cv_plus.fit(held_out, y, fold=np.arange(60) % 4, patient=patient)
 
 
+def test_the_law_is_that_of_the_held_out_errors():
+    held_out, y, fold, members = simulated()
+    fitted, plain = cv_plus.fit(held_out, y, fold=fold), conformal.fit(held_out, y)
+    for level in (0.5, 0.9):
+        assert np.array_equal(fitted(held_out).interval(level).upper, plain(held_out).interval(level).upper)
+    alike = ts.Draws(np.zeros((4, 3)), np.ones((4, 3)))  # where all models agree CV+ is conformal
+    made = fitted.of_members(alike)
+    assert made.interval(0.9).upper == pytest.approx(
+        plain(ts.decompose(alike)).interval(0.9).upper, rel=1e-12
+    )
+    assert math.isfinite(ts.metrics.crps.score(fitted.of_members(members), np.zeros(7)))
+
+
 def test_it_is_stored_and_models_may_have_several_draws():
     held_out, y, fold, members = simulated(outputs=(2,))
     fitted = cv_plus.fit(held_out, y, fold=fold)
@@ -86,8 +99,8 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match=r"fold has shape \(40,\) and 1 name"):
         cv_plus.fit(held_out, y, fold=np.zeros(40))
     fitted = cv_plus.fit(held_out, y, fold=fold)
-    with pytest.raises(ValueError, match="needs what each of the 4 folds' models predicts"):
-        fitted(held_out)
+    with pytest.raises(ValueError, match=r"CV\+ needs what the model of each fold predicts"):
+        applied(fitted, held_out)
     with pytest.raises(ValueError, match="there are 3 draws, and 4 folds' models"):
         fitted.of_members(ts.Draws(members.mean[:3], members.variance[:3]))
 
@@ -125,6 +138,11 @@ def test_from_files(tmp_path, run):
     )  # fmt: skip
     assert code == 0
     assert "cv_plus" in out
+    code, _, _ = run(
+        "report", "--calibration", tmp_path / "held_out.csv", "--test", tmp_path / "test.npz",
+        "--recalibrate", "cv_plus", "-o", tmp_path / "page.html",
+    )  # fmt: skip
+    assert code == 0
     (tmp_path / "new.csv").write_text("\n".join(["id,fold,location,scale", *lines_of(draws)[:-1]]))
     code, _, err = run("apply", card, tmp_path / "new.csv", "-o", tmp_path / "b.csv")
     assert (code, "999 rows for 200 cases and 5 folds; expected one for each pair" in err) == (2, True)

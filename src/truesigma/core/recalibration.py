@@ -61,9 +61,14 @@ def applied(
     recalibration: Recalibration, prediction: Prediction, *, group: Any = None, draws: Draws | None = None
 ) -> Prediction:
     """What a recalibration makes of a prediction, or of the draws that it was made of, where it asks for these."""
-    if isinstance(recalibration, Across) and draws is not None:
-        return recalibration.of_members(draws)
-    return recalibration(prediction, group=group)
+    if not isinstance(recalibration, Across):
+        return recalibration(prediction, group=group)
+    if draws is None:
+        raise ValueError(
+            "CV+ needs what the model of each fold predicts for a case, not one prediction; give draws with a model in "
+            "each, or a table with a row for each case and fold."
+        )
+    return recalibration.of_members(draws)
 
 
 def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:

@@ -17,7 +17,7 @@ from ..core.arrays import Host
 from ..core.cells import labelled
 from ..core.law import Bounded
 from ..core.ranking import columns_of
-from ..core.recalibration import Across, Recalibration, with_law
+from ..core.recalibration import Recalibration, applied
 from ..core.values import Cases, Prediction
 from .inference.clustered import output_means, view_of
 from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, log_size
@@ -110,10 +110,8 @@ def answers(
     known, seen = (recipe.prediction(cases) for cases in (calibration, test))
     pairs = {NONE: (known, seen)}
     for label, one in fitted.items():
-        if isinstance(one, Across):
-            pairs[label] = (known, with_law(seen, Bounded(seen.law.unit, seen.law.moment)))
-            continue
-        pairs[label] = (one(known, group=calibration.first_group), one(seen, group=test.first_group))
+        there = applied(one, seen, group=test.first_group, draws=test.draws)
+        pairs[label] = (one(known, group=calibration.first_group), there)
     return questions(calibration, test, pairs, by=by)
 
 

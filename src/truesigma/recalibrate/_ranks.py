@@ -84,10 +84,14 @@ def ranks_of(scores: Host, cluster: Host, promise: Promise, weight: Host | None 
         levels = np.minimum(
             np.cumsum(1 / sizes[code][order]) / (len(sizes) + 1), len(sizes) / (len(sizes) + 1)
         )
-    kept = np.arange(scores.size)
-    if scores.size > KEPT:
-        kept = np.unique(np.round(np.linspace(0, scores.size - 1, KEPT)).astype(np.int64))
+    kept = thinned(scores.size)
     return Ranks(tuple(scores[order][kept].tolist()), tuple(levels[kept].tolist()), len(sizes))
+
+
+def thinned(count: int) -> Host:
+    """Which of so many sorted scores are kept."""
+    kept: Host = np.unique(np.round(np.linspace(0, count - 1, min(count, KEPT))).astype(np.int64))
+    return kept
 
 
 def check_promise(name: str, weight: Any, *options: tuple[str, str, tuple[str, ...]]) -> None:

@@ -17,10 +17,9 @@ import numpy as np
 
 from ..core.arrays import Host, to_host
 from ..core.decompose import decompose
-from ..core.law import Bounded
-from ..core.recalibration import with_law
 from ..core.values import Draws, Prediction, changed
-from ._ranks import SLACK, check_promise, observed
+from ._ranks import SLACK, Ranks, check_promise, observed, thinned
+from .conformal import Conformal
 
 TITLE = "CV+"
 BY_NAME = True  # of use where each case was predicted by the model of the folds without it
@@ -78,10 +77,13 @@ class CvPlus:
     cases: int  # or patients
 
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
-        raise ValueError(
-            f"CV+ needs what each of the {self.models} folds' models predicts for a case, not one prediction; give "
-            "draws with a model in each, or a table with a row for each case and fold."
-        )
+        """The law of the held-out errors about one prediction: what scores look at. CV+ itself is `of_members`."""
+        order = np.argsort(self.scores, kind="stable")
+        levels = np.minimum(np.cumsum(np.array(self.weights)[order]), self.cases / (self.cases + 1))
+        kept = thinned(order.size)
+        scores = tuple(np.array(self.scores)[order][kept].tolist())
+        ranks = Ranks(scores, tuple(levels[kept].tolist()), self.cases)
+        return Conformal({"both": ranks}, prediction.law.unit, prediction.law.moment)(prediction)
 
     def of_members(self, draws: Draws) -> Prediction:
         """The prediction of all models together, with its bounds; draws of a model that has several follow each other.
@@ -108,8 +110,7 @@ class CvPlus:
         middle, scale = (to_host(a).astype(np.float64) for a in (made.location, made.scale))
         found = [(to_host(p.location) - middle, to_host(p.scale)) for p in parts]
         location, spread = (np.stack([a / scale for a in column]) for column in zip(*found))
-        law = Bounded(made.law.unit, made.law.moment)
-        return changed(with_law(made, law), bounds=Across(self, location, spread))
+        return changed(self(made), bounds=Across(self, location, spread))
 
     def to_dict(self) -> dict[str, Any]:
         lists = {name: list(getattr(self, name)) for name in ("scores", "folds", "weights")}
