@@ -13,6 +13,7 @@ import truesigma as ts
 from truesigma.core import plugins
 from truesigma.core.values import changed
 from truesigma.evaluation.compare import candidates, compare, fold_of, numbers_in, remedy, remedy_words
+from truesigma.files.store import write
 
 PROPER = [n for n in plugins.names("metrics") if getattr(plugins.load("metrics", n), "PROPER", False)]
 
@@ -328,3 +329,14 @@ def test_the_remedy_is_what_the_cases_ask_for():
     )
     assert remedy(sites(20)) is None
     assert candidates(ts.Cases(ts.Prediction([0.0], [1.0]), [0.0])) == ["none", "sigma", "isotonic"]
+
+
+def test_all_of_them(tmp_path, run):
+    found = compare(sites(300), recalibrations="all", metric="crps", replicates=50)
+    assert {row["recalibration"] for row in found.rows} == set(plugins.usual("recalibrate"))
+    assert found.choice == "sigma_by_group"
+    write(sites(120), tmp_path / "cases.csv")
+    code, out, _ = run(
+        "compare", "--calibration", tmp_path / "cases.csv", "--recalibrate", "all", "--metric", "crps"
+    )
+    assert (code, "two_factor has no crps" in out) == (0, True)

@@ -37,7 +37,7 @@ def compare(
     context: typer.Context,
     calibration: Calibration,
     recalibrate: Annotated[
-        str, named_option("--recalibrate", "recalibrate", "Comma list, with options as aux:hidden=4.")
+        str, named_option("--recalibrate", "recalibrate", "Comma list, with options as aux:hidden=4; or all.")
     ] = "none,sigma,aux",
     part: Part = "total",
     metric: Annotated[
@@ -75,7 +75,7 @@ def compare(
     if out is not None:
         check_card(out, calibration)
     columns = chosen_columns(target, location, scale, weight, id, patient, group)
-    choices = recalibrations(context.obj, recalibrate, part)
+    choices = ["all"] if recalibrate == "all" else recalibrations(context.obj, recalibrate, part)
     reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing, "missing": missing}
     cases = read_set(context.obj, calibration, columns=columns, **reading)
     found = run(cases, recalibrations=choices, metric=metric, folds=folds, seed=seed, recipe=recipe)

@@ -103,7 +103,8 @@ def compare(
 
     Args:
         cases: predictions with targets, none of which the network was trained on.
-        recalibrations: names, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`; `none` always takes part.
+        recalibrations: names, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`; `none` always takes part;
+            "all": every one that takes predictions as these are.
         metric: a proper score: "nll", "crps", "winkler:level=0.9", or one of your own that says `PROPER = True`.
         folds: in how many parts the cases, or the patients, are divided at random.
         seed: of the parts and of the bootstrap.
@@ -128,7 +129,9 @@ def compare(
         raise ValueError(f"cases is a {type(cases).__name__}; expected Cases, predictions with targets.")
     chosen = load_recipe(recipe)
     asked = _proper(metric)
-    choices = choose_all(["none", *each(recalibrations)], chosen)
+    several = list(each(recalibrations))
+    several = plugins.usual("recalibrate") if several == ["all"] else several
+    choices = choose_all(["none", *several], chosen)
     # Where groups are what is repaired, they are in every fold; without patients cases are then what is divided.
     sites = cases.patient is None and any(map(_repairs_groups, choices.values()))
     fold = fold_of(changed(cases, group=None) if sites else cases, folds=folds, seed=seed)
