@@ -15,6 +15,7 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.checks import check_group, nothing_left, too_few
 from ..core.elements import blocks
+from ..core.law import Empirical, Law
 from ..core.values import Prediction
 
 Promise = Literal["one", "all"]
@@ -86,6 +87,23 @@ def ranks_of(scores: Host, cluster: Host, promise: Promise, weight: Host | None 
         )
     kept = thinned(scores.size)
     return Ranks(tuple(scores[order][kept].tolist()), tuple(levels[kept].tolist()), len(sizes))
+
+
+def half_of(ranks: Ranks, *, apart: bool) -> tuple[Host, Host]:
+    """Values and probabilities of the upper half of the law: each score is the bound up to its own level."""
+    scores, levels = np.array(ranks.scores), np.array(ranks.levels)
+    upper = levels if apart else 0.5 + levels / 2
+    steps = np.stack([np.concatenate([[0.5], upper[:-1]]), upper], axis=1)
+    kept = np.flatnonzero((upper > 0.5) | (np.arange(upper.size) == upper.size - 1))  # one at least
+    probability = np.clip(steps[kept], 0.5, 1.0).ravel()
+    return np.repeat(scores[kept], 2), np.minimum(probability + SLACK, 1.0)
+
+
+def symmetric_law(ranks: Ranks, law: Law) -> Empirical:
+    """The law whose central intervals are those of the ranks of |z|, in place of another."""
+    values, probability = half_of(ranks, apart=False)
+    both = np.concatenate([-values[::-1], values]), np.concatenate([1 - probability[::-1], probability])
+    return Empirical(both[0], law.unit, law.moment, both[1], cases=ranks.cases)
 
 
 def thinned(count: int) -> Host:

@@ -25,7 +25,7 @@ from ..core.elements import Part
 from ..core.law import Empirical
 from ..core.recalibration import select_part, with_law
 from ..core.values import Prediction, changed
-from ._ranks import SLACK, Promise, Ranks, check_promise, observed, ranks_of
+from ._ranks import Promise, Ranks, check_promise, half_of, observed, ranks_of
 from ._shift import Shift, features_of, shift_from
 
 TITLE = "conformal"
@@ -103,7 +103,7 @@ class Conformal:
 
     def _law(self, sides: Sides) -> Empirical:
         known = {"both": ("both", "both"), "apart": ("lower", "upper")}.get(self.tails, (self.tails,) * 2)
-        low, high = (_half(sides[side], apart=self.tails == "apart") for side in known)
+        low, high = (half_of(sides[side], apart=self.tails == "apart") for side in known)
         parts = [(-low[0][::-1], 1 - low[1][::-1]), high]
         parts = {"lower": parts[:1], "upper": parts[1:]}.get(self.tails, parts)
         values, probability = (np.concatenate(column) for column in zip(*parts))
@@ -247,16 +247,6 @@ def _sides(
 ) -> dict[str, Ranks]:
     score = {"both": abs(z), "lower": -z, "upper": z}
     return {side: ranks_of(score[side], cluster, promise, weight) for side in SIDES[tails]}
-
-
-def _half(ranks: Ranks, *, apart: bool) -> tuple[Host, Host]:
-    """Values and probabilities of the upper half of the law: each score is the bound up to its own level."""
-    scores, levels = np.array(ranks.scores), np.array(ranks.levels)
-    upper = levels if apart else 0.5 + levels / 2
-    steps = np.stack([np.concatenate([[0.5], upper[:-1]]), upper], axis=1)
-    kept = np.flatnonzero((upper > 0.5) | (np.arange(upper.size) == upper.size - 1))  # one at least
-    probability = np.clip(steps[kept], 0.5, 1.0).ravel()
-    return np.repeat(scores[kept], 2), np.minimum(probability + SLACK, 1.0)
 
 
 def _plain(sides: Sides) -> dict[str, Any]:

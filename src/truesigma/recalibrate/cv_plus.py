@@ -17,9 +17,9 @@ import numpy as np
 
 from ..core.arrays import Host, to_host
 from ..core.decompose import decompose
+from ..core.recalibration import with_law
 from ..core.values import Draws, Prediction, changed
-from ._ranks import SLACK, Ranks, check_promise, observed, thinned
-from .conformal import Conformal
+from ._ranks import SLACK, Ranks, check_promise, observed, symmetric_law, thinned
 
 TITLE = "CV+"
 BY_NAME = True  # of use where each case was predicted by the model of the folds without it
@@ -83,7 +83,7 @@ class CvPlus:
         kept = thinned(order.size)
         scores = tuple(np.array(self.scores)[order][kept].tolist())
         ranks = Ranks(scores, tuple(levels[kept].tolist()), self.cases)
-        return Conformal({"both": ranks}, prediction.law.unit, prediction.law.moment)(prediction)
+        return with_law(prediction, symmetric_law(ranks, prediction.law))
 
     def of_members(self, draws: Draws) -> Prediction:
         """The prediction of all models together, with its bounds; draws of a model that has several follow each other.
