@@ -175,3 +175,31 @@ def test_what_is_not_understood_is_said(tmp_path, run):
     given = ("calibrate", "--calibration", tmp_path / "old.csv", "-o", tmp_path / "card.json", "--refer")
     code, _, err = run(*given, "ten")
     assert (code, "--refer 'ten' is not understood" in err) == (2, True)
+
+
+@pytest.mark.parametrize("unit", ["mm", "scaled"])
+def test_what_a_network_predicts_is_referred_in_the_cards_unit(tmp_path, unit):
+    pytest.importorskip("torch")
+    from truesigma.imaging.data.units import Units
+    from truesigma.imaging.prediction.write import recalibrated, referred, write_images
+
+    units = Units(("mm",), np.array([5.0]), np.array([20.0]))
+    old, new = (
+        ts.Prediction(p.location[:, None] / 20, p.total[:, None] / 400)
+        for p, _ in (simulated(400), simulated(9, seed=1))
+    )
+    y = simulated(400)[1][:, None] / 20
+    cases = (
+        ts.Cases(old, y, unit=unit)
+        if unit == "scaled"
+        else ts.Cases(units.prediction(old), 5 + 20 * y, unit=unit)
+    )
+    tolerance = 2.0 / (20 if unit == "scaled" else 1)
+    card = calibrate(cases, refer={"tolerance": tolerance, "risk": 0.05})
+    expected = referral.fit(*simulated(400), tolerance=2.0, risk=0.05)(simulated(9, seed=1)[0])
+    found = referred(card, new, units)
+    assert np.array_equal(found["refer"], expected)
+    names = [tmp_path / f"{k}.png" for k in range(9)]
+    write_images(names, recalibrated(card, new, units), units, [0.9], tmp_path / "out.csv", found)
+    with (tmp_path / "out.csv").open() as lines:
+        assert [row["refer"] == "true" for row in csv.DictReader(lines)] == expected.tolist()
