@@ -44,3 +44,12 @@ def test_values_have_a_short_repr():
     )
     assert repr(aux.fit(P, Y, steps=1)) == "Aux(16 hidden, part='total', outputs='separate')"
     assert repr(aux.fit(P, Y, hidden=0)) == "Aux(0 hidden, part='total', outputs='separate')"
+
+
+@pytest.mark.parametrize("size", [1e160, 1e-160])
+def test_weights_whose_squares_no_number_holds(size):
+    y = np.arange(5.0)
+    with pytest.raises(ValueError, match=r"the largest weight is 5e.*divide them by the largest"):
+        sigma.fit(Prediction(y, y + 1), 2 * y, weight=size * (1 + y))
+    weighted = [sigma.fit(Prediction(y, y + 1), 2 * y, weight=w * (1 + y)) for w in (1, 1e100 / 5)]
+    assert weighted[0].standard_error == pytest.approx(weighted[1].standard_error, rel=1e-12)

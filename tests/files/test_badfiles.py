@@ -7,9 +7,9 @@ import pytest
 
 import truesigma as ts
 from truesigma.files.chunks import chunked_cases
-from truesigma.files.chunks.pages import read_head
 from truesigma.files.disk import BadFile, check_folder
 from truesigma.files.find import find_sources
+from truesigma.files.pages import read_head
 from truesigma.files.store import from_frame, read, read_cases, write
 
 GOOD = "target,location,scale\n1,2,3\n4,5,6\n"
@@ -359,3 +359,70 @@ def test_a_page_that_asks_for_gigabytes(tmp_path):
     with pytest.raises(BadFile, match=r"a\.parquet is damaged"):
         list(chunked_cases(find_sources(str(tmp_path / "a.parquet"))[0]))
     assert size < 200
+
+
+def test_an_archive_whose_list_is_swallowed(tmp_path):
+    path = tmp_path / "a.npz"
+    write(ts.Cases(ts.Prediction([1.0], [1.0]), [1.0], unit="mm"), path)
+    data = bytearray(path.read_bytes())
+    second = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1)
+    data[second + 32 : second + 34] = b"\xff\xff"  # the length of its comment
+    path.write_bytes(data)
+    with pytest.raises(BadFile, match=r"a\.npz is damaged: its end says 5 arrays, and its list has \d"):
+        read(path)
+
+
+def grouped_parquet(path):
+    write(
+        ts.Cases(ts.Prediction([1.0, 2.0], [1.0, 1.0]), [1.0, 2.0], group={"site": ["a", "b"]}, unit="mm"),
+        path,
+    )
+    return path.read_bytes()
+
+
+def test_doubled_columns_of_groups(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    grouped_parquet(path)
+    table = parquet.read_table(path)
+    parquet.write_table(table.append_column("group:site", table.column("group:site")), path)
+    with pytest.raises(BadFile, match=r"a\.parquet.*column 'group:site' appears 2 times"):
+        read(path)
+
+
+def test_a_footer_whose_texts_lost_their_name(tmp_path):
+    path = tmp_path / "a.parquet"
+    data = grouped_parquet(path)
+    path.write_bytes(data.replace(b"truesigma", b"trwesigma", 1))
+    with pytest.raises(BadFile, match="its unit, law or checkpoint are not what they are elsewhere"):
+        read(path)
+
+
+def test_a_footer_that_would_end_the_process(tmp_path):
+    """Where a column is said to be required, its histograms have a level too many, and Arrow itself aborts."""
+    path = tmp_path / "a.parquet"
+    data = grouped_parquet(path)
+    size = int.from_bytes(data[-8:-4], "little")
+    footer = data[-8 - size : -8]
+    place = footer.index(b"group:site")
+    for at in range(place - 12, place):  # the byte before its name that says whether it may be missing
+        if footer[at] == 2:
+            path.write_bytes(data[: -8 - size] + footer[:at] + b"\0" + footer[at + 1 :] + data[-8:])
+            with pytest.raises(BadFile, match=r"a\.parquet is damaged"):
+                read(path)
+
+
+def test_a_list_that_is_longer_than_the_file():
+    with pytest.raises(ValueError, match="longer than what holds it"):
+        read_head(bytes([0x19, 0xF1, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0x00]))
+
+
+def test_a_nifti_file_of_a_negative_size(tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    path = tmp_path / "a_location.nii"
+    nibabel.save(nibabel.Nifti1Image(np.ones((2, 3, 4), np.float32), np.eye(4)), path)
+    data = bytearray(path.read_bytes())
+    data[44:48] = b"\xff" * 4
+    path.write_bytes(data)
+    with pytest.raises(BadFile, match=r"a_location\.nii is damaged"):
+        list(chunked_cases(find_sources(str(path))[0]))

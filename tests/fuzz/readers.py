@@ -188,12 +188,12 @@ def make_scored(folder: Path) -> None:
 
 
 def verified(path: Path) -> list[str]:
-    """What `verify` says of a file, and an error where that does not follow."""
+    """What `verify` says of a file, and an error where that does not follow, or is not known."""
     from truesigma.project.verify import verify
 
     checks = verify(path)
     for one in checks:
-        if one.holds is False:
+        if not one.holds:
             raise ValueError(f"{path}: {one.line()}")
     return [one.line() for one in checks]
 

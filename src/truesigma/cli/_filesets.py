@@ -112,14 +112,14 @@ def refuse_maps(*paths: Path) -> None:
             )
 
 
-def engine_run(engine: str | None, address: str | None) -> Callable[..., Any]:
+def engine_run(engine: str | None, address: str | None, quiet: bool) -> Callable[..., Any]:
     """Load the `run` of the engine that was asked for."""
     from ..engine import load_engine
 
     if address is not None and engine != "ray":
         raise ValueError(f"--address {address} is that of a Ray cluster; give --engine ray with it.")
     run = load_engine(engine or "local")
-    return run if engine != "ray" else partial(run, address=address)
+    return run if engine != "ray" else partial(run, address=address, quiet=quiet)
 
 
 def evaluate_many(

@@ -135,7 +135,7 @@ def evaluate(
             mask_missing=mask_missing,
             by_group=by_group,
             one_pass=one_pass,
-            run=engine_run(engine, address),
+            run=engine_run(engine, address, context.obj.quiet),
             keep=keep,
             columns=columns,
         )

@@ -12,6 +12,7 @@ from .arrays import Array, as_array, expand, extremes, namespace, to_host, widen
 # What is wrong with a variance or a weight, and what it should be.
 NEGATIVE = ("is negative or not finite", "finite numbers of 0 or more (a variance, not its logarithm)")
 
+HEAVY = 1e100  # weight, whose square still leaves room for sums
 SMALL = 1e-12  # weights, all below which are kept in float64: float32 would round their products to 0
 
 
@@ -179,6 +180,11 @@ def check_weight(weight: Any, location: Array, mask: Array) -> Array:
     weight = expand("weight", as_array("weight", weight), tuple(location.shape))
     namespace(weight, location)
     _, high = check_finite("weight", weight, mask, least=0)
+    if high > 0 and not 1 / HEAVY <= high <= HEAVY:
+        raise ValueError(
+            f"the largest weight is {float(high):.3g}, whose square is beyond what numbers hold; expected one between "
+            f"{1 / HEAVY:g} and {HEAVY:g}. Only ratios of weights count: divide them by the largest."
+        )
     return widen(weight) if high < SMALL else weight
 
 

@@ -52,9 +52,11 @@ def calibrate_files(
     """
     files = calibration if isinstance(calibration, FileSet) else open_fileset(calibration, law=law)
     chosen = load_recipe(recipe)
-    fits = fit_files(files, [recalibration], Passes(chosen, run, mask_missing, report=report))
-    fitted = next(iter(fits.values())).fitted
-    return Card(fitted, files.law, chosen, describe_files(files), files.unit, now(), versions())
+    passes = Passes(chosen, run, mask_missing, report=report)
+    fits = fit_files(files, [recalibration], passes)
+    fitted, about = next(iter(fits.values())).fitted, describe_files(files)
+    about["cases"] -= passes.empty.get("calibration", 0)
+    return Card(fitted, files.law, chosen, about, files.unit, now(), versions())
 
 
 def describe_files(files: FileSet) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ..core.sketches import KEPT
 from ..evaluation.evaluate import About, Evaluation, check_alike
 from ..evaluation.fit import Choice, Fit, Named, choose_all, fit
 from ..evaluation.items import Item, asked_metrics, items_of, row_of
-from ..evaluation.passes import CASES, Passes, Report, Sums
+from ..evaluation.passes import CASES, Passes, Report, Sums, counted
 from ..evaluation.recipe import Recipe, load_recipe
 from ..files.fileset import FileSet, NotWhole, is_volume, open_fileset, read_whole
 from ..files.find import Files
@@ -63,6 +63,7 @@ def fit_files(files: FileSet, recalibrations: Iterable[Choice], passes: Passes) 
             whole = whole or read_whole(
                 files, passes.recipe.prediction, mask_missing=passes.mask_missing, why=one.name
             )
+            passes.empty["calibration"] = len(whole) - counted(whole)
             found[label] = Fit(one, fit(one, whole, passes.recipe))
     return found
 
@@ -144,13 +145,14 @@ def evaluate_files(
             for one in placed
         ]
         fitted = {fit.chosen.label: fit.fitted for fit in fits}
-        sizes = {"calibration": fitted_on.cases, "test": cases, "repeats": len(tested)}
+        known = fitted_on.cases - passes.empty.get("calibration", 0)
+        sizes = {"calibration": known, "test": cases, "repeats": len(tested)}
         ask = partial(_answers, fitted_on, tested[0], fitted, passes) if group is None else None
         return Evaluation(chosen, tuple(rows), fitted, sizes, fitted_on.unit, ask)
 
     groups = {k.removeprefix(CASES): int(n[0]) for one in sums for k, n in one.items() if k.startswith(CASES)}
     parts = {name: table(name, groups[name]) for name in sorted(groups)}
-    return Streamed(table(None, tested[0].cases), parts)
+    return Streamed(table(None, tested[0].cases - passes.empty.get("test 1", 0)), parts)
 
 
 def _answers(

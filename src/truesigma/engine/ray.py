@@ -26,6 +26,7 @@ def run(
     address: str | None = None,
     cpus: float = 1,
     gpus: float = 0,
+    quiet: bool = False,
 ) -> Sums:
     """Run every task somewhere in the cluster and merge what they give, there too; as `engine.local.run` does here.
 
@@ -38,6 +39,7 @@ def run(
         address: of the cluster, such as "auto" or "ray://host:10001"; None: this process's own, or a new one.
         cpus: of each task.
         gpus: of each task, a share such as 0.5 being allowed.
+        quiet: of what Ray itself has to say, print errors only.
 
     Returns:
         The sums of all tasks, the same as on one machine.
@@ -46,7 +48,7 @@ def run(
 
     found, folder = prepare(tasks, keep)
     if not ray.is_initialized():
-        _connect(address)
+        _connect(address, logging.ERROR if quiet else logging.WARNING)
     _warn_missing({"CPU": cpus, "GPU": gpus}, ray.cluster_resources())
     shared: dict[str, Any] = {"max_retries": RETRIES, "num_cpus": cpus}
     leaf: Any = ray.remote(num_gpus=gpus, num_returns=2, **shared)(_leaf)
@@ -82,7 +84,7 @@ def run(
     return result
 
 
-def _connect(address: str | None) -> None:
+def _connect(address: str | None, level: int) -> None:
     """Join the cluster, or start one here; an error says which addresses there are."""
     import ray
 
@@ -90,8 +92,9 @@ def _connect(address: str | None) -> None:
     check_address(given)
     # the first error is raised; those beside it say no more
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    logging.getLogger("ray").setLevel(level)  # for what it says before it looks at its own
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+        ray.init(address=address, log_to_driver=False, logging_level=level)
     except (OSError, ValueError, RuntimeError) as problem:
         if given is None:
             raise

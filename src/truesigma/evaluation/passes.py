@@ -1,19 +1,20 @@
 """Passes over files: what a task asks for, and the sums it gives. A task is plain values, so that it runs anywhere."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..core import plugins
+from ..core.arrays import to_host
 from ..core.cells import labelled
 from ..core.law import law_from_dict
 from ..core.scores import Request, plan, request
 from ..core.sketches import KEPT
 from ..core.sums import Statistic, Statistics, Sum, accumulate, add_sums, join_sums, variance_sums
-from ..core.values import Prediction, changed
+from ..core.values import Cases, Prediction, changed
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.disk import BadFile, fingerprint
 from ..files.fileset import FileSet
@@ -22,6 +23,7 @@ from .recipe import Recipe
 
 Sums = dict[str, Sum]
 CASES = "cases of "  # and the name of a group: the key of how many it has
+EMPTY = "empty cases"  # the key of how many have no target that counts; none where it is not there
 Tick = Callable[[int], None]  # is told how many more cases are done
 Report = Callable[[str, int], Tick]  # from what is being done, and the number of cases, to a tick
 Step = Callable[[Chunk, Prediction], Sums]  # what some cases, with their prediction, add to the sums
@@ -36,6 +38,9 @@ class Passes:
     mask_missing: bool = False
     keep: Any = None
     report: Report | None = None
+    empty: dict[str, int] = field(
+        default_factory=dict
+    )  # cases without a target that counts, by the words of a pass
 
     def over(self, files: FileSet, kind: str, words: str, settings: Mapping[str, Any]) -> Sums:
         """The sums of a pass of that kind ("fit", "range" or "sums") over a set of files."""
@@ -51,7 +56,9 @@ class Passes:
         parts = zip(files.sources, files.sizes)
         tasks = [{**shared, "source": asdict(source), "cases": cases} for source, cases in parts]
         tick = None if self.report is None else self.report(words, files.cases)
-        return self.run(work, tasks, merge=join_sums, keep=self.keep, report=tick)
+        found = self.run(work, tasks, merge=join_sums, keep=self.keep, report=tick)
+        self.empty[words] = int(found.pop(EMPTY, np.zeros(1))[0])
+        return found
 
 
 def _own_code(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -69,15 +76,30 @@ def work(task: Mapping[str, Any], tick: Tick) -> Sums:
     recipe, law = Recipe(**task["recipe"]), law_from_dict(task["law"])
 
     large = None if needs_whole_cases(task) else LARGE
+    empty, begun, counting = 0, 0, set()  # the last two: cases that come in pieces
 
     def parts() -> Iterator[Sums]:
+        nonlocal empty, begun
         for chunk in chunks_of(source, law=law, mask_missing=task["mask_missing"], large=large):
+            some = counted(chunk.cases)
+            if chunk.of:
+                begun += chunk.begun
+                counting.update([chunk.of] if some else [])
+            else:
+                empty += len(chunk.cases) - some
             yield step(chunk, recipe.prediction(chunk.cases))
             tick(chunk.begun)
 
     found = join_sums(parts())
     check_unchanged(source)
-    return found
+    empty += begun - len(counting)
+    return {**found, EMPTY: np.array([float(empty)])} if empty else found
+
+
+def counted(cases: Cases) -> int:
+    """How many cases have a target that counts."""
+    mask = cases.prediction.mask
+    return len(cases) if mask is None else int(to_host(mask).reshape(len(cases), -1).any(axis=1).sum())
 
 
 def needs_whole_cases(task: Mapping[str, Any]) -> bool:
@@ -159,7 +181,7 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
                     if number < first:
                         found[key] = add_sums(found.get(key), value)
                     found[f"{key}/{name}"] = value
-                found[CASES + name] = np.array([float(chunk.begun if chunk.of else len(some))])
+                found[CASES + name] = np.array([float(chunk.begun if chunk.of else counted(part))])
         return found
 
     return step

@@ -15,6 +15,7 @@ from .bounds import is_bound
 from .columns import METADATA, columns_of
 from .disk import BadFile, content_kind, reading, write_atomically, write_rows
 from .fields import NUMBERS, PARTS, is_field, stem_of
+from .pages import check_levels
 from .roles import Columns, renamed, with_names
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
@@ -144,8 +145,11 @@ def parquet_file(path: Path, **options: Any) -> Iterator[Any]:
 
 def _check_footer(path: Path, footer: Any, schema: Any) -> None:
     """Refuse a footer that says one thing here and another there: the format gives it no checksum."""
-    said = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
-    wrong = "its unit, law or checkpoint" if said.pop(HASH, None) not in (None, _hash(said)) else ""
+    check_levels(path, footer)
+    texts = [(one or {}).get(METADATA, b"{}") for one in (schema.metadata, footer.metadata)]
+    said = json.loads(texts[0])
+    changed = texts[0] != texts[1] or said.pop(HASH, None) not in (None, _hash(said))
+    wrong = "its unit, law or checkpoint" if changed else ""
     groups = [footer.row_group(k) for k in range(footer.num_row_groups)]
     if sum(group.num_rows for group in groups) != footer.num_rows:
         wrong = f"the numbers of its rows ({footer.num_rows}, and {sum(group.num_rows for group in groups)})"

@@ -29,10 +29,8 @@ def columns_of(stem: str, names: Sequence[str]) -> list[str]:
     ['target_0', 'target_1']
     """
     for name in names:
-        if stem_of(name) == stem and names.count(name) > 1:
-            raise BadFile(
-                f"column {name!r} appears {names.count(name)} times; expected it once. Rename or remove the others."
-            )
+        if stem_of(name) == stem:
+            _check_once(name, names)
     numbered = sorted((int(n[len(stem) + 1 :]), n) for n in names if stem_of(n) == stem and n != stem)
     if stem not in names:
         missing = [f"{stem}_{k}" for k in range(len(numbered)) if k not in dict(numbered)]
@@ -47,6 +45,13 @@ def columns_of(stem: str, names: Sequence[str]) -> list[str]:
             f"{stem}_1, ... for several. Remove or rename one."
         )
     return [stem]
+
+
+def _check_once(name: str, names: Sequence[str]) -> None:
+    if names.count(name) > 1:
+        raise BadFile(
+            f"column {name!r} appears {names.count(name)} times; expected it once. Rename or remove the others."
+        )
 
 
 def table_fields(table: "pa.Table") -> dict[str, Any]:
@@ -77,7 +82,10 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
     for stem in LABELS:
         for name in columns_of(stem, names)[:1]:
             found[stem] = _labels(name, table.column(name))
-    found |= {name: _labels(name, table.column(name)) for name in names if name.startswith(GROUP)}
+    for name in names:
+        if name.startswith(GROUP):
+            _check_once(name, names)
+            found[name] = _labels(name, table.column(name))
     for stem in CONSTANTS:
         if stem in stated:
             found[stem] = str(stated[stem])

@@ -63,6 +63,11 @@ def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
         )
     with reading(path), zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
+        said = _listed(path, archive)
+    if said not in (len(infos), 0xFFFF):  # which stands for "more than that"
+        raise BadFile(
+            f"{path} is damaged: its end says {said} arrays, and its list has {len(infos)}; write or copy it again."
+        )
     found = {info.filename.removesuffix(".npy"): info for info in infos}
     if len(found) < len(infos):
         names = [info.filename.removesuffix(".npy") for info in infos]
@@ -71,6 +76,13 @@ def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
             f"{path} holds {doubled!r} {names.count(doubled)} times; expected it once. Write it again."
         )
     return found
+
+
+def _listed(path: Path, archive: zipfile.ZipFile) -> int:
+    """How many members the end of an archive says there are; a damaged list may swallow some of them."""
+    with path.open("rb") as file:
+        file.seek(-22 - len(archive.comment), os.SEEK_END)
+        return int.from_bytes(file.read(12)[10:], "little")
 
 
 def open_members(

@@ -5,6 +5,7 @@ import pytest
 from file_sets import QUICK, assert_rows, command, make, write_parts
 
 import truesigma as ts
+from truesigma.engine.calibrate_files import calibrate_files
 from truesigma.engine.evaluate_files import evaluate_files
 from truesigma.files.disk import BadFile
 
@@ -15,7 +16,10 @@ def test_groups_are_scored_beside_the_whole(tmp_path):
     paths = [write_parts(c, tmp_path, n, 2) for c, n in ((calibration, "cal"), (test, "test"))]
     found = evaluate_files([paths[0]], [[paths[1]]], recalibrations=QUICK, by_group=True)
     assert_rows(found.evaluation, ts.evaluate(calibration, test, recalibrations=QUICK))
-    assert {name: one.cases["test"] for name, one in found.groups.items()} == {"left/a": 150, "right": 150}
+    assert {name: one.cases["test"] for name, one in found.groups.items()} == {
+        "left/a": 149,
+        "right": 148,
+    }  # three are masked
     for name, one in found.groups.items():
         some = test[np.flatnonzero(group == name)]
         expected = ts.evaluate(calibration, some, recalibrations=QUICK)
@@ -48,3 +52,41 @@ def test_scores_by_group_need_groups(tmp_path):
     ts.write(make(0, 20), tmp_path / "a.npz")
     with pytest.raises(BadFile, match="has no group"):
         evaluate_files([str(tmp_path / "a.npz")], [[str(tmp_path / "a.npz")]], by_group=True)
+
+
+@pytest.mark.parametrize("recalibrations", [QUICK, ["conformal"]])
+def test_cases_without_a_target_that_counts_are_not_counted(tmp_path, small_chunks, recalibrations):
+    sets = []
+    for seed, name in ((0, "cal"), (1, "test")):
+        cases = make(seed, 40)
+        mask = np.ones(cases.target.shape, bool)
+        mask[[3, 20, 39]] = False
+        p = cases.prediction
+        masked = ts.Prediction(p.location, p.aleatoric, p.epistemic, mask=mask)
+        whole = ts.Cases(masked, cases.target, group=["a", "b"] * 20)
+        for part in range(2):
+            ts.write(whole[20 * part : 20 * part + 20], tmp_path / f"{name}{part}.npz")
+        sets.append(whole[np.flatnonzero(mask.reshape(40, -1).any(axis=1))])
+    paths = [[str(tmp_path / f"{name}*.npz")] for name in ("cal", "test")]
+    found = evaluate_files(
+        paths[0], [paths[1]], recalibrations=recalibrations, metrics=["rmse"], by_group=True
+    )
+    assert found.evaluation.cases == ts.evaluate(*sets, recalibrations=recalibrations, metrics=["rmse"]).cases
+    assert found.evaluation.cases["test"] == found.evaluation.cases["calibration"] == 37
+    assert {name: one.cases["test"] for name, one in found.groups.items()} == {"a": 19, "b": 18}
+    assert calibrate_files(paths[0], recalibrations[-1]).data["cases"] == 37
+
+
+def test_a_large_case_counts_where_any_piece_of_it_does(tmp_path, monkeypatch):
+    from truesigma.evaluation import passes
+
+    monkeypatch.setattr(passes, "LARGE", 10)
+    rng = np.random.default_rng(0)
+    for name, inside in (("a", slice(90, 95)), ("b", slice(0)), ("c", slice(None))):
+        mask = np.zeros((1, 100), bool)
+        mask[:, inside] = True
+        y = rng.normal(size=(1, 100))
+        ts.write(ts.Cases(ts.Prediction(0 * y, 0 * y + 1, mask=mask), y), tmp_path / f"{name}.npz")
+    paths = [str(tmp_path / "*.npz")]
+    found = evaluate_files(paths, [paths], recalibrations=["sigma"], metrics=["rmse"])
+    assert found.evaluation.cases == {"calibration": 2, "test": 2, "repeats": 1}

@@ -8,10 +8,10 @@ from ..arrow import parquet_file
 from ..columns import columns_of, table_fields
 from ..disk import BadFile
 from ..fields import CONSTANTS, is_field, stem_of
+from ..pages import check_pages
 from ..roles import Columns, renamed, with_names
 from ..store import read_fields
 from ..synonyms import warn_near_misses
-from .pages import check_pages
 from .reader import Fields, Opened
 
 # Pages are read one after the other: a row group may be as large as the file.

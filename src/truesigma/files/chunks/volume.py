@@ -101,6 +101,8 @@ def _nifti(path: str) -> _Volume:
         image: Any = nibabel.load(path)
         data, grid = image.dataobj, image.affine
         slope, inter = (np.float64(number) for number in (data.slope, data.inter))
+        if min(image.shape) < 0:
+            raise BadFile(f"{path} is damaged: its shape is {image.shape}. Copy it again.")
     scaled = partial(apply_read_scaling, slope=slope, inter=inter)
     values = partial(_values, path, data.offset, data.dtype, math.prod(image.shape), scaled)
     return _Volume(path, grid, Stored((1, *image.shape), values, "F"))

@@ -1,17 +1,47 @@
-"""The heads of the pages of a .parquet file, looked at before they are read: a damaged one may ask for gigabytes.
+"""What a .parquet file says of itself, looked at before it is read: a damaged page may ask for gigabytes.
 
 A page is preceded by its sizes, in Thrift's compact protocol, under no checksum; a reader that trusts them allocates
-what they say. What the footer says of a column limits them.
+what they say. What the footer says of a column limits them. The footer has no checksum either, and Arrow ends the whole
+process where its histograms do not fit a column.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..disk import BadFile, reading
+from .disk import BadFile, reading
 
 HEAD = 1 << 16  # bytes that a page's head, with its statistics, may have
 UNPACKED, PACKED = 2, 3  # fields of a head
+NEXT = -1  # in place of a length: a value of the list begins
+SIZES = (
+    4,
+    1,
+    3,
+    16,
+)  # fields from a footer over row group, column and its metadata to the statistics of its sizes
+
+
+def check_levels(path: Path, footer: Any) -> None:
+    """Raise `BadFile` where a column of the footer has a histogram of levels, and another number of levels."""
+    with reading(path), path.open("rb") as file:
+        file.seek(-8, os.SEEK_END)
+        size = int.from_bytes(file.read(4), "little")
+        file.seek(-8 - size, os.SEEK_END)
+        found = list(_Walk(file.read(size)).lists(SIZES))
+        columns = [footer.schema.column(k) for k in range(footer.num_columns)]
+    number = -1
+    for place, count in found:
+        number += place == SIZES[:2] and count == NEXT
+        if place[:-1] == SIZES and place[-1] in (2, 3) and count != NEXT:
+            column = columns[number % len(columns)]
+            levels = 1 + (column.max_repetition_level if place[-1] == 2 else column.max_definition_level)
+            if count not in (0, levels):
+                raise BadFile(
+                    f"{path} is damaged: its footer counts {count} levels in {column.path}, which has {levels}; write "
+                    "or copy it again."
+                )
 
 
 def check_pages(path: Path, footer: Any) -> None:
@@ -82,6 +112,31 @@ class _Walk:
             yield field, head & 15
         self.place += 1
 
+    def list_head(self) -> tuple[int, int]:
+        """How many values a list has, and of which kind."""
+        head = self.data[self.place]
+        self.place += 1
+        count = self.number() if head >> 4 == 15 else head >> 4
+        if count > len(self.data):
+            raise ValueError(f"a list of {count} values is longer than what holds it")
+        return count, head & 15
+
+    def lists(self, below: tuple[int, ...], kind: int = 12, at: tuple[int, ...] = ()) -> Iterator[Any]:
+        """Each list on the way `below`, or in what is there: its fields, its length, and NEXT for each value."""
+        if at[: len(below)] != below[: len(at)]:
+            self.skip(kind)
+        elif kind == 12:
+            for field, inner in self.fields():
+                yield from self.lists(below, inner, (*at, field))
+        elif kind in (9, 10):
+            count, inner = self.list_head()
+            yield at, count
+            for _ in range(count):
+                yield at, NEXT
+                yield from self.lists(below, inner, at)
+        else:
+            self.skip(kind)
+
     def skip(self, kind: int) -> None:
         """Move over a value: 1 and 2 are true and false, 3 a byte, 4 to 6 numbers, 7 a double, then texts and more."""
         if kind in (4, 5, 6):
@@ -90,10 +145,9 @@ class _Walk:
             size = self.number()
             self.place += size
         elif kind in (9, 10):
-            head = self.data[self.place]
-            self.place += 1
-            for _ in range(self.number() if head >> 4 == 15 else head >> 4):
-                self.skip(head & 15)
+            count, inner = self.list_head()
+            for _ in range(count):
+                self.skip(inner)
         elif kind == 12:
             for _, inner in self.fields():
                 self.skip(inner)
