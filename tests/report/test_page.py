@@ -71,8 +71,11 @@ def test_everything_the_reader_is_promised_is_there(made):
     assert {a[1:] for a in anchors} <= ids  # every link leads to something in the page
     for section in (
         "summary",
+        "agreement",
         "calibration",
         "intervals",
+        "content",
+        "pit",
         "breakdown",
         "rejection",
         "scatter",
@@ -85,7 +88,7 @@ def test_everything_the_reader_is_promised_is_there(made):
         assert f"#definition-{metric}" in anchors
         assert f"definition-{metric}" in ids
     figures = [a["id"] for _, a in page.elements if a.get("class") == "figure"]
-    assert len(figures) == 6
+    assert len(figures) == 9
     csv = {a["data-csv"] for tag, a in page.elements if a.get("class") == "csv"}
     assert {name.removeprefix("figure-") for name in figures} <= csv
     assert csv == set(made.tables)

@@ -109,7 +109,10 @@ def knowing(reply: Reply) -> Judged:
     if reply.off and bounds is not None and bounds[1] < 0:
         return "off", f"sigma ranks the cases the wrong way: {ranked}; {thirds}"
     if reply.off and bounds is not None and bounds[0] > 0:
-        return "off", f"errors grow with sigma unevenly: {thirds}"
+        uneven = (
+            "errors grow with sigma unevenly" if key == "sigma" else "sigma is off for some predicted values"
+        )
+        return "off", f"{uneven}: {thirds}"
     if reply.off:
         return "off", f"sigma does not follow the errors: {thirds}"
     if parts["constant"]:

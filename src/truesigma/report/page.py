@@ -16,8 +16,10 @@ from ..files.disk import plain, write_text
 from .blocks import Section
 from .markup import Html, element, join, json_text
 from .sections import (
+    agreement,
     breakdown,
     calibration,
+    content,
     definitions,
     headline,
     intervals,
@@ -113,8 +115,11 @@ def report(
     size = len(calibration_cases)
     sections = [
         headline.section(subject, scored, referral, epistemic, moved, calibration_cases),
+        agreement.section(subject),
         calibration.section(subject),
         intervals.section(subject),
+        content.section(subject),
+        content.shape_section(subject),
         breakdown.section(subject, by_group, by_output),
         region.section(
             subject, region.table(subject, calibration_cases), size, None if images is None else Path(images)

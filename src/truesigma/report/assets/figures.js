@@ -198,3 +198,101 @@ function drawShift(host, section, unit) {
     rows: [`sigma ${number(row.sigma_from)} to ${withUnit(number(row.sigma_to), unit)}`, `${percent(row[name], 1)} of the cases`],
   }))));
 }
+
+/** What a point of the scatter is called, and its numbers. */
+const pointRows = (row, unit) => [
+  ...(row.group === undefined ? [] : [row.group]),
+  ...(row.output === undefined ? [] : [`output ${row.output}`]),
+  `truth ${withUnit(number(row.target), unit)}, prediction ${withUnit(number(row.location), unit)}`,
+  `difference ${withUnit(number(row.target - row.location), unit)}`,
+];
+
+function drawAgreement(host, section, unit) {
+  const limits = rows(section);
+  const output = chosen("agreed");
+  const of = limits.find((row) => output === undefined || String(row.output) === output);
+  const every = rows(data.sections.scatter).filter((row) => output === undefined || String(row.output) === output);
+  const wide = host.clientWidth >= 640;
+  const width = wide ? Math.floor((host.clientWidth - 16) / 2) : host.clientWidth;
+  const height = Math.min(width * 0.9, 420);
+  const ends = (values) => {
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const space = 0.04 * (high - low || Math.abs(high) || 1);
+    return { from: low - space, to: high + space };
+  };
+  const both = ends(every.flatMap((row) => [row.target, row.location]));
+  const left = plot(host, {
+    width, height, left: 60, label: "Truth against prediction",
+    x: { ...both, label: inUnit("prediction", unit) }, y: { ...both, label: inUnit("truth", unit) },
+  });
+  line(left, [[both.from, both.from], [both.to, both.to]], "ideal");
+  const mean = (row) => (row.target + row.location) / 2;
+  const across = ends(every.map(mean));
+  const right = plot(host, {
+    width, height, left: 60, label: "Difference against mean (Bland-Altman)",
+    x: { ...across, label: inUnit("mean of truth and prediction", unit) },
+    y: { ...ends([...every.map((row) => row.target - row.location), of.low, of.high]), label: inUnit("truth minus prediction", unit) },
+  });
+  line(right, [[across.from, 0], [across.to, 0]], "ideal");
+  for (const [value, kind] of [[of.bias, "ink thin"], [of.low, "ink thin dotted"], [of.high, "ink thin dotted"]]) {
+    line(right, [[across.from, value], [across.to, value]], kind);
+    svg("text", { x: right.area.right - 4, y: right.Y(value) - 4, "text-anchor": "end" }, right.inside, withUnit(number(value), unit));
+  }
+  const out = (row) => row.target - row.location < of.low || row.target - row.location > of.high;
+  for (const row of every) {
+    mark(left, row.location, row.target, "point", 2.8);
+    mark(right, mean(row), row.target - row.location, out(row) ? "point out" : "point", 2.8);
+  }
+  watch(left, every.map((row) => ({ x: row.location, y: row.target, head: row.case, rows: pointRows(row, unit) })), 20);
+  watch(right, every.map((row) => ({ x: mean(row), y: row.target - row.location, head: row.case, rows: pointRows(row, unit) })), 20);
+}
+
+function drawContent(host, section, unit) {
+  const by = chosen("sorted") || "sigma";
+  const every = rows(section).filter((row) => row.by === by);
+  const width = host.clientWidth;
+  const words = by === "sigma" ? "predicted sigma" : "predicted value";
+  const values = every.map((row) => row.middle);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const log = by === "sigma" && low > 0 && high > 4 * low;
+  const space = 0.04 * (high - low || Math.abs(high) || 1);
+  legend(host, section.labels.map((label) => [kindOf(label), wordsOf(label)]).concat([["dash", "promised"]]));
+  const to = plot(host, {
+    width, height: Math.min(340, Math.max(250, width * 0.4)), label: host.dataset.label,
+    x: { from: log ? low / 1.05 : low - space, to: log ? high * 1.05 : high + space, log, label: inUnit(words, unit) },
+    y: { from: Math.max(0, Math.min(section.level, ...every.map((row) => row.low)) - 0.03), to: 1, percent: true, label: `inside the ${percent(section.level)} interval (%)` },
+  });
+  line(to, [[to.x.from, section.level], [to.x.to, section.level]], "ideal");
+  for (const label of section.labels) {
+    const some = every.filter((row) => row.recalibration === label);
+    band(to, some.map((row) => [row.middle, row.low, row.high]), kindOf(label));
+    line(to, some.map((row) => [row.middle, row.observed]), kindOf(label));
+    for (const row of some) mark(to, row.middle, row.observed, `mark ${kindOf(label)}`, 3.5);
+  }
+  watch(to, every.map((row) => ({
+    x: row.middle, y: row.observed, head: `${words} ${number(row.from)} to ${withUnit(number(row.to), unit)}, ${wordsOf(row.recalibration)}`,
+    rows: [`holds ${percent(row.observed, 1)} [${(100 * row.low).toFixed(1)}, ${(100 * row.high).toFixed(1)}]`, `${number(row.count)} of them`],
+  })));
+}
+
+function drawPit(host, section) {
+  const label = chosen("pit") || section.labels[0];
+  const every = rows(section).filter((row) => row.recalibration === label);
+  const width = host.clientWidth;
+  const to = plot(host, {
+    width, height: Math.min(300, Math.max(230, width * 0.36)), label: host.dataset.label,
+    x: { from: 0, to: 1, percent: true, label: "place in the predicted distribution (%)" },
+    y: { from: 0, to: 1.06 * Math.max(2, ...every.map((row) => row.high)), label: `times as many as expected, ${wordsOf(label)}` },
+  });
+  for (const row of every) {
+    const [start, end] = [to.X(row.from), to.X(row.to)];
+    svg("rect", { class: `bar-${kindOf(label)} half`, x: start + 0.5, y: to.Y(row.density), width: end - start - 1, height: to.area.bottom - to.Y(row.density) }, to.inside);
+    const middle = (row.from + row.to) / 2;
+    line(to, [[middle, row.low], [middle, row.high]], kindOf(label));
+  }
+  line(to, [[0, 1], [1, 1]], "ideal");
+  watch(to, every.map((row) => ({
+    x: (row.from + row.to) / 2, y: row.density, head: `${percent(row.from)} to ${percent(row.to)}`,
+    rows: [`${number(row.density)} times as many as expected [${number(row.low)}, ${number(row.high)}]`],
+  })), 60);
+}

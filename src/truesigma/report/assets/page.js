@@ -2,7 +2,8 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const painters = {
-  calibration: drawCalibration, intervals: drawIntervals, shares: drawShares, scatter: drawScatter, rejection: drawRejection, shift: drawShift,
+  calibration: drawCalibration, intervals: drawIntervals, shares: drawShares, scatter: drawScatter,
+  agreement: drawAgreement, content: drawContent, pit: drawPit, rejection: drawRejection, shift: drawShift,
 };
 
 function paint(key) {
