@@ -44,7 +44,7 @@ def browser(page, tmp_path_factory):
 
 def wait(browser):
     for _ in range(50):
-        if browser.run("return document.querySelectorAll('.figure svg').length") >= 7:
+        if browser.run("return document.querySelectorAll('.figure svg').length") >= 11:
             return
         time.sleep(0.1)
     raise AssertionError("the figures were not drawn")
@@ -54,7 +54,7 @@ def test_it_opens_without_an_error_or_a_request(browser, page):
     assert browser.logs("browser") == []
     assert browser.requests() == [page.resolve().as_uri()]
     assert browser.run("return document.title").startswith("truesigma")
-    assert browser.run("return document.querySelectorAll('.figure').length") == 6
+    assert browser.run("return document.querySelectorAll('.figure').length") == 9
     broken = (
         "return [...document.querySelectorAll('svg *')].filter("
         "e => [...e.attributes].some(a => /NaN|Infinity|undefined/.test(a.value))).length"
