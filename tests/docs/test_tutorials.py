@@ -6,7 +6,7 @@ from pages import DOCS, run_page
 pytestmark = pytest.mark.slow
 
 # How far numbers may be off: those of a trained network are not alike on all machines.
-TUTORIALS = {"own-predictions": 0.0, "own-images": 0.5, "voxel-maps": 0.0}
+TUTORIALS = {"own-predictions": 0.0, "own-images": 0.5, "volumes": 0.5, "voxel-maps": 0.0}
 
 
 def test_all_are_here():
@@ -15,11 +15,13 @@ def test_all_are_here():
 
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial(name, tmp_path, monkeypatch):
-    for package in {"own-images": ["torch", "matplotlib"], "voxel-maps": ["nibabel"]}.get(
-        name, ["matplotlib"]
-    ):
+    for package in {
+        "own-images": ["torch", "matplotlib"],
+        "volumes": ["torch", "nibabel"],
+        "voxel-maps": ["nibabel"],
+    }.get(name, ["matplotlib"]):
         pytest.importorskip(package)
-    if name == "own-images":  # it says what it does on a machine without a GPU
+    if name in ("own-images", "volumes"):  # it says what it does on a machine without a GPU
         monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.chdir(tmp_path)  # an empty folder: a page makes the files it reads
     assert run_page(DOCS / "tutorials" / f"{name}.md", close=TUTORIALS[name]) > 5

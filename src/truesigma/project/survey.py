@@ -122,7 +122,9 @@ class Survey:
             low, high = np.transpose([self.numeric[name] for name in self.pixel])
         else:
             return ""
-        return " x ".join(f"{a:g}" if a == b else f"{a:g}..{b:g}" for a, b in zip(low, high)) + f" mm {by}"
+        return (
+            " x ".join(f"{a:.3g}" if a == b else f"{a:.3g}..{b:.3g}" for a, b in zip(low, high)) + f" mm {by}"
+        )
 
 
 def is_pixel_size(column: str) -> bool:
