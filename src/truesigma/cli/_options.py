@@ -48,7 +48,7 @@ LawName = Annotated[
 Part = Annotated[
     str, typer.Option("--part", help="total, or aleatoric: for each recalibration that takes it.")
 ]
-RecipeName = Annotated[str, named_option("--recipe", "recipes", "exact, paper, code, or a TOML file.")]
+RecipeName = Annotated[str, named_option("--recipe", "recipes", "exact, own, paper, code, or a TOML file.")]
 Masking = Annotated[bool, typer.Option("--mask-missing", help="Leave out cases whose target is empty.")]
 Missing = Annotated[
     float | None,

@@ -1,7 +1,7 @@
 """Recipes: the choices on which the paper's text, its published code and sound statistics differ, as named data.
 
-`exact` is the default, `paper` follows the text, `code` the published repository; a recipe of one's own is a TOML file
-with the same tables. The recipe is recorded with every result.
+`exact` is the default, `paper` follows the text, `code` the published repository, and `own` is `exact` with the training
+that suits images of one's own; any TOML file with the same tables is a recipe. The recipe is recorded with every result.
 """
 
 import warnings
@@ -25,7 +25,7 @@ def recipe_names() -> list[str]:
     """The recipes that come with the package.
 
     >>> recipe_names()
-    ['code', 'exact', 'paper']
+    ['code', 'exact', 'own', 'paper']
     """
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 

@@ -17,9 +17,9 @@ WATCHABLE = ("valid_mse", "valid_mse_one_pass", "valid_loss", "train_mse", "trai
 NETWORK = ("heads", "stage_dropout", "head_dropout")
 TRAIN = (
     "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "patience", "factor",
-    "floor", "watch", "keep", "smoothing", "loss", "draws", "repeats",
+    "floor", "watch", "keep", "smoothing", "warm_up", "stop", "loss", "draws", "repeats",
 )  # fmt: skip
-RAW = {"floor": 0.0, "smoothing": 0.0}  # of recipes stored before there were these choices
+RAW = {"floor": 0.0, "smoothing": 0.0, "warm_up": 0.0, "stop": 0.0}  # of recipes stored before there were these choices
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +28,11 @@ class Recipe:
 
     heads: "linear" (one layer each) or "deep" (two layers with leaky ReLU each, ReLU before).
     stage_dropout: after each stage of a ResNet. head_dropout: before the heads, by backbone name, and "other".
-    optimizer: "adam" or "sgd". schedule: "plateau" multiplies the rate by `factor` after `patience` epochs without
+    optimizer: "adam", "sgd", or "adamw", whose weight decay shrinks weights by themselves and spares biases and norms.
+    schedule: "plateau" multiplies the rate by `factor` after `patience` epochs without
     gain in `watch`, down to `floor` times the first one, where a plateau ends the training; "cosine" lowers it along
-    half a wave to the last of `epochs`, for training of a known length. The weights kept are those of the best epoch by
+    half a wave to the last of `epochs`, for training of a known length, after a linear rise over the share `warm_up` of
+    them; it ends early where `watch` has not improved for the share `stop` of them (0: never). The weights kept are those of the best epoch by
     `keep` ("last": of the last epoch). `smoothing` is the weight of the epochs before in what the plateau and the
     choice of the best epoch look at, 0 for the epoch's own value alone. Validation is with dropout, as
     the network is sampled; "valid_mse_one_pass" is without, as the members of an ensemble predict.
@@ -59,6 +61,8 @@ class Recipe:
     watch: str = "valid_mse"
     keep: str = "valid_mse"
     smoothing: float = 0.5
+    warm_up: float = 0.0
+    stop: float = 0.0
     loss: str = "nll"
     draws: int = 25
     repeats: int = 5
@@ -66,7 +70,7 @@ class Recipe:
     def __post_init__(self) -> None:
         """Check every field once."""
         _one_of("heads", self.heads, ("linear", "deep"))
-        _one_of("optimizer", self.optimizer, ("adam", "sgd"))
+        _one_of("optimizer", self.optimizer, ("adam", "adamw", "sgd"))
         _one_of("schedule", self.schedule, ("plateau", "cosine"))
         _one_of("loss", self.loss, ("nll", "beta_nll", "faithful", "mse"))
         for name in ("watch", "keep"):
@@ -88,6 +92,7 @@ class Recipe:
         for name, low, high in (
             ("stage_dropout", 0.0, 1.0), ("learning_rate", 0.0, math.inf), ("momentum", 0.0, 1.0),
             ("weight_decay", 0.0, math.inf), ("factor", 0.0, 1.0), ("floor", 0.0, 1.0), ("smoothing", 0.0, 0.99),
+            ("warm_up", 0.0, 0.9), ("stop", 0.0, 1.0),
         ):  # fmt: skip
             _between(name, getattr(self, name), low, high)
         if "other" not in self.head_dropout:
@@ -135,7 +140,7 @@ class Planned:
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
-    """Read a recipe by name ("exact", "paper", "code") or from a TOML file, with single values overridden.
+    """Read a recipe by name ("own", "exact", "paper", "code") or from a TOML file, with single values overridden.
 
     Only the tables [network] and [train] are read here; an unknown key in them is an error.
     overrides: fields of Recipe, e.g. epochs=20.

@@ -1,19 +1,20 @@
-"""A light convolutional network with dropout, quick on a processor: for demos, tests and small images."""
+"""A light residual network with dropout, quick on a processor: for demos, tests and small images."""
 
 from torch import nn
 
-from ._light import light, no_weights
+from ..network.residual import small_network
 
 
-def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2) -> tuple[nn.Module, int]:
-    """A light convolutional network with dropout, quick on a processor.
+def build(
+    channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2, design: str = "residual"
+) -> tuple[nn.Module, int]:
+    """A light residual network with dropout, quick on a processor.
 
-    Four stages, each halving the image: convolution, batch norm, ReLU, dropout. The last map is pooled to
-    4 x 4 places, not to one, so that positions in the image can be regressed.
     Arguments:
         channels: of the images, 32 x 32 or larger.
         pretrained: there are no such weights.
         stage_dropout: the probability after each stage; otherwise the recipe's.
+        design: "residual", or "plain" as in version 0.1.
 
     Returns:
         (module giving (case, 128), 128)
@@ -23,5 +24,4 @@ def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2
     >>> net(torch.zeros(2, 1, 64, 64)).shape
     torch.Size([2, 128])
     """
-    no_weights("small", pretrained)
-    return light(2, channels, (16, 32, 64, 128), 4, stage_dropout)
+    return small_network("small", design, pretrained, 2, channels, (16, 32, 64, 128), 4, stage_dropout)

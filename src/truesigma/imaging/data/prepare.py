@@ -29,17 +29,21 @@ class Layout:
         mm_per_pixel: of every axis, or of each; images are then resampled to it and padded or cropped to the size
             around their centre, never squeezed. Empty: squeezed to the size.
         dimensions: 2 or 3; 0: deduced from the files.
+        each: each image will be normalised by itself, so that 8 bits and more may be mixed: all are float32.
 
     >>> Layout.of("48,64,48", 1.5)
-    Layout(size=(48, 64, 48), mm_per_pixel=(1.5,), dimensions=0)
+    Layout(size=(48, 64, 48), mm_per_pixel=(1.5,), dimensions=0, each=False)
     """
 
     size: tuple[int, ...] = ()
     mm_per_pixel: tuple[float, ...] = ()
     dimensions: int = 0
+    each: bool = False
 
     @classmethod
-    def of(cls, size: int | str = 0, mm_per_pixel: float | str = "", dimensions: int = 0) -> Layout:
+    def of(
+        cls, size: int | str = 0, mm_per_pixel: float | str = "", dimensions: int = 0, normalise: str = "set"
+    ) -> Layout:
         """A layout from the options of a data set: numbers, or text with commas between them."""
         sides, scale = per_axis("size", size), per_axis("mm_per_pixel", mm_per_pixel)
         if any(side != int(side) for side in sides):
@@ -48,7 +52,9 @@ class Layout:
             raise ValueError(
                 "mm_per_pixel needs a size: the pixels of every axis that images are padded or cropped to"
             )
-        return cls(tuple(int(side) for side in sides), scale, dimensions)
+        if normalise not in ("set", "image"):
+            raise ValueError(f"normalise is {normalise!r}; expected 'set' or 'image'")
+        return cls(tuple(int(side) for side in sides), scale, dimensions, normalise == "image")
 
     def stored(self, path: str | Path, spacing: Sequence[float] = ()) -> NDArray[Any]:
         """One image file in this layout: (channel, *space), uint8 where it was uint8, else float32.
@@ -56,6 +62,7 @@ class Layout:
         spacing: mm between its pixels, where it is not the file that says it.
         """
         image = read_image(path, dimensions=self.dimensions)
+        image = image.astype(np.float32) if self.each else image
         if not self.mm_per_pixel:
             return as_stored(image, _axes("size", self.size, image.ndim - 1))
         known = spacing or read_header(path, dimensions=self.dimensions).spacing
@@ -164,19 +171,24 @@ class Normalise:
     Arguments:
         mean, sd: per channel; empty: only divided by `top`.
         top: what stored values are divided by; 255 for uint8.
+        each: by the mean and sd of each image, over all of its pixels above the smallest value, which padding and empty
+            background have and which become 0. For images whose brightness has no scale, such as MRI.
 
     >>> prepare = Normalise((0.5,), (0.25,))
     >>> prepare(torch.full((1, 1, 1, 1), 255, dtype=torch.uint8)).item()
     2.0
     >>> prepare
-    Normalise(mean=(0.5,), sd=(0.25,), top=255.0)
+    Normalise(mean=(0.5,), sd=(0.25,), top=255.0, each=False)
     """
 
     mean: tuple[float, ...] = ()
     sd: tuple[float, ...] = ()
     top: float = 255.0
+    each: bool = False
 
     def __post_init__(self) -> None:
+        if self.each and self.mean:
+            raise ValueError("each image has its own mean and sd, and those of a set were given; choose one")
         if len(self.mean) != len(self.sd) or any(not s > 0 for s in (*self.sd, self.top)):
             raise ValueError(
                 f"mean {self.mean}, sd {self.sd}, top {self.top}; expected a mean and an sd per channel, "
@@ -188,12 +200,23 @@ class Normalise:
         scaled = images.to(torch.float32)
         if self.top != 1:
             scaled = scaled / self.top
+        if self.each:
+            return _standardised(scaled)
         if not self.mean:
             return scaled
         if len(self.mean) != images.shape[1]:
             raise ValueError(f"images have {images.shape[1]} channels, but {len(self.mean)} means were given")
         mean, sd = (_per_channel(values, images.device, images.ndim) for values in (self.mean, self.sd))
         return (scaled - mean) / sd
+
+
+def _standardised(images: Tensor) -> Tensor:
+    """Each case less its mean and over its sd, of the values above its smallest."""
+    space = tuple(range(1, images.ndim))
+    seen = (images > images.amin(space, keepdim=True)).to(images.dtype)
+    count = seen.sum(space, keepdim=True).clamp(min=1)
+    apart = (images - (images * seen).sum(space, keepdim=True) / count) * seen
+    return apart / (apart.square().sum(space, keepdim=True) / count).sqrt().clamp(min=1e-6)
 
 
 CENTRED = Normalise((0.5,) * 3, (0.5,) * 3)  # colour images in [-1, 1]

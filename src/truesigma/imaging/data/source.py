@@ -206,4 +206,4 @@ def prepare_of(source: Source, about: Mapping[str, Any]) -> Prepare:
     stored = about["record"]["prepare"]
     if stored is None:
         return source.load().prepare
-    return Normalise(tuple(stored["mean"]), tuple(stored["sd"]), stored["top"])
+    return Normalise(tuple(stored["mean"]), tuple(stored["sd"]), stored["top"], stored.get("each", False))

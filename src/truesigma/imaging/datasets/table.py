@@ -17,7 +17,6 @@ training target, images by the mean and sd of each channel in training.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +24,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..data.augment import Step, chain, crop
-from ..data.augment import flip as mirror
 from ..data.dataset import DataSet, Split
 from ..data.folder import read_images
 from ..data.inputs import fit_inputs, leaving_planes
@@ -49,6 +46,7 @@ from ..data.rows import (
 )
 from ..data.splits import by_column, by_group, check_groups
 from ..data.units import far_from_zero
+from ..data.variation import Variation
 
 TITLE = "Your own images with a csv table"
 SOURCE = "your own folder"
@@ -75,8 +73,14 @@ def load(
     seed: int = 0,
     skip_broken: bool = False,
     memory: float = 8.0,
+    normalise: str = "set",
     flip: bool = False,
+    turn: bool = False,
+    rotate: float = 0.0,
+    scale: float = 0.0,
     shift: int = 0,
+    intensity: float = 0.0,
+    coordinates: str = "",
 ) -> DataSet:
     """Any folder of images with a csv table of paths, targets, splits and groups.
 
@@ -99,15 +103,21 @@ def load(
         seed: for the split, where the table does not split.
         skip_broken: leave out images that cannot be read, with a warning, instead of stopping.
         memory: GB that all images may take in memory; larger sets are streamed from disk.
+        normalise: images by the mean and sd of the training "set", or each "image" by its own, as MRI needs.
         flip: mirror training images left-right at random (only for targets that this leaves alone).
-        shift: shift training images by up to this many pixels at random.
+        turn: mirror them along every axis and swap rows and columns, for images without an up.
+        rotate: turn them by up to this many degrees.
+        scale: enlarge or shrink them by up to this share; never where the target is a size.
+        shift: shift them by up to this many pixels.
+        intensity: vary their contrast and brightness by about this share.
+        coordinates: target columns that are pixels, x, y (and z) of each point: they move with the image.
 
     Returns:
         DataSet of uint8 or float32 images (channel, *space), targets in `unit`.
     """
     folder = Path(root)
     columns, beside = comma_words(target), comma_words(inputs)
-    layout = Layout.of(size, mm_per_pixel, dimensions)
+    layout = Layout.of(size, mm_per_pixel, dimensions, normalise)
     header, rows = read_rows(folder / csv)
     # A split or group column may be missing only where it was not asked for by another name.
     asked = [split] if split not in ("", "split") else []
@@ -145,8 +155,15 @@ def load(
     }
     units = tuple(word.strip() for word in unit.split(","))
     units = units * len(columns) if len(units) == 1 else units
-    prepare = _normalise(parts["train"])
-    augment = leaving_planes(_augment(flip, shift), len(known))
+    prepare = Normalise(top=1.0, each=True) if layout.each else _normalise(parts["train"])
+    moved = tuple(comma_words(coordinates))
+    if moved and size:
+        raise ValueError("coordinates are pixels of the files, and a size makes others of them: resize the files first")
+    space = parts["train"].shape[1:]
+    varied = Variation(flip, turn, rotate, scale, shift, intensity, moved).step(
+        tuple(columns), tuple(low.tolist()), tuple((high - low).tolist()), len(space), space[-1] == space[-2]
+    )
+    augment = leaving_planes(varied, len(known))
     kind = torch.float64 if far_from_zero(low, high - low) else torch.float32
     offset, factor = torch.from_numpy(low).to(kind), torch.from_numpy(high - low).to(kind)
     return DataSet(folder.resolve().name, parts, prepare, augment, units, offset, factor, known)
@@ -159,10 +176,11 @@ def read(
     mm_per_pixel: float | str = "",
     spacing: float | str = "",
     dimensions: int = 0,
+    normalise: str = "set",
 ) -> Tensor:
     """One image file as this data set stores it: uint8 or float32 (channel, *space); spacing: in numbers."""
     apart = per_axis("spacing", spacing)
-    return torch.from_numpy(Layout.of(size, mm_per_pixel, dimensions).stored(path, apart))
+    return torch.from_numpy(Layout.of(size, mm_per_pixel, dimensions, normalise).stored(path, apart))
 
 
 def _index(
@@ -206,9 +224,3 @@ def _normalise(train: Split) -> Normalise:
         )
     mean = shift + centre.flatten().numpy()
     return Normalise(tuple(mean.tolist()), tuple(sd.tolist()), top=top)
-
-
-def _augment(flip: bool, shift: int) -> Step:
-    steps: list[Step] = [mirror] if flip else []
-    # Normalised images have mean 0, which is what the moved-in border is filled with.
-    return chain(*steps, *([partial(crop, padding=shift)] if shift else []))

@@ -17,6 +17,8 @@ __all__ = ["TwoHead", "build", "rebuild"]
 
 # the variance of a target spread evenly over [0, 1]: what a network that knows nothing should say
 FIRST_LOG_VARIANCE = -math.log(12.0)
+VERSION = 2  # of the plan: the first had none, and its small backbones were plain
+REDESIGNED = ("small", "small3d")
 
 
 class TwoHead(nn.Module):
@@ -142,6 +144,7 @@ def build(
         "variances": variances,
         "inputs": inputs,
         "recipe": recipe.to_dict(),
+        "version": VERSION,
     }
     if weights is not None:
         load_weights(net, weights)
@@ -154,8 +157,11 @@ def rebuild(plan: dict[str, Any]) -> TwoHead:
     >>> rebuild(build("small", 1, 2, Recipe()).plan).mean.out_features
     2
     """
+    backbone = plan["backbone"]
+    if "version" not in plan and backbone.partition(":")[0] in REDESIGNED:
+        backbone += f"{',' if ':' in backbone else ':'}design=plain"
     return build(
-        plan["backbone"],
+        backbone,
         plan["channels"],
         plan["outputs"],
         from_dict(plan["recipe"]),

@@ -94,14 +94,22 @@ def rate(state: State, recipe: Recipe) -> float:
     ...  for epoch in range(4)]
     [1.0, 0.854, 0.5, 0.146]
     """
-    if recipe.schedule == "cosine":
-        return recipe.learning_rate * (1 + math.cos(math.pi * state.epoch / recipe.epochs)) / 2
-    return state.plateau.rate
+    if recipe.schedule == "plateau":
+        return state.plateau.rate
+    rise = int(recipe.warm_up * recipe.epochs)
+    if state.epoch < rise:
+        return recipe.learning_rate * (state.epoch + 1) / (rise + 1)
+    return recipe.learning_rate * (1 + math.cos(math.pi * (state.epoch - rise) / (recipe.epochs - rise))) / 2
 
 
 def done(state: State, recipe: Recipe) -> bool:
-    """Whether training has come to its end: the last epoch, or a plateau at the lowest rate."""
-    return state.epoch >= recipe.epochs or (recipe.schedule == "plateau" and state.plateau.ended)
+    """Whether training has come to its end: the last epoch, a plateau at the lowest rate, or no gain for too long."""
+    if state.epoch >= recipe.epochs or (recipe.schedule == "plateau" and state.plateau.ended):
+        return True
+    if not recipe.stop or not state.rows:
+        return False
+    watched = smoothed([row[recipe.watch] for row in state.rows], recipe.smoothing)
+    return len(watched) - 1 - watched.index(min(watched)) >= max(1, recipe.stop * recipe.epochs)
 
 
 def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from ..network.losses import LIKELIHOODS, LOSSES, predicted_variance
 from ..network.outputs import pair
@@ -63,6 +63,13 @@ def make_optimizer(net: nn.Module, recipe: Recipe, device: torch.device) -> Opti
     parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
     rate = torch.tensor(recipe.learning_rate, device=device) if on_gpu else recipe.learning_rate
     fused = True if on_gpu else None
+    if recipe.optimizer == "adamw":
+        # Decay holds what multiplies an input; to shrink a bias or the scale of a norm only moves the function.
+        groups = [
+            {"params": [p for p in parameters if (p.ndim > 1) == matrix], "weight_decay": decay}
+            for matrix, decay in ((True, recipe.weight_decay), (False, 0.0))
+        ]
+        return AdamW(groups, lr=rate, fused=fused, capturable=on_gpu)
     if recipe.optimizer == "adam":
         return Adam(parameters, lr=rate, weight_decay=recipe.weight_decay, fused=fused, capturable=on_gpu)
     return SGD(parameters, lr=rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay, fused=fused)

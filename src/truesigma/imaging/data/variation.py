@@ -1,0 +1,76 @@
+"""The augmentation of images of one's own, from the options of a data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from .augment import Places, Step, chain, crop, flip, intensity, transpose, warp
+
+
+@dataclass(frozen=True)
+class Variation:
+    """How training images vary, at most: only by what leaves the meaning of their targets alone.
+
+    Arguments:
+        flip: mirror left-right. turn: mirror along every axis, and swap rows and columns of square images.
+        rotate: degrees. scale: share of the size. shift: pixels. intensity: contrast, as a share.
+        coordinates: target columns that are pixels from the image's corner, x, y (and z) of each point in turn: they
+            move with the image.
+
+    >>> Variation(flip=True, coordinates=("x", "y")).step(("x", "y"), (0.0, 0.0), (1.0, 1.0), 2) is not None
+    True
+    """
+
+    flip: bool = False
+    turn: bool = False
+    rotate: float = 0.0
+    scale: float = 0.0
+    shift: int = 0
+    intensity: float = 0.0
+    coordinates: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, most in (("rotate", 180.0), ("scale", 0.9), ("shift", float("inf")), ("intensity", 1.0)):
+            if not 0 <= getattr(self, name) <= most:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected a number from 0 to {most:g}")
+        if self.turn and self.coordinates:
+            raise ValueError("turn does not move coordinates: take flip and rotate instead")
+
+    def step(
+        self,
+        columns: tuple[str, ...],
+        offset: tuple[float, ...],
+        factor: tuple[float, ...],
+        dimensions: int,
+        square: bool = True,
+    ) -> Step:
+        """The augmentation for targets of these columns, which are offset + factor * scaled.
+
+        dimensions: of the images. square: whether rows and columns are of one length.
+        """
+        if unknown := [name for name in self.coordinates if name not in columns]:
+            raise ValueError(f"coordinates has {', '.join(unknown)}; expected some of {', '.join(columns)}")
+        if len(self.coordinates) % dimensions:
+            raise ValueError(
+                f"coordinates has {len(self.coordinates)} columns; expected {dimensions} for each point, "
+                f"{'x, y and z' if dimensions == 3 else 'x and y'}"
+            )
+        at = [columns.index(name) for name in self.coordinates]
+        points = tuple(tuple(at[k : k + dimensions]) for k in range(0, len(at), dimensions))
+        places = Places(points, offset, factor) if points else None
+        steps: list[Step] = []
+        if self.turn:
+            steps += [partial(flip, axis=-1 - axis) for axis in range(dimensions)]
+            steps += [transpose] if square else []
+        elif self.flip:
+            steps.append(partial(flip, places=places))
+        if self.rotate or self.scale or (self.shift and places is not None):
+            moves = {"rotate": self.rotate, "scale": self.scale, "shift": float(self.shift)}
+            steps.append(partial(warp, **moves, places=places))
+        elif self.shift:
+            # Normalised images have mean 0, which is what the moved-in border is filled with.
+            steps.append(partial(crop, padding=self.shift))
+        if self.intensity:
+            steps.append(partial(intensity, strength=self.intensity))
+        return chain(*steps)
