@@ -105,7 +105,7 @@ def test_bad_recipes_are_refused(tmp_path, text, words):
 
 def test_missing_recipes_are_named():
     with pytest.raises(
-        ValueError, match=r"there is no recipe 'papper'; expected one of code, exact, paper, or a .toml"
+        ValueError, match=r"there is no recipe 'papper'; expected one of code, exact, own, paper, or a .toml"
     ):
         load_recipe("papper")
     with pytest.raises(ValueError, match="there is no recipe"):

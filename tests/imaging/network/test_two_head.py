@@ -228,7 +228,7 @@ class TestRecipe:
         ("key", "value"),
         [
             ("epochs", 0), ("epochs", 1.5), ("batch", True), ("learning_rate", -1.0), ("factor", 2.0),
-            ("optimizer", "adamw"), ("watch", "test_mse"), ("keep", "test_loss"), ("heads", "wide"),
+            ("optimizer", "adagrad"), ("watch", "test_mse"), ("keep", "test_loss"), ("heads", "wide"),
             ("stage_dropout", float("nan")), ("head_dropout", {"resnet101": 0.5}), ("head_dropout", {"other": 2}),
         ],
     )  # fmt: skip
