@@ -4,7 +4,7 @@
     PYTHONPATH=SRC_OF_0.1 python docs/scripts/measure_training.py measure --ways before --data DIR -o ...
     python docs/scripts/measure_training.py table
 
-DIR holds nuclei-384.zip and hippocampus/ as in `TRUESIGMA_DATA`. Each seed has a simulation or a split of its own, which
+DIR holds nuclei-384.zip and hippocampus/ as in `TRUESIGMA_DATA`. Each seed has a simulation or a split of its own, that
 all ways share. A line of JSON for each set, way and seed goes to the file as it is done, so that a stopped run is
 resumed. `before` is the default of 0.1 and wants its code; the others are recipe `own`, with its loss or another.
 Hippocampus volumes are 8 bits, by the range of each, since 0.1 refuses a mix of 8 and more bits; it squeezes them to 32
@@ -72,7 +72,10 @@ def _volumes(source: Path, folder: Path) -> None:
         values = np.asarray(read_image(source / row["image"], dimensions=3), np.float32)
         whole = np.rint(255 * values / values.max()).astype(np.uint8)
         row |= {"whole": f"whole/{name}.npy", "scaled": f"scaled/{name}.npy"}
-        for kind, made in (("whole", whole), ("scaled", resampled(whole, (1.0,) * 3, (1.5,) * 3, (28, 38, 30)))):
+        for kind, made in (
+            ("whole", whole),
+            ("scaled", resampled(whole, (1.0,) * 3, (1.5,) * 3, (28, 38, 30))),
+        ):
             (folder / kind).mkdir(parents=True, exist_ok=True)
             np.save(folder / kind / f"{name}.npy", made)
     with (folder / "table.csv").open("w", newline="") as file:
@@ -96,7 +99,9 @@ def network(data: Any, name: str, way: str, seed: int, epochs: int, device: str)
     from truesigma.imaging import build, load_recipe, predict_split, train
 
     if way == "before":
-        recipe = load_recipe("exact", epochs=epochs or BEFORE[name], stage_dropout=0.0, head_dropout={"other": 0.1})
+        recipe = load_recipe(
+            "exact", epochs=epochs or BEFORE[name], stage_dropout=0.0, head_dropout={"other": 0.1}
+        )
     else:
         recipe = load_recipe("own", epochs=epochs or EPOCHS, loss=way)
     backbone = "small3d" if name == "hippocampus" else "small"
@@ -130,7 +135,9 @@ def forest(data: Any, seed: int) -> dict[str, Any]:
     from sklearn.ensemble import RandomForestRegressor
 
     began = time.monotonic()
-    features = {split: simple_features(np.asarray(data.splits[split].images)) for split in ("train", "valid", "test")}
+    features = {
+        split: simple_features(np.asarray(data.splits[split].images)) for split in ("train", "valid", "test")
+    }
     targets = {split: np.asarray(data.splits[split].target, np.float64) for split in features}
     one = targets["train"].shape[1] == 1
     model = RandomForestRegressor(500, min_samples_leaf=2, max_features=0.33, n_jobs=2, random_state=seed)
@@ -183,7 +190,12 @@ def measure(given: argparse.Namespace) -> None:
                 told = {"device": given.device, "threads": given.threads, "options": options}
                 row = {"set": name, "way": way, "seed": seed, **made, **told}
                 with given.out.open("a") as file:
-                    file.write(json.dumps({k: float(f"{v:.5g}") if isinstance(v, float) else v for k, v in row.items()}) + "\n")
+                    file.write(
+                        json.dumps(
+                            {k: float(f"{v:.5g}") if isinstance(v, float) else v for k, v in row.items()}
+                        )
+                        + "\n"
+                    )
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -202,7 +214,9 @@ def main() -> None:
     asked.add_argument("--ways", nargs="+", default=[way for way in WAYS if way != "before"])
     asked.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS)[:5])
     asked.add_argument("--epochs", type=int, default=0, help="instead of the default's")
-    asked.add_argument("--option", action="append", default=[], help="of the data set, instead of the usual one")
+    asked.add_argument(
+        "--option", action="append", default=[], help="of the data set, instead of the usual one"
+    )
     asked.add_argument("--threads", type=int, default=2)
     asked.add_argument("--device", default="cpu")
     asked.add_argument("-o", "--out", type=Path, default=RESULTS)

@@ -1,7 +1,7 @@
 """Recipes: the choices on which the paper's text, its published code and sound statistics differ, as named data.
 
-`exact` is the default, `paper` follows the text, `code` the published repository, and `own` is `exact` with the training
-that suits images of one's own; any TOML file with the same tables is a recipe. The recipe is recorded with every result.
+`exact` is the default, `paper` follows the text, `code` the published repository, and `own` is `exact` with a training
+that suits images of one's own; any TOML file with the same tables is a recipe. It is recorded with every result.
 """
 
 import warnings

@@ -19,7 +19,12 @@ TRAIN = (
     "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "patience", "factor",
     "floor", "watch", "keep", "smoothing", "warm_up", "stop", "loss", "draws", "repeats",
 )  # fmt: skip
-RAW = {"floor": 0.0, "smoothing": 0.0, "warm_up": 0.0, "stop": 0.0}  # of recipes stored before there were these choices
+RAW = {
+    "floor": 0.0,
+    "smoothing": 0.0,
+    "warm_up": 0.0,
+    "stop": 0.0,
+}  # of recipes stored before there were these choices
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +34,12 @@ class Recipe:
     heads: "linear" (one layer each) or "deep" (two layers with leaky ReLU each, ReLU before).
     stage_dropout: after each stage of a ResNet. head_dropout: before the heads, by backbone name, and "other".
     optimizer: "adam", "sgd", or "adamw", whose weight decay shrinks weights by themselves and spares biases and norms.
-    schedule: "plateau" multiplies the rate by `factor` after `patience` epochs without
-    gain in `watch`, down to `floor` times the first one, where a plateau ends the training; "cosine" lowers it along
-    half a wave to the last of `epochs`, for training of a known length, after a linear rise over the share `warm_up` of
-    them; it ends early where `watch` has not improved for the share `stop` of them (0: never). The weights kept are those of the best epoch by
-    `keep` ("last": of the last epoch). `smoothing` is the weight of the epochs before in what the plateau and the
-    choice of the best epoch look at, 0 for the epoch's own value alone. Validation is with dropout, as
+    schedule: "plateau" multiplies the rate by `factor` after `patience` epochs without gain in `watch`, down to `floor`
+    times the first one, where a plateau ends the training; "cosine" lowers it along half a wave to the last of
+    `epochs`, for training of a known length, after a linear rise over the share `warm_up` of them; it ends early where
+    `watch` has not improved for the share `stop` of them (0: never). The weights kept are those of the best epoch by
+    `keep` ("last": of the last epoch). `smoothing` is the weight of the epochs before in what the plateau, the early
+    end and the choice of the best epoch look at, 0 for the epoch's own value alone. Validation is with dropout, as
     the network is sampled; "valid_mse_one_pass" is without, as the members of an ensemble predict.
     loss: what is minimised. "nll" is the negative log-likelihood; "beta_nll" and "faithful" give up less of the mean's
     accuracy for a variance; "mse" trains the mean alone (see `losses`).

@@ -122,7 +122,9 @@ def warp(
     turns = axes if axes == 3 else 1
     drawn = 2 * torch.rand(cases, turns + 1 + axes, generator=generator, device=images.device) - 1
     # From places in the new image to places in the old one, in pixels from the centre, the last axis first.
-    back = _rotations(torch.deg2rad(rotate * drawn[:, :turns]), axes) / (1 + scale * drawn[:, turns, None, None])
+    back = _rotations(torch.deg2rad(rotate * drawn[:, :turns]), axes) / (
+        1 + scale * drawn[:, turns, None, None]
+    )
     moved = shift * drawn[:, turns + 1 :]
     half = torch.tensor(space[::-1], device=images.device) / 2
     grid = torch.cat([back * half / half[:, None], (-(back @ moved[..., None])[..., 0] / half)[..., None]], 2)
@@ -181,7 +183,9 @@ def intensity(
     (True, False)
     """
     z = torch.randn(2, len(images), generator=generator, device=images.device)
-    return images * _per_case(torch.exp(strength * z[0]), images) + _per_case(strength / 2 * z[1], images), target
+    return images * _per_case(torch.exp(strength * z[0]), images) + _per_case(
+        strength / 2 * z[1], images
+    ), target
 
 
 def crop(

@@ -158,7 +158,9 @@ def load(
     prepare = Normalise(top=1.0, each=True) if layout.each else _normalise(parts["train"])
     moved = tuple(comma_words(coordinates))
     if moved and size:
-        raise ValueError("coordinates are pixels of the files, and a size makes others of them: resize the files first")
+        raise ValueError(
+            "coordinates are pixels of the files, and a size makes others of them: resize the files first"
+        )
     space = parts["train"].shape[1:]
     varied = Variation(flip, turn, rotate, scale, shift, intensity, moved).step(
         tuple(columns), tuple(low.tolist()), tuple((high - low).tolist()), len(space), space[-1] == space[-2]
