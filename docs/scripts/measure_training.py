@@ -94,7 +94,9 @@ def source_of(work: Path, name: str, way: str, seed: int, options: dict[str, str
     return Source("table", str(work / name), options)
 
 
-def network(data: Any, name: str, way: str, seed: int, epochs: int, device: str) -> dict[str, Any]:
+def network(
+    data: Any, name: str, way: str, seed: int, epochs: int, device: str, other: dict[str, float]
+) -> dict[str, Any]:
     """Train one network, scale its sigma on the validation cases, and score the test cases, of scaled targets."""
     from truesigma.imaging import build, load_recipe, predict_split, train
 
@@ -103,7 +105,7 @@ def network(data: Any, name: str, way: str, seed: int, epochs: int, device: str)
             "exact", epochs=epochs or BEFORE[name], stage_dropout=0.0, head_dropout={"other": 0.1}
         )
     else:
-        recipe = load_recipe("own", epochs=epochs or EPOCHS, loss=way)
+        recipe = load_recipe("own", epochs=epochs or EPOCHS, loss=way, **other)
     backbone = "small3d" if name == "hippocampus" else "small"
     variances = "each" if data.outputs > 1 else "one"
     net = build(backbone, data.channels, data.outputs, recipe, variances=variances, seed=seed)
@@ -176,6 +178,7 @@ def measure(given: argparse.Namespace) -> None:
     if not given.unpacked:
         unpack(given.data, given.work)
     options = dict(text.split("=", 1) for text in given.option)
+    other = {key: float(value) for key, value in (text.split("=", 1) for text in given.train)}
     done = {(row["set"], row["way"], row["seed"]) for row in read(given.out)}
     for seed in given.seeds:
         for name in given.sets:
@@ -186,8 +189,8 @@ def measure(given: argparse.Namespace) -> None:
                 if way == "forest":
                     made = forest(data, seed)
                 else:
-                    made = network(data, name, way, seed, given.epochs, given.device)
-                told = {"device": given.device, "threads": given.threads, "options": options}
+                    made = network(data, name, way, seed, given.epochs, given.device, other)
+                told = {"device": given.device, "threads": given.threads, "options": {**options, **other}}
                 row = {"set": name, "way": way, "seed": seed, **made, **told}
                 with given.out.open("a") as file:
                     file.write(
@@ -217,6 +220,7 @@ def main() -> None:
     asked.add_argument(
         "--option", action="append", default=[], help="of the data set, instead of the usual one"
     )
+    asked.add_argument("--train", action="append", default=[], help="of the recipe, as learning_rate=1e-3")
     asked.add_argument("--threads", type=int, default=2)
     asked.add_argument("--device", default="cpu")
     asked.add_argument("-o", "--out", type=Path, default=RESULTS)

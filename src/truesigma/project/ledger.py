@@ -13,7 +13,10 @@ FORMAT, VERSION = "truesigma project", 1
 STAGES = ("train", "sample", "calibrate", "evaluate", "report")
 # The first stage that a change in a table of the recipe touches; all behind it follow from it.
 FIRST = {"data": 0, "network": 0, "train": 0, "sample": 1, "calibrate": 2, "report": 3}
-ADDED = {"train.loss": "nll"}  # keys that recipes of earlier versions did not have, and what they meant
+ADDED = {
+    "train.loss": "nll",
+    "train.recipe": "exact",
+}  # keys that recipes of earlier versions did not have, and what they meant
 
 
 @dataclass(eq=False)
@@ -117,7 +120,9 @@ def open_ledger(
     say(f"changed: {words}; redoing {stages}")
     before.forget(first)
     longer = recipe["train"]["epochs"] > before.recipe["train"]["epochs"]
-    longer = longer and recipe["train"].get("schedule") == "plateau"  # a cosine has come to its end
+    # A cosine has come to its end, and `own` is one.
+    usual = "cosine" if recipe["train"].get("recipe") == "own" else "plateau"
+    longer = longer and (recipe["train"].get("schedule") or usual) == "plateau"
     touching = {key for key in differences if FIRST[key.partition(".")[0]] == 0}
     if touching and not (touching == {"train.epochs"} and longer):
         shutil.rmtree(folder / RUNS, ignore_errors=True)  # more epochs resume, all else begins anew

@@ -34,24 +34,27 @@ class Network:
 
 @dataclass(frozen=True)
 class Training:
-    """[train]: how long and how; the rest is as in the recipe "exact"."""
+    """[train]: how long, and by which recipe; a rate, patience, schedule or loss that is not given is the recipe's."""
 
-    epochs: int = 100
+    recipe: str = "own"
+    epochs: int = 50
     batch: int = 16
-    learning_rate: float = 3e-4
-    patience: int = 20
+    learning_rate: float | None = None
+    patience: int | None = None
     seed: int = 0
     precision: str = "fp32"
     workers: int = 4
-    schedule: str = "plateau"
-    loss: str = "nll"
+    schedule: str | None = None
+    loss: str | None = None
 
     def __post_init__(self) -> None:
         _one_of("train.precision", self.precision, ("fp32", "bf16"))
-        _one_of("train.schedule", self.schedule, ("plateau", "cosine"))
-        _one_of("train.loss", self.loss, ("nll", "beta_nll", "faithful", "mse"))
+        if self.schedule is not None:
+            _one_of("train.schedule", self.schedule, ("plateau", "cosine"))
+        if self.loss is not None:
+            _one_of("train.loss", self.loss, ("nll", "beta_nll", "faithful", "mse"))
         _at_least("train", self, {"epochs": 1, "batch": 1, "patience": 0, "seed": 0, "workers": 1})
-        if not self.learning_rate > 0:
+        if self.learning_rate is not None and not self.learning_rate > 0:
             raise ValueError(f"train.learning_rate is {self.learning_rate}; expected a number above 0")
 
 
@@ -213,5 +216,5 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 def _at_least(table: str, values: Any, least: Mapping[str, int]) -> None:
     for name, low in least.items():
-        if getattr(values, name) < low:
+        if getattr(values, name) is not None and getattr(values, name) < low:
             raise ValueError(f"{table}.{name} is {getattr(values, name)}; expected {low} or more")

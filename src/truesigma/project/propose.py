@@ -8,16 +8,26 @@ from typing import Any
 
 import numpy as np
 
+from .plan import clock
 from .project import Calibration, Network, Project, Reporting, Sampling, Training
 from .scale import propose_scale, unit_in
 from .survey import Survey
+from .variation import propose_variation
 
 SIDES = {
     2: (32, 48, 64, 96, 128, 160, 192, 224, 256),
     3: (16, 24, 32, 48, 64, 96),
 }  # by the number of dimensions
+SMALL = ("small", "small3d")
 LEAST = {2: 32, 3: 16}  # pixels that the small backbones need
-STEPS = 8000  # of training that a first run takes
+SEEN = 20_000  # images that a first training sees in all; three times as many on a GPU
+EPOCHS = (20, 50)  # at least and at most, before that
+MINUTES = 15  # that it takes a core at most
+RATE = {
+    True: 2e-3,
+    False: 3e-4,
+}  # of the small backbones, and of large ones, which may start from other weights
+QUICK = 128  # pixels a side at most without a GPU, where images are squeezed
 FEW = 50  # calibration cases below which a factor is a rough one
 SHARE = 0.2  # of the cases for validation and for test each
 # Of the small backbones: before the heads alone, so that the mean of the draws predicts about as well as one pass
@@ -103,8 +113,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     units = [*wishes.unit] or [unit_in(name) for name in wishes.target]
     size, reason, scale = _layout(seen, wishes, units, gpu)
     backbone, backbone_reason = _backbone(seen, gpu) if wishes.backbone is None else (wishes.backbone, "")
-    steps = max(1, cases["train"] // 16)
-    epochs = wishes.epochs or int(np.clip(round(STEPS / steps / 10) * 10, 20, 200))
+    varied = propose_variation(seen, wishes.target, units, size, scaled=bool(scale))
+    epochs, epochs_reason = _epochs(cases["train"], backbone, seen, size, gpu)
     home = Path(os.path.abspath(recipe)).parent
     units = units if any(units) else [""]
     options = {
@@ -121,8 +131,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         **scale,
         **({"inputs": ",".join(wishes.inputs)} if wishes.inputs else {}),
         "dimensions": seen.dimensions,
-        "flip": False,
-        "shift": 0,
+        **varied.options,
         "skip_broken": False,
         "memory": 8.0,
     }
@@ -134,7 +143,12 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         options,
         output=wishes.output,
         network=_network(backbone, wishes.likelihood, "each" if mixed else "one"),
-        train=Training(epochs=epochs, seed=wishes.seed, precision="bf16" if gpu else "fp32"),
+        train=Training(
+            epochs=wishes.epochs or epochs,
+            learning_rate=RATE[backbone in SMALL],
+            seed=wishes.seed,
+            precision="bf16" if gpu else "fp32",
+        ),
         sample=Sampling("ensemble" if wishes.members else "dropout", members=wishes.members or 5),
         calibrate=Calibration(split=on),
         report=Reporting(),
@@ -169,7 +183,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         "size": "",
         "mm_per_pixel" if scale else "size": reason,
         "backbone": backbone_reason,
-        "epochs": "" if wishes.epochs else f"about {epochs * steps} steps of {project.train.batch} cases",
+        "epochs": "" if wishes.epochs else epochs_reason,
+        **varied.reasons,
     }
     return Proposal(project, reasons, cases, tuple(notes))
 
@@ -215,7 +230,7 @@ def _layout(
         return _number(wishes.size or "0"), "", {key: _number(value) for key, value in scale.items() if value}
     found = propose_scale(seen, units, gpu, wishes.spacing)
     if found is None:
-        return *_size(seen), {}
+        return *_size(seen, gpu), {}
     options = {"mm_per_pixel": found.mm_per_pixel, "spacing": found.spacing}
     return found.size, found.reason, {key: value for key, value in options.items() if value}
 
@@ -230,7 +245,26 @@ def _number(text: str) -> int | float | str:
     return text
 
 
-def _size(seen: Survey) -> tuple[int, str]:
+def _epochs(cases: int, backbone: str, seen: Survey, size: float | str, gpu: bool) -> tuple[int, str]:
+    """Return how many epochs by the number of cases, fewer where a processor would take too long, and the reason."""
+    from ..imaging.prediction.timing import case_seconds
+
+    epochs = int(np.clip(round(SEEN / cases), *EPOCHS)) * (3 if gpu else 1)
+    words = f"{epochs * cases} images in all"
+    if gpu:
+        return epochs, words
+    sides = [int(float(side)) for side in str(size).split(",")]
+    space = [*sides] * seen.dimensions if len(sides) == 1 else sides
+    shape = (seen.channels, *space) if any(sides) else seen.shapes[0]
+    seconds = cases * case_seconds(backbone, shape)
+    fits = int(MINUTES * 60 / seconds)
+    if fits >= epochs:
+        return epochs, f"{words}, about {clock(epochs * seconds)} of one core"
+    epochs = max(EPOCHS[0] // 2, fits)
+    return epochs, f"what fits into {MINUTES} minutes of one core, or the least that will do; more are better"
+
+
+def _size(seen: Survey, gpu: bool) -> tuple[int, str]:
     sides = [side for shape in seen.shapes for side in shape[1:]]
     known = SIDES[seen.dimensions]
     one = len(seen.shapes) == 1 and LEAST[seen.dimensions] <= min(sides) and max(sides) <= known[-1]
@@ -238,6 +272,7 @@ def _size(seen: Survey) -> tuple[int, str]:
         return 0, "images are of one size already, and not large"
     usual = float(np.median(sides))
     size = max((side for side in known if side <= usual), default=known[0])
+    size = size if gpu else min(size, QUICK)
     return (
         size,
         f"images have {min(sides)} to {max(sides)} pixels on a side; larger sees more and takes longer",
@@ -253,7 +288,7 @@ def _backbone(seen: Survey, gpu: bool) -> tuple[str, str]:
 
 
 def _network(backbone: str, likelihood: str, variances: str) -> Network:
-    if backbone in ("small", "small3d"):
+    if backbone in SMALL:
         return Network(
             backbone, likelihood, variances, stage_dropout=STAGE_DROPOUT, head_dropout=HEAD_DROPOUT
         )

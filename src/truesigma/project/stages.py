@@ -27,26 +27,22 @@ Ticker = Callable[[int], Callable[[int], None]]  # from a number of cases to wha
 
 
 def training_recipe(project: Project) -> "Recipe":
-    """Return the recipe "exact" with what the project says otherwise."""
+    """Return the project's training recipe with what it says otherwise."""
     from ..imaging.recipe import load_recipe
 
     train, network = project.train, project.network
-    values: dict[str, Any] = {
-        "epochs": train.epochs,
-        "batch": train.batch,
-        "learning_rate": train.learning_rate,
-        "patience": train.patience,
-        "schedule": train.schedule,
-        "loss": train.loss,
-        "draws": project.sample.draws,
-    }
+    own = str(project.home / train.recipe) if train.recipe.endswith(".toml") else train.recipe
+    values: dict[str, Any] = {"epochs": train.epochs, "batch": train.batch, "draws": project.sample.draws}
+    for name in ("learning_rate", "patience", "schedule", "loss"):
+        if getattr(train, name) is not None:
+            values[name] = getattr(train, name)
     if project.sample.method == "ensemble":  # whose members predict without dropout
         values |= {"watch": "valid_mse_one_pass", "keep": "valid_mse_one_pass"}
     if network.stage_dropout is not None:
         values["stage_dropout"] = network.stage_dropout
     if network.head_dropout is not None:
         values["head_dropout"] = {network.backbone: network.head_dropout, "other": network.head_dropout}
-    return load_recipe("exact", **values)
+    return load_recipe(own, **values)
 
 
 def backbone_of(project: Project) -> str:

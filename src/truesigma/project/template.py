@@ -23,8 +23,14 @@ HELP = {
     "data.spacing": "mm between pixels: a column or a number; not given: the files say it",
     "data.inputs": "columns that go into the network beside the image",
     "data.dimensions": "2 or 3",
+    "data.normalise": "by mean and sd of the training set, or of each image: for brightness without a scale",
     "data.flip": "mirror training images left-right at random: only if the targets do not mind",
-    "data.shift": "shift training images by up to this many pixels at random",
+    "data.turn": "mirror them along every axis and swap rows and columns: for images without an up",
+    "data.rotate": "turn them by up to so many degrees",
+    "data.scale": "enlarge or shrink them by up to this share",
+    "data.shift": "shift them by up to this many pixels",
+    "data.intensity": "vary their contrast and brightness by about this share",
+    "data.coordinates": "targets that are pixels: they move with the image",
     "data.skip_broken": "leave out images that cannot be read, instead of stopping",
     "data.memory": "GB that all images may take; larger sets are read from disk again and again",
     "network.backbone": "or small3d, resnet101, densenet201, timm:NAME, a .py file",
@@ -34,9 +40,10 @@ HELP = {
     "network.weights": "start from a file of weights instead",
     "network.stage_dropout": "after each stage; with batch norm it can make the draws' mean worse: run says",
     "network.head_dropout": "before the heads; 0 in both: all draws alike",
+    "train.recipe": "own; or exact, paper, code: how version 0.1, the paper and its code train",
     "train.epochs": "passes over the training cases",
     "train.batch": "cases in a step; halve it where memory runs out",
-    "train.learning_rate": "of Adam",
+    "train.learning_rate": "the largest",
     "train.patience": "epochs without gain before the rate falls to a tenth",
     "train.seed": "of weights, order, augmentation; members of an ensemble count up from it",
     "train.precision": "fp32, or bf16 on a GPU",
@@ -67,8 +74,8 @@ TITLES = {
     "output": "",
 }
 # What a recipe need not speak of.
-USUAL = (("network", "weights", ""), ("train", "schedule", "plateau"), ("train", "loss", "nll"))
-LISTS = ("target", "unit", "inputs")  # texts with commas that a recipe shows as lists
+USUAL = (("network", "weights", ""),)
+LISTS = ("target", "unit", "inputs", "coordinates")  # texts with commas that a recipe shows as lists
 AXES = ("size", "mm_per_pixel", "spacing")  # the same, of which each may be a number
 WIDTH = 34  # where comments begin
 
