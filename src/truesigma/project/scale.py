@@ -13,7 +13,7 @@ PHYSICAL = re.compile(
     r"(nm|um|µm|mm|cm|dm|m|in|inch|inches) ?(\^?[23]|²|³)?|(sq|cu)[ .]?(um|µm|mm|cm|m)|[muµcd]?l|cc|lit(er|re)s?"
 )
 # Pixels of the longest side, by the number of dimensions, without and with a GPU.
-LONGEST = {2: (128, 256), 3: (48, 96)}
+LONGEST = {2: (128, 256), 3: (40, 96)}
 MULTIPLE = 8  # of pixels that sides are rounded up to: networks halve them several times
 
 

@@ -27,7 +27,7 @@ UNITS = {
 }
 LOOKED_AT = 12  # images whose brightness is compared
 BRIGHTER = 3.0  # times from which on brightness has no common scale
-DEGREES, SHARE, CONTRAST, NEAR = 10.0, 0.1, 0.1, 0.04
+DEGREES, SHARE, CONTRAST, NEAR = 10.0, 0.1, 0.1, 0.06
 
 
 @dataclass(frozen=True)
