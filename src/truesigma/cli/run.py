@@ -75,6 +75,9 @@ def init(
     likelihood: Annotated[str, typer.Option("--likelihood", help="gaussian or laplace.")] = "gaussian",
     epochs: Annotated[int | None, typer.Option("--epochs", help="Of training.")] = None,
     ensemble: Ensemble = 0,
+    folds: Annotated[
+        int, typer.Option("--folds", help="Networks that are each trained without a part of the patients.")
+    ] = 0,
     seed: Annotated[int, typer.Option("--seed", help="Of the split and the training.")] = 0,
     output: Annotated[
         str, typer.Option("--output", metavar="DIR", help="Where `run` will write, from the recipe.")
@@ -115,7 +118,7 @@ def init(
     gpu = has_gpu(device)
     wishes = Wishes(
         columns, tuple(unit or ()), group, split, size, mm_per_pixel, spacing, target_names(inputs or []), backbone,
-        likelihood, epochs, ensemble, output, seed,
+        likelihood, epochs, ensemble, output, seed, folds,
     )  # fmt: skip
     if asking:
         wishes = ask.wishes(seen, wishes, out, gpu)

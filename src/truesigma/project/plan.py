@@ -94,7 +94,7 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
     waiting = [part.name for part in parts if part.name not in done]
     to_train = sum(_left(work, int(part.split()[1])) for part in waiting if part.split()[0] == STAGES[0])
     to_draw = sum(len(data.splits[part.split()[1]]) for part in waiting if part.split()[0] == "sample")
-    first = data.splits["train"]
+    first = next(iter(data.splits.values()))
     draws = project.sample.draws if project.sample.method == "dropout" else project.sample.members
     drawn = sum(len(data.splits[name]) for name in {project.calibrate.split, "test"})
     return Plan(
@@ -110,7 +110,7 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
         parameters=parameters,
         device=trial.device,
         step=trial.step,
-        training=to_train * trial.training(data, training_recipe(project)),
+        training=to_train * trial.training(work.member(0)[1], training_recipe(project)),
         sampling=trial.sampling(to_draw),
         memory=trial.memory,
         images=_bytes(data),
@@ -136,7 +136,7 @@ def _try(work: Work) -> Any:
     ]  # fmt: skip
     trial = try_out(
         nets,
-        work.data,
+        work.member(0)[1],
         recipe,
         likelihood=project.network.likelihood,
         law=LAWS[project.network.likelihood],

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,14 @@ class Network:
 
 @dataclass(frozen=True)
 class Training:
-    """[train]: how long, and by which recipe; a rate, patience, schedule or loss that is not given is the recipe's."""
+    """[train]: how long, and by which recipe; a rate, patience, schedule or loss that is not given is the recipe's.
+
+    With `folds` a network is trained for each of them, all cases but those of the test split are predicted by the
+    network that has not seen them, and the networks together are the model.
+    """
 
     recipe: str = "own"
+    folds: int = 0
     epochs: int = 50
     batch: int = 16
     learning_rate: float | None = None
@@ -53,7 +58,11 @@ class Training:
             _one_of("train.schedule", self.schedule, ("plateau", "cosine"))
         if self.loss is not None:
             _one_of("train.loss", self.loss, ("nll", "beta_nll", "faithful", "mse"))
-        _at_least("train", self, {"epochs": 1, "batch": 1, "patience": 0, "seed": 0, "workers": 1})
+        if self.folds == 1:
+            raise ValueError("train.folds is 1; expected 0 for one network, or 2 and more")
+        _at_least(
+            "train", self, {"folds": 0, "epochs": 1, "batch": 1, "patience": 0, "seed": 0, "workers": 1}
+        )
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise ValueError(f"train.learning_rate is {self.learning_rate}; expected a number above 0")
 
@@ -112,6 +121,7 @@ class Reporting:
         _one_of("report.by", self.by, ("auto", "case", "group"))
 
 
+FOLDS = "folds"  # what is predicted across folds takes the place of a calibration split
 TABLES = {
     "network": Network,
     "train": Training,
@@ -201,6 +211,9 @@ def _project(tables: Mapping[str, Any], home: Path) -> Project:
     made: dict[str, Any] = {
         name: make(kind, tables.get(name, {}), f"{name}.") for name, kind in TABLES.items()
     }
+    if folds := made["train"].folds:
+        made["sample"] = replace(made["sample"], method="ensemble", members=folds)
+        made["calibrate"] = replace(made["calibrate"], split=FOLDS)
     return Project(home, root, options, dataset, str(output.get("folder", "output")), **made)
 
 

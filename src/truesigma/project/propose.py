@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .plan import clock
-from .project import Calibration, Network, Project, Reporting, Sampling, Training
+from .project import FOLDS, Calibration, Network, Project, Reporting, Sampling, Training
 from .scale import propose_scale, unit_in
 from .survey import Survey
 from .variation import propose_variation
@@ -63,6 +63,7 @@ class Wishes:
     members: int = 0  # of an ensemble; 0: Monte-Carlo dropout
     output: str = "output"
     seed: int = 0
+    folds: int = 0  # to share the cases out in; 0: one split
 
 
 def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposal:
@@ -137,6 +138,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     }
     on = "calibration" if "calibration" in cases else "valid"
     mixed = len(set(units)) > 1 or len(wishes.target) > 1
+    members = wishes.folds or wishes.members
     project = Project(
         home,
         os.path.relpath(seen.root, home),
@@ -144,19 +146,21 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         output=wishes.output,
         network=_network(backbone, wishes.likelihood, "each" if mixed else "one"),
         train=Training(
+            folds=wishes.folds,
             epochs=wishes.epochs or epochs,
             learning_rate=RATE[backbone in SMALL],
             seed=wishes.seed,
             precision="bf16" if gpu else "fp32",
         ),
-        sample=Sampling("ensemble" if wishes.members else "dropout", members=wishes.members or 5),
-        calibrate=Calibration(split=on),
+        sample=Sampling("ensemble" if members else "dropout", members=members or 5),
+        calibrate=Calibration("cv_plus", FOLDS) if wishes.folds else Calibration(split=on),
         report=Reporting(),
     )
     notes = []
-    if cases[on] < FEW:
+    if cases[on] < FEW and not wishes.folds:
         notes.append(
-            f"{cases[on]} cases to recalibrate on are few: sigma's factor is uncertain by {71 / cases[on] ** 0.5:.0f} %"
+            f"{cases[on]} cases to recalibrate on are few: sigma's factor is uncertain by "
+            f"{71 / cases[on] ** 0.5:.0f} %; --folds 5 uses all but the test cases for both training and recalibration"
         )
     if size and len(seen.shapes) > 1 and not scale:
         notes.append(

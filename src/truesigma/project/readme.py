@@ -6,18 +6,27 @@ import numpy as np
 
 from ..files.disk import write_rows
 from .ledger import RUNS
+from .project import FOLDS
 from .work import Work
 
 
 def write_cases(work: Work) -> None:
-    """Write cases.csv: which case is in which split, with its group and its targets."""
+    """Write cases.csv: which case is in which split or fold, with its group and its targets."""
+    from ..imaging.data.folds import fold_numbers
+
     columns = [f"target_{k}" for k in range(work.data.outputs)] if work.data.outputs > 1 else ["target"]
     rows = [["id", "split", "group", *columns]]
     for split, cases in work.data.splits.items():
+        train = work.project.train
+        said = (
+            [f"fold {k}" for k in fold_numbers(cases, train.folds, train.seed)]
+            if split == FOLDS
+            else [split] * len(cases)
+        )
         values = np.asarray(work.data.in_unit(cases.target).cpu())
         for k, name in enumerate(cases.name):
             group = "" if cases.group is None else cases.group[k]
-            rows.append([name, split, group, *(f"{value:.9g}" for value in values[k])])
+            rows.append([name, said[k], group, *(f"{value:.9g}" for value in values[k])])
     write_rows(work.folder / "cases.csv", rows)
 
 

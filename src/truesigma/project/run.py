@@ -113,6 +113,7 @@ def parts_of(
     parts = []
     for k in range(networks):
         which = f" {k + 1} of {networks}" if networks > 1 else ""
+        which += f", without fold {k}" if project.train.folds else ""
         words = f"training {project.network.backbone}{which}, {project.train.epochs} epochs"
         parts.append(Part(f"train {k}", words, partial(train, k)))
     for split in (project.calibrate.split, "test"):

@@ -1,10 +1,13 @@
 """The stages of a project, each a function that writes files and says what came of it."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..core.values import Cases
+import numpy as np
+
+from ..core.decompose import decompose
+from ..core.values import Cases, Draws
 from ..evaluation.card import factor_text
 from ..evaluation.evaluate import evaluate
 from ..evaluation.text import evaluation_table, plain_text
@@ -13,11 +16,12 @@ from ..files.store import write
 from .dropout_check import one_pass
 from .figures import draw_figures
 from .ledger import RUNS
-from .project import Project
+from .project import FOLDS, Project
 from .readme import readme
 from .work import Work
 
 if TYPE_CHECKING:
+    from ..imaging.data.dataset import DataSet
     from ..imaging.recipe import Recipe
     from ..imaging.sampling.moments import MonteCarloError
 
@@ -59,8 +63,9 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
 
     project, run = work.project, work.folder / RUNS / str(member)
     network, weights, recipe = project.network, project.network.weights, training_recipe(project)
+    source, data = work.member(member)
     trained = train_run(
-        work.source,
+        source,
         run,
         recipe,
         backbone=backbone_of(project),
@@ -74,7 +79,7 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
         time_limit=time_limit,
         workers=project.train.workers,
         say=say,
-        data=work.data,
+        data=data,
     )
     if not trained.finished:
         return None
@@ -89,6 +94,7 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
 
     Where the recalibration is fitted, the draws of dropout are compared with one pass without it.
     """
+    from ..imaging.data.folds import HELD
     from ..imaging.prediction.predict import predict_split
     from ..imaging.prediction.runs import marks_of
     from ..imaging.prediction.write import write_split
@@ -96,25 +102,37 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
     sample, runs = work.project.sample, work.runs
     on_gpu = next(runs[0].net.parameters()).device.type == "cuda"
     precision: Any = "bf16" if on_gpu and work.project.train.precision == "bf16" else "fp32"
-    errors: list[MonteCarloError] = []
-    cases = predict_split(
-        runs[0].net if sample.method == "dropout" else [run.net for run in runs],
-        work.data,
-        split,
-        draws=sample.draws,
-        seed=sample.seed,
-        law=runs[0].law,
-        batch=sample.batch,
-        precision=precision,
-        scaled=work.units.mixed,
-        progress=tick(len(work.data.splits[split])),
-        note=errors.append,
-    )
+    errors: list[MonteCarloError | None] = []
+    told = tick(len(work.data.splits[split]))
+
+    def drawn(nets: Any, data: "DataSet", name: str) -> Any:
+        return predict_split(
+            nets,
+            data,
+            name,
+            draws=sample.draws,
+            seed=sample.seed,
+            law=runs[0].law,
+            batch=sample.batch,
+            precision=precision,
+            scaled=work.units.mixed,
+            progress=told,
+            note=errors.append,
+        )
+
+    if split == FOLDS:
+        cases = across_folds([drawn([run.net], work.member(k)[1], HELD) for k, run in enumerate(runs)])
+        errors = [None]  # one network, one pass: there is nothing random in it
+    else:
+        cases = drawn(
+            runs[0].net if sample.method == "dropout" else [run.net for run in runs], work.data, split
+        )
     chosen, file = work.data.splits[split], work.folder / f"{split}.npz"
-    drawn = {"draws": sample.draws, "seed": sample.seed, "masks": "common"}
-    marks = marks_of(runs, drawn if sample.method == "dropout" else None)
+    way = {"draws": sample.draws, "seed": sample.seed, "masks": "common"}
+    marks = marks_of(runs, way if sample.method == "dropout" else None)
     write_split(cases, chosen, work.units, work.units.mixed, file, marks, errors[0])
     count = f"{sample.draws} draws" if sample.method == "dropout" else f"{sample.members} members"
+    count = "the network that has not seen them" if split == FOLDS else count
     words = f"{len(work.data.splits[split])} cases x {count}"
     if sample.method == "dropout" and split == work.project.calibrate.split and isinstance(cases, Cases):
         compared, problem = one_pass(work, split, cases, precision)
@@ -122,6 +140,29 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
         if problem:
             say(problem)
     return [f"{split}.npz"], words
+
+
+def across_folds(parts: Sequence[Cases]) -> Cases:
+    """Join what the network of each fold predicted for the cases it has not seen; `fold` says which one did."""
+
+    def joined(name: str) -> Any:
+        values = [getattr(part, name) for part in parts]
+        return None if values[0] is None else np.concatenate([np.asarray(value) for value in values])
+
+    draws = [part.draws for part in parts if part.draws is not None]
+    mean, variance = (
+        np.concatenate([np.asarray(getattr(one, n)) for one in draws], axis=1) for n in ("mean", "variance")
+    )
+    made = Draws(mean, variance, law=draws[0].law)
+    return Cases(
+        decompose(made),
+        joined("target"),
+        id=joined("id"),
+        group=joined("group"),
+        fold=np.concatenate([np.full(len(part), k) for k, part in enumerate(parts)]),
+        unit=parts[0].unit,
+        draws=made,
+    )
 
 
 def fit_card(work: Work) -> Made:

@@ -41,6 +41,7 @@ HELP = {
     "network.stage_dropout": "after each stage; with batch norm it can make the draws' mean worse: run says",
     "network.head_dropout": "before the heads; 0 in both: all draws alike",
     "train.recipe": "own; or exact, paper, code: how version 0.1, the paper and its code train",
+    "train.folds": "0: one network; 5: each fifth of the patients is predicted by a network without them",
     "train.epochs": "passes over the training cases",
     "train.batch": "cases in a step; halve it where memory runs out",
     "train.learning_rate": "the largest",
@@ -74,7 +75,7 @@ TITLES = {
     "output": "",
 }
 # What a recipe need not speak of.
-USUAL = (("network", "weights", ""),)
+USUAL = (("network", "weights", ""), ("train", "folds", 0))
 LISTS = ("target", "unit", "inputs", "coordinates")  # texts with commas that a recipe shows as lists
 AXES = ("size", "mm_per_pixel", "spacing")  # the same, of which each may be a number
 WIDTH = 34  # where comments begin

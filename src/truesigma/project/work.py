@@ -1,6 +1,6 @@
 """A project at work: its data, the folder it writes to, and the device it runs on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from ..evaluation.recipe import Recipe, load_recipe
 from ..files.disk import fingerprint
 from ..files.store import read_cases
 from .ledger import RUNS, read_ledger
-from .project import Project
+from .project import FOLDS, Project
 
 if TYPE_CHECKING:
     from ..imaging.data.dataset import DataSet
@@ -24,13 +24,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """A project at work: its data, the folder it writes to, the device it runs on."""
+    """A project at work: its data, the folder it writes to, the device it runs on.
+
+    Across folds the data has the splits `folds` and test, and `member` says what each network sees.
+    """
 
     project: Project
     source: "Source"
     data: "DataSet"
     folder: Path
     device: str
+
+    def member(self, number: int) -> "tuple[Source, DataSet]":
+        """Return what a network is trained on, and how it is read: the data, or a fold of it."""
+        from ..imaging.data.folds import Fold
+
+        train = self.project.train
+        if not train.folds:
+            return self.source, self.data
+        fold = Fold(number, train.folds, train.seed)
+        return replace(self.source, fold=fold), fold.of(self.data)
 
     @property
     def units(self) -> "Units":
@@ -106,9 +119,10 @@ def open_work(project: Project, out: Path, device: str) -> Work:
 
     source = Source(project.dataset, str(project.folder), project.options)
     data = source.load()
-    missing = [
-        name for name in ("train", "valid", "test", project.calibrate.split) if name not in data.splits
-    ]
+    if project.train.folds:
+        data = _shared_out(data)
+    needed = ("test",) if project.train.folds else ("train", "valid", "test")
+    missing = [name for name in (*needed, project.calibrate.split) if name not in data.splits]
     if missing:
         raise ValueError(
             f"{project.folder} has no split {', '.join(missing)}, only {', '.join(data.splits)}; expected cases to "
@@ -131,3 +145,12 @@ def open_work(project: Project, out: Path, device: str) -> Work:
     if project.network.weights and not weights.is_file():
         raise ValueError(f"network.weights names {weights}, which is not there")
     return work
+
+
+def _shared_out(data: "DataSet") -> "DataSet":
+    """Return the data with all cases but those of the test split in one, to be shared out in folds."""
+    from ..imaging.data.folds import pooled
+
+    return replace(
+        data, splits={FOLDS: pooled(data), **{k: v for k, v in data.splits.items() if k == "test"}}
+    )

@@ -16,6 +16,7 @@ from ...core.arrays import Host
 from ...files.disk import reading
 from .dataset import DataSet, Prepare
 from .fingerprint import names_hash
+from .folds import Fold
 from .inputs import Inputs, inputs_from
 from .prepare import Normalise
 from .rows import rows_of, spacing_columns, spacings
@@ -32,6 +33,7 @@ class Source:
         dataset: a name, as `truesigma list datasets` shows them, or the path of a .py file.
         root: its folder or zip file.
         options: of the data set; text is taken for what the option expects.
+        fold: that is held out of training; None: the data set's own splits.
 
     >>> Source("oct", "data", {"size": "64"}).options
     {'size': 64}
@@ -40,6 +42,7 @@ class Source:
     dataset: str
     root: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    fold: Fold | None = None
 
     def __post_init__(self) -> None:
         # A run may be read from another folder than it was made in.
@@ -55,7 +58,7 @@ class Source:
     def load(self) -> DataSet:
         """Read the data set."""
         made: DataSet = self.plugin.load(self.root, **self.options)
-        return made
+        return made if self.fold is None else self.fold.of(made)
 
     def record(self, data: DataSet) -> dict[str, Any]:
         """What `train(record=...)` keeps, so that the run can be used without saying all this again."""
@@ -64,6 +67,7 @@ class Source:
             "dataset": self.dataset,
             "root": str(Path(self.root).resolve()),
             "options": dict(self.options),
+            **({} if self.fold is None else {"fold": asdict(self.fold)}),
             "image": {"shape": list(split.shape), "dtype": str(split.images[0].dtype)[6:]},
             "prepare": asdict(data.prepare) if isinstance(data.prepare, Normalise) else None,
             **({"inputs": data.inputs.to_list()} if data.inputs else {}),
@@ -89,7 +93,10 @@ def recorded(
             "without record=Source(...).record(data)"
         )
     return Source(
-        kept["dataset"], kept["root"] if root is None else root, {**kept["options"], **(options or {})}
+        kept["dataset"],
+        kept["root"] if root is None else root,
+        {**kept["options"], **(options or {})},
+        Fold(**kept["fold"]) if "fold" in kept else None,
     )
 
 

@@ -115,6 +115,26 @@ def by_group(groups: Sequence[str], *, valid: float, test: float, seed: int = 0)
     return {split: np.flatnonzero(share[member] == split) for split in SPLITS}
 
 
+def by_fold(groups: Sequence[str], folds: int, *, seed: int = 0) -> Index:
+    """The fold of each case, (case,): groups are whole, and folds of about the same size.
+
+    >>> fold = by_fold(["a", "a", "b", "c", "c", "d"], 2)
+    >>> bool(fold[0] == fold[1]), (fold == 0).sum()
+    (True, np.int64(3))
+    """
+    names, member, counts = np.unique(np.asarray(groups, dtype=str), return_inverse=True, return_counts=True)
+    if folds < 2 or folds > len(names):
+        raise ValueError(f"folds = {folds} of {len(names)} groups; expected 2 or more, and a group for each")
+    fold, filled = np.zeros(len(names), dtype=np.int64), np.zeros(folds)
+    order = np.random.default_rng(seed).permutation(len(names))
+    for group in order[
+        np.argsort(-counts[order], kind="stable")
+    ]:  # the largest first, so that sizes even out
+        fold[group] = int(np.argmin(filled))
+        filled[fold[group]] += counts[group]
+    return fold[member]
+
+
 def by_column(said: Sequence[str]) -> dict[str, Index]:
     """The split that a table says, by its usual name; train, valid and test are there also where they are empty.
 

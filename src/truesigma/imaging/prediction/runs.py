@@ -45,6 +45,12 @@ class OpenRun:
         return int(self.about["recipe"]["train"]["draws"])
 
     @property
+    def fold(self) -> int | None:
+        """The number of the fold that it was trained without; None where it was not cross-fitted."""
+        kept = self.about["record"].get("fold")
+        return None if kept is None else int(kept["number"])
+
+    @property
     def volumes(self) -> bool:
         """Whether its images are 3-D."""
         return len(self.about["record"].get("image", {}).get("shape", ())) > 3
@@ -65,6 +71,8 @@ def open_runs(folders: Sequence[str | Path], *, device: str = "auto") -> list[Op
     runs = [OpenRun(Path(folder), *load_run(folder)) for folder in folders]
     for other in runs[1:]:
         _check_alike(runs[0], other)
+    if runs[0].fold is not None:  # what is fitted across folds knows its networks by their places
+        runs.sort(key=lambda run: run.fold or 0)
     where = start(device, 1).device
     for run in runs:
         run.net.to(where)
@@ -154,12 +162,20 @@ def marks_of(runs: Sequence[OpenRun], drawn: Mapping[str, Any] | None) -> dict[s
 
 def _check_alike(first: OpenRun, other: OpenRun) -> None:
     """Members of an ensemble answer the same question: same data, same split, same unit, same likelihood."""
+    folds = [run.about["record"].get("fold") or {} for run in (first, other)]
+    if folds[0].get("number") == folds[1].get("number"):
+        folds = [{}, {}]
+    for key in ("folds", "seed"):
+        _compare(first, other, f"fold.{key}", folds[0].get(key), folds[1].get(key))
+    differ = ("cases", "train") if folds[0] else ()  # networks of several folds have seen other cases
     for key in ("name", "unit", "offset", "factor", "cases"):
+        if key in differ:
+            continue
         _compare(first, other, key, first.about["data"][key], other.about["data"][key])
     _compare(first, other, "likelihood", first.about["likelihood"], other.about["likelihood"])
     for key in ("options", "image", "prepare", "inputs", "train"):
         pair = [run.about["record"].get(key) for run in (first, other)]
-        if None not in pair:
+        if None not in pair and key not in differ:
             _compare(first, other, "training cases" if key == "train" else key, *pair)
 
 

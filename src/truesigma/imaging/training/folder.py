@@ -43,6 +43,7 @@ LIKE = {  # of recipe.json
     "record": {
         "dataset?": str, "root?": str, "options?": dict, "prepare?": (dict, type(None)),
         "image?": {"shape": list, "dtype": str}, "inputs?": list,
+        "fold?": {"number": int, "folds": int, "seed": int},
     },
 }  # fmt: skip
 DEFAULTS = {"schedule": "plateau", "loss": "nll", **RAW}  # of runs made before there was a choice
@@ -106,7 +107,7 @@ def _pairs(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[
         yield key, before.get(key), after.get(key)
     # What earlier versions, or calls from Python, did not record is not compared.
     parts = (
-        ("", "record", ("dataset", "options", "image", "prepare", "inputs", "train", "start")),
+        ("", "record", ("dataset", "options", "fold", "image", "prepare", "inputs", "train", "start")),
         ("data.", "data", ("name", "cases", "unit", "offset", "factor", "labels")),
     )
     for name, part, keys in parts:
