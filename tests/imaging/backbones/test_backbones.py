@@ -8,7 +8,7 @@ from torch import nn
 
 from truesigma.core import plugins
 from truesigma.imaging.backbones import any_timm, densenet201, efficientnet_b4, resnet101, small, small3d
-from truesigma.imaging.network.two_head import build
+from truesigma.imaging.network.two_head import build, rebuild
 from truesigma.imaging.recipe import load_recipe
 
 LARGE = {"resnet101": 2048, "densenet201": 1920, "efficientnet_b4": 1792, "efficientnet_lite2": 1280}
@@ -104,3 +104,19 @@ def test_a_growing_dense_block_is_timms_to_the_bit(dropout: float) -> None:
         (out * out.detach().cos()).sum().backward()
         results.append([out, image.grad, *(p.grad for p in block.parameters()), *block.buffers()])
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("name", ["small", "small3d"])
+def test_runs_of_before_keep_their_plain_network(name: str) -> None:
+    net = build(name, 1, 2, load_recipe("exact"), seed=0)
+    assert rebuild(net.plan).state_dict().keys() == net.state_dict().keys()
+    before = {key: value for key, value in net.plan.items() if key != "version"}
+    plain = rebuild(before)
+    assert (
+        plain.state_dict().keys()
+        == build(f"{name}:design=plain", 1, 2, load_recipe("exact")).state_dict().keys()
+    )
+    assert "backbone.0.weight" in plain.state_dict()
+    assert len(plain.state_dict()) < len(net.state_dict())
+    with pytest.raises(ValueError, match="design = 'wide' of backbone"):
+        build(f"{name}:design=wide", 1, 2, load_recipe("exact"))

@@ -48,6 +48,32 @@ def test_rate_falls_in_the_history(data: DataSet) -> None:
     assert rates == pytest.approx([1e-12, 1e-12, 1e-12, 5e-13, 5e-13], rel=1e-9)
 
 
+def test_the_rate_rises_before_it_falls(data: DataSet) -> None:
+    recipe = Recipe(epochs=6, batch=44, learning_rate=1e-3, schedule="cosine", warm_up=0.35)
+    rates = [row["learning_rate"] / 1e-3 for row in fit(data, recipe).history]
+    falls = [0.5 * (1 + math.cos(math.pi * k / 4)) for k in range(4)]
+    assert rates == pytest.approx([1 / 3, 2 / 3, *falls])
+
+
+def test_training_ends_early_without_gain_in_the_smoothed_validation() -> None:
+    recipe = Recipe(epochs=10, schedule="cosine", stop=0.3, smoothing=0.5)
+    values, ended = [5.0, 3.0, 2.0, 2.6, 2.5, 2.4, 2.3], []
+    for count in range(1, len(values) + 1):
+        state = State(
+            count, Plateau(1.0), [{"epoch": k + 1, "valid_mse": values[k]} for k in range(count)], {}
+        )
+        ended.append(done(state, recipe))
+    # smoothed: 5, 4, 3, 2.8, 2.65, ...: still falling, although the values rose
+    assert not any(ended)
+    rows = [{"epoch": k + 1, "valid_mse": value} for k, value in enumerate([2.0, 3.0, 3.0, 3.0])]
+    assert [done(State(n, Plateau(1.0), rows[:n], {}), recipe) for n in (1, 2, 3, 4)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+
+
 def test_cosine_ends_low_and_keeps_its_length(tmp_path: Path, data: DataSet) -> None:
     recipe = Recipe(epochs=4, batch=8, learning_rate=3e-3, schedule="cosine", stage_dropout=0.1)
     whole = fit(data, recipe)

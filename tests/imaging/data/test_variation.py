@@ -1,0 +1,110 @@
+"""Variations of training images: coordinates stay on what they point at, and volumes keep their size."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import ndimage
+
+from truesigma.imaging.data.augment import Places, flip, intensity, warp
+from truesigma.imaging.data.prepare import Normalise
+from truesigma.imaging.data.variation import Variation
+
+
+def blob(at: tuple[float, ...], size: int = 33, width: float = 2.0) -> torch.Tensor:
+    """An image with a bump at a place (x, y[, z])."""
+    grid = torch.meshgrid(*[torch.arange(size, dtype=torch.float32)] * len(at), indexing="ij")
+    away = sum((axis - where) ** 2 for axis, where in zip(grid[::-1], at))
+    return torch.exp(-away / (2 * width**2))[None]
+
+
+def centre(image: torch.Tensor) -> list[float]:
+    """The centre of mass (x, y[, z]), by an independent library."""
+    return list(ndimage.center_of_mass(image[0].numpy()))[::-1]
+
+
+@pytest.mark.parametrize("at", [(12.0, 20.0), (18.0, 13.0, 15.0)])
+@pytest.mark.parametrize(
+    "moves", [{"rotate": 25.0}, {"scale": 0.2}, {"shift": 3.0}, {"rotate": 9.0, "scale": 0.1, "shift": 2.0}]
+)
+def test_a_point_stays_where_it_points(at: tuple[float, ...], moves: dict[str, float]) -> None:
+    cases = 6
+    images, target = torch.stack([blob(at)] * cases), (torch.tensor([at] * cases) - 4.0) / 20.0
+    places = Places((tuple(range(len(at))),), (4.0,) * len(at), (20.0,) * len(at))
+    varied, moved = warp(images, target, torch.Generator().manual_seed(0), places=places, **moves)
+    found = torch.tensor([centre(image) for image in varied])
+    assert torch.allclose(4.0 + 20.0 * moved, found.float(), atol=0.05)
+    assert float((found - torch.tensor(at)).abs().max()) > 0.5, "it should move"
+
+
+def test_mirrored_points_of_two() -> None:
+    images = torch.stack([blob((5.0, 20.0)) + 2 * blob((25.0, 8.0))])
+    target = torch.tensor([[5.0, 20.0, 25.0, 8.0]])
+    places = Places(((0, 1), (2, 3)), (0.0,) * 4, (1.0,) * 4)
+    varied, moved = flip(images, target, torch.Generator(), p=1.0, places=places)
+    assert torch.equal(varied, images.flip(-1))
+    assert moved.tolist() == [[27.0, 20.0, 7.0, 8.0]]
+
+
+def test_rotations_and_shifts_keep_a_volume() -> None:
+    ball = (blob((16.0, 16.0, 16.0), width=4.0) > 0.5).float()
+    varied, _ = warp(
+        torch.stack([ball] * 5), torch.zeros(5, 1), torch.Generator().manual_seed(1), rotate=15.0, shift=2.0
+    )
+    assert torch.allclose(varied.flatten(1).sum(1), ball.sum().expand(5), rtol=0.02)
+
+
+def test_a_rotation_is_scipys() -> None:
+    image = blob((20.0, 14.0)) + 0.5 * blob((10.0, 22.0))
+    generator = torch.Generator().manual_seed(3)
+    drawn = 2 * torch.rand(1, 4, generator=torch.Generator().manual_seed(3)) - 1
+    varied, _ = warp(image[None], torch.zeros(1, 1), generator, rotate=30.0)
+    angle = 30.0 * float(drawn[0, 0])
+    theirs = ndimage.rotate(image[0].numpy(), angle, reshape=False, order=1)
+    assert np.abs(varied[0, 0].numpy() - theirs).max() < 0.02
+
+
+def test_intensity_changes_each_case_by_its_own_factor() -> None:
+    images = torch.rand(3, 2, 5, 5)
+    varied, target = intensity(images, torch.ones(3, 1), torch.Generator().manual_seed(0), strength=0.2)
+    slope = (varied[:, 0, 0, 0] - varied[:, 1, 1, 1]) / (images[:, 0, 0, 0] - images[:, 1, 1, 1])
+    offset = varied[:, 0, 0, 0] - slope * images[:, 0, 0, 0]
+    assert torch.allclose(
+        varied, slope[:, None, None, None] * images + offset[:, None, None, None], atol=1e-5
+    )
+    assert len(set(slope.tolist())) == 3
+    assert target.tolist() == [[1.0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"rotate": 200.0}, "rotate is 200"),
+        ({"turn": True, "coordinates": ("x", "y")}, "turn does not move coordinates"),
+    ],
+)
+def test_what_cannot_be_varied_is_said(given: dict, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Variation(**given)
+
+
+def test_coordinates_are_columns_of_whole_points() -> None:
+    with pytest.raises(ValueError, match="coordinates has z; expected some of x, y"):
+        Variation(flip=True, coordinates=("x", "z")).step(("x", "y"), (0.0, 0.0), (1.0, 1.0), 2)
+    with pytest.raises(ValueError, match="expected 2 for each point, x and y"):
+        Variation(flip=True, coordinates=("x",)).step(("x", "y"), (0.0, 0.0), (1.0, 1.0), 2)
+
+
+def test_each_image_by_its_own_brightness() -> None:
+    images = torch.rand(2, 1, 6, 7) + 0.5
+    images[0, 0, :2] = 0.0
+    images[1] *= 1000
+    images[1, 0, 3:] = 3.0
+    made = Normalise(top=1.0, each=True)(images)
+    for image, before in zip(made, images):
+        seen = before.numpy() > before.min().item()
+        values = before.numpy()[seen]
+        assert np.allclose(image.numpy()[seen], (values - values.mean()) / values.std(), atol=1e-4)
+        assert not image.numpy()[~seen].any()
+    assert math.isfinite(float(Normalise(top=1.0, each=True)(torch.zeros(1, 1, 3, 3)).sum()))
