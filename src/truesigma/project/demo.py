@@ -61,7 +61,7 @@ class Settings:
     train: int = 400
     valid: int = 600
     test: int = 1600
-    epochs: int = 45
+    epochs: int = 30
     draws: int = 25
 
     def __post_init__(self) -> None:

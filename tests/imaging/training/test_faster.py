@@ -136,7 +136,7 @@ def test_it_rounds_no_more_than_torch() -> None:
 
 
 def test_nothing_stays_in_the_network() -> None:
-    net = build("small", 1, 2, QUICK, seed=0)
+    net = build("small:design=plain", 1, 2, QUICK, seed=0)
     nothing = SimpleNamespace(NONE=0, RELU=1, SILU=2, RELU6=3, counters=lambda *_: None)
     for problem in (None, RuntimeError("stop")):
         refused = pytest.raises(RuntimeError, match="stop") if problem else nullcontext()
@@ -166,7 +166,7 @@ def test_weights_cast_at_once_train_to_the_same_bits(backbone: str) -> None:
 
 
 def test_a_frozen_weight_stays_and_a_gradient_of_other_strides_is_copied() -> None:
-    net = build("small", 1, 2, QUICK, seed=0)
+    net = build("small:design=plain", 1, 2, QUICK, seed=0)
     first = next(net.backbone.parameters()).requires_grad_(False)
     before = first.clone()
     trained_by(net, fast.halved(net), (torch.randn(4, 1, 32, 32), torch.rand(4, 2)), steps=1)
@@ -180,7 +180,7 @@ def test_a_frozen_weight_stays_and_a_gradient_of_other_strides_is_copied() -> No
 
 def test_without_triton_there_is_no_faster_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "truesigma.imaging.training.kernels", None)
-    net = build("small", 1, 2, QUICK, seed=0)
+    net = build("small:design=plain", 1, 2, QUICK, seed=0)
     nothing = fast.faster(None, net, None, None, torch.zeros(1), torch.zeros(1), precision="bf16")  # type: ignore[arg-type]
     assert nothing is None
 
@@ -192,7 +192,7 @@ def test_other_gradients_than_the_plain_steps_are_refused(monkeypatch: pytest.Mo
     )
     monkeypatch.setitem(sys.modules, "truesigma.imaging.training.kernels", wrong)
     monkeypatch.setattr("truesigma.imaging.training.kernels", wrong, raising=False)
-    net, meter = build("small", 1, 2, QUICK, seed=0).train(), Meter(torch.device("cpu"))
+    net, meter = build("small:design=plain", 1, 2, QUICK, seed=0).train(), Meter(torch.device("cpu"))
     before = {name: value.clone() for name, value in net.state_dict().items()}
 
     def make(forward, backward, optimizer):
@@ -305,7 +305,7 @@ def test_training_on_a_gpu_takes_the_faster_step_where_it_pays(data, monkeypatch
 @kernels_run
 def test_validation_with_fused_kernels_gives_the_same_scores(data) -> None:
     """Two draws with dropout and one pass without; the network is left in training mode, with its own modules."""
-    net = build("small", 1, 2, QUICK, seed=0).to(DEVICE).train()
+    net = build("small:design=plain", 1, 2, QUICK, seed=0).to(DEVICE).train()
     split = data.splits["valid"]
     on = random_parts(net, data, split, precision="fp32", device=DEVICE)
     for some, near in ((None, 1e-4), (on, 0.02)):  # on a processor masks fall on channels that lie elsewhere

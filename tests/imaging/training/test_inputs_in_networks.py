@@ -64,7 +64,7 @@ def test_what_only_the_inputs_know_is_learned(root, run):
     with_inputs = min(float(row["valid_mse"]) for row in last)
     data = Source("table", str(root), {"unit": "kg"}).load()
     plain = train(build("small", 1, 1, RECIPE, seed=0), data, RECIPE, seed=0, device="cpu", quiet=True)
-    assert with_inputs < 0.5 * min(row["valid_mse"] for row in plain.history)
+    assert with_inputs < 0.7 * min(row["valid_mse"] for row in plain.history)
 
 
 def test_both_heads_take_them_and_dropout_does_not():

@@ -22,11 +22,15 @@ class Block(nn.Module):
         """Make the layers; the block starts as its shortcut."""
         super().__init__()
         convolution, norm, average, _ = KINDS[dimensions]
-        self.first = convolution(before, width, 3, stride=stride, padding=1, bias=False)
-        self.first_norm = norm(width)
-        self.second = convolution(width, width, 3, padding=1, bias=False)
-        self.second_norm = norm(width)
-        nn.init.zeros_(self.second_norm.weight)
+        last = norm(width)
+        nn.init.zeros_(last.weight)
+        self.inner = nn.Sequential(
+            convolution(before, width, 3, stride=stride, padding=1, bias=False),
+            norm(width),
+            nn.ReLU(),
+            convolution(width, width, 3, padding=1, bias=False),
+            last,
+        )
         shortcut = [average(stride, ceil_mode=True)] if stride > 1 else []
         if before != width:
             shortcut.append(convolution(before, width, 1, bias=False))
@@ -35,8 +39,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(case, before, *space) -> (case, width, *space over the stride)."""
-        inner = self.relu(self.first_norm(self.first(x)))
-        added: Tensor = self.relu(self.shortcut(x) + self.second_norm(self.second(inner)))
+        added: Tensor = self.relu(self.shortcut(x) + self.inner(x))
         return added
 
 
