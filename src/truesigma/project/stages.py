@@ -211,11 +211,11 @@ def show(work: Work, say: Say) -> Made:
 
     project, folder = work.project, work.folder
     by: Any = project.report.by
-    others = [fit for label, fit in work.fits.items() if label not in ("none", work.chosen)]
     page = report(
         work.fitted_on,
         work.test,
-        recalibrations=[work.fits[work.chosen], *others],
+        recalibrations=[fit for label, fit in work.shown.items() if label != "none"]
+        or [*work.shown.values()],
         recipe=work.recipe,
         images=project.folder if project.dataset == "table" else None,
         level=project.report.level,
@@ -228,8 +228,17 @@ def show(work: Work, say: Say) -> Made:
         say("note: no figures, which need matplotlib: pip install 'truesigma[plot]'")
     elif project.report.figures:
         files += draw(work)
-    write_text(folder / "README.md", readme(work, page.headline))
-    return [*files, "README.md"], page.headline
+    headline = page.headline + ("" if work.chosen in work.shown else f" {_across(work)}")
+    write_text(folder / "README.md", readme(work, headline))
+    return [*files, "README.md"], headline
+
+
+def _across(work: Work) -> str:
+    """Say what the intervals of the card hold, where they are made across folds."""
+    level = work.project.report.level
+    lower, upper = work.card(work.test).interval(level)
+    held = float(np.mean((lower <= work.test.target) & (work.test.target <= upper)))
+    return f"Those across folds ({work.chosen}), which the card makes, hold {100 * held:.0f} %."
 
 
 def draw(work: Work) -> list[str]:
@@ -237,8 +246,8 @@ def draw(work: Work) -> list[str]:
     from ..imaging.training.folder import HISTORY
 
     given, group = work.recipe.prediction(work.test), work.test.group
-    predictions = {label: fit.fitted(given, group=group) for label, fit in work.fits.items()}
+    predictions = {label: fit.fitted(given, group=group) for label, fit in work.shown.items()}
     history = work.folder / RUNS / "0" / HISTORY
-    draw_figures(work.folder / "figures", predictions, work.chosen, work.test, history)
+    draw_figures(work.folder / "figures", predictions, next(iter(work.shown)), work.test, history)
     drawn = ("calibration", "coverage", "rejection", "history")
     return [f"figures/{name}.{kind}" for name in drawn for kind in ("pdf", "png")]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.plugins import parse
+from ..core.recalibration import Across
 from ..core.values import Cases
 from ..evaluation.card import Card, describe
 from ..evaluation.fit import Fit, choose, fit_all
@@ -66,9 +67,10 @@ class Work:
 
     @property
     def choices(self) -> list[str]:
-        """What is compared: none, the chosen recalibration, the others."""
+        """What is compared: none, the chosen recalibration, the others; across folds sigma, too."""
         chosen = self.project.calibrate.recalibrate
-        return list(dict.fromkeys(["none", chosen, *self.project.report.compare]))
+        beside = ["sigma"] if self.project.train.folds else []
+        return list(dict.fromkeys(["none", chosen, *beside, *self.project.report.compare]))
 
     @property
     def chosen(self) -> str:
@@ -94,6 +96,17 @@ class Work:
     def fits(self) -> dict[str, Fit]:
         """Every recalibration by its label, fitted once: card, scores, page and figures show the same."""
         return fit_all(self.choices, self.fitted_on, self.recipe)
+
+    @property
+    def shown(self) -> dict[str, Fit]:
+        """Those of the fits that page and figures show, the chosen one or what stands for it first.
+
+        CV+ has bounds and no law, which they need: its place is taken by the next one, and a sentence says what its
+        intervals hold.
+        """
+        drawn = {label: fit for label, fit in self.fits.items() if not isinstance(fit.fitted, Across)}
+        first = self.chosen if self.chosen in drawn else next(label for label in drawn if label != "none")
+        return {first: drawn[first], **drawn}
 
     @cached_property
     def card(self) -> Card:

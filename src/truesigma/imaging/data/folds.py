@@ -44,7 +44,7 @@ class Fold:
         fold = fold_numbers(pool, self.folds, self.seed)
         others = np.flatnonzero(fold != self.number)
         inner = by_group(
-            [_patients(pool)[k] for k in others], valid=SHARE, test=0.0, seed=self.seed + self.number
+            [_patients(pool)[int(k)] for k in others], valid=SHARE, test=0.0, seed=self.seed + self.number
         )
         rows = {name: others[inner[name]] for name in ("train", "valid")} | {
             HELD: np.flatnonzero(fold == self.number)

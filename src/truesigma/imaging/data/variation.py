@@ -66,8 +66,10 @@ class Variation:
         elif self.flip:
             steps.append(partial(flip, places=places))
         if self.rotate or self.scale or (self.shift and places is not None):
-            moves = {"rotate": self.rotate, "scale": self.scale, "shift": float(self.shift)}
-            steps.append(partial(warp, **moves, places=places))
+            moved = partial(
+                warp, rotate=self.rotate, scale=self.scale, shift=float(self.shift), places=places
+            )
+            steps.append(moved)
         elif self.shift:
             # Normalised images have mean 0, which is what the moved-in border is filled with.
             steps.append(partial(crop, padding=self.shift))

@@ -31,7 +31,7 @@ class Block(nn.Module):
             convolution(width, width, 3, padding=1, bias=False),
             last,
         )
-        shortcut = [average(stride, ceil_mode=True)] if stride > 1 else []
+        shortcut: list[nn.Module] = [average(stride, ceil_mode=True)] if stride > 1 else []
         if before != width:
             shortcut.append(convolution(before, width, 1, bias=False))
         self.shortcut = nn.Sequential(*shortcut)
