@@ -159,6 +159,7 @@ def across_folds(parts: Sequence[Cases]) -> Cases:
         joined("target"),
         id=joined("id"),
         group=joined("group"),
+        patient=joined("group"),  # a new patient is what the intervals are for
         fold=np.concatenate([np.full(len(part), k) for k, part in enumerate(parts)]),
         unit=parts[0].unit,
         draws=made,
