@@ -26,12 +26,14 @@ def test_a_changed_recipe_is_refused_and_redone_when_asked(finished, run):
     assert "lower_50" in pd.read_csv(place / "output" / "predictions.csv")
     assert json.loads((place / "output" / "card.json").read_text())["recalibration"]["name"] == "aux"
     assert run("run", "recipe.toml", "--device", "cpu")[2].count("done before") == 6
-    # more epochs go on with the network, another rate begins anew
+    # more epochs go on with a network that waits for a plateau, another rate begins anew
+    change(recipe, {'recipe = "own"  ': 'recipe = "exact"'})
+    assert run("run", "recipe.toml", "--device", "cpu", "--redo")[0] == 0
     change(recipe, {"epochs = 1 ": "epochs = 2 "})
     code, _, err = run("run", "recipe.toml", "--device", "cpu", "--redo")
     assert code == 0, err
     assert "going on after epoch 1" in err
-    change(recipe, {"learning_rate = 0.0003": "learning_rate = 0.001"})
+    change(recipe, {"learning_rate = 0.002": "learning_rate = 0.001"})
     code, _, err = run("run", "recipe.toml", "--device", "cpu", "--redo")
     assert code == 0, err
     assert "a new run" in err

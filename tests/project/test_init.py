@@ -33,10 +33,15 @@ def test_the_recipe_of_a_folder(place, run):
     stored = tomllib.loads(text)
     assert stored["data"] | {"csv": 0} == {
         "root": "scans", "csv": 0, "image": "{id}.png", "target": ["age"], "unit": ["months"], "group": "patient",
-        "split": "", "valid": 0.2, "test": 0.2, "seed": 0, "size": 0, "dimensions": 2, "flip": False, "shift": 0,
-        "skip_broken": False, "memory": 8.0,
+        "split": "", "valid": 0.2, "test": 0.2, "seed": 0, "size": 0, "dimensions": 2, "flip": True, "turn": False,
+        "rotate": 10.0, "scale": 0.1, "shift": 2, "intensity": 0.1, "normalise": "set", "skip_broken": False,
+        "memory": 8.0,
     }  # fmt: skip
     assert stored["network"]["backbone"] == "small"
+    assert stored["train"] | {"epochs": 0} == {
+        "recipe": "own", "epochs": 0, "batch": 16, "learning_rate": 0.002, "seed": 0, "precision": "fp32", "workers": 4,
+    }  # fmt: skip
+    assert 20 <= stored["train"]["epochs"] <= 50
     project = read_project(place / "recipe.toml")
     assert project.options["csv"] == "../labels.csv"
     seen = json.loads((place / "seen.json").read_text())
