@@ -76,6 +76,7 @@ def test_draws_differ_in_training_mode_only(name: str) -> None:
         for module in net.backbone.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.eval()
+        torch.manual_seed(0)  # paths are dropped seldom, and not in every pass
         assert not torch.equal(net.backbone(x), net.backbone(x))
 
 
