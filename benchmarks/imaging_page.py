@@ -28,7 +28,7 @@ first two runs took less than 30 s for ResNet-101, 35 s for EfficientNet-B4 and 
 work. Each network had a process of its own there, with 32 batches in a row (ResNet-18: 64), and waited for the others:
 such a host slows single passes of a small network, so the *passes* of ResNet-18 may be more on one that is alone.
 """
-TRAINING = """## Training steps
+TRAINING = """## Training steps { #training-steps }
 
 Forward, backward and optimiser of one batch. *Captured* is one CUDA graph in bfloat16 with channels last, which short
 trainings use. *Ours* is that of long trainings: batch norm fused with the activation, residual or gate behind it, and
