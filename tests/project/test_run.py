@@ -293,3 +293,24 @@ def test_a_factor_from_one_patient_has_no_standard_error(tmp_path, monkeypatch):
     project = Project(tmp_path, "scans", {}, report=Reporting(compare=()))
     _, words = stages.fit_card(work.Work(project, None, None, tmp_path, "cpu"))
     assert words.endswith("its standard error unknown: all cases are of one group")
+
+
+@pytest.mark.parametrize(
+    ("factor", "shift", "chosen"), [(2.0, 0.0, "sigma"), (1.0, 0.0, "sigma"), (1.0, 2.0, "isotonic")]
+)
+def test_the_recalibration_that_the_cases_ask_for(tmp_path, monkeypatch, factor, shift, chosen):
+    """Sigma where its size is off, and where nothing is gained; isotonic where predictions are biased."""
+    monkeypatch.setattr(work.Work, "runs", ())  # nothing was trained
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=400)
+    sigma = np.exp(0.3 * rng.normal(size=400))
+    location = y + sigma * (factor * rng.normal(size=400) + shift)
+    ts.write(ts.Cases(ts.Prediction(location, sigma**2), y), tmp_path / "valid.npz")
+    project = Project(
+        tmp_path, "scans", {}, calibrate=Calibration("auto"), report=Reporting(compare=())
+    )
+    made = work.Work(project, None, None, tmp_path, "cpu")
+    _, words = stages.fit_card(made)
+    assert words.startswith(f"{chosen} on 400 cases")
+    assert "cross-fitted on the calibration cases" in words
+    assert made.card.recalibration.to_dict()["name"] == chosen

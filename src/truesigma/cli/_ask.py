@@ -53,7 +53,7 @@ def wishes(seen: "Survey", given: "Wishes", out: Path, gpu: bool) -> "Wishes":
             given = replace(given, target=target_names([answer]))
     if not given.unit:
         given = replace(given, unit=tuple(ask(f"Unit of {name} (Enter: none)") for name in given.target))
-    if given.group is None:
+    if given.group is None and given.patient is None:
         question = "Column of the patient, never in two splits (none: every image alone)"
         answer = ask(question, seen.group or "none")
         while answer not in ("none", *seen.header):

@@ -43,10 +43,18 @@ def init(
         str | None,
         typer.Option("--image", metavar="COLUMN", help="Of the paths, or a pattern: {patient}/{id}.png."),
     ] = None,
+    patient: Annotated[
+        str | None,
+        typer.Option(
+            "--patient", metavar="COLUMN", help="The patient, never in two splits; or a pattern: '([0-9]+)_'."
+        ),
+    ] = None,
     group: Annotated[
         str | None,
         typer.Option(
-            "--group", metavar="COLUMN", help="The patient, never in two splits; or a pattern: '([0-9]+)_'."
+            "--group",
+            metavar="COLUMN",
+            help="Beside --patient what is looked at apart, as site; alone the patient.",
         ),
     ] = None,
     split: Annotated[
@@ -117,8 +125,8 @@ def init(
     session.say("\n".join(seen.lines()))
     gpu = has_gpu(device)
     wishes = Wishes(
-        columns, tuple(unit or ()), group, split, size, mm_per_pixel, spacing, target_names(inputs or []), backbone,
-        likelihood, epochs, ensemble, output, seed, folds,
+        columns, tuple(unit or ()), group, patient, split, size, mm_per_pixel, spacing, target_names(inputs or []),
+        backbone, likelihood, epochs, ensemble, output, seed, folds,
     )  # fmt: skip
     if asking:
         wishes = ask.wishes(seen, wishes, out, gpu)
@@ -188,8 +196,9 @@ def _words(proposal: "Proposal", out: Path) -> str:
     side = str(project.options["size"] or "as they are").replace(",", " x ")
     mm = str(project.options.get("mm_per_pixel", "")).replace(",", " x ")
     why = {name: f" ({reason})" if reason else "" for name, reason in proposal.reasons.items()}
+    whose = project.options.get("patient", project.options["group"])
     lines = [
-        f"splits: {sizes}" + (f", by {project.options['group']}" if project.options["group"] else ""),
+        f"splits: {sizes}" + (f", by {whose}" if whose else ""),
         f"scale: {mm} mm per pixel, padded or cropped to {side} pixels{why['mm_per_pixel']}"
         if mm
         else f"size: {side}{why['size']}",
@@ -217,6 +226,7 @@ def _seen(seen: "Survey", proposal: "Proposal", out: Path) -> dict[str, Any]:
         },
         "candidates": seen.candidates,
         "group": project.options["group"],
+        "patient": project.options.get("patient", ""),
         "cases": dict(proposal.cases),
         "notes": list(proposal.notes),
         "choices": project.tables(),

@@ -100,7 +100,9 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
     return Plan(
         cases={name: len(split) for name, split in data.splits.items()},
         groups={
-            name: len(set(split.group)) for name, split in data.splits.items() if split.group is not None
+            name: len(set(split.together))
+            for name, split in data.splits.items()
+            if split.together is not None
         },
         image=first.shape,
         unit=data.unit,

@@ -87,6 +87,9 @@ class Sampling:
         return self.members if self.method == "ensemble" else 1
 
 
+AUTO = "auto"  # the recalibration that the calibration cases ask for
+
+
 @dataclass(frozen=True)
 class Calibration:
     """[calibrate]: which recalibration, fitted on which split; never on the test split."""
@@ -118,7 +121,7 @@ class Reporting:
 
     def __post_init__(self) -> None:
         check_level(self.level)
-        _one_of("report.by", self.by, ("auto", "case", "group"))
+        _one_of("report.by", self.by, ("auto", "case", "patient", "group"))
 
 
 FOLDS = "folds"  # what is predicted across folds takes the place of a calibration split

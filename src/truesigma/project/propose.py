@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .plan import clock
-from .project import FOLDS, Calibration, Network, Project, Reporting, Sampling, Training
+from .project import AUTO, FOLDS, Calibration, Network, Project, Reporting, Sampling, Training
 from .scale import propose_scale, unit_in
 from .survey import Survey
 from .variation import propose_variation
@@ -52,6 +52,7 @@ class Wishes:
     target: tuple[str, ...]
     unit: tuple[str, ...] = ()
     group: str | None = None
+    patient: str | None = None
     split: str | None = None
     size: str | None = None
     mm_per_pixel: str | None = None
@@ -93,12 +94,12 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
             f"no target was given; the columns of numbers in {seen.table} are {', '.join(seen.candidates) or 'none'}: "
             "give one as --target, or several"
         )
-    group = seen.group if wishes.group is None else wishes.group
+    group = (seen.group if wishes.patient is None else "") if wishes.group is None else wishes.group
+    whose = group if wishes.patient is None else wishes.patient  # never in two splits
     split = seen.split if wishes.split is None else wishes.split
     beside = [*wishes.inputs, *spacing_columns(wishes.spacing)]
-    need_columns(
-        seen.table, seen.header, [*wishes.target, *group_columns(group), *filter(None, [split]), *beside]
-    )
+    labels = [*group_columns(group), *group_columns(whose), *filter(None, [split])]
+    need_columns(seen.table, seen.header, [*wishes.target, *labels, *beside])
     targets(seen.rows, wishes.target, seen.table)
     if len(wishes.unit) not in (0, 1, len(wishes.target)):
         raise ValueError(
@@ -109,8 +110,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     fit_inputs(
         seen.rows, wishes.inputs, seen.table
     )  # a column that is missing, or not an input, is said here
-    groups = groups_of(seen.rows, seen.names, group, seen.table)
-    cases = split_cases(seen, groups, group, split, wishes.seed)
+    groups = groups_of(seen.rows, seen.names, whose, seen.table)
+    cases = split_cases(seen, groups, whose, split, wishes.seed)
     units = [*wishes.unit] or [unit_in(name) for name in wishes.target]
     size, reason, scale = _layout(seen, wishes, units, gpu)
     backbone, backbone_reason = _backbone(seen, gpu) if wishes.backbone is None else (wishes.backbone, "")
@@ -124,6 +125,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         "target": ",".join(wishes.target),
         "unit": ",".join(units),
         "group": group,
+        **({} if wishes.patient is None else {"patient": wishes.patient}),
         "split": split,
         "valid": SHARE,
         "test": SHARE,
@@ -153,7 +155,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
             precision="bf16" if gpu else "fp32",
         ),
         sample=Sampling("ensemble" if members else "dropout", members=members or 5),
-        calibrate=Calibration("cv_plus", FOLDS) if wishes.folds else Calibration(split=on),
+        calibrate=Calibration("cv_plus", FOLDS) if wishes.folds else Calibration(AUTO, split=on),
         report=Reporting(),
     )
     notes = []
@@ -168,14 +170,14 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
             "area or a volume give --mm-per-pixel, and where the files do not say the size of their pixels --spacing, "
             "a column or a number of mm"
         )
-    if not group:
+    if not whose:
         notes.append(
-            "no group: if several images are of one patient, name that column as --group, or a pattern that finds it "
-            "in the file names: --group '([0-9]+)_'"
+            "no patient: if several images are of one, name that column as --patient, or a pattern that finds it in "
+            "the file names: --patient '([0-9]+)_'"
         )
     if groups is not None and len(set(groups)) == len(groups):
         notes.append(
-            f"every image has a group of its own by {group}: if several are of one patient, this is not the patient, "
+            f"every image has a group of its own by {whose}: if several are of one patient, this is not the patient, "
             'and they will be in several splits; if not, --group "" says so'
         )
     if seen.missing or seen.unreadable:

@@ -11,7 +11,7 @@ from .work import Work
 
 
 def write_cases(work: Work) -> None:
-    """Write cases.csv: which case is in which split or fold, with its group and its targets."""
+    """Write cases.csv: which case is in which split or fold, with its patient or group and its targets."""
     from ..imaging.data.folds import fold_numbers
 
     columns = [f"target_{k}" for k in range(work.data.outputs)] if work.data.outputs > 1 else ["target"]
@@ -25,7 +25,7 @@ def write_cases(work: Work) -> None:
         )
         values = np.asarray(work.data.in_unit(cases.target).cpu())
         for k, name in enumerate(cases.name):
-            group = "" if cases.group is None else cases.group[k]
+            group = "" if cases.together is None else cases.together[k]
             rows.append([name, said[k], group, *(f"{value:.9g}" for value in values[k])])
     write_rows(work.folder / "cases.csv", rows)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..files.disk import locked, write_text
 from .ledger import STAGES, Ledger, open_ledger
-from .project import read_project
+from .project import AUTO, read_project
 from .readme import predict_command, write_cases
 from .stages import Made, Say, Ticker, fit_card, sample_split, score, show, train_member
 from .work import Work, open_work
@@ -120,6 +120,7 @@ def parts_of(
         words = f"drawing {len(work.data.splits[split])} {split} cases"
         parts.append(Part(f"sample {split}", words, partial(sample_split, work, split, tick, say or unheard)))
     chosen, split = project.calibrate.recalibrate, project.calibrate.split
+    chosen = "a recalibration" if chosen == AUTO else chosen
     parts.append(Part("calibrate", f"fitting {chosen} on the {split} cases", partial(fit_card, work)))
     parts.append(Part("evaluate", "scoring the test cases", partial(score, work)))
     parts.append(Part("report", "writing the report", partial(show, work, say or unheard)))

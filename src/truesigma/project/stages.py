@@ -169,9 +169,11 @@ def across_folds(parts: Sequence[Cases]) -> Cases:
 def fit_card(work: Work) -> Made:
     """Fit the recalibrations, and write the card of the chosen one."""
     write(work.card, work.folder / "card.json")
-    words = f"{work.project.calibrate.recalibrate} on {len(work.fitted_on)} cases"
+    chosen, why = work.asked
+    words = f"{chosen} on {len(work.fitted_on)} cases"
     shown = factor_text(work.card.recalibration.to_dict())
-    return ["card.json"], words + (f": {shown}" if shown else "")
+    words += f": {shown}" if shown else ""
+    return ["card.json"], words + (f"; {why}" if why else "")
 
 
 def score(work: Work) -> Made:
@@ -196,7 +198,7 @@ def predict_test(work: Work) -> None:
     made, target = work.card(test), test.target
     if units.mixed:
         made, target = units.prediction(made), units.location(target)
-    labels = {"id": test.id, "group": test.group, "target": target}
+    labels = {"id": test.id, "group": test.first_group, "patient": test.patient, "target": target}
     marks = {
         "checkpoint": test.checkpoint,
         "sampling": test.sampling,
@@ -246,7 +248,7 @@ def draw(work: Work) -> list[str]:
     """Draw the figures."""
     from ..imaging.training.folder import HISTORY
 
-    given, group = work.recipe.prediction(work.test), work.test.group
+    given, group = work.recipe.prediction(work.test), work.test.first_group
     predictions = {label: fit.fitted(given, group=group) for label, fit in work.shown.items()}
     history = work.folder / RUNS / "0" / HISTORY
     draw_figures(work.folder / "figures", predictions, next(iter(work.shown)), work.test, history)

@@ -20,6 +20,7 @@ from ..evaluation.fit import choose
 from ..files.disk import BadFile, check_like, fingerprint, json_text, read_json, read_rows, reading
 from ..files.store import read_cases
 from .ledger import FILE, RUNS, Ledger, read_ledger
+from .project import AUTO
 
 RTOL = 1e-9  # of numbers that are computed again: another machine sums in another order
 FILE_LIKE = {"file": str, "sha256": str}
@@ -108,7 +109,7 @@ def _project(folder: Path) -> Iterator[Check]:
     if (folder / "card.json").is_file():
         yield from _json(folder / "card.json")
     if (folder / "scores.json").is_file():
-        chosen = _choices(ledger)
+        chosen = _choices(ledger, folder)
         again = partial(_scores, folder / "scores.json", cases[split], cases["test"], chosen)
         yield _checked("scores.json follows from the cases", again)
     if (folder / "predictions.csv").is_file() and not _own(ledger):
@@ -121,9 +122,11 @@ def _same_file(path: Path, mark: str) -> str:
     return "" if fingerprint(path) == mark else f"{path} has changed since"
 
 
-def _choices(ledger: Ledger) -> list[str]:
+def _choices(ledger: Ledger, folder: Path) -> list[str]:
     """What was compared, as `run` lists it."""
     chosen, compared = ledger.recipe["calibrate"]["recalibrate"], ledger.recipe["report"]["compare"]
+    if chosen == AUTO:  # as the card says
+        chosen = str(read_json(folder / "card.json")["recalibration"]["name"])
     return list(dict.fromkeys(["none", chosen, *compared]))
 
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.plugins import parse
 from ..core.recalibration import Across
-from ..core.values import Cases
+from ..core.values import Cases, changed
 from ..evaluation.card import Card, describe
+from ..evaluation.compare import remedy, remedy_words
 from ..evaluation.fit import Fit, choose, fit_all
 from ..evaluation.recipe import Recipe, load_recipe
 from ..files.disk import fingerprint
 from ..files.store import read_cases
 from .ledger import RUNS, read_ledger
-from .project import FOLDS, Project
+from .project import AUTO, FOLDS, Project
 
 if TYPE_CHECKING:
     from ..imaging.data.dataset import DataSet
@@ -68,14 +69,32 @@ class Work:
     @property
     def choices(self) -> list[str]:
         """What is compared: none, the chosen recalibration, the others; across folds sigma, too."""
-        chosen = self.project.calibrate.recalibrate
         beside = ["sigma"] if self.project.train.folds else []
-        return list(dict.fromkeys(["none", chosen, *beside, *self.project.report.compare]))
+        return list(dict.fromkeys(["none", self.asked[0], *beside, *self.project.report.compare]))
+
+    @cached_property
+    def asked(self) -> tuple[str, str]:
+        """The recalibration that is used, and why where nobody chose it: what `compare` chooses, sigma where they tie.
+
+        One by group is none of them: a new image need not say its group.
+        """
+        wish = self.project.calibrate.recalibrate
+        if wish != AUTO:
+            return wish, ""
+        single = changed(self.fitted_on, group=None, patient=self.fitted_on.cluster)
+        found = remedy(single, recipe=self.recipe)
+        if found is None:
+            return "sigma", "sigma: too few calibration cases to compare others"
+        sigma = next(row for row in found.rows if row["recalibration"] == "sigma")
+        tied = sigma["score"] is not None and sigma["behind"] <= (sigma["standard_error"] or 0.0)
+        if found.choice == "none" and tied:
+            return "sigma", f"{remedy_words(found)}; sigma is as good, and is used"
+        return found.choice, remedy_words(found)
 
     @property
     def chosen(self) -> str:
         """The label of the chosen recalibration, a key of `fits`."""
-        return choose(self.project.calibrate.recalibrate, self.recipe).label
+        return choose(self.asked[0], self.recipe).label
 
     @cached_property
     def recipe(self) -> Recipe:
@@ -150,10 +169,13 @@ def open_work(project: Project, out: Path, device: str) -> Work:
     work = Work(project, source, data, out, device)
     # What would stop a later stage stops this one, before hours of training.
     load_recipe(project.calibrate.recipe)
-    for choice in work.choices:
+    for choice in {project.calibrate.recalibrate, *project.report.compare} - {AUTO}:
         parse("recalibrate", choice)
-    if project.report.by == "group" and data.splits["test"].group is None:
-        raise ValueError("report.by is 'group', and the data has no groups; name their column as data.group")
+    if project.report.by in ("patient", "group") and data.splits["test"].together is None:
+        raise ValueError(
+            f"report.by is {project.report.by!r}, and the data names none; name their column as data.patient, or "
+            "data.group"
+        )
     weights = project.home / project.network.weights
     if project.network.weights and not weights.is_file():
         raise ValueError(f"network.weights names {weights}, which is not there")

@@ -297,3 +297,16 @@ def test_a_table_in_another_encoding(tmp_path):
     (root / "table.csv").write_bytes("image,target,Größe\n".encode("latin-1"))
     with pytest.raises(ValueError, match="is not text in UTF-8"):
         table.load(str(root))
+
+
+def test_patients_are_kept_whole_beside_groups(tmp_path):
+    """The site may be in every split, the patient in one."""
+    root = make_folder(tmp_path / "t", 48, header="image,target,group")
+    lines = (root / "table.csv").read_text().splitlines()
+    rows = [f"{line},{'AB'[k % 2]}" for k, line in enumerate(lines[1:])]
+    (root / "table.csv").write_text("\n".join([f"{lines[0]},site", *rows]) + "\n")
+    data = table.load(str(root), patient="group", group="site")
+    whose = [set(split.patient) for split in data.splits.values()]
+    assert len(set.union(*whose)) == sum(map(len, whose)) == 16
+    assert all(set(split.group) == {"A", "B"} for split in data.splits.values())
+    assert data.splits["train"].together == data.splits["train"].patient

@@ -42,8 +42,9 @@ class Split:
         images: uint8 or float32 tensor (case, channel, *space), or a `Reader` that streams (channel, *space).
         target: (case, output), scaled to about [0, 1]; a row of NaN says that the case has no target.
         name: one file name or id per case, used in messages and tables.
-        group: one patient (or slide, or video) per case, where known.
+        group: one patient (or slide, or video) per case, where known; beside patients what is looked at apart.
         inputs: (case, input), numbers beside the image, standardised; None: there are none.
+        patient: one patient per case, where they are known beside groups.
 
     >>> split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([[0.25], [0.5]]), ("a", "b"))
     >>> split
@@ -55,6 +56,7 @@ class Split:
     name: tuple[str, ...]
     group: tuple[str, ...] | None = None
     inputs: Tensor | None = None
+    patient: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         cases = len(self.images)
@@ -82,15 +84,20 @@ class Split:
             raise ValueError(
                 f"inputs have shape {tuple(self.inputs.shape)} beside {cases} images; expected ({cases}, inputs)"
             )
-        for known in ("name", "group"):
+        for known in ("name", "group", "patient"):
             values = getattr(self, known)
-            if values is None and known == "group":
+            if values is None and known != "name":
                 continue
             if len(values) != cases:
                 raise ValueError(
                     f"{known} has {len(values)} entries beside {cases} images; expected one per case"
                 )
             object.__setattr__(self, known, tuple(values))
+
+    @property
+    def together(self) -> tuple[str, ...] | None:
+        """Who the cases are of: patients, else groups; never in two splits."""
+        return self.group if self.patient is None else self.patient
 
     def __len__(self) -> int:
         return len(self.images)

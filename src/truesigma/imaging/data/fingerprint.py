@@ -36,7 +36,8 @@ def names_hash(names: Sequence[str]) -> str:
 
 
 def _hash(split: Split, data: DataSet) -> str:
-    digest = hashlib.sha256(repr((split.name, split.group, data.unit)).encode())
+    who = (split.group, *([] if split.patient is None else [split.patient]))
+    digest = hashlib.sha256(repr((split.name, *who, data.unit)).encode())
     inputs = [] if split.inputs is None else [split.inputs]
     for values in (split.target, data.offset, data.factor, *inputs):
         digest.update(np.ascontiguousarray(values.cpu().numpy()).data)

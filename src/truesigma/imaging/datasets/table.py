@@ -62,6 +62,7 @@ def load(
     target: str = "target",
     split: str = "split",
     group: str = "group",
+    patient: str = "",
     size: int | str = 0,
     mm_per_pixel: float | str = "",
     spacing: float | str = "",
@@ -91,7 +92,9 @@ def load(
         target: columns of the targets, separated by commas.
         split: column that says train, valid or test; without it cases are split by the seed.
         group: column of the patient, slide or video, a pattern of columns, or a regular expression whose parentheses
-            find it in the image's path; without it every case is its own.
+            find it in the image's path; without it every case is its own. Where `patient` says who belongs together:
+            what is looked at apart, such as the site.
+        patient: column of the patient, or a pattern, as for `group`: never in two splits, and counted as one.
         size: pixels of every image axis, or of each (48,64,48); 0: images are of one size already.
         mm_per_pixel: images are resampled to it, for every axis or for each, and padded or cropped to the size around
             their centre; without it they are squeezed to the size.
@@ -122,6 +125,7 @@ def load(
     # A split or group column may be missing only where it was not asked for by another name.
     asked = [split] if split not in ("", "split") else []
     asked += group_columns(group) if group != "group" else []
+    asked += group_columns(patient)
     need_columns(
         folder / csv, header, [*pattern_columns(image), *columns, *beside, *spacing_columns(spacing), *asked]
     )
@@ -135,7 +139,8 @@ def load(
     rows, names = [rows[k] for k in keep], [names[k] for k in keep]
     values = values[keep]
     groups = groups_of(rows, names, group, folder / csv)
-    index = _index(rows, split, groups, valid, test, seed)
+    patients = groups_of(rows, names, patient, folder / csv) if patient else None
+    index = _index(rows, split, patients or groups, valid, test, seed)
     low, high = values[index["train"]].min(0), values[index["train"]].max(0)
     flat = [column for column, a, b in zip(columns, low, high) if not b > a]
     if flat:
@@ -150,6 +155,7 @@ def load(
             tuple(names[k] for k in at),
             None if groups is None else tuple(groups[k] for k in at),
             None if numbers is None else numbers[at],
+            None if patients is None else tuple(patients[k] for k in at),
         )
         for key, at in index.items()
     }

@@ -101,6 +101,7 @@ def predict_split(
         target,
         id=np.asarray(chosen.name),
         group=None if chosen.group is None else np.asarray(chosen.group),
+        patient=None if chosen.patient is None else np.asarray(chosen.patient),
         unit=SCALED if scaled else units.text,
         draws=value if isinstance(value, Draws) else None,
     )

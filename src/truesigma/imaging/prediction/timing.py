@@ -132,7 +132,8 @@ def _first(split: Split, size: int) -> Split:
         images = torch.stack([images[k] for k in range(count)])
     group = None if split.group is None else split.group[:count]
     inputs = None if split.inputs is None else split.inputs[:count]
-    return Split(images[:count], split.target[:count], split.name[:count], group, inputs)
+    patient = None if split.patient is None else split.patient[:count]
+    return Split(images[:count], split.target[:count], split.name[:count], group, inputs, patient)
 
 
 def peak_memory() -> int:

@@ -75,8 +75,9 @@ def write_split(
     if isinstance(value, Cases):
         return write_fields({**to_fields(value), **more}, out)
     labels: dict[str, Any] = {"id": np.asarray(split.name), **more}
-    if split.group is not None:
-        labels["group"] = np.asarray(split.group)
+    for label in ("group", "patient"):
+        if getattr(split, label) is not None:
+            labels[label] = np.asarray(getattr(split, label))
     return write_fields({**to_fields(value), **labels, "unit": SCALED if scaled else units.text}, out)
 
 
@@ -117,7 +118,7 @@ def write_predictions(
     marks: Mapping[str, Any] | None = None,
     error: MonteCarloError | None = None,
 ) -> None:
-    """Write labels (id, group, target), location, variances, scale and bounds, all in the target's unit.
+    """Write labels (id, group, patient, target), location, variances, scale and bounds, all in the target's unit.
 
     A single output has plain columns (`location`), several have numbered ones (`location_0`).
     """
@@ -139,8 +140,6 @@ def write_predictions(
             found[name] = values[:, 0]
     fields = {name: values for name, values in found.items() if values is not None}
     if check_suffix(out) == ".csv":
-        # A table of one's own law cannot appear in a .csv; the bounds are there, and the law's name.
-        fields["law"] = prediction.law.name
         fields = {name: _short(values) for name, values in fields.items()}
     write_fields(fields, out)
 

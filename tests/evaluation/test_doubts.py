@@ -1,0 +1,68 @@
+"""What looks like a mistake in the data is said, with what to do about it."""
+
+import json
+
+import numpy as np
+import pytest
+
+import truesigma as ts
+from truesigma.cli import main
+from truesigma.evaluation.doubts import doubts
+
+
+def made(seed, size=300, sigma=1.0, group=None):
+    rng = np.random.default_rng(seed)
+    y = 50 + 10 * rng.normal(size=size)
+    scale = sigma * rng.uniform(0.5, 2.0, size=size)
+    return ts.Cases(ts.Prediction(y + scale * rng.normal(size=size), scale**2), y, group=group)
+
+
+def test_a_variance_given_as_scale_is_doubted():
+    """Medians that differ by more than three times: one file holds variances, or another unit."""
+    cases, others = made(0, sigma=4.0), made(1, sigma=4.0)
+    assert doubts(cases, others) == []
+    squared = ts.Cases(ts.Prediction(others.prediction.location, others.prediction.total**2), others.target)
+    (said,) = doubts(cases, squared)
+    assert said.startswith("the median scale of the calibration cases is")
+    assert "or is one a variance?" in said
+
+
+def test_codes_are_left_out_when_asked(tmp_path, monkeypatch, capsys):
+    """With --missing the numbers are those of the cases without the code; without, the code is named."""
+    monkeypatch.chdir(tmp_path)
+    cases, test = made(0), made(1)
+    target = test.target.copy()
+    target[:16] = -999
+    ts.write(cases, "cal.csv")
+    ts.write(ts.Cases(test.prediction, target), "coded.csv")
+    ts.write(test[16:], "clean.csv")
+
+    def run(*words):
+        with pytest.raises(SystemExit) as stopped:
+            main(["evaluate", "--calibration", "cal.csv", *words, "--recalibrate", "sigma", "--json", "out.json"])
+        assert not stopped.value.code
+        return json.loads((tmp_path / "out.json").read_text()), capsys.readouterr().err
+
+    coded, said = run("--test", "coded.csv")
+    assert "16 of 300 test targets are -999, far outside the rest" in said
+    assert "--missing -999" in said
+    left_out, said = run("--test", "coded.csv", "--missing", "-999")
+    assert "far outside" not in said
+    assert "note: 284 of 300 cases in coded.csv have a target that counts." in said
+    clean, _ = run("--test", "clean.csv")
+    assert [row["value"] for row in left_out["rows"]] == pytest.approx([row["value"] for row in clean["rows"]])
+    assert coded["rows"][0]["value"] != clean["rows"][0]["value"]
+
+
+def test_a_card_says_for_how_many_cases_it_extrapolates(tmp_path):
+    """Fitted in months, applied to years: sigmas a twelfth as large were never seen."""
+    from truesigma.evaluation.apply import apply_file
+
+    months = made(0, sigma=6.0)
+    card = ts.calibrate(months, "aux")
+    years = ts.Prediction(months.prediction.location / 12, months.prediction.total / 144)
+    with pytest.warns(UserWarning, match=r"300 of 300 lie (so far )?beyond"):
+        card(years)
+    ts.write(years, tmp_path / "years.csv")
+    with pytest.warns(UserWarning, match=r"aux scaling was fitted on sigmas of .* 300 of 300 lie"):
+        apply_file(card, tmp_path / "years.csv", tmp_path / "out.csv")
