@@ -11,10 +11,10 @@ import truesigma as ts
 def test_a_changed_recipe_is_refused_and_redone_when_asked(finished, run):
     place, recipe = finished, finished / "recipe.toml"
     before = marks(place / "output")
-    change(recipe, {"level = 0.9 ": "level = 0.5 ", 'recalibrate = "sigma"': 'recalibrate = "aux"'})
+    change(recipe, {"level = 0.9 ": "level = 0.5 ", 'recalibrate = "auto"': 'recalibrate = "aux"'})
     code, _, err = run("run", "recipe.toml", "--device", "cpu")
     assert code == 2
-    assert "[calibrate] recalibrate was 'sigma', is 'aux'; [report] level was 0.9, is 0.5" in err
+    assert "[calibrate] recalibrate was 'auto', is 'aux'; [report] level was 0.9, is 0.5" in err
     assert "redo calibrate, evaluate, report with --redo" in err
     assert marks(place / "output") == before
     code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run")

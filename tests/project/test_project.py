@@ -31,7 +31,7 @@ from truesigma.project.project import read_project
             "sample.method is 'magic'; expected one of dropout, ensemble",
         ),
         ('likelihood = "gaussian"', 'likelihood = "normal"', "expected one of gaussian, laplace"),
-        ('recalibrate = "sigma"', 'recalibrate = "sigmma"', "no recalibrate plug-in is called 'sigmma'"),
+        ('recalibrate = "auto"', 'recalibrate = "sigmma"', "no recalibrate plug-in is called 'sigmma'"),
         ('compare = ["none", "aux"]', 'compare = "aux"', "report.compare is 'aux'; expected a list of texts"),
         ('group = "patient"', 'group = "hospital"', "has no column hospital; it has id, age, patient, site"),
         ('target = ["age"]', 'target = ["site"]', "48 targets are not finite numbers: line 2, site 'A'"),

@@ -21,7 +21,7 @@ from truesigma.files.disk import locked
 from truesigma.project import run as running
 from truesigma.project import stages, work
 from truesigma.project.ledger import read_ledger
-from truesigma.project.project import Project, Reporting
+from truesigma.project.project import Calibration, Project, Reporting
 
 FILES = {
     "README.md", "card.json", "cases.csv", "predictions.csv", "progress.json", "recipe.toml", "report.html", "runs",
@@ -292,7 +292,8 @@ def test_a_factor_from_one_patient_has_no_standard_error(tmp_path, monkeypatch):
     ts.write(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, group=["a"] * 20), tmp_path / "valid.npz")
     project = Project(tmp_path, "scans", {}, report=Reporting(compare=()))
     _, words = stages.fit_card(work.Work(project, None, None, tmp_path, "cpu"))
-    assert words.endswith("its standard error unknown: all cases are of one group")
+    assert "its standard error unknown: all cases are of one group" in words
+    assert "these cases chose the epoch, too" in words
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,8 @@ def fit_card(work: Work) -> Made:
     words = f"{chosen} on {len(work.fitted_on)} cases"
     shown = factor_text(work.card.recalibration.to_dict())
     words += f": {shown}" if shown else ""
+    if work.project.calibrate.split == "valid":
+        words += "; these cases chose the epoch, too, so the factor may be too small: a split 'calibration' would not"
     return ["card.json"], words + (f"; {why}" if why else "")
 
 

@@ -73,6 +73,7 @@ def pooled(data: DataSet) -> Split:
         tuple(name for part in parts for name in part.name),
         None if parts[0].group is None else tuple(one for part in parts for one in part.group or ()),
         torch.cat(known) if known else None,
+        None if parts[0].patient is None else tuple(one for part in parts for one in part.patient or ()),
     )
 
 
@@ -82,7 +83,7 @@ def fold_numbers(pool: Split, folds: int, seed: int) -> np.ndarray:
 
 
 def _patients(pool: Split) -> Sequence[str]:
-    return pool.name if pool.group is None else pool.group
+    return pool.name if pool.together is None else pool.together
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,4 +110,5 @@ def _some(pool: Split, rows: np.ndarray) -> Split:
         tuple(pool.name[k] for k in rows),
         None if pool.group is None else tuple(pool.group[k] for k in rows),
         None if pool.inputs is None else pool.inputs[at],
+        None if pool.patient is None else tuple(pool.patient[k] for k in rows),
     )
