@@ -39,7 +39,18 @@ def test_codes_are_left_out_when_asked(tmp_path, monkeypatch, capsys):
 
     def run(*words):
         with pytest.raises(SystemExit) as stopped:
-            main(["evaluate", "--calibration", "cal.csv", *words, "--recalibrate", "sigma", "--json", "out.json"])
+            main(
+                [
+                    "evaluate",
+                    "--calibration",
+                    "cal.csv",
+                    *words,
+                    "--recalibrate",
+                    "sigma",
+                    "--json",
+                    "out.json",
+                ]
+            )
         assert not stopped.value.code
         return json.loads((tmp_path / "out.json").read_text()), capsys.readouterr().err
 
@@ -50,7 +61,9 @@ def test_codes_are_left_out_when_asked(tmp_path, monkeypatch, capsys):
     assert "far outside" not in said
     assert "note: 284 of 300 cases in coded.csv have a target that counts." in said
     clean, _ = run("--test", "clean.csv")
-    assert [row["value"] for row in left_out["rows"]] == pytest.approx([row["value"] for row in clean["rows"]])
+    assert [row["value"] for row in left_out["rows"]] == pytest.approx(
+        [row["value"] for row in clean["rows"]]
+    )
     assert coded["rows"][0]["value"] != clean["rows"][0]["value"]
 
 
