@@ -16,7 +16,7 @@ from truesigma.cli import main
         (["train", "tabel", "--root", ".", "-o", "x"], "no datasets plug-in is called 'tabel'"),
         (["train", "table", "--root", ".", "-o", "x", "--option", "size"], "'size' has no value"),
         (["train", "table", "--root", ".", "-o", "x", "--option", "sise=3"], "table has no option 'sise'"),
-        (["train", "table", "--root", ".", "-o", "x", "--option", "size=big"], "table:size is 'big'"),
+        (["train", "table", "--root", ".", "-o", "x", "--option", "size=big"], "size is 'big'"),
         (["train", "table", "--root", ".", "-o", "x"], "table.csv: no such file"),
         (["train", "table", "--root", ".", "-o", "x", "--time-limit", "soon"], "time limit is 'soon'"),
         (["train", "table", "--root", ".", "-o", "x", "--recipe", "papr"], "no recipe 'papr'"),
