@@ -206,8 +206,30 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    """The mean over seeds of each score, by set and way, and RMSE over that of `mse` in the same seeds."""
+    lines = ["| set | way | seeds | RMSE | over mse's | skill | coverage | CRPS | minutes |"]
+    lines.append("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name in SETS:
+        squared = {row["seed"]: row["rmse"] for row in rows if (row["set"], row["way"]) == (name, "mse")}
+        for way in WAYS:
+            some = [row for row in rows if (row["set"], row["way"]) == (name, way)]
+            if not some:
+                continue
+            means = [
+                np.mean([row[key] for row in some])
+                for key in ("rmse", "skill", "coverage", "crps", "seconds")
+            ]
+            ratios = [row["rmse"] / squared[row["seed"]] for row in some if row["seed"] in squared]
+            ratio = f"{np.mean(ratios):.3f}" if ratios else ""
+            error, skill, held, score, seconds = means
+            scores = f"{error:.4f} | {ratio} | {skill:.2f} | {held:.2f} | {score:.4f} | {seconds / 60:.1f}"
+            lines.append(f"| {name} | {way} | {len(some)} | {scores} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Measure, or print the tables."""
+    """Measure, or print the table."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("what", choices=("measure", "unpack", "table"))
     asked.add_argument("--data", type=Path, default=Path(os.environ.get("TRUESIGMA_DATA", "../shared/data")))
@@ -229,6 +251,8 @@ def main() -> None:
         measure(given)
     elif given.what == "unpack":
         unpack(given.data, given.work)
+    else:
+        print(table(read(given.out)))
 
 
 if __name__ == "__main__":
