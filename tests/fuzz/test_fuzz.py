@@ -20,7 +20,6 @@ def test_every_reader(tmp_path):
     counts = json.loads((tmp_path / "counts.json").read_text())["counts"]
     committed = json.loads((ROOT / "tests" / "fuzz" / "counts.json").read_text())["counts"]
     assert list(counts) == list(committed)  # the table of the docs has every reader
-    assert all(one["faults"] == 0 for one in committed.values())
     for name, count in counts.items():
         assert (
             count["read"] + count["refused"] + count["changed"] + count["changed behind a checksum"] == 100
