@@ -363,7 +363,7 @@ READERS = {
     "onnx": Reader("model.onnx", make_onnx, lambda f: verified(f / "model.onnx"), m.damaged, True),
     "sums": Reader("a.npz", make_sums, read_sums, m.in_zip, True),
     "manifest": Reader("set.csv", make_manifest, lambda f: stream(str(f / "set.csv")), m.in_text),
-    "table": Reader("labels.csv", make_table, read_table, m.in_text),
+    "labels": Reader("labels.csv", make_table, read_table, m.in_text),
     "recipe": Reader("mine.toml", make_recipe, read_recipe, m.in_text),
     "project": Reader("recipe.toml", make_project, read_project, m.in_text),
     "progress": Reader("progress.json", make_progress, read_progress, m.in_json, True),
