@@ -30,11 +30,12 @@ valid = {{valid}}
 seed = {{seed}}
 
 [network]
-backbone = "small"
+backbone = "small:design=plain"
 stage_dropout = {STAGE_DROPOUT}
 head_dropout = {HEAD_DROPOUT}
 
 [train]
+recipe = "exact"
 epochs = {{epochs}}
 seed = {{seed}}
 
@@ -61,7 +62,7 @@ class Settings:
     train: int = 400
     valid: int = 600
     test: int = 1600
-    epochs: int = 30
+    epochs: int = 45
     draws: int = 25
 
     def __post_init__(self) -> None:
