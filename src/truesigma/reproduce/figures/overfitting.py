@@ -51,11 +51,12 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
                 named.append((at, kept, title(paper, name)))
             numbers.append(number(paper, name, "factor", kept, part="aleatoric", root=at))
         line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkB": 3, "relpos": (0.0, 0.5)}
+        blank = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # over the lines of the labels below
         for place, (at, kept, text) in enumerate(sorted(named)):
-            where = (0.64, 0.06 + 0.06 * place)
             panel.annotate(
-                text, (at, kept), where, textcoords="axes fraction", fontsize=6, va="center", arrowprops=line
-            )
+                text, (at, kept), (0.64, 0.04 + 0.05 * place), textcoords="axes fraction", fontsize=6, va="center",
+                arrowprops=line, bbox=blank,
+            )  # fmt: skip
         panel.plot(SHOWN, SHOWN, color=INK, linewidth=0.8, linestyle="--", zorder=2, label="s = root")
         panel.axhline(1, color=GREY, linewidth=0.6, zorder=0)
         for kind, (colour, marker) in KINDS.items():
