@@ -31,13 +31,15 @@ def by_size(subject: Subject) -> list[dict[str, Any]]:
             counting = found.weight > 0
             edges = np.unique(np.quantile(key[counting], np.linspace(0, 1, TENTHS + 1)))
             cell = np.clip(np.searchsorted(edges, key, side="right") - 1, 0, max(len(edges) - 2, 0))
-            weight, held = _sums(subject, cell, found.weight, inside, max(len(edges) - 1, 1))
+            used = np.unique(cell[counting])  # with few cases, some tenths hold none
+            cell = np.minimum(np.searchsorted(used, cell), len(used) - 1)
+            weight, held = _sums(subject, cell, found.weight, inside, len(used))
             count, hits = weight.sum(axis=0), held.sum(axis=0)
             drawn = [subject.plan.draw(part) for part in (weight, held)]
             low, high = subject.plan.band(drawn[1] / np.where(drawn[0] > 0, drawn[0], np.nan))
-            for k in range(len(count)):
+            for k, first in enumerate(used):
                 some = np.asarray(counting & (cell == k))
-                ends = {"from": edges[k], "to": edges[min(k + 1, len(edges) - 1)]}
+                ends = {"from": edges[first], "to": edges[min(first + 1, len(edges) - 1)]}
                 middle = float(np.median(key[some]))
                 share = {"observed": hits[k] / count[k], "low": low[k], "high": high[k], "count": count[k]}
                 rows.append({"recalibration": label, "by": name, **ends, "middle": middle, **share})
