@@ -239,11 +239,15 @@ def times(value: float, low: float | None = None, high: float | None = None) -> 
 
     >>> times(2.0, 1.9, 2.1), times(0.5, 0.4, 0.625)
     ('2.00 times too small [1.90, 2.10]', '2.0 times too large [1.6, 2.5]')
+    >>> times(1.0023)  # three figures would say 1.00
+    '0.23 % too small'
     """
+    side = "large" if value < 1 else "small"
     if value < 1:
         value, low, high = 1 / value, None if high is None else 1 / high, None if low is None else 1 / low
-        return f"{figures(value, low, high)} times too large {between(low, high)}".rstrip()
-    return f"{figures(value, low, high)} times too small {between(low, high)}".rstrip()
+    if low is None and value < 1.01:
+        return f"{100 * (value - 1):.2g} % too {side}"
+    return f"{figures(value, low, high)} times too {side} {between(low, high)}".rstrip()
 
 
 def figures(value: float, low: float | None = None, high: float | None = None) -> str:
