@@ -207,11 +207,13 @@ def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None
     >>> remedy_words(remedy(Cases(Prediction(0 * y, 0 * y + 0.25), y)))
     'cross-fitted on the calibration cases, sigma would be chosen: it lowers CRPS by 7.4 % [4.5, 10]'
     """
-    units = len(cases) if cases.patient is None else len(np.unique(cases.patient))
+    names = candidates(cases)
+    together = cases.patient if "sigma_by_group" in names else cases.cluster
+    units = len(cases) if together is None else len(np.unique(together))
     if units < FEWEST or math.prod(cases.prediction.location.shape) > LARGEST:
         return None
     with warnings.catch_warnings(action="ignore"):  # about groups that a fold lacks
-        return compare(cases, recalibrations=candidates(cases), metric="crps", replicates=300, recipe=recipe)
+        return compare(cases, recalibrations=names, metric="crps", replicates=300, recipe=recipe)
 
 
 def remedy_words(found: Comparison) -> str:
