@@ -232,7 +232,7 @@ def test_laplace_has_all_rows():
             {"test": cases_of(draw(0, law="laplace"))},
             "test set 1 has law 'laplace', the calibration set 'normal'",
         ),
-        ({"recipe": "mine"}, "there is no recipe 'mine'; expected one of code, exact, paper"),
+        ({"recipe": "mine"}, "there is no recipe 'mine'; expected one of code, exact, own, paper"),
         ({"recalibrations": ["sgima"]}, "no recalibrate plug-in is called 'sgima'; expected one of .*sigma"),
         ({"recalibrations": ["sigma:parts=total"]}, "sigma has no option 'parts'; expected one of part"),
         ({"metrics": ["uce:bins=many"]}, "uce:bins is 'many'; expected a value like 15"),

@@ -271,7 +271,7 @@ def test_a_folder_of_maps_is_its_files(run, tmp_path):
     make_case(tmp_path / "test", "y", (4, 4, 4), 9)
     code, out, err = run("evaluate", "--calibration", "cal", "--test", "test", "--recalibrate", "none")
     assert code == 0, err
-    assert "4 calibration cases, 1 test cases" in out
+    assert "4 calibration cases, 1 test case\n" in out
 
 
 def test_cases_whose_maps_would_have_one_name_are_refused(tmp_path):

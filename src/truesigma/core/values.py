@@ -342,6 +342,12 @@ class Cases:
         """The names of the cases that belong together: patients, else the first group; None: each by itself."""
         return self.first_group if self.patient is None else self.patient
 
+    @property
+    def counted(self) -> int:
+        """How many cases have a target that counts: those that the mask does not hide whole."""
+        mask = self.prediction.mask
+        return len(self) if mask is None else int(to_host(mask).reshape(len(self), -1).any(axis=1).sum())
+
     def __len__(self) -> int:
         return len(self.prediction)
 

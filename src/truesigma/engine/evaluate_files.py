@@ -19,7 +19,7 @@ from ..core.sketches import KEPT
 from ..evaluation.evaluate import About, Evaluation, check_alike
 from ..evaluation.fit import Choice, Fit, Named, choose_all, fit
 from ..evaluation.items import Item, asked_metrics, items_of, row_of
-from ..evaluation.passes import CASES, Passes, Report, Sums, counted
+from ..evaluation.passes import CASES, Passes, Report, Sums
 from ..evaluation.recipe import Recipe, load_recipe
 from ..files.fileset import FileSet, NotWhole, is_volume, open_fileset, read_whole
 from ..files.find import Files
@@ -63,7 +63,7 @@ def fit_files(files: FileSet, recalibrations: Iterable[Choice], passes: Passes) 
             whole = whole or read_whole(
                 files, passes.recipe.prediction, mask_missing=passes.mask_missing, why=one.name
             )
-            passes.empty["calibration"] = len(whole) - counted(whole)
+            passes.empty["calibration"] = len(whole) - whole.counted
             found[label] = Fit(one, fit(one, whole, passes.recipe))
     return found
 

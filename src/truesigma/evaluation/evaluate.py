@@ -133,7 +133,7 @@ def evaluate(
         items = items_of(asked, chosen, fit.chosen.part)
         columns = [_scores(fit.fitted, prediction, cases, items) for prediction, cases in tested]
         rows += [row_of(fit.chosen, item, values) for item, values in zip(items, zip(*columns))]
-    sizes = {"calibration": len(calibration), "test": len(repeats[0]), "repeats": len(repeats)}
+    sizes = {"calibration": calibration.counted, "test": repeats[0].counted, "repeats": len(repeats)}
     fitted = {label: fit.fitted for label, fit in fits.items()}
 
     def ask() -> list[dict[str, Any]]:

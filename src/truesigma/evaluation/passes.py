@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..core import plugins
-from ..core.arrays import to_host
 from ..core.cells import labelled
 from ..core.law import law_from_dict
 from ..core.scores import Request, plan, request
 from ..core.sketches import KEPT
 from ..core.sums import Statistic, Statistics, Sum, accumulate, add_sums, join_sums, variance_sums
-from ..core.values import Cases, Prediction, changed
+from ..core.values import Prediction, changed
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.disk import BadFile, fingerprint
 from ..files.fileset import FileSet
@@ -81,7 +80,7 @@ def work(task: Mapping[str, Any], tick: Tick) -> Sums:
     def parts() -> Iterator[Sums]:
         nonlocal empty, begun
         for chunk in chunks_of(source, law=law, mask_missing=task["mask_missing"], large=large):
-            some = counted(chunk.cases)
+            some = chunk.cases.counted
             if chunk.of:
                 begun += chunk.begun
                 counting.update([chunk.of] if some else [])
@@ -94,12 +93,6 @@ def work(task: Mapping[str, Any], tick: Tick) -> Sums:
     check_unchanged(source)
     empty += begun - len(counting)
     return {**found, EMPTY: np.array([float(empty)])} if empty else found
-
-
-def counted(cases: Cases) -> int:
-    """How many cases have a target that counts."""
-    mask = cases.prediction.mask
-    return len(cases) if mask is None else int(to_host(mask).reshape(len(cases), -1).any(axis=1).sum())
 
 
 def needs_whole_cases(task: Mapping[str, Any]) -> bool:
@@ -181,7 +174,7 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
                     if number < first:
                         found[key] = add_sums(found.get(key), value)
                     found[f"{key}/{name}"] = value
-                found[CASES + name] = np.array([float(chunk.begun if chunk.of else counted(part))])
+                found[CASES + name] = np.array([float(chunk.begun if chunk.of else part.counted)])
         return found
 
     return step

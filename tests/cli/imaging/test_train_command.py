@@ -25,7 +25,7 @@ def test_train_says_what_it_does_and_goes_on(place, run, tmp_path):
     assert code == 0, err
     assert "ages: 14 train, 14 valid, 12 test cases; images 1 x 32 x 32, 2 outputs in months, px" in err
     assert (
-        "small, 0.569 million parameters; recipe exact: 2 epochs, batch 8, adam 0.0003; laplace, fp32" in err
+        "small, 0.57 million parameters; recipe exact: 2 epochs, batch 8, adam 0.0003; laplace, fp32" in err
     )
     assert "a new run" in err
     assert "epoch 2/2" in err

@@ -25,7 +25,7 @@ def test_many_files_are_one_set(tmp_path, small_chunks, suffix, law):
     ).evaluation
     expected = ts.evaluate(calibration, test, recalibrations=["none", "sigma", "aux:steps=50"])
     assert_rows(found, expected)
-    assert found.cases == {"calibration": 300, "test": 400, "repeats": 1}
+    assert found.cases == expected.cases  # without those that the mask hides whole
     assert found.unit == "mm"
     ours, theirs = found.recalibrations["sigma"], expected.recalibrations["sigma"]
     assert ours.factor == pytest.approx(theirs.factor, rel=1e-12)
