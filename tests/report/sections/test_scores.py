@@ -37,7 +37,8 @@ def test_what_is_undefined_is_a_dash():
 
 
 def test_chance_alone():
-    cases = ts.Cases(ts.Prediction(np.zeros(500), np.ones(500)), np.zeros(500))
+    errors = np.random.default_rng(0).normal(size=500)  # UCE's range is drawn from them
+    cases = ts.Cases(ts.Prediction(np.zeros(500), np.ones(500)), errors)
     from scipy.stats import binom
 
     (low, high), uce = calibrated_range(cases, [("coverage", {"level": 0.8}), ("uce", {})], sets=400)
