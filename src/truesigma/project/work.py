@@ -86,9 +86,9 @@ class Work:
         if found is None:
             return "sigma", "sigma: too few calibration cases to compare others"
         sigma = next(row for row in found.rows if row["recalibration"] == "sigma")
-        tied = sigma["score"] is not None and sigma["behind"] <= (sigma["standard_error"] or 0.0)
-        if found.choice == "none" and tied:
-            return "sigma", f"{remedy_words(found)}; sigma is as good, and is used"
+        chance = 2 * (sigma["standard_error"] or 0.0)  # one number is kept until another is better beyond it
+        if found.choice != "sigma" and sigma["score"] is not None and sigma["behind"] <= chance:
+            return "sigma", f"{remedy_words(found)}; sigma is as good within chance, and is used"
         return found.choice, remedy_words(found)
 
     @property
