@@ -48,8 +48,12 @@ def read_set(
 
 def _say_roles(session: Session, path: Path, taken: Mapping[str, list[str]]) -> None:
     """Say which columns say what of the cases beside their prediction."""
-    words = {"weight": "weighs the cases", "patient": "names the patients", "group": "names the groups"}
-    said = [f"{' and '.join(map(repr, taken[role]))} {what}" for role, what in words.items() if role in taken]
+    words = {"weight": "weigh{} the cases", "patient": "name{} the patients", "group": "name{} the groups"}
+    found = {role: taken[role] for role in words if role in taken}
+    said = [
+        f"{' and '.join(map(repr, names))} {words[role].format('' if names[1:] else 's')}"
+        for role, names in found.items()
+    ]
     others = {role: names for role, names in taken.items() if role not in words and names != [role]}
     said += [f"{names[0]!r} is the {role}" for role, names in others.items()]
     if said:
