@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import truesigma as ts
+from truesigma.files.disk import BadFile
 from truesigma.project.verify import verify
 
 
@@ -147,6 +148,31 @@ def test_an_exported_model(finished, run):
     numbers.raw_data = numbers.raw_data[:-1] + bytes([numbers.raw_data[-1] ^ 1])
     onnx.save(model, "model.onnx")
     assert wrong(finished / "model.onnx") == ["model.onnx is whole"]
+
+
+def described(path, **metadata):
+    """An ONNX file that computes nothing, with our metadata."""
+    onnx = pytest.importorskip("onnx")
+    model = onnx.helper.make_model(onnx.helper.make_graph([], "none", [], []))
+    onnx.helper.set_model_props(model, metadata)
+    onnx.save(model, path)
+    return path
+
+
+def test_a_model_that_has_lost_its_hash(tmp_path):
+    path = described(tmp_path / "model.onnx", network=json.dumps([]))
+    assert not all(check.holds for check in verify(path))
+
+
+@pytest.mark.parametrize("network", ["not JSON", "[1]", '[{"seed": 0}]', '{"seed": 0}'])
+def test_a_model_whose_networks_cannot_be_read(tmp_path, network):
+    path = described(tmp_path / "model.onnx", sha256="0" * 64, network=network)
+    try:
+        found = [check for check in verify(path) if check.holds is False]
+    except BadFile as error:
+        assert "model.onnx" in str(error)
+    else:
+        assert found
 
 
 OPTIONS = [

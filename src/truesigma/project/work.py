@@ -74,7 +74,7 @@ class Work:
 
     @cached_property
     def asked(self) -> tuple[str, str]:
-        """The recalibration that is used, and why where nobody chose it: what `compare` chooses, sigma where they tie.
+        """The recalibration that is used, and why where nobody chose it: what `compare` chooses, or sigma.
 
         One by group is none of them: a new image need not say its group.
         """

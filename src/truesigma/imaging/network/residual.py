@@ -13,7 +13,7 @@ class Block(nn.Module):
     """Two convolutions that learn what to add to their input; with a stride, to its average over cells.
 
     Batch norm counts every place of a map, so that a batch of two images will do. A norm within each case would take
-    away what amounts are told by: on volumes of the hippocampus its error was a third larger.
+    away the brightness of a whole map, by which amounts such as a volume are told.
 
     Reference: He et al. (2016).
     """
