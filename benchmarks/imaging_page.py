@@ -34,8 +34,9 @@ Forward, backward and optimiser of one batch. *Captured* is one CUDA graph in bf
 trainings use. *Ours* is that of long trainings: batch norm fused with the activation, residual or gate behind it, and
 all weights cast at once; *set-up* is the time it takes to make it with kernels that Triton has in its cache, and longer
 the first time. *Epoch* is our step rate inside an epoch, with images prepared and varied, as a share of the bare
-step's. The gradients of a batch without dropout err by as much as those of the plain step in bfloat16, against float32: by 2.4 and 2.4 % of their length (ours and plain, ResNet-101), 50 and 50 %
-(DenseNet-201), 28 and 31 % (EfficientNet-B4), as `tests/imaging/training/test_faster.py` prints them on a GPU.
+step's. The gradients of a batch without dropout err by as much as those of the plain step in bfloat16, against float32:
+by 2.4 and 2.4 % of their length (ours and plain, ResNet-101), 50 and 50 % (DenseNet-201), 28 and 31 %
+(EfficientNet-B4), as `tests/imaging/training/test_faster.py` prints them on a GPU.
 """
 
 

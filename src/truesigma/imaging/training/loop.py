@@ -25,7 +25,9 @@ from .validate import NonFinite, means, random_parts, validate, warn_of_shift
 
 __all__ = ["NonFinite", "Trained", "train"]
 
-WORTH_IT = 5000  # steps from which on the faster one, 3 to 8 ms quicker, pays for kernels that are compiled first
+WORTH_IT = (
+    5000  # steps from which on the faster one, 3 to 8 ms quicker, pays for kernels that are compiled first
+)
 LOOK_EVERY = 5  # epochs between looks at the test split and without dropout, which choose nothing
 
 
