@@ -269,3 +269,20 @@ def test_the_shelf_can_be_measured_again(monkeypatch):
     for row in made.measure(name, *made.thirds(*made.ours("oct_resnet101"))):
         for key in ("held", "least", "width", "crps"):
             assert row[key] == pytest.approx(float(stored[name, row["recalibration"]][key]), rel=1e-4)
+
+
+def test_formulas_show_without_a_network():
+    """Pages hold MathML, and load nothing from elsewhere."""
+    settings = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "show_formulas.py" in settings
+    assert "http" not in settings
+    convert = script("show_formulas").on_page_content
+    made = convert(
+        r'<p><span class="arithmatex">\(a &lt; b\)</span></p><div class="arithmatex">\[e^2\]</div>', page=None
+    )
+    assert [part[:29] for part in made.split("<math")[1:]] == [
+        ' display="inline"><mrow><mi>a',
+        ' display="block"><mrow><msup>',
+    ]
+    assert "arithmatex" not in made
+    assert "\\" not in made

@@ -1,7 +1,7 @@
 r"""Sigma scaling with a factor for each kind of uncertainty: one for the aleatoric part, one for the epistemic.
 
 $$v' = s_a^2\, A + s_e^2\, E, \qquad
-  (s_a, s_e) = \arg\min_{s_a, s_e \ge 0} \sum_i \Bigl[\log \mathrm{scale}'_i + \tfrac1p |z'_i|^p\Bigr]$$
+  (s_a, s_e) = \mathrm{arg}\min_{s_a, s_e \ge 0} \sum_i \Bigl[\log \mathrm{scale}'_i + \tfrac1p |z'_i|^p\Bigr]$$
 
 with p the law's moment: the negative log-likelihood of the calibration cases. Equal factors are sigma scaling.
 """
