@@ -15,11 +15,11 @@ from truesigma.core.arrays import (
     _total_of_rows,
     as_array,
     chunk_size,
-    erf,
     expand,
     like,
     namespace,
     normal_cdf,
+    normal_share,
     to_host,
 )
 from truesigma.core.cells import segment_sums
@@ -130,11 +130,13 @@ def test_normal_cdf(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_erf(kind):
-    """Also near 0, where 2 Phi - 1 has lost its digits."""
-    values = np.concatenate([np.linspace(-5, 5, 101), [1e-12, 1e-300]])
-    with arrays_of(kind) as make:
-        found = to_host(erf(make(values)))
-    np.testing.assert_allclose(found, [math.erf(v) for v in values], rtol=1e-14)
+    """Also near 0, where 2 Phi - 1 has lost its digits, and of many numbers, which have a way of their own."""
+    few = np.concatenate([np.linspace(0, 7, 101), [1e-12, 1e-300, 20.0, 1e300]])
+    for z in (few, np.concatenate([np.geomspace(1e-300, 1e300, 5000), np.linspace(0, 10, 5000)])):
+        with arrays_of(kind) as make:
+            found = to_host(normal_share(make(z)))
+        np.testing.assert_allclose(found, [math.erf(v * math.sqrt(0.5)) for v in z], rtol=2e-15, atol=0)
+    assert normal_share(np.full(5000, np.inf)).min() == 1
 
 
 @pytest.mark.parametrize("rows", [1, 3])

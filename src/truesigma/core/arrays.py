@@ -20,6 +20,8 @@ Host = np.ndarray[Any, np.dtype[Any]]
 
 CHUNK = {"cpu": 1 << 17, "other": 1 << 26}  # elements at a time: the CPU's cache, or enough to fill a GPU
 
+TABLE = 2048  # numbers in a step of 1, of the table of the normal law, and where that ends: its share is 1
+END = 9
 ROW = 4096  # numbers that a GPU adds up in float32, before their sums are in float64
 
 
@@ -137,9 +139,15 @@ def extremes(values: Array) -> tuple[float, float]:
 
         low, high = torch.stack(torch.aminmax(values)).tolist()
         return low, high
+    parts = [values]
+    if isinstance(values, np.ndarray) and values.size > CHUNK["cpu"]:
+        parts = np.array_split(
+            values, values.size // CHUNK["cpu"]
+        )  # which the second of the two need not fetch
     xp = namespace(values)
     with np.errstate(invalid="ignore"):
-        return float(xp.min(values)), float(xp.max(values))
+        ends = [(float(xp.min(part)), float(xp.max(part))) for part in parts if len(part)]
+        return float(np.min(ends)), float(np.max(ends))
 
 
 def chunk_size(values: Array) -> int:
@@ -157,13 +165,44 @@ def _special(values: Array) -> Any:
     return import_module("scipy.special" if is_numpy_array(values) else "cupyx.scipy.special")
 
 
-def erf(values: Array) -> Array:
-    """The error function, the share of a normal law within sqrt(2) * value standard deviations.
+def normal_share(z: Array) -> Array:
+    """The share of the standard normal law between -z and z, of z >= 0; to within 1e-15.
 
-    >>> float(erf(np.array([0.0]))[0])
-    0.0
+    >>> normal_share(np.array([0.0, 1.96])).round(3)
+    array([0.  , 0.95])
     """
-    return _special(values).erf(values)
+    if not isinstance(z, np.ndarray) or z.dtype != np.float64 or z.size < ROW:
+        return _special(z).erf(z * math.sqrt(0.5))
+    # From the nearest z_0 in a table, half as long as scipy takes: with d = phi(z_0) h it is
+    # share(z_0) + 2 d (1 - z_0 h / 2 + (z_0^2 - 1) h^2 / 6), and what follows is below 1e-15 for |h| <= 1 / 4096.
+    share, density = _normal_table()
+    near, scale = z * TABLE, TABLE**-2
+    if not z.max() < END:
+        near = np.minimum(near, END * TABLE)
+    place = np.rint(near)
+    row = place.astype(np.int32)
+    near -= place
+    place *= near
+    found = place * (scale**2 / 6)
+    found -= scale / 2
+    found *= place
+    near2 = np.multiply(near, near, out=place)
+    near2 *= scale / 6
+    found -= near2
+    found += 1
+    found *= near
+    found *= density.take(row, mode="clip")
+    found += share.take(row, mode="clip")
+    return found
+
+
+@cache
+def _normal_table() -> tuple[Host, Host]:
+    """The share of the normal law within 0 to END, TABLE numbers to one, and 2 phi of them in units of such a step."""
+    z = np.arange(END * TABLE + 1) / TABLE
+    density = math.sqrt(2 / math.pi) / TABLE * np.exp(-z * z / 2)
+    density[-1] = 0  # all beyond is 1
+    return _special(z).erf(z * math.sqrt(0.5)), density
 
 
 @cache

@@ -35,12 +35,16 @@ class Elements:
 
     law: Law
     residual: Array  # target minus location; with outputs="mean" its mean size
-    squared: Array
     total: Array  # aleatoric + epistemic
     aleatoric: Array  # None where the split is unknown
     spread: Array  # None where the split is unknown
     weight: Array
     bounds: Bounds | None = None  # of intervals, where the law does not give them
+    mean_squared: Array = None  # over outputs, where it is not the square of the residual
+
+    @cached_property
+    def squared(self) -> Array:
+        return self.residual * self.residual if self.mean_squared is None else self.mean_squared
 
     def reach(self, level: float) -> tuple[Any, Any]:
         """The ends of the central interval, in units of the scale: numbers, or arrays where they differ by case."""
@@ -101,8 +105,7 @@ class Elements:
 
     @cached_property
     def variance(self) -> Array:
-        ratio = self.law.variance / self.law.unit
-        return self.total if ratio == 1 else self.total * ratio
+        return _variance(self.law, self.total)
 
     @cached_property
     def log2_variance(self) -> Array:
@@ -166,6 +169,11 @@ class Elements:
         return {}
 
 
+def _variance(law: Law, total: Array) -> Array:
+    ratio = law.variance / law.unit
+    return total if ratio == 1 else total * ratio
+
+
 def check_outputs(outputs: str) -> None:
     """Each output is an element, or each case."""
     check_choice("outputs", outputs, "separate", "mean")
@@ -198,11 +206,9 @@ class Block:
             part["aleatoric"] = xp.where(mask, part["aleatoric"], one)
             weight = xp.astype(mask, one.dtype) if weight is None else xp.where(mask, weight, zero)
         aleatoric, epistemic = part["aleatoric"], part["epistemic"]
-        residual = part["target"] - part["location"]
         return Elements(
             law=self.law,
-            residual=residual,
-            squared=residual * residual,
+            residual=part["target"] - part["location"],
             total=aleatoric if epistemic is None else aleatoric + epistemic,
             aleatoric=None if epistemic is None else aleatoric,
             spread=part["spread"],
@@ -268,7 +274,7 @@ class Block:
         return Elements(
             law=self.law,
             residual=xp.sqrt(squared) if self.law.moment == 2 else size,
-            squared=squared,
+            mean_squared=squared,
             total=total,
             aleatoric=aleatoric,
             spread=spread,
@@ -300,6 +306,15 @@ class Block:
     def view(self, outputs: Outputs) -> Elements:
         return self.elements if outputs == "separate" else self.pooled
 
+    def variances(self, outputs: Outputs) -> tuple[Array, Array]:
+        """The variances of the elements and their weights; no errors are computed for them where none is needed."""
+        if outputs == "mean" or self.parts["mask"] is not None:
+            return self.view(outputs).variance, self.view(outputs).weight
+        aleatoric, epistemic = self.parts["aleatoric"], self.parts["epistemic"]
+        return _variance(self.law, aleatoric if epistemic is None else aleatoric + epistemic), self.parts[
+            "weight"
+        ]
+
 
 def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
     """All cases, checked, in blocks of whole cases that fit the cache, or are one case each; all of one law."""
@@ -313,8 +328,11 @@ def block_makers(
     *,
     group: Any = None,
     through: Through | None = None,
+    checked: bool = False,
 ) -> Iterator[Callable[[], Block]]:
     """The same as functions that make a block each, so that threads share that work, too.
+
+    `checked` says that the target is that of `Cases`: to look at all of it again takes time.
 
     `through` is a recalibration that changes the cases, with their names in `group`: block by block where it says
     `by_block`, so that what it makes stays in the cache; else all of them at once.
@@ -324,7 +342,8 @@ def block_makers(
         prediction, through = through(prediction, group=group), None
     if len(prediction) == 0:
         raise nothing_left()
-    target = check_target(prediction.location, prediction.mask, target)
+    if not checked:
+        target = check_target(prediction.location, prediction.mask, target)
     weight = check_weight(weight, prediction.location, prediction.mask)
     group = check_group(group, len(prediction))
     cases = len(prediction)

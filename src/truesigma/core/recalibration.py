@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from . import plugins
-from .arrays import Host, extremes, namespace
+from .arrays import Array, Host, extremes, namespace
 from .checks import check_choice, nothing_left, too_few
 from .elements import NO_ALEATORIC, Part, blocks
 from .law import Law, Undefined
@@ -167,9 +167,8 @@ def rescale(prediction: Prediction, factor: Any, epistemic_factor: Any = None) -
     """
     other = factor if epistemic_factor is None else epistemic_factor
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        # Twice by the factor, not once by its square, which float32 may not hold where it holds the product.
-        aleatoric = prediction.aleatoric * factor * factor
-        epistemic = None if prediction.epistemic is None else prediction.epistemic * other * other
+        aleatoric = _twice(prediction.aleatoric, factor)
+        epistemic = None if prediction.epistemic is None else _twice(prediction.epistemic, other)
         total = aleatoric if epistemic is None else aleatoric + epistemic
     made = _with(prediction, aleatoric=aleatoric, epistemic=epistemic)
     low, high = extremes(total)
@@ -177,3 +176,10 @@ def rescale(prediction: Prediction, factor: Any, epistemic_factor: Any = None) -
         # Through the checks: they say which cases leave the range of their dtype, unless a mask hides them all.
         return Prediction(**vars(made))
     return made
+
+
+def _twice(variance: Array, factor: Any) -> Array:
+    """By the factor and again, not once by its square, which float32 may not hold where it holds the product."""
+    found = variance * factor
+    found *= factor
+    return found

@@ -218,6 +218,7 @@ def measure(
     group: Any = None,
     through: Through | None = None,
     edges: Mapping[str, Host | Undefined] | None = None,
+    checked: bool = False,
 ) -> list[float | Undefined]:
     """Scores of arrays in memory, together: a first look for the edges of bins, then one pass for all sums.
 
@@ -229,20 +230,20 @@ def measure(
         group: one name per case, for `through`.
         through: a recalibration, applied to the cases as they pass.
         edges: those of `edges_of`, where the same predictions are scored again.
+        checked: the target is that of `Cases`.
 
     Returns:
         A value for each request, or the `Undefined` that says why it has none.
     """
     asked = {f"{number}": one for number, one in enumerate(requests)}
     given: dict[str, Any] = {"weight": weight, "group": group, "through": through}
-    edges = edges_of(prediction, target, asked.values(), **given) if edges is None else edges
-    sums = {**edges, **accumulate(prediction, target, plan(asked, edges), **given)}
+    edges = edges_of(prediction, asked.values(), **given) if edges is None else edges
+    sums = {**edges, **accumulate(prediction, target, plan(asked, edges), **given, checked=checked)}
     return [value_of(one, sums[key]) for key, one in asked.items()]
 
 
 def edges_of(
     prediction: Prediction,
-    target: Any,
     requests: Iterable[Request],
     *,
     weight: Any = None,
@@ -254,7 +255,8 @@ def edges_of(
     first = range_plan(asked, keep=math.inf)
     if not first.by_key:
         return edges_from(asked, {})
-    looked = accumulate(prediction, target, first, weight=weight, group=group, through=through)
+    given: dict[str, Any] = {"weight": weight, "group": group, "through": through}
+    looked = accumulate(prediction, prediction.location, first, **given, checked=True)  # without errors
     return edges_from(asked, looked)
 
 

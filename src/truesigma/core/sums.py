@@ -99,8 +99,7 @@ def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> Sketch:
 
 def variance_sums(block: Block, *, outputs: Outputs, keep: float, ends: bool = False) -> Sketch:
     """The variances, to find edges from: each of them up to `keep`, or only their `ends`."""
-    elements = block.view(outputs)
-    variance, weight = flat(elements.variance, elements.weight)
+    variance, weight = flat(*block.variances(outputs))
     if ends:
         variance = variance if weight is None else variance[weight > 0]
         known = extremes(variance) if variance.shape[0] else (math.inf, -math.inf)
@@ -245,15 +244,17 @@ def accumulate(
     weight: Any = None,
     group: Any = None,
     through: Through | None = None,
+    checked: bool = False,
 ) -> dict[str, Sum]:
     """Sums of every statistic over all cases, in one pass; one that has none becomes the `Undefined` that says why.
 
     A block whose sums overflow float32 is summed again in float64. With `through`, a recalibration, the sums are of
-    what it makes of the cases; it is given their names in `group`.
+    what it makes of the cases; it is given their names in `group`. What is `checked`, as
+    `Cases` are, is not checked again.
     """
     check_prediction(prediction)
     keep_memory()
-    each = block_makers(prediction, target, weight, group=group, through=through)
+    each = block_makers(prediction, target, weight, group=group, through=through, checked=checked)
     runs = iter(lambda: list(islice(each, RUN)), [])
     work = partial(_run_sums, plan=plan if isinstance(plan, Statistics) else Statistics(plan))
     some = math.prod(prediction.location.shape) > 2 * RUN * chunk_size(prediction.location)

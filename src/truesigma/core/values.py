@@ -39,8 +39,7 @@ UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what is outside a m
 def trusted(kind: type[T], **values: Any) -> T:
     """Make a value of ours without the checks that a stranger's arrays get."""
     made = object.__new__(kind)
-    for one in fields(kind):  # type: ignore[arg-type]
-        object.__setattr__(made, one.name, values.get(one.name, one.default))
+    vars(made).update({one.name: one.default for one in fields(kind)}, **values)  # type: ignore[arg-type]
     return made
 
 
@@ -50,18 +49,17 @@ def changed(value: T, **parts: Any) -> T:
     >>> changed(Cases(Prediction([0.0], [1.0]), [0.5], unit="mm"), unit="cm")
     Cases(1 cases, normal, in cm)
     """
-    return trusted(type(value), **{**vars(value), **parts})
-
-
-def _set(value: Any, **attributes: Any) -> None:
-    for name, attribute in attributes.items():
-        object.__setattr__(value, name, attribute)
+    made = object.__new__(type(value))
+    vars(made).update(vars(value), **parts)
+    return made
 
 
 def take(array: Array, index: Any, axis: int = 0) -> Array:
     """Some cases of an array, by a slice, a boolean mask or an index array; of each in a mapping; None stays None."""
     if array is None:
         return None
+    if isinstance(index, slice) and not isinstance(array, Mapping):
+        return array[(slice(None),) * axis + (index,)] if axis else array[index]
     if isinstance(array, Mapping):
         return {name: take(one, index, axis) for name, one in array.items()}
     if isinstance(index, int | np.integer):
@@ -111,7 +109,7 @@ class Draws:
         wide = None if mask is None else xp.broadcast_to(mask, mean.shape)
         good = xp.broadcast_to((variance >= 0) & xp.isfinite(variance), mean.shape)
         check_values("variance", good, wide, *NEGATIVE, case_axis=1)
-        _set(self, mean=mean, variance=variance, mask=mask)
+        vars(self).update(mean=mean, variance=variance, mask=mask)
 
     @staticmethod
     def concat(*parts: "Draws | Sequence[Draws]") -> "Draws":
@@ -203,7 +201,7 @@ class Prediction:
         mask = check_mask(self.mask, location, shape)
         check_finite("location", location, mask)
         ends = {name: check_finite(name, p, mask, least=0) for name, p in parts.items() if p is not None}
-        _set(self, location=location, mask=mask, **parts)
+        vars(self).update(location=location, mask=mask, **parts)
         low, high = (sum(ends[k][i] for k in ("aleatoric", "epistemic") if k in ends) for i in (0, 1))
         if not (low > 0 and high <= float(xp.finfo(self.aleatoric.dtype).max)):
             total = self.total
@@ -316,10 +314,12 @@ class Cases:
         check_weight(self.weight, prediction.location, prediction.mask)
         weight = None if self.weight is None else as_array("weight", self.weight)
         labels = {name: check_group(getattr(self, name), len(prediction), name) for name in LABELS}
-        _set(self, target=target, weight=weight, group=check_groups(self.group, len(prediction)), **labels)
+        vars(self).update(
+            target=target, weight=weight, group=check_groups(self.group, len(prediction)), **labels
+        )
         if draws is not None:
             check_draws(draws, prediction)
-            _set(self, draws=changed(draws, mask=prediction.mask))
+            vars(self).update(draws=changed(draws, mask=prediction.mask))
 
     @property
     def groups(self) -> dict[str, Any]:

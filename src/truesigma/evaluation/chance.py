@@ -60,7 +60,7 @@ def calibrated_range(
         if not places:
             continue
         some, p = [asked[k] for k in places], cases.prediction
-        edges = edges_of(p, p.location, some, weight=cases.weight)  # of variances, whatever the targets are
+        edges = edges_of(p, some, weight=cases.weight)
         for row in found:
             target = next(drawn)
             target = target if p.mask is None else np.where(p.mask, target, 0.0)

@@ -153,8 +153,8 @@ def _scores(
     group, draws = cases.first_group, cases.draws
     made = prediction if in_passing else applied(recalibration, prediction, group=group, draws=draws)
     through = recalibration if in_passing else None
-    data = {"weight": cases.weight, "group": cases.first_group}
-    summed = iter(measure(made, cases.target, requests, **data, through=through) if requests else ())
+    data: dict[str, Any] = {"weight": cases.weight, "group": group, "through": through, "checked": True}
+    summed = iter(measure(made, cases.target, requests, **data) if requests else ())
     return [
         item.score(made, cases, recalibration) if item.request is None else next(summed) for item in items
     ]

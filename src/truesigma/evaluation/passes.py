@@ -159,7 +159,7 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
         found: Sums = {}
         for recalibration, one in zip(fitted, plans):
             if not task.get("by_group"):
-                data = {"weight": cases.weight, "group": cases.first_group}
+                data: dict[str, Any] = {"weight": cases.weight, "group": cases.first_group, "checked": True}
                 found |= accumulate(prediction, cases.target, one, **data, through=recalibration)
                 continue
             if cases.group is None:
@@ -168,7 +168,7 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
             first = len(np.unique(cases.first_group))  # groups, which together hold every case once
             for number, (_, name, some) in enumerate(labelled(cases.groups)):
                 part = cases[some]
-                data = {"weight": part.weight, "group": part.first_group}
+                data = {"weight": part.weight, "group": part.first_group, "checked": True}
                 sums = accumulate(prediction[some], part.target, one, **data, through=recalibration)
                 for key, value in sums.items():
                     if number < first:

@@ -39,10 +39,10 @@ def gather(
     choice: dict[str, Any] = {"outputs": outputs, "error": error, "part": "total"}
     plan: dict[str, Statistic] = {"case": partial(factor_sums, **choice)}
     if cases.cluster is None:
-        return accumulate(chosen, cases.target, plan, weight=cases.weight)
+        return accumulate(chosen, cases.target, plan, weight=cases.weight, checked=True)
     names, code = np.unique(cases.cluster, return_inverse=True)
     plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
-    sums = accumulate(chosen, cases.target, plan, weight=cases.weight)
+    sums = accumulate(chosen, cases.target, plan, weight=cases.weight, checked=True)
     clusters = sums.pop("cluster")
     if isinstance(clusters, Undefined):
         return sums
