@@ -133,3 +133,13 @@ def test_a_package_says_who_lives_there(package):
     text = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8")))
     assert text is not None
     assert len(text.split()) > 30
+
+
+def test_a_class_is_told_by_its_name():
+    """One idea, one class: no two files have public classes of one name."""
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(path.name)
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

@@ -286,10 +286,10 @@ def make_run(folder: Path) -> None:
     import torch
     from blob_images import blobs, dataset, fit
 
-    from truesigma.imaging.recipe import Recipe
+    from truesigma.imaging.recipe import TrainingRecipe
 
     torch.set_num_threads(1)
-    fit(dataset(blobs(8, 1), blobs(8, 2), None), Recipe(epochs=1, batch=8), out=folder / "run")
+    fit(dataset(blobs(8, 1), blobs(8, 2), None), TrainingRecipe(epochs=1, batch=8), out=folder / "run")
 
 
 def read_run(folder: Path) -> Any:

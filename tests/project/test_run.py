@@ -21,7 +21,7 @@ from truesigma.files.disk import locked
 from truesigma.project import run as running
 from truesigma.project import stages, work
 from truesigma.project.ledger import read_ledger
-from truesigma.project.project import Calibration, Project, Reporting
+from truesigma.project.project import CalibrationTable, Project, Reporting
 
 FILES = {
     "README.md", "card.json", "cases.csv", "predictions.csv", "progress.json", "recipe.toml", "report.html", "runs",
@@ -307,7 +307,7 @@ def test_the_recalibration_that_the_cases_ask_for(tmp_path, monkeypatch, factor,
     sigma = np.exp(0.3 * rng.normal(size=400))
     location = y + sigma * (factor * rng.normal(size=400) + shift)
     ts.write(ts.Cases(ts.Prediction(location, sigma**2), y), tmp_path / "valid.npz")
-    project = Project(tmp_path, "scans", {}, calibrate=Calibration("auto"), report=Reporting(compare=()))
+    project = Project(tmp_path, "scans", {}, calibrate=CalibrationTable("auto"), report=Reporting(compare=()))
     made = work.Work(project, None, None, tmp_path, "cpu")
     _, words = stages.fit_card(made)
     assert words.startswith(f"{chosen} on 400 cases")

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from truesigma.imaging.data.dataset import DataSet, Split
 from truesigma.imaging.network.two_head import build
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.loop import Trained, train
 
 SIDE = 16
-QUICK = Recipe(epochs=4, batch=8, learning_rate=3e-3, patience=1, stage_dropout=0.1)
+QUICK = TrainingRecipe(epochs=4, batch=8, learning_rate=3e-3, patience=1, stage_dropout=0.1)
 
 
 def same(images: Tensor, target: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -43,7 +43,7 @@ def dataset(train: Split, valid: Split, test: Split | None, augment: Callable[..
     )
 
 
-def fit(data: DataSet, recipe: Recipe = QUICK, *, backbone: str = "small", **options: Any) -> Trained:
+def fit(data: DataSet, recipe: TrainingRecipe = QUICK, *, backbone: str = "small", **options: Any) -> Trained:
     net = build(backbone, 1, 2, recipe, seed=5)
     return train(net, data, recipe, seed=1, **({"device": "cpu", "quiet": True} | options))
 

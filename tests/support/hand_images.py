@@ -8,7 +8,7 @@ from truesigma.imaging.data.dataset import DataSet, Split
 from truesigma.imaging.data.prepare import Normalise
 from truesigma.imaging.data.units import Units
 from truesigma.imaging.network.two_head import TwoHead
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 
 MONTHS = Units(("months",), np.array([1.0]), np.array([227.0]))
 POSE = Units(("mm", "mm", "deg"), np.array([0.0, -2.0, 5.0]), np.array([0.9996, 0.5998, 7.998]))
@@ -43,4 +43,4 @@ def hands(units, cases=40, seed=0, **change):
     )
 
 
-RECIPE = Recipe(epochs=2, batch=8, learning_rate=3e-3)
+RECIPE = TrainingRecipe(epochs=2, batch=8, learning_rate=3e-3)

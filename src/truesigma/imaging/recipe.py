@@ -11,7 +11,7 @@ from typing import Any
 from ..evaluation.recipe import FOLDER, recipe_names
 from ..files.toml import check_keys, read_toml
 
-__all__ = ["Planned", "Recipe", "load_recipe"]
+__all__ = ["Planned", "Recipe", "TrainingRecipe", "load_recipe"]
 
 WATCHABLE = ("valid_mse", "valid_mse_one_pass", "valid_loss", "train_mse", "train_loss")
 NETWORK = ("heads", "stage_dropout", "head_dropout")
@@ -28,7 +28,7 @@ RAW = {
 
 
 @dataclass(frozen=True, eq=False)
-class Recipe:
+class TrainingRecipe:
     """What defines a network's heads and its training: the tables [network] and [train] of a recipe file.
 
     heads: "linear" (one layer each) or "deep" (two layers with leaky ReLU each, ReLU before).
@@ -45,7 +45,7 @@ class Recipe:
     accuracy for a variance; "mse" trains the mean alone (see `losses`).
     draws, repeats: for the prediction that follows training.
 
-    >>> Recipe(epochs=3).epochs
+    >>> TrainingRecipe(epochs=3).epochs
     3
     """
 
@@ -108,14 +108,12 @@ class Recipe:
 
     def __repr__(self) -> str:
         """Name, epochs, optimiser: the line to recognise it by."""
-        return (
-            f"Recipe({self.name!r}, epochs={self.epochs}, batch={self.batch}, optimizer={self.optimizer!r})"
-        )
+        return f"TrainingRecipe({self.name!r}, epochs={self.epochs}, batch={self.batch}, optimizer={self.optimizer!r})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, in the tables of the file: name, network, train.
 
-        >>> sorted(Recipe().to_dict())
+        >>> sorted(TrainingRecipe().to_dict())
         ['name', 'network', 'train']
         """
         network = {key: getattr(self, key) for key in NETWORK}
@@ -144,12 +142,15 @@ class Planned:
     seen: bool = False  # its numbers were known when the rules of the claims were fixed
 
 
-def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
+Recipe = TrainingRecipe  # its name in 0.1
+
+
+def load_recipe(name_or_path: str | Path, **overrides: Any) -> TrainingRecipe:
     """Read a recipe by name ("own", "exact", "paper", "code") or from a TOML file, with single values overridden.
 
     Only the tables [network] and [train] are read here; an unknown key in them is an error.
-    overrides: fields of Recipe, e.g. epochs=20.
-    Returns the checked Recipe.
+    overrides: fields of TrainingRecipe, e.g. epochs=20.
+    Returns the checked TrainingRecipe.
 
     >>> load_recipe("paper", epochs=2).stage_dropout
     0.5
@@ -168,22 +169,22 @@ def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
     check_keys(overrides, (*NETWORK, *TRAIN))
     values |= overrides
     try:
-        return Recipe(**values)
+        return TrainingRecipe(**values)
     except ValueError as problem:
         raise ValueError(f"recipe {name_or_path}: {problem}") from problem
 
 
-def from_dict(stored: Mapping[str, Any]) -> Recipe:
-    """The Recipe that `to_dict` wrote.
+def from_dict(stored: Mapping[str, Any]) -> TrainingRecipe:
+    """The TrainingRecipe that `to_dict` wrote.
 
-    >>> from_dict(Recipe(epochs=7).to_dict()).epochs
+    >>> from_dict(TrainingRecipe(epochs=7).to_dict()).epochs
     7
     """
-    known = {f.name for f in dataclasses.fields(Recipe)}
+    known = {f.name for f in dataclasses.fields(TrainingRecipe)}
     values = {"name": stored["name"], **stored["network"], **RAW, **stored["train"]}
     if unknown := sorted(set(values) - known):
         raise ValueError(f"the stored recipe has the unknown keys {unknown}; it comes from another version")
-    return Recipe(**values)
+    return TrainingRecipe(**values)
 
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -91,7 +91,7 @@ AUTO = "auto"  # the recalibration that the calibration cases ask for
 
 
 @dataclass(frozen=True)
-class Calibration:
+class CalibrationTable:
     """[calibrate]: which recalibration, fitted on which split; never on the test split."""
 
     recalibrate: str = "sigma"
@@ -129,7 +129,7 @@ TABLES = {
     "network": Network,
     "train": Training,
     "sample": Sampling,
-    "calibrate": Calibration,
+    "calibrate": CalibrationTable,
     "report": Reporting,
 }
 
@@ -153,7 +153,7 @@ class Project:
     network: Network = field(default_factory=Network)
     train: Training = field(default_factory=Training)
     sample: Sampling = field(default_factory=Sampling)
-    calibrate: Calibration = field(default_factory=Calibration)
+    calibrate: CalibrationTable = field(default_factory=CalibrationTable)
     report: Reporting = field(default_factory=Reporting)
 
     @property

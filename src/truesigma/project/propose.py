@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .plan import clock
-from .project import AUTO, FOLDS, Calibration, Network, Project, Reporting, Sampling, Training
+from .project import AUTO, FOLDS, CalibrationTable, Network, Project, Reporting, Sampling, Training
 from .scale import propose_scale, unit_in
 from .survey import Survey
 from .variation import propose_variation
@@ -155,7 +155,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
             precision="bf16" if gpu else "fp32",
         ),
         sample=Sampling("ensemble" if members else "dropout", members=members or 5),
-        calibrate=Calibration("cv_plus", FOLDS) if wishes.folds else Calibration(AUTO, split=on),
+        calibrate=CalibrationTable("cv_plus", FOLDS) if wishes.folds else CalibrationTable(AUTO, split=on),
         report=Reporting(),
     )
     notes = []

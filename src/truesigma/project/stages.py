@@ -22,7 +22,7 @@ from .work import Work
 
 if TYPE_CHECKING:
     from ..imaging.data.dataset import DataSet
-    from ..imaging.recipe import Recipe
+    from ..imaging.recipe import TrainingRecipe
     from ..imaging.sampling.moments import MonteCarloError
 
 Made = tuple[list[str], str]  # files, and what came of it in words
@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 Ticker = Callable[[int], Callable[[int], None]]  # from a number of cases to what counts them
 
 
-def training_recipe(project: Project) -> "Recipe":
+def training_recipe(project: Project) -> "TrainingRecipe":
     """Return the project's training recipe with what it says otherwise."""
     from ..imaging.recipe import load_recipe
 

@@ -32,7 +32,7 @@ ASSUMED = (
 
 
 @dataclass(frozen=True)
-class Shift:
+class CovariateShift:
     """Weights of cases by their features: the mean of the models that each left out one part of both sets."""
 
     centre: tuple[float, ...]
@@ -77,11 +77,11 @@ class Shift:
         return {**lists, **numbers, "models": [list(one) for one in self.models]}
 
 
-def shift_from(stored: Mapping[str, Any]) -> Shift:
+def shift_from(stored: Mapping[str, Any]) -> CovariateShift:
     """The shift that `to_dict` described."""
     models = tuple(tuple(float(x) for x in one) for one in stored["models"])
     lists = {name: tuple(stored[name]) for name in ("centre", "spread", "cases")}
-    return Shift(**{**stored, **lists, "models": models})
+    return CovariateShift(**{**stored, **lists, "models": models})
 
 
 def features_of(prediction: Prediction) -> Host:
@@ -102,7 +102,7 @@ def features_of(prediction: Prediction) -> Host:
     return np.concatenate([columns[0], 0.5 * np.log(columns[1])], axis=1)
 
 
-def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[Shift, Host]:
+def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[CovariateShift, Host]:
     """Fit weights that make old cases look like new ones.
 
     Args:
@@ -158,7 +158,7 @@ def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[Shif
         "auroc": auroc,
         "beyond": float((weight_new > above).mean()),
     }
-    found = Shift(
+    found = CovariateShift(
         tuple(centre.tolist()), tuple(spread.tolist()), tuple(tuple(m.tolist()) for m in models), **known,
         cases=(len(old), len(new)),
     )  # fmt: skip

@@ -26,7 +26,7 @@ from ..core.law import Empirical
 from ..core.recalibration import select_part, with_law
 from ..core.values import Prediction, changed
 from ._ranks import Promise, Ranks, check_promise, half_of, observed, ranks_of
-from ._shift import Shift, features_of, shift_from
+from ._shift import CovariateShift, features_of, shift_from
 
 TITLE = "conformal"
 By = Literal["all", "group"]
@@ -79,7 +79,7 @@ class Conformal:
     tails: Tails = "both"
     promise: Promise = "one"
     groups: Mapping[str, Sides] | None = None  # None: all cases together
-    shift: Shift | None = (
+    shift: CovariateShift | None = (
         None  # weights of new cases, where the calibration cases are weighted to be like them
     )
     total: float = 0.0  # weight of the calibration cases, where they are
@@ -168,7 +168,7 @@ def fit(
     weight: Any = None,
     group: Any = None,
     patient: Any = None,
-    shift: Shift | None = None,
+    shift: CovariateShift | None = None,
     part: Part = "total",
     by: By = "all",
     tails: Tails = "both",

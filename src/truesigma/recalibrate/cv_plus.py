@@ -27,7 +27,7 @@ AT_A_TIME = 1 << 22  # pairs of a calibration case and a new one that are held a
 
 
 @dataclass(frozen=True, eq=False)
-class Across:
+class FoldBounds:
     """Bounds of new cases from the predictions of every fold's model, in units of the scale of all of them together."""
 
     fitted: "CvPlus"
@@ -62,8 +62,8 @@ class Across:
         there = f"it needs {needed} calibration cases, and there are {self.fitted.cases}"
         return f"the {level:g} interval is infinite: {there}."
 
-    def __getitem__(self, index: Any) -> "Across":
-        return Across(self.fitted, self.location[:, index], self.scale[:, index])
+    def __getitem__(self, index: Any) -> "FoldBounds":
+        return FoldBounds(self.fitted, self.location[:, index], self.scale[:, index])
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class CvPlus:
         middle, scale = (to_host(a).astype(np.float64) for a in (made.location, made.scale))
         found = [(to_host(p.location) - middle, to_host(p.scale)) for p in parts]
         location, spread = (np.stack([a / scale for a in column]) for column in zip(*found))
-        return changed(self(made), bounds=Across(self, location, spread))
+        return changed(self(made), bounds=FoldBounds(self, location, spread))
 
     def to_dict(self) -> dict[str, Any]:
         lists = {name: list(getattr(self, name)) for name in ("scores", "folds", "weights")}

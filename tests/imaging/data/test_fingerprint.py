@@ -10,7 +10,7 @@ from truesigma.core.law import Normal
 from truesigma.imaging.data.dataset import DataSet, Split
 from truesigma.imaging.data.fingerprint import fingerprints
 from truesigma.imaging.prediction.timing import Trial, try_out
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 
 
 class Streamed:
@@ -68,7 +68,7 @@ def test_streamed_images_are_looked_at():
 def test_a_trial_measures_and_multiplies():
     from truesigma.imaging.network.two_head import build
 
-    recipe = Recipe(epochs=10, batch=2)
+    recipe = TrainingRecipe(epochs=10, batch=2)
     data = make()
     trial = try_out(
         [build("small", 1, 1, recipe, seed=0)], data, recipe, likelihood="gaussian", law=Normal(), precision="fp32",

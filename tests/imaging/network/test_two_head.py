@@ -9,9 +9,9 @@ from torch import nn
 
 from truesigma.imaging.network.two_head import TwoHead, build, rebuild
 from truesigma.imaging.network.weights import load_weights
-from truesigma.imaging.recipe import Recipe, from_dict, load_recipe
+from truesigma.imaging.recipe import TrainingRecipe, from_dict, load_recipe
 
-RECIPE = Recipe()
+RECIPE = TrainingRecipe()
 
 
 def images(cases: int = 4, channels: int = 1, side: int = 32) -> torch.Tensor:
@@ -21,14 +21,14 @@ def images(cases: int = 4, channels: int = 1, side: int = 32) -> torch.Tensor:
 @pytest.mark.parametrize("heads", ["linear", "deep"])
 @pytest.mark.parametrize(("variances", "width"), [("one", 1), ("each", 3)])
 def test_shapes_of_the_heads(heads: str, variances: str, width: int) -> None:
-    net = build("small", 2, 3, Recipe(heads=heads), variances=variances)
+    net = build("small", 2, 3, TrainingRecipe(heads=heads), variances=variances)
     mean, log_variance = net(images(channels=2))
     assert mean.shape == (4, 3)
     assert log_variance.shape == (4, width)
 
 
 def test_deep_heads_are_two_layers_with_leaky_relu_after_relu() -> None:
-    net = build("small", 1, 2, Recipe(heads="deep")).eval()
+    net = build("small", 1, 2, TrainingRecipe(heads="deep")).eval()
     x = images()
     with torch.no_grad():
         features = torch.relu(net.backbone(x))

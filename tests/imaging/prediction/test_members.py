@@ -7,7 +7,7 @@ import truesigma as ts
 from truesigma.imaging.data.source import Source, recorded
 from truesigma.imaging.prediction.predict import predict_split
 from truesigma.imaging.prediction.runs import open_runs
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.start import train_run
 
 
@@ -21,13 +21,17 @@ class TestEnsembles:
 
     def test_members_of_other_data_are_refused(self, runs, folder, tmp_path):
         source = Source("table", str(folder), {"unit": "months", "size": 40})
-        train_run(source, tmp_path / "other", Recipe(epochs=1, batch=8), backbone="small", device="cpu")
+        train_run(
+            source, tmp_path / "other", TrainingRecipe(epochs=1, batch=8), backbone="small", device="cpu"
+        )
         with pytest.raises(
             ValueError, match=r"cannot be one ensemble: options is .* trained on the same data"
         ):
             open_runs([runs / "0", tmp_path / "other"], device="cpu")
         source = Source("table", str(folder), {"unit": "years"})
-        train_run(source, tmp_path / "years", Recipe(epochs=1, batch=8), backbone="small", device="cpu")
+        train_run(
+            source, tmp_path / "years", TrainingRecipe(epochs=1, batch=8), backbone="small", device="cpu"
+        )
         with pytest.raises(ValueError, match="cannot be one ensemble: unit"):
             open_runs([runs / "0", tmp_path / "years"], device="cpu")
         with pytest.raises(ValueError, match="no runs"):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from truesigma.imaging.data.dataset import Split
 from truesigma.imaging.network.tensors import read_state
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.loop import NonFinite, train
 
 
@@ -18,9 +18,9 @@ class TestBrokenData:
         split = blobs(20, 1)
         images = split.images.float()
         broken = Split(images.index_fill(0, torch.tensor(13), torch.nan), split.target, split.name)
-        recipe = Recipe(epochs=2, batch=4)
+        recipe = TrainingRecipe(epochs=2, batch=4)
         good = dataset(Split(images, split.target, split.name), blobs(8, 2), None, same)
-        fit(good, Recipe(epochs=1, batch=4), out=tmp_path)
+        fit(good, TrainingRecipe(epochs=1, batch=4), out=tmp_path)
         before = read_state(tmp_path / "last.safetensors")
         with pytest.raises(
             NonFinite, match=r"Not finite in the data: case13.png.*state after epoch 1"
@@ -39,7 +39,7 @@ class TestBrokenData:
         before = {name: value.clone() for name, value in two.state_dict().items()}
         broken = dataset(Split(images, split.target, split.name), blobs(8, 2), None, same)
         with pytest.raises(NonFinite, match=r"case3\.png"):
-            train(two, broken, Recipe(epochs=1, batch=8), seed=0, device="cpu", quiet=True)
+            train(two, broken, TrainingRecipe(epochs=1, batch=8), seed=0, device="cpu", quiet=True)
         assert equal(before, two.state_dict())
 
     def test_a_case_without_target_is_named_before_anything_runs(self) -> None:
@@ -62,7 +62,8 @@ class TestBrokenData:
         scaled = torch.stack([split.target[:, 0], factor * split.target[:, 1]], 1)
         with pytest.warns(UserWarning, match=r"targets of output 1 lie between .* scale them") as caught:
             fit(
-                dataset(Split(split.images, scaled, split.name), blobs(8, 2), None), Recipe(epochs=1, batch=8)
+                dataset(Split(split.images, scaled, split.name), blobs(8, 2), None),
+                TrainingRecipe(epochs=1, batch=8),
             )
         assert not [w for w in caught if "output 0" in str(w.message)]
 
@@ -73,7 +74,11 @@ class TestBrokenData:
 
         with pytest.raises(ValueError, match=r"inner\._extra_state, no tensor.* register a buffer"):
             train(
-                Halves(Noted(1, 1)), dataset(blobs(8, 1), blobs(8, 2), None), Recipe(), seed=0, device="cpu"
+                Halves(Noted(1, 1)),
+                dataset(blobs(8, 1), blobs(8, 2), None),
+                TrainingRecipe(),
+                seed=0,
+                device="cpu",
             )
 
     def test_what_is_no_pair_of_tensors_is_named(self) -> None:
@@ -85,7 +90,7 @@ class TestBrokenData:
             train(
                 Named(1, 1),
                 dataset(blobs(8, 1), blobs(8, 2), None),
-                Recipe(),
+                TrainingRecipe(),
                 seed=0,
                 device="cpu",
                 quiet=True,

@@ -13,12 +13,12 @@ from safetensors.torch import save_file
 from truesigma.files.disk import BadFile, locked
 from truesigma.imaging.data.dataset import DataSet
 from truesigma.imaging.network.tensors import read_state, read_tensors, write_state
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.folder import load_run
 
-LAST = Recipe(epochs=3, batch=8, keep="last")
+LAST = TrainingRecipe(epochs=3, batch=8, keep="last")
 PLAIN = "small:design=plain"
-FIRST = Recipe(epochs=3, batch=8, learning_rate=0.3)  # so fast that the first epoch stays the best
+FIRST = TrainingRecipe(epochs=3, batch=8, learning_rate=0.3)  # so fast that the first epoch stays the best
 
 
 def flip(path: Path, place: int) -> None:

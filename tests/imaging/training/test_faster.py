@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from truesigma.imaging.network.two_head import build
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training import faster as fast
 from truesigma.imaging.training import loop
 from truesigma.imaging.training.step import Meter, captured, channels_last, make_optimizer, plain
@@ -211,7 +211,7 @@ def test_other_gradients_than_the_plain_steps_are_refused(monkeypatch: pytest.Mo
 def test_gradients_on_a_gpu_round_no_more_than_the_plain_steps(backbone: str) -> None:
     """Without dropout: against float32 at most 1.1 times the error of eager bfloat16."""
     still = {"resnet101": "", "densenet201": ":layer_dropout=0.0"}.get(backbone, ":drop_connect=0.0")
-    recipe = Recipe(stage_dropout=0.0, head_dropout={"other": 0.0})
+    recipe = TrainingRecipe(stage_dropout=0.0, head_dropout={"other": 0.0})
     torch.manual_seed(1)
     batch = channels_last(torch.randn(8, 3, 128, 128, device=DEVICE)), torch.rand(8, 6, device=DEVICE)
     found = []
@@ -264,7 +264,7 @@ def test_what_the_kernels_count_in_lives_as_long_as_the_step(monkeypatch: pytest
 @needs_gpu
 def test_a_faster_captured_step_on_a_gpu_trains_as_the_plain_one() -> None:
     """Thirty steps without dropout from the same weights: losses nearby, and the network is left as it was made."""
-    recipe = Recipe(stage_dropout=0.0, head_dropout={"other": 0.0}, learning_rate=1e-4)
+    recipe = TrainingRecipe(stage_dropout=0.0, head_dropout={"other": 0.0}, learning_rate=1e-4)
     torch.manual_seed(1)
     batch = channels_last(torch.randn(16, 3, 64, 64, device=DEVICE)), torch.rand(16, 2, device=DEVICE)
     sums = []

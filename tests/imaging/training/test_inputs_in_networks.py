@@ -15,10 +15,10 @@ from project_files import call
 from truesigma.imaging import build, dropout_draws, train
 from truesigma.imaging.data.inputs import with_planes
 from truesigma.imaging.data.source import Source
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.start import train_run
 
-RECIPE = Recipe(
+RECIPE = TrainingRecipe(
     epochs=4, batch=8, stage_dropout=0.1, head_dropout={"other": 0.1}, learning_rate=3e-3, draws=5
 )
 
@@ -68,7 +68,7 @@ def test_what_only_the_inputs_know_is_learned(root, run):
 
 
 def test_both_heads_take_them_and_dropout_does_not():
-    net = build("small", 1, 2, Recipe(head_dropout={"other": 0.9}), seed=0, inputs=3).eval()
+    net = build("small", 1, 2, TrainingRecipe(head_dropout={"other": 0.9}), seed=0, inputs=3).eval()
     assert net.mean.in_features == net.log_variance.in_features == 128 + 3
     torch.nn.init.zeros_(net.mean.weight[:, :128])
     torch.nn.init.ones_(net.mean.weight[:, 128:])
@@ -78,7 +78,7 @@ def test_both_heads_take_them_and_dropout_does_not():
     drawn = dropout_draws(net, packed.split(4), draws=3, seed=0)
     assert np.allclose(drawn.mean, values.sum(1)[None, :, None], atol=1e-5)  # never dropped
     # the masks are those of the same network without inputs
-    features = build("small", 1, 2, Recipe(head_dropout={"other": 0.9}), seed=0, inputs=0).eval()
+    features = build("small", 1, 2, TrainingRecipe(head_dropout={"other": 0.9}), seed=0, inputs=0).eval()
     features.load_state_dict(
         {**features.state_dict(), **{k: v for k, v in net.state_dict().items() if k.startswith("backbone")}}
     )

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from truesigma.imaging.data.dataset import DataSet, Split
 from truesigma.imaging.network.two_head import build
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.folder import load_run
 from truesigma.imaging.training.loop import train
 
 
 def test_it_learns_the_place_and_the_noise() -> None:
     data = dataset(blobs(600, 1), blobs(300, 2), blobs(300, 3), same)
-    recipe = Recipe(
+    recipe = TrainingRecipe(
         epochs=12,
         batch=16,
         learning_rate=2e-3,
@@ -45,7 +45,7 @@ def test_it_learns_the_place_and_the_noise() -> None:
 
 def test_a_module_of_ones_own_trains_and_says_how_to_read_it(data: DataSet, tmp_path: Path) -> None:
     net = Halves(nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, 3)))
-    train(net, data, Recipe(epochs=1, batch=8), seed=0, out=tmp_path, device="cpu", quiet=True)
+    train(net, data, TrainingRecipe(epochs=1, batch=8), seed=0, out=tmp_path, device="cpu", quiet=True)
     with pytest.raises(ValueError, match="load_weights"):
         load_run(tmp_path)
 
@@ -58,10 +58,10 @@ def test_a_last_batch_of_one_case_is_left_out(data: DataSet) -> None:
         lambda _, given, __: seen.append(len(given[0])) if torch.is_grad_enabled() else None
     )
     nine = dataset(blobs(9, 1), blobs(3, 2), None)
-    train(net, nine, Recipe(epochs=2, batch=4), seed=0, device="cpu", quiet=True)
+    train(net, nine, TrainingRecipe(epochs=2, batch=4), seed=0, device="cpu", quiet=True)
     assert seen == [4, 4, 4, 4]
     seen.clear()
-    train(net, nine, Recipe(epochs=1, batch=6), seed=0, device="cpu", quiet=True)
+    train(net, nine, TrainingRecipe(epochs=1, batch=6), seed=0, device="cpu", quiet=True)
     assert seen == [6, 3]
 
 
@@ -76,9 +76,9 @@ def test_tied_weights_and_an_attribute_called_plan_are_no_trouble(data: DataSet,
         return net
 
     options: dict[str, Any] = {"seed": 0, "device": "cpu", "quiet": True}
-    whole = train(tied(), data, Recipe(epochs=3, batch=8, keep="last"), **options)
-    train(tied(), data, Recipe(epochs=2, batch=8, keep="last"), out=tmp_path, **options)
-    part = train(tied(), data, Recipe(epochs=3, batch=8, keep="last"), out=tmp_path, **options)
+    whole = train(tied(), data, TrainingRecipe(epochs=3, batch=8, keep="last"), **options)
+    train(tied(), data, TrainingRecipe(epochs=2, batch=8, keep="last"), out=tmp_path, **options)
+    part = train(tied(), data, TrainingRecipe(epochs=3, batch=8, keep="last"), out=tmp_path, **options)
     assert equal(weights(part), weights(whole))
     layers = part.net.inner
     assert layers[2].weight is layers[3].weight
@@ -121,7 +121,9 @@ def test_volumes_train(data: DataSet) -> None:
     def volume(split: Split) -> Split:
         return Split(split.images[:, :, None].expand(-1, -1, SIDE, -1, -1), split.target, split.name)
 
-    trained = fit(dataset(*map(volume, data.splits.values())), Recipe(epochs=1, batch=8), backbone="small3d")
+    trained = fit(
+        dataset(*map(volume, data.splits.values())), TrainingRecipe(epochs=1, batch=8), backbone="small3d"
+    )
     assert trained.finished
 
 

@@ -29,7 +29,7 @@ def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
         "nn = torch.nn\n"
         "net = t.Halves(nn.Sequential(nn.Flatten(), nn.Linear(256, 32), nn.Tanh(), nn.Linear(32, 3)))\n"
         "data = t.dataset(t.blobs(44, 1), t.blobs(25, 2), t.blobs(24, 3), note)\n"
-        "recipe = t.Recipe(epochs=3, batch=8, learning_rate=3e-3)\n"
+        "recipe = t.TrainingRecipe(epochs=3, batch=8, learning_rate=3e-3)\n"
         "out, devices = sys.argv[1], int(sys.argv[2])\n"
         "trained = t.train(net, data, recipe, seed=1, out=out, device='cpu', devices=devices, quiet=True)\n"
         "rank = os.environ.get('LOCAL_RANK', '0')\n"

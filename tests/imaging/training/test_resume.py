@@ -11,7 +11,7 @@ from torch import Tensor
 from truesigma.imaging.data.dataset import DataSet
 from truesigma.imaging.network.tensors import read_state, write_state
 from truesigma.imaging.network.two_head import build
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.folder import load_run
 from truesigma.imaging.training.loop import train
 
@@ -20,7 +20,9 @@ from truesigma.imaging.training.loop import train
 def test_resume_after_a_break_in_an_epoch_is_bit_identical(
     data: DataSet, tmp_path: Path, optimizer: str
 ) -> None:
-    recipe = Recipe(epochs=4, batch=8, learning_rate=3e-3, patience=0, optimizer=optimizer, momentum=0.9)
+    recipe = TrainingRecipe(
+        epochs=4, batch=8, learning_rate=3e-3, patience=0, optimizer=optimizer, momentum=0.9
+    )
     whole = fit(data, recipe, out=tmp_path / "whole")
     calls = 0
 
@@ -46,7 +48,7 @@ def test_resume_after_a_break_in_an_epoch_is_bit_identical(
 
 def test_a_run_of_an_earlier_version_is_read(data: DataSet, tmp_path: Path) -> None:
     """Its rows have no error of one pass beside that of the draws: they were of one pass."""
-    recipe = Recipe(epochs=1, batch=8)
+    recipe = TrainingRecipe(epochs=1, batch=8)
     fit(data, recipe, out=tmp_path)
     tensors, values = read_state(tmp_path / "last.safetensors")
     del values["rows"][0]["valid_mse_one_pass"]
@@ -74,7 +76,9 @@ def test_a_kill_between_two_files_of_a_checkpoint_leaves_a_pair(
     data: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
     """The kept epoch is never one that the history does not have, also where the next call ends soon."""
-    recipe = Recipe(epochs=4, batch=8, keep="last")  # better in every epoch: three moments of each checkpoint
+    recipe = TrainingRecipe(
+        epochs=4, batch=8, keep="last"
+    )  # better in every epoch: three moments of each checkpoint
     whole = fit(data, recipe)
     swap, swaps = os.replace, 0
 
@@ -101,7 +105,7 @@ def test_a_kill_between_two_files_of_a_checkpoint_leaves_a_pair(
 def test_weights_from_ahead_that_an_earlier_version_left_are_found_again(
     data: DataSet, tmp_path: Path
 ) -> None:
-    recipe = Recipe(epochs=3, batch=8, keep="last")
+    recipe = TrainingRecipe(epochs=3, batch=8, keep="last")
     whole = fit(data, recipe, out=tmp_path / "whole")
     fit(data, recipe, out=tmp_path / "part", time_limit=0.0)
     (tmp_path / "whole" / "best.safetensors").rename(tmp_path / "part" / "best.safetensors")
@@ -118,10 +122,14 @@ def test_a_file_is_no_folder_of_a_run(data: DataSet, tmp_path: Path) -> None:
 
 def test_a_run_with_other_choices_is_not_continued(data: DataSet, tmp_path: Path) -> None:
     fit(data, out=tmp_path)
-    longer = Recipe(epochs=5, batch=8, learning_rate=3e-3, patience=1, stage_dropout=0.1)
+    longer = TrainingRecipe(epochs=5, batch=8, learning_rate=3e-3, patience=1, stage_dropout=0.1)
     assert len(fit(data, longer, out=tmp_path).history) == 5
     with pytest.raises(ValueError, match=r"train\.batch"):
-        fit(data, Recipe(epochs=5, batch=4, learning_rate=3e-3, patience=1, stage_dropout=0.1), out=tmp_path)
+        fit(
+            data,
+            TrainingRecipe(epochs=5, batch=4, learning_rate=3e-3, patience=1, stage_dropout=0.1),
+            out=tmp_path,
+        )
     with pytest.raises(ValueError, match="likelihood"):
         fit(data, longer, out=tmp_path, likelihood="laplace")
     with pytest.raises(ValueError, match=r"data\.cases"):
@@ -129,5 +137,5 @@ def test_a_run_with_other_choices_is_not_continued(data: DataSet, tmp_path: Path
     with pytest.raises(ValueError, match="with other cases or targets"):
         fit(dataset(blobs(44, 9), *list(data.splits.values())[1:]), longer, out=tmp_path)
     assert load_run(tmp_path)[1]["recipe"]["train"]["epochs"] == 5
-    anew = fit(data, Recipe(epochs=1, batch=4), out=tmp_path, resume=False)
+    anew = fit(data, TrainingRecipe(epochs=1, batch=4), out=tmp_path, resume=False)
     assert len(anew.history) == 1

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from truesigma.imaging.data.dataset import DataSet
-from truesigma.imaging.recipe import Recipe, from_dict, load_recipe
+from truesigma.imaging.recipe import TrainingRecipe, from_dict, load_recipe
 from truesigma.imaging.training.checkpoint import Plateau, State, done, fresh, improves
 from truesigma.imaging.training.checkpoint import advance as take_in
 
@@ -43,20 +43,20 @@ def test_plateau_counts_no_gain_in_a_loss_below_zero() -> None:
 
 
 def test_rate_falls_in_the_history(data: DataSet) -> None:
-    recipe = Recipe(epochs=5, batch=44, learning_rate=1e-12, patience=1, factor=0.5)
+    recipe = TrainingRecipe(epochs=5, batch=44, learning_rate=1e-12, patience=1, factor=0.5)
     rates = [row["learning_rate"] for row in fit(data, recipe).history]
     assert rates == pytest.approx([1e-12, 1e-12, 1e-12, 5e-13, 5e-13], rel=1e-9)
 
 
 def test_the_rate_rises_before_it_falls(data: DataSet) -> None:
-    recipe = Recipe(epochs=6, batch=44, learning_rate=1e-3, schedule="cosine", warm_up=0.35)
+    recipe = TrainingRecipe(epochs=6, batch=44, learning_rate=1e-3, schedule="cosine", warm_up=0.35)
     rates = [row["learning_rate"] / 1e-3 for row in fit(data, recipe).history]
     falls = [0.5 * (1 + math.cos(math.pi * k / 4)) for k in range(4)]
     assert rates == pytest.approx([1 / 3, 2 / 3, *falls])
 
 
 def test_training_ends_early_without_gain_in_the_smoothed_validation() -> None:
-    recipe = Recipe(epochs=10, schedule="cosine", stop=0.3, smoothing=0.5)
+    recipe = TrainingRecipe(epochs=10, schedule="cosine", stop=0.3, smoothing=0.5)
     values, ended = [5.0, 3.0, 2.0, 2.6, 2.5, 2.4, 2.3], []
     for count in range(1, len(values) + 1):
         state = State(
@@ -75,7 +75,7 @@ def test_training_ends_early_without_gain_in_the_smoothed_validation() -> None:
 
 
 def test_cosine_ends_low_and_keeps_its_length(tmp_path: Path, data: DataSet) -> None:
-    recipe = Recipe(epochs=4, batch=8, learning_rate=3e-3, schedule="cosine", stage_dropout=0.1)
+    recipe = TrainingRecipe(epochs=4, batch=8, learning_rate=3e-3, schedule="cosine", stage_dropout=0.1)
     whole = fit(data, recipe)
     half = [0.5 * 3e-3 * (1 + math.cos(math.pi * epoch / 4)) for epoch in range(4)]
     assert [row["learning_rate"] for row in whole.history] == pytest.approx(half)
@@ -85,13 +85,13 @@ def test_cosine_ends_low_and_keeps_its_length(tmp_path: Path, data: DataSet) -> 
     assert all(
         torch.equal(a, b) for a, b in zip(whole.net.state_dict().values(), resumed.net.state_dict().values())
     )
-    longer = Recipe(epochs=5, batch=8, learning_rate=3e-3, schedule="cosine", stage_dropout=0.1)
+    longer = TrainingRecipe(epochs=5, batch=8, learning_rate=3e-3, schedule="cosine", stage_dropout=0.1)
     with pytest.raises(ValueError, match=r"train\.epochs = 4, now 5"):
         fit(data, longer, out=tmp_path)
 
 
 def test_the_rate_has_a_floor_and_a_plateau_there_ends_the_run(tmp_path: Path, data: DataSet) -> None:
-    recipe = Recipe(
+    recipe = TrainingRecipe(
         epochs=40, batch=44, learning_rate=1e-12, patience=1, factor=0.1, floor=0.05, smoothing=0.0
     )
     ended = fit(data, recipe, out=tmp_path)
@@ -105,14 +105,14 @@ def test_the_rate_has_a_floor_and_a_plateau_there_ends_the_run(tmp_path: Path, d
 
 
 def test_without_a_floor_the_rate_falls_on(data: DataSet) -> None:
-    recipe = Recipe(epochs=8, batch=44, learning_rate=1e-12, patience=0, floor=0.0, smoothing=0.0)
+    recipe = TrainingRecipe(epochs=8, batch=44, learning_rate=1e-12, patience=0, floor=0.0, smoothing=0.0)
     run = fit(data, recipe)
     assert len(run.history) == 8
     assert run.history[-1]["learning_rate"] < 1e-16
 
 
 def test_a_cosine_does_not_end_on_a_plateau(data: DataSet) -> None:
-    recipe = Recipe(
+    recipe = TrainingRecipe(
         epochs=6, batch=44, learning_rate=1e-12, patience=0, factor=1.0, floor=1.0, schedule="cosine"
     )
     assert len(fit(data, recipe).history) == 6
@@ -128,7 +128,7 @@ def test_the_published_recipes_have_neither_floor_nor_smoothing() -> None:
     assert (from_dict(stored).floor, from_dict(stored).smoothing) == (0.0, 0.0)
 
 
-def replay(column: list[float], recipe: Recipe) -> State:
+def replay(column: list[float], recipe: TrainingRecipe) -> State:
     """What the schedule makes of the errors of a recorded run; the end it comes to, if any."""
     state, net = fresh(recipe), nn.Linear(1, 1)
     for epoch, value in enumerate(column, start=1):

@@ -10,7 +10,7 @@ from blob_images import QUICK, equal
 from torch import Tensor
 
 from truesigma.imaging.network.two_head import build
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training import epoch as epochs
 from truesigma.imaging.training import step as steps
 
@@ -80,7 +80,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch, step: steps.Step, fails: bool = F
 @pytest.mark.parametrize("used", [False, True])
 def test_a_captured_step_starts_from_the_weights_given(monkeypatch, data, optimizer: str, used: bool) -> None:
     """Warm-up and capture leave weights, buffers and optimiser as they were; replays then train as plain steps do."""
-    recipe = Recipe(
+    recipe = TrainingRecipe(
         optimizer=optimizer, momentum=0.9, learning_rate=1e-2, head_dropout={"other": 0}, stage_dropout=0
     )
     split, results = data.splits["train"], []

@@ -9,11 +9,11 @@ from blob_images import QUICK, dataset, equal, fit, weights
 from truesigma.imaging.data.dataset import DataSet, Split
 from truesigma.imaging.network.losses import gaussian
 from truesigma.imaging.network.two_head import build
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.folder import load_run
 from truesigma.imaging.training.validate import validate
 
-STILL = Recipe(epochs=2, batch=8, stage_dropout=0.0, head_dropout={"other": 0.0})
+STILL = TrainingRecipe(epochs=2, batch=8, stage_dropout=0.0, head_dropout={"other": 0.0})
 
 
 @pytest.mark.parametrize("keep", ["valid_mse", "valid_mse_one_pass", "valid_loss", "last"])
@@ -21,7 +21,9 @@ STILL = Recipe(epochs=2, batch=8, stage_dropout=0.0, head_dropout={"other": 0.0}
 def test_the_kept_weights_are_the_best_epochs(
     data: DataSet, tmp_path: Path, keep: str, smoothing: float
 ) -> None:
-    recipe = Recipe(epochs=5, batch=8, learning_rate=2e-2, patience=20, keep=keep, smoothing=smoothing)
+    recipe = TrainingRecipe(
+        epochs=5, batch=8, learning_rate=2e-2, patience=20, keep=keep, smoothing=smoothing
+    )
     trained = fit(data, recipe, out=tmp_path)
     column = [row["valid_mse" if keep == "last" else keep] for row in trained.history]
     for epoch in range(1, len(column)):
@@ -90,7 +92,7 @@ def test_laplace_factor_is_the_mean_of_error_over_b(data: DataSet) -> None:
 
 def test_the_test_split_is_looked_at_now_and_then(data: DataSet) -> None:
     """In every fifth epoch and in each new best one; the pass without dropout likewise."""
-    recipe = Recipe(epochs=11, batch=8, learning_rate=3e-2, smoothing=0.0, stage_dropout=0.1)
+    recipe = TrainingRecipe(epochs=11, batch=8, learning_rate=3e-2, smoothing=0.0, stage_dropout=0.1)
     rows = fit(data, recipe).history
     best = [min(row["valid_mse"] for row in rows[: k + 1]) for k in range(len(rows))]
     for k, row in enumerate(rows):
@@ -99,5 +101,5 @@ def test_the_test_split_is_looked_at_now_and_then(data: DataSet) -> None:
         assert (row["test_variance_scaled"] is not None) == looked
         assert (row["valid_mse_one_pass"] is not None) == looked
     assert any(row["test_mse"] is None for row in rows)
-    always = Recipe(epochs=3, batch=8, keep="valid_mse_one_pass")
+    always = TrainingRecipe(epochs=3, batch=8, keep="valid_mse_one_pass")
     assert all(row["valid_mse_one_pass"] is not None for row in fit(data, always).history)

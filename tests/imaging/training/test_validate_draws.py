@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from truesigma.imaging.data.dataset import DataSet
 from truesigma.imaging.network.losses import LIKELIHOODS
 from truesigma.imaging.network.two_head import TwoHead, build
-from truesigma.imaging.recipe import Recipe
+from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.sampling.draws import dropout_moments
 from truesigma.imaging.training.loop import NonFinite, train
 from truesigma.imaging.training.validate import random_parts, validate, warn_of_shift
@@ -89,7 +89,7 @@ def test_generators_modes_and_buffers_are_left_alone(data: DataSet, drawn: bool)
 
 
 def test_without_dropout_both_errors_are_one(data: DataSet) -> None:
-    recipe = Recipe(epochs=2, batch=8, stage_dropout=0.0, head_dropout={"other": 0.0})
+    recipe = TrainingRecipe(epochs=2, batch=8, stage_dropout=0.0, head_dropout={"other": 0.0})
     net = build("small", 1, 2, recipe, seed=0)
     assert random_parts(net, data, data.splits["valid"], **WHERE) is None
     rows = train(net, data, recipe, seed=0, device="cpu", quiet=True).history
@@ -125,7 +125,7 @@ def test_a_draw_that_is_not_finite_names_its_case(data: DataSet) -> None:
 
 
 def test_the_error_with_dropout_chooses_where_the_two_differ(data: DataSet) -> None:
-    recipe = Recipe(epochs=6, batch=8, learning_rate=1e-3)
+    recipe = TrainingRecipe(epochs=6, batch=8, learning_rate=1e-3)
     with pytest.warns(UserWarning, match="without dropout this network errs far more"):
         trained = train(Shifted(), data, recipe, seed=0, device="cpu", quiet=True)
     errors = [row["valid_mse"] for row in trained.history]

@@ -9,7 +9,7 @@ KINDS = {
 FEATURES = 128  # of the small backbones
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """Two convolutions that learn what to add to their input; with a stride, to its average over cells.
 
     Batch norm counts every place of a map, so that a batch of two images will do. A norm within each case would take
@@ -70,7 +70,7 @@ def residual(
         nn.ReLU(),
     ]
     for number, width in enumerate(widths):
-        layers += [Block(dimensions, before, width, 2 if number else 1), nn.Dropout(stage_dropout)]
+        layers += [ResidualBlock(dimensions, before, width, 2 if number else 1), nn.Dropout(stage_dropout)]
         before = width
     layers += [pool(places), nn.Flatten(), nn.Linear(before * places**dimensions, features), nn.ReLU()]
     return nn.Sequential(*layers)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core import plugins
-from ..recipe import Recipe, from_dict
+from ..recipe import TrainingRecipe, from_dict
 from .weights import load_weights
 
 __all__ = ["TwoHead", "build", "rebuild"]
@@ -92,7 +92,7 @@ def build(
     backbone: str,
     channels: int,
     outputs: int,
-    recipe: Recipe,
+    recipe: TrainingRecipe,
     *,
     variances: str = "one",
     pretrained: bool = False,
@@ -110,7 +110,7 @@ def build(
     inputs: numbers beside the image, `len(data.inputs)`.
     Returns the network on the processor, in training mode.
 
-    >>> net = build("small", 1, 2, Recipe(), seed=0)
+    >>> net = build("small", 1, 2, TrainingRecipe(), seed=0)
     >>> net.plan["backbone"]
     'small'
     """
@@ -154,7 +154,7 @@ def build(
 def rebuild(plan: dict[str, Any]) -> TwoHead:
     """The network that `build` made, with new random weights, from its `plan`.
 
-    >>> rebuild(build("small", 1, 2, Recipe()).plan).mean.out_features
+    >>> rebuild(build("small", 1, 2, TrainingRecipe()).plan).mean.out_features
     2
     """
     backbone = plan["backbone"]

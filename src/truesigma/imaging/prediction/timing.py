@@ -13,7 +13,7 @@ from torch import Tensor
 from ...core.law import Law
 from ..data.dataset import DataSet, Split
 from ..network.two_head import TwoHead, build
-from ..recipe import Recipe, load_recipe
+from ..recipe import TrainingRecipe, load_recipe
 from ..training.devices import start
 from ..training.loop import train
 from .predict import predict_split
@@ -38,7 +38,7 @@ class Trial:
     memory: int
     device: str
 
-    def training(self, data: DataSet, recipe: Recipe) -> float:
+    def training(self, data: DataSet, recipe: TrainingRecipe) -> float:
         """Seconds that one network will take."""
         steps = max(1, round(len(data.splits["train"]) / recipe.batch))
         others = sum(len(data.splits[name]) for name in ("valid", "test"))
@@ -52,7 +52,7 @@ class Trial:
 def try_out(
     nets: Sequence[TwoHead],
     data: DataSet,
-    recipe: Recipe,
+    recipe: TrainingRecipe,
     *,
     likelihood: str,
     law: Law,
@@ -106,7 +106,7 @@ def case_seconds(backbone: str, shape: tuple[int, ...]) -> float:
 
 
 def _train(
-    net: TwoHead, data: DataSet, recipe: Recipe, steps: int, settings: dict[str, Any]
+    net: TwoHead, data: DataSet, recipe: TrainingRecipe, steps: int, settings: dict[str, Any]
 ) -> tuple[float, float]:
     """Seconds of a step and of validating a case, in the quickest of a few short epochs after the first."""
     few = _part(data, {"train": steps * recipe.batch, "valid": 4 * recipe.batch})

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from ...files.disk import BadFile
 from ..network.tensors import read_state, write_state
-from ..recipe import Recipe
+from ..recipe import TrainingRecipe
 from .folder import BEST, FILES, HISTORY, LAST
 
 GAIN = 1e-4  # smaller relative gains do not count
@@ -82,16 +82,16 @@ class State:
     on_disk: int = 0  # the epoch of last.safetensors
 
 
-def fresh(recipe: Recipe) -> State:
+def fresh(recipe: TrainingRecipe) -> State:
     """The state before the first epoch."""
     return State(epoch=0, plateau=Plateau(recipe.learning_rate), rows=[], best={})
 
 
-def rate(state: State, recipe: Recipe) -> float:
+def rate(state: State, recipe: TrainingRecipe) -> float:
     """The learning rate of the next epoch.
 
-    >>> [round(rate(State(epoch, Plateau(1.0), [], {}), Recipe(epochs=4, learning_rate=1, schedule="cosine")), 3)
-    ...  for epoch in range(4)]
+    >>> recipe = TrainingRecipe(epochs=4, learning_rate=1, schedule="cosine")
+    >>> [round(rate(State(epoch, Plateau(1.0), [], {}), recipe), 3) for epoch in range(4)]
     [1.0, 0.854, 0.5, 0.146]
     """
     if recipe.schedule == "plateau":
@@ -102,7 +102,7 @@ def rate(state: State, recipe: Recipe) -> float:
     return recipe.learning_rate * (1 + math.cos(math.pi * (state.epoch - rise) / (recipe.epochs - rise))) / 2
 
 
-def done(state: State, recipe: Recipe) -> bool:
+def done(state: State, recipe: TrainingRecipe) -> bool:
     """Whether training has come to its end: the last epoch, a plateau at the lowest rate, or no gain for too long."""
     if state.epoch >= recipe.epochs or (recipe.schedule == "plateau" and state.plateau.ended):
         return True
@@ -134,7 +134,7 @@ def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:
     )
 
 
-def advance(state: State, row: dict[str, Any], net: nn.Module, recipe: Recipe) -> None:
+def advance(state: State, row: dict[str, Any], net: nn.Module, recipe: TrainingRecipe) -> None:
     """Take one more epoch in: its row, the weights if they are the best, the plateau."""
     better = improves(state, row, recipe)
     state.epoch = row["epoch"]
@@ -154,7 +154,7 @@ def advance(state: State, row: dict[str, Any], net: nn.Module, recipe: Recipe) -
     )
 
 
-def improves(state: State, row: Mapping[str, Any], recipe: Recipe) -> bool:
+def improves(state: State, row: Mapping[str, Any], recipe: TrainingRecipe) -> bool:
     """Whether this row is of a new best epoch."""
     return _kept_by([*state.rows, row], recipe)[-1] < state.best_value
 
@@ -199,7 +199,7 @@ def tidy(out: Path) -> None:
         (out / NEXT).unlink()
 
 
-def mend(out: Path, recipe: Recipe) -> None:
+def mend(out: Path, recipe: TrainingRecipe) -> None:
     """Make a run that can be resumed of one with damaged weights, or of none: it starts again then, with a warning.
 
     Best weights are put back where they are those of the last epoch; a damaged file is never resumed from.
@@ -218,7 +218,7 @@ def mend(out: Path, recipe: Recipe) -> None:
     write_state(out / BEST, weights, _best_of(_rows(values), recipe))
 
 
-def lost(out: Path, recipe: Recipe) -> str:
+def lost(out: Path, recipe: TrainingRecipe) -> str:
     """Why a run in this folder cannot be resumed; "" where it can, or where there is none."""
     if not (out / LAST).is_file():
         return ""
@@ -265,14 +265,14 @@ def smoothed(values: Sequence[float], smoothing: float) -> list[float]:
     return means
 
 
-def _kept_by(rows: Sequence[Mapping[str, Any]], recipe: Recipe) -> list[float]:
+def _kept_by(rows: Sequence[Mapping[str, Any]], recipe: TrainingRecipe) -> list[float]:
     """What the kept epoch has the smallest of, for each epoch."""
     if recipe.keep == "last":
         return [-float(row["epoch"]) for row in rows]
     return smoothed([row[recipe.keep] for row in rows], recipe.smoothing)
 
 
-def _best_of(rows: Sequence[Mapping[str, Any]], recipe: Recipe) -> dict[str, Any]:
+def _best_of(rows: Sequence[Mapping[str, Any]], recipe: TrainingRecipe) -> dict[str, Any]:
     """The epoch that is kept, the first of the best, with its value."""
     values = _kept_by(rows, recipe)
     return {"epoch": rows[values.index(min(values))]["epoch"], "value": min(values)}

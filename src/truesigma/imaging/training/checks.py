@@ -9,7 +9,7 @@ from ..data.dataset import DataSet, Split, batches
 from ..network.losses import LIKELIHOODS
 from ..network.outputs import pair
 from ..network.two_head import TwoHead
-from ..recipe import Recipe
+from ..recipe import TrainingRecipe
 from ..sampling.randomness import guarded_generators, modes
 
 __all__ = ["check_choices", "check_detached", "check_network", "warn_of_scale"]
@@ -18,7 +18,7 @@ USUAL = (1e-3, 1e3)  # spans of a target that networks, rates and variances are 
 
 
 def check_choices(
-    data: DataSet, recipe: Recipe, *, likelihood: str, precision: str, graph: str, devices: int
+    data: DataSet, recipe: TrainingRecipe, *, likelihood: str, precision: str, graph: str, devices: int
 ) -> None:
     """Everything that can be wrong before a network is touched."""
     for name, value, allowed in (

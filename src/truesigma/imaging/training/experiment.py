@@ -22,7 +22,7 @@ from ..data.archive import save_arrays
 from ..data.dataset import DataSet, Split, batches, resident
 from ..data.source import Source
 from ..network.two_head import build
-from ..recipe import Planned, Recipe, load_recipe
+from ..recipe import Planned, TrainingRecipe, load_recipe
 from ..sampling.draws import Precision, dropout_draws, ensemble_draws
 from ..sampling.randomness import NotRandom
 from .folder import LAST, PACKAGES
@@ -98,7 +98,13 @@ def run_experiment(
 
 
 def sample(
-    net: nn.Module, data: DataSet, recipe: Recipe, experiment: Planned, *, precision: Precision, batch: int
+    net: nn.Module,
+    data: DataSet,
+    recipe: TrainingRecipe,
+    experiment: Planned,
+    *,
+    precision: Precision,
+    batch: int,
 ) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     """Residual draws and log-variances of every split but the training one: test repeated, the others once.
 

@@ -16,7 +16,7 @@ from ..data.units import units_from
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead, rebuild
 from ..network.weights import load_weights
-from ..recipe import RAW, Recipe
+from ..recipe import RAW, TrainingRecipe
 
 __all__ = [
     "BEST",
@@ -52,7 +52,7 @@ DEFAULTS = {"schedule": "plateau", "loss": "nll", **RAW}  # of runs made before 
 def describe(
     net: nn.Module,
     data: DataSet,
-    recipe: Recipe,
+    recipe: TrainingRecipe,
     *,
     seed: int,
     likelihood: str,

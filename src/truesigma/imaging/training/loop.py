@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from ...files.disk import locked
 from ..data.dataset import DataSet, Split, batches, resident
-from ..recipe import Recipe
+from ..recipe import TrainingRecipe
 from .checkpoint import State, advance, done, fresh, improves, mend, rate, restore, save, tidy
 from .checks import check_choices, check_detached, check_network, warn_of_scale
 from .devices import Fabric, average_buffers, over_all, start
@@ -39,7 +39,7 @@ class Trained:
     history: tuple[Mapping[str, Any], ...]
     best_epoch: int
     finished: bool
-    recipe: Recipe
+    recipe: TrainingRecipe
     seed: int
     out: Path | None
 
@@ -52,7 +52,7 @@ class Trained:
 def train(
     net: nn.Module,
     data: DataSet,
-    recipe: Recipe,
+    recipe: TrainingRecipe,
     *,
     seed: int,
     out: str | Path | None = None,
@@ -114,7 +114,7 @@ def train(
     >>> def some(n): return Split(torch.rand(n, 1, 32, 32), torch.rand(n, 1), tuple(map(str, range(n))))
     >>> data = DataSet("noise", {"train": some(8), "valid": some(4)}, torch.Tensor.float,
     ...                lambda images, target, generator: (images, target), ("",), torch.zeros(1), torch.ones(1))
-    >>> recipe = Recipe(epochs=2, batch=4)
+    >>> recipe = TrainingRecipe(epochs=2, batch=4)
     >>> train(build("small", 1, 1, recipe, seed=0), data, recipe, seed=0, device="cpu", quiet=True).finished
     True
     """
@@ -232,7 +232,7 @@ def train(
         return _trained(net, state, recipe, seed, folder)
 
 
-def _trained(net: nn.Module, state: State, recipe: Recipe, seed: int, folder: Path | None) -> Trained:
+def _trained(net: nn.Module, state: State, recipe: TrainingRecipe, seed: int, folder: Path | None) -> Trained:
     """The network with its kept weights, ready to predict."""
     net.load_state_dict(state.best)
     net.zero_grad(set_to_none=True)  # gradients of a captured step would keep its memory
@@ -244,7 +244,7 @@ def _trained(net: nn.Module, state: State, recipe: Recipe, seed: int, folder: Pa
 def _begin(
     net: nn.Module,
     optimizer: Optimizer,
-    recipe: Recipe,
+    recipe: TrainingRecipe,
     folder: Path | None,
     *,
     resume: bool,

@@ -8,7 +8,7 @@ from ..data.dataset import DataSet
 from ..data.source import Source
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead, build
-from ..recipe import Recipe
+from ..recipe import TrainingRecipe
 from .checkpoint import lost
 from .folder import LAST
 from .loop import Trained, train
@@ -17,7 +17,7 @@ from .loop import Trained, train
 def train_run(
     source: Source,
     out: str | Path,
-    recipe: Recipe,
+    recipe: TrainingRecipe,
     *,
     backbone: str = "resnet101",
     seed: int = 0,
@@ -111,7 +111,13 @@ def _data_line(data: DataSet) -> str:
 
 
 def _plan_line(
-    net: TwoHead, recipe: Recipe, likelihood: str, precision: str, device: str, devices: int, seed: int
+    net: TwoHead,
+    recipe: TrainingRecipe,
+    likelihood: str,
+    precision: str,
+    device: str,
+    devices: int,
+    seed: int,
 ) -> str:
     assert net.plan is not None
     count = sum(parameter.numel() for parameter in net.parameters())

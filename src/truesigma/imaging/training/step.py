@@ -10,7 +10,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from ..network.losses import LIKELIHOODS, LOSSES, predicted_variance
 from ..network.outputs import pair
-from ..recipe import Recipe
+from ..recipe import TrainingRecipe
 from ..sampling.cuda_graph import capture
 from ..sampling.trace import autocast
 
@@ -57,7 +57,7 @@ def channels_last(images: Tensor) -> Tensor:
     return images.contiguous(memory_format=layout)
 
 
-def make_optimizer(net: nn.Module, recipe: Recipe, device: torch.device) -> Optimizer:
+def make_optimizer(net: nn.Module, recipe: TrainingRecipe, device: torch.device) -> Optimizer:
     """The recipe's optimiser; on a GPU fused, with the rate as a tensor so that a captured step sees it change."""
     on_gpu = device.type == "cuda"
     parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]

@@ -43,7 +43,7 @@ OFF = {"skill": "no skill", "centre": "biased", "size": "", "knowing": "uneven",
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Subset:
     """One group, or one output: its scores after recalibration, its coverage before, and what to say about it."""
 
     kind: str  # "group" or "output"
@@ -57,7 +57,7 @@ class Part:
     verdict: str = ""  # what the five questions found
 
 
-def groups(subject: Subject) -> list[Part]:
+def groups(subject: Subject) -> list[Subset]:
     """Judge the groups with enough cases, most off first; none where there is one group, or none is large enough.
 
     Where groups stand for patients, each has an error of its own that its cases share: all of them miss, or none. No
@@ -84,7 +84,7 @@ def _large(subject: Subject) -> list[tuple[str, Host]]:
     return sorted((one for one in found if one[1].size >= LEAST), key=lambda one: -one[1].size)[:MOST]
 
 
-def outputs(subject: Subject) -> list[Part]:
+def outputs(subject: Subject) -> list[Subset]:
     """Judge each output alone, where there are two or more, and not a whole image of them."""
     if not 2 <= subject.outputs <= SHOWN:
         return []
@@ -95,7 +95,7 @@ def outputs(subject: Subject) -> list[Part]:
     return _judged(subject, parts)
 
 
-def _distance(part: Part) -> tuple[bool, float]:
+def _distance(part: Subset) -> tuple[bool, float]:
     """Order parts: those that are off first, then by how far the factor that they need is from 1."""
     factor = part.factor.value
     return part.verdict in FINE, -abs(np.log(factor)) if factor else 0.0
@@ -108,7 +108,7 @@ def _inner(subject: Subject, cases: Cases) -> Resampling:
     return Resampling.of(cases, by=by, replicates=plan.replicates, level=plan.level, seed=plan.seed)
 
 
-def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: Resampling) -> Part:
+def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: Resampling) -> Subset:
     before, after = pair[0], pair[-1]
     coverage, rmse = (plugins.load("metrics", n) for n in ("coverage", "rmse"))
     asked = [metric_rows(cases, coverage, {"level": subject.level}, plan.code) for cases in (before, after)]
@@ -120,22 +120,22 @@ def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: R
         found.append(reason)
     held, reached, error, factor = (estimate(one, plan, share=k < 2) for k, one in enumerate(found))
     sigma = float(np.sqrt(np.mean(sigma_of(after.prediction)[_counts(after)] ** 2)))
-    return Part(kind, name, len(after), error, sigma, held, reached, factor)
+    return Subset(kind, name, len(after), error, sigma, held, reached, factor)
 
 
 def _counts(cases: Cases) -> Any:
     return slice(None) if cases.prediction.mask is None else cases.prediction.mask
 
 
-def _judged(subject: Subject, parts: list[Part]) -> list[Part]:
+def _judged(subject: Subject, parts: list[Subset]) -> list[Subset]:
     """Give each part its verdict, as the five questions found it; what all of them share is said above."""
     rows = [[row for row in subject.answers if _is_of(row, subject.label, part)] for part in parts]
     off = [{row["question"] for row in own if row["verdict"] == "off"} for own in rows]
     common = set.intersection(*off) - {"size"} if len(off) > 1 else set()
-    return [Part(**{**vars(part), "verdict": _verdict(own, common)}) for part, own in zip(parts, rows)]
+    return [Subset(**{**vars(part), "verdict": _verdict(own, common)}) for part, own in zip(parts, rows)]
 
 
-def _is_of(row: Mapping[str, Any], label: str, part: Part) -> bool:
+def _is_of(row: Mapping[str, Any], label: str, part: Subset) -> bool:
     name = row["group"] if part.kind == "group" else f"output {row['output']}"
     return row["recalibration"] == label and row[part.kind] is not None and str(name) == part.name
 
@@ -154,7 +154,7 @@ def _verdict(rows: Sequence[Mapping[str, Any]], common: Collection[str]) -> str:
     return RIGHT if fine else NO_SIGN
 
 
-def section(subject: Subject, by_group: list[Part], by_output: list[Part]) -> Section | None:
+def section(subject: Subject, by_group: list[Subset], by_output: list[Subset]) -> Section | None:
     unjudged = _unjudged(subject, len(by_group))
     if not by_group and not by_output:
         return Section("breakdown", TITLE, paragraph(unjudged, kind="note")) if unjudged else None
@@ -184,7 +184,7 @@ def section(subject: Subject, by_group: list[Part], by_output: list[Part]) -> Se
     return Section("breakdown", title_of(parts), join(blocks), "", columns([_row(part) for part in parts]))
 
 
-def title_of(parts: Sequence[Part]) -> str:
+def title_of(parts: Sequence[Subset]) -> str:
     """Title the section, and links to it."""
     return TITLE if any(part.kind == "group" for part in parts) else "By output"
 
@@ -204,7 +204,7 @@ def _unjudged(subject: Subject, judged: int) -> str:
     return f"{judged} of {count:,} groups are {done}: those of at least {LEAST} test cases{largest}."
 
 
-def _summary(kind: str, parts: list[Part], subject: Subject) -> str:
+def _summary(kind: str, parts: list[Subset], subject: Subject) -> str:
     if not any(part.verdict for part in parts):
         return (
             f"Cases of a {kind} are taken to err together, as those of a patient do, so none of the {len(parts)} "
@@ -222,7 +222,7 @@ def _summary(kind: str, parts: list[Part], subject: Subject) -> str:
     )
 
 
-def _table(subject: Subject, kind: str, parts: Sequence[Part]) -> Html:
+def _table(subject: Subject, kind: str, parts: Sequence[Subset]) -> Html:
     head = [
         kind,
         "cases",
@@ -255,7 +255,7 @@ def _table(subject: Subject, kind: str, parts: Sequence[Part]) -> Html:
     return table(head, rows, caption=f"By {kind}", sort=True)
 
 
-def _row(part: Part) -> dict[str, Any]:
+def _row(part: Subset) -> dict[str, Any]:
     numbers: dict[str, Any] = {}
     for name in ("after", "before", "factor", "rmse"):
         label = f"coverage_{name}" if name in ("after", "before") else name

@@ -17,9 +17,9 @@ from ..blocks import Section, csv_button, paragraph, whiskers
 from ..markup import Attributes, Html, element, join
 from ..numbers import estimate_parts, number, percent, with_unit
 from ..subject import BEFORE, Subject, counted, on_host
-from .rejection import START, Referral
+from .rejection import START, Referred
 from .scores import Score
-from .shift import Found
+from .shift import ShiftFound
 
 FEW = 10  # groups, below which the factor's interval is a rough guess
 CONFIDENCE = 0.95  # of the factor's interval
@@ -40,9 +40,9 @@ COLUMNS = (
 def section(
     subject: Subject,
     scores: list[Score],
-    referral: Referral,
+    referral: Referred,
     shares: Estimate | None,
-    shift: Found | None,
+    shift: ShiftFound | None,
     calibration: Cases,
 ) -> Section:
     before, after = _coverage(subject, scores)
@@ -264,9 +264,9 @@ def _card(title: str, value: str, below: str, unit: str = "") -> Html:
 def _cards(
     subject: Subject,
     scores: list[Score],
-    referral: Referral,
+    referral: Referred,
     shares: Estimate | None,
-    shift: Found | None,
+    shift: ShiftFound | None,
     factor: Estimate | None,
 ) -> list[Html]:
     by_name = {score.name: score for score in scores}

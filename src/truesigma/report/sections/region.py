@@ -26,7 +26,7 @@ POINTS = 61  # of an ellipse
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class RegionFound:
     """The fitted region, how far out each test case lies, and which of them count."""
 
     fitted: region.Region
@@ -38,7 +38,7 @@ class Found:
         return float((self.score[self.counts] <= self.fitted.bound()).mean())
 
 
-def table(subject: Subject, calibration: Cases) -> Found | None:
+def table(subject: Subject, calibration: Cases) -> RegionFound | None:
     """Fit the region on the calibration cases; None unless there are two outputs, and enough cases for the level."""
     test = subject.cases[BEFORE]
     counts = np.asarray(counted(test).reshape(len(test), -1).all(axis=1))
@@ -51,13 +51,13 @@ def table(subject: Subject, calibration: Cases) -> Found | None:
         fitted = known[0] if known else region.fit(prediction, calibration.target, **given)
         if fitted.too_few_for(fitted.level):
             return None
-        return Found(fitted, fitted.score(test.prediction, test.target), counts)
+        return RegionFound(fitted, fitted.score(test.prediction, test.target), counts)
     except (ValueError, Undefined):  # too few cases, or none with both outputs
         return None
 
 
 def section(
-    subject: Subject, found: Found | None, calibration_cases: int, images: Path | None = None
+    subject: Subject, found: RegionFound | None, calibration_cases: int, images: Path | None = None
 ) -> Section | None:
     if found is None:
         return None

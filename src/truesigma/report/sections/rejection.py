@@ -19,7 +19,7 @@ START = 10  # where the slider begins
 
 
 @dataclass(frozen=True, eq=False)
-class Referral:
+class Referred:
     """For each wished share 0, 1 ... 99 %: the threshold, what is really referred, and the error of the rest."""
 
     wished: Host
@@ -38,7 +38,7 @@ class Referral:
         return {name: float(getattr(self, name)[percent]) for name in self.__dataclass_fields__}
 
 
-def table(subject: Subject) -> Referral:
+def table(subject: Subject) -> Referred:
     """Refer cases from the least sure on, as a threshold on sigma would do it; the band is the bootstrap's."""
     held, variance = _errors(subject)
     weight, error = held.T
@@ -51,7 +51,7 @@ def table(subject: Subject) -> Referral:
     threshold = kept.key[place]
     low, high = _band(subject, held, variance, threshold)
     share = kept.share[place + 1]
-    return Referral(
+    return Referred(
         wished=wished,
         threshold=np.sqrt(threshold),
         referred=1 - share,
@@ -99,7 +99,7 @@ def sentence(subject: Subject, row: dict[str, float], mse: float) -> str:
     )
 
 
-def section(subject: Subject, found: Referral) -> Section:
+def section(subject: Subject, found: Referred) -> Section:
     mse = float(found.mse[0])
     slider = element(
         "input",

@@ -19,7 +19,7 @@ NAMES = ("test", "shifted")
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ShiftFound:
     """Histograms of both sets, the AUROC with its interval, and what shifted cases with targets show."""
 
     shift: Shift
@@ -29,7 +29,7 @@ class Found:
     cases: int
 
 
-def table(subject: Subject) -> Found | None:
+def table(subject: Subject) -> ShiftFound | None:
     """Compare the variance of test and shifted cases after recalibration; None where no shifted cases were given."""
     if subject.shifted is None:
         return None
@@ -40,13 +40,13 @@ def table(subject: Subject) -> Found | None:
     low, high = auroc_interval(*sets, level=subject.plan.level)
     auroc = Estimate(shift.auroc[NAMES[1]], low, high)
     if not isinstance(moved, Cases):
-        return Found(shift, auroc, None, None, len(prediction))
+        return ShiftFound(shift, auroc, None, None, len(prediction))
     plan = Resampling.of(
         moved, replicates=subject.plan.replicates, level=subject.plan.level, seed=subject.plan.seed
     )
     found = replicate(moved, [("coverage", {"level": subject.level}), "rmse"], plan)
     coverage, rmse = (estimate(one, plan, share=k == 0) for k, one in enumerate(found))
-    return Found(shift, auroc, coverage, rmse, len(prediction))
+    return ShiftFound(shift, auroc, coverage, rmse, len(prediction))
 
 
 def _variances(prediction: Prediction) -> Host:
@@ -78,7 +78,7 @@ def auroc_interval(unshifted: Host, shifted: Host, *, level: float) -> tuple[flo
     return max(float(above.mean()) - half, 0.0), min(float(above.mean()) + half, 1.0)
 
 
-def sentences(subject: Subject, found: Found | None) -> list[str]:
+def sentences(subject: Subject, found: ShiftFound | None) -> list[str]:
     """Say what the shifted cases show; nothing where there are none."""
     if found is None:
         return []
@@ -99,7 +99,7 @@ def sentences(subject: Subject, found: Found | None) -> list[str]:
     return words
 
 
-def section(subject: Subject, found: Found | None) -> Section | None:
+def section(subject: Subject, found: ShiftFound | None) -> Section | None:
     if found is None:
         return None
     body = split(

@@ -7,7 +7,7 @@ import numpy as np
 from ...diagrams._style import BLUE, INK, PAGE, RED, style
 from ...diagrams._style import figure as new_figure
 from ..paper import Paper
-from ..studies.proposition import Moments, simulate
+from ..studies.proposition import Simulated, simulate
 from ..tables import FIELDS
 from . import Figure
 
@@ -37,7 +37,7 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
     return made, numbers + _rows(found, "draw")
 
 
-def _lines(panel: Any, x: Any, found: list[Moments]) -> None:
+def _lines(panel: Any, x: Any, found: list[Simulated]) -> None:
     with style():
         looks = (
             ("predicted", "predicted A + E", INK, "o", "-"),
@@ -49,7 +49,7 @@ def _lines(panel: Any, x: Any, found: list[Moments]) -> None:
             panel.plot(x, values, color=color, marker=marker, linestyle=line, label=label)
 
 
-def _rows(found: list[Moments], truth: str) -> list[dict[str, Any]]:
+def _rows(found: list[Simulated], truth: str) -> list[dict[str, Any]]:
     """The predicted variance and both errors of each simulation, with the keys of the tables' rows."""
     empty = dict.fromkeys(FIELDS)
     return [

@@ -16,7 +16,7 @@ Truth = Literal["draw", "mean"]
 
 
 @dataclass(frozen=True)
-class Moments:
+class Simulated:
     """Means over the simulated cases, beside each other; A is 1."""
 
     epistemic: float
@@ -28,7 +28,7 @@ class Moments:
 
 def simulate(
     epistemic: float, *, draws: int = 25, truth: Truth = "draw", cases: int = 20_000, seed: int = 0
-) -> Moments:
+) -> Simulated:
     """Draws of a posterior with variance `epistemic` around a mean, targets with aleatoric variance 1.
 
     Args:
@@ -62,4 +62,4 @@ def simulate(
         found = decompose(made)
         error = (found.location - target) ** 2
         totals += [found.total.sum(), error.sum(), (error + found.spread).sum()]
-    return Moments(epistemic, draws, *(float(t) for t in totals / cases))
+    return Simulated(epistemic, draws, *(float(t) for t in totals / cases))
