@@ -50,10 +50,6 @@ Part = Annotated[
 ]
 RecipeName = Annotated[str, named_option("--recipe", "recipes", "exact, own, paper, code, or a TOML file.")]
 Masking = Annotated[bool, typer.Option("--mask-missing", help="Leave out cases whose target is empty.")]
-Missing = Annotated[
-    float | None,
-    typer.Option("--missing", metavar="NUMBER", help="The number that means a missing target, such as -999."),
-]
 Like = Annotated[
     Path | None,
     typer.Option(
@@ -62,26 +58,12 @@ Like = Annotated[
         help="Predictions of a new site, to which the cases are weighted to be alike.",
     ),
 ]
-TargetColumn = Annotated[
-    str | None, typer.Option("--target", metavar="COLUMN", help="Column of the truth. [default: target]")
-]
 LocationColumn = Annotated[
     str | None,
     typer.Option("--location", metavar="COLUMN", help="Column of the prediction. [default: location]"),
 ]
 ScaleColumn = Annotated[
     str | None, typer.Option("--scale", metavar="COLUMN", help="Column of sigma. [default: scale]")
-]
-WeightColumn = Annotated[
-    str | None,
-    typer.Option("--weight", metavar="COLUMN", help="Column of how much a case counts, or none."),
-]
-IdColumn = Annotated[
-    str | None, typer.Option("--id", metavar="COLUMN", help="Column that names the case, or none.")
-]
-PatientColumn = Annotated[
-    str | None,
-    typer.Option("--patient", metavar="COLUMN", help="Column of the patient: whose cases belong together."),
 ]
 GroupColumns = Annotated[
     list[str] | None,
@@ -97,36 +79,6 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:NUM
 TimeLimit = Annotated[
     str | None, typer.Option("--time-limit", help="Such as 90, 30m or 8h; the same command resumes.")
 ]
-
-
-def chosen_columns(
-    target: str | None = None,
-    location: str | None = None,
-    scale: str | None = None,
-    weight: str | None = None,
-    id: str | None = None,
-    patient: str | None = None,
-    group: list[str] | None = None,
-) -> dict[str, Any]:
-    """Say which column has which role, where it was said; `none` for none.
-
-    >>> chosen_columns(weight="none", group=["site", "sex"])
-    {'weight': None, 'group': ['site', 'sex']}
-    """
-    given = {
-        "target": target,
-        "location": location,
-        "scale": scale,
-        "weight": weight,
-        "id": id,
-        "patient": patient,
-    }
-    found: dict[str, Any] = {
-        role: None if one == "none" and role not in ("target", "location", "scale") else one
-        for role, one in given.items()
-        if one is not None
-    }
-    return found if group is None else {**found, "group": [one for one in group if one != "none"]}
 
 
 def split_choices(text: str) -> list[str]:

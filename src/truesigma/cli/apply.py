@@ -13,10 +13,10 @@ from ._options import (
     LawName,
     LocationColumn,
     ScaleColumn,
-    chosen_columns,
     split_levels,
 )
 from ._progress import progress
+from ._reading import Reading
 from ._session import Session, check_json, check_target
 
 
@@ -80,7 +80,7 @@ def apply(
         loaded = read_card(card, plugin=recalibrate)
         if level is None:  # those that bounds were conformalized at, where the card is about bounds
             settings["levels"] = list(getattr(loaded.recalibration, "levels", settings["levels"]))
-        columns = chosen_columns(location=location, scale=scale, group=group)
+        columns = Reading(location=location, scale=scale, group=group).columns
         text, result = _table(loaded, source, out, {**settings, "columns": columns})
     described = loaded.recalibration.to_dict()
     result = {

@@ -1,36 +1,19 @@
 """compare: which recalibration to use, told on cases that each was not fitted on."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ._filesets import refuse_maps
 from ._inputs import describe_file, read_set
-from ._options import (
-    Calibration,
-    GroupColumns,
-    IdColumn,
-    Json,
-    LawName,
-    LocationColumn,
-    Masking,
-    Missing,
-    Part,
-    PatientColumn,
-    RecipeName,
-    ScaleColumn,
-    TargetColumn,
-    WeightColumn,
-    chosen_columns,
-    named_option,
-    recalibrations,
-)
+from ._options import Calibration, Json, Part, RecipeName, named_option, recalibrations
+from ._reading import PLAIN, Reading, reads_cases
 from ._session import check_card, check_json
 
 
 def register(app: typer.Typer) -> None:
-    app.command("compare")(compare)
+    app.command("compare")(reads_cases(compare))
 
 
 def compare(
@@ -52,16 +35,7 @@ def compare(
         ),
     ] = None,
     recipe: RecipeName = "exact",
-    law: LawName = None,
-    mask_missing: Masking = False,
-    missing: Missing = None,
-    target: TargetColumn = None,
-    location: LocationColumn = None,
-    scale: ScaleColumn = None,
-    weight: WeightColumn = None,
-    id: IdColumn = None,
-    patient: PatientColumn = None,
-    group: GroupColumns = None,
+    reading: Reading = PLAIN,
     json: Json = None,
 ) -> None:
     """Compare recalibrations by cross-fitting, and choose one."""
@@ -74,12 +48,10 @@ def compare(
     refuse_maps(calibration)
     if out is not None:
         check_card(out, calibration)
-    columns = chosen_columns(target, location, scale, weight, id, patient, group)
     choices = ["all"] if recalibrate == "all" else recalibrations(context.obj, recalibrate, part)
-    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing, "missing": missing}
-    cases = read_set(context.obj, calibration, columns=columns, **reading)
+    cases = read_set(context.obj, calibration, **reading.whole)
     found = run(cases, recalibrations=choices, metric=metric, folds=folds, seed=seed, recipe=recipe)
-    data = describe_file(calibration, cases, columns)
+    data = describe_file(calibration, cases, reading.columns)
     if out is not None:
         chosen = {"among": list(found.recalibrations), "metric": found.metric, "folds": folds, "seed": seed}
         write(describe(found.recalibration, cases, recipe=found.recipe, data={**data, "chosen": chosen}), out)

@@ -9,27 +9,17 @@ import typer
 from ._filesets import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
 from ._inputs import describe_file, read_set, warn_doubts, weighted
 from ._options import (
-    GroupColumns,
-    IdColumn,
     Json,
-    LawName,
     Like,
-    LocationColumn,
-    Masking,
-    Missing,
     Part,
-    PatientColumn,
     RecipeName,
-    ScaleColumn,
-    TargetColumn,
-    WeightColumn,
-    chosen_columns,
     named_option,
     numbers,
     recalibrations,
     split_choices,
     with_part,
 )
+from ._reading import PLAIN, Reading, reads_cases
 from ._session import check_card, check_json, check_page
 
 ONE_BY_ONE = (
@@ -47,8 +37,8 @@ CalibrationFiles = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    app.command("evaluate")(evaluate)
-    app.command("calibrate")(calibrate)
+    app.command("evaluate")(reads_cases(evaluate))
+    app.command("calibrate")(reads_cases(calibrate))
 
 
 def evaluate(
@@ -72,9 +62,6 @@ def evaluate(
         named_option("--metrics", "metrics", "Comma list, with options as uce:bins=10. [default: all]"),
     ] = None,
     recipe: RecipeName = "exact",
-    law: LawName = None,
-    mask_missing: Masking = False,
-    missing: Missing = None,
     like: Like = None,
     html: Annotated[
         Path | None,
@@ -92,13 +79,7 @@ def evaluate(
         Path | None,
         typer.Option("--keep", metavar="DIR", help="Keep what each file adds up to, and resume from it."),
     ] = None,
-    target: TargetColumn = None,
-    location: LocationColumn = None,
-    scale: ScaleColumn = None,
-    weight: WeightColumn = None,
-    id: IdColumn = None,
-    patient: PatientColumn = None,
-    group: GroupColumns = None,
+    reading: Reading = PLAIN,
     json: Json = None,
 ) -> None:
     """Fit recalibrations on some files, score them on others."""
@@ -108,7 +89,6 @@ def evaluate(
     from ..evaluation.recipe import load_recipe
     from ..evaluation.text import evaluation_table
 
-    columns = chosen_columns(target, location, scale, weight, id, patient, group)
     sets = [one_set(calibration), *map(files_of, test)]
     inputs = [Path(file) for files in sets for file in files]
     check_json(json, *inputs)
@@ -117,7 +97,7 @@ def evaluate(
     choices = recalibrations(context.obj, recalibrate, part)
     asked = None if metrics is None else split_choices(metrics)
     if by_group or one_pass or engine or address or keep or any(map(are_many, sets)):
-        if missing is not None or like is not None:
+        if reading.missing is not None or like is not None:
             raise ValueError(ONE_BY_ONE)
         if html is not None:
             raise ValueError(
@@ -131,33 +111,29 @@ def evaluate(
             recalibrations=choices,
             metrics=asked,
             recipe=recipe,
-            law=law,
-            mask_missing=mask_missing,
             by_group=by_group,
             one_pass=one_pass,
             run=engine_run(engine, address, context.obj.quiet),
             keep=keep,
-            columns=columns,
+            **reading.in_pieces,
         )
         return context.obj.deliver(shown, result, json)
-    reading: dict[str, Any] = {
-        "law": law,
-        "mask_missing": mask_missing,
-        "missing": missing,
-        "columns": columns,
-    }
-    fitted_on = read_set(context.obj, inputs[0], **reading)
-    repeats = [read_set(context.obj, path, name_rows=html is not None, **reading) for path in inputs[1:]]
+    fitted_on = read_set(context.obj, inputs[0], **reading.whole)
+    repeats = [
+        read_set(context.obj, path, name_rows=html is not None, **reading.whole) for path in inputs[1:]
+    ]
     data: dict[str, Any] = {
-        "calibration": describe_file(inputs[0], fitted_on, columns),
-        "test": [describe_file(path, cases, columns) for path, cases in zip(inputs[1:], repeats)],
+        "calibration": describe_file(inputs[0], fitted_on, reading.columns),
+        "test": [describe_file(path, cases, reading.columns) for path, cases in zip(inputs[1:], repeats)],
     }
     warn_unlike(inputs[0], fitted_on, inputs[1:], repeats)
     warn_leak(inputs[0], fitted_on, inputs[1:], repeats, data)
     warn_repeated([[path] for path in inputs[1:]])
     warn_doubts(fitted_on, repeats[0])
     named = {"calibration": fitted_on, **{f"test set {k}": one for k, one in enumerate(repeats, start=1)}}
-    (fitted_on, *repeats), about = weighted(context.obj, like, named, recipe=recipe, law=law, columns=columns)
+    (fitted_on, *repeats), about = weighted(
+        context.obj, like, named, recipe=recipe, law=reading.law, columns=reading.columns
+    )
     data |= about
     fits = fit_all(choices, fitted_on, load_recipe(recipe)).values()
     evaluation = run(fitted_on, repeats, recalibrations=fits, metrics=asked, recipe=recipe)
@@ -182,9 +158,6 @@ def calibrate(
     ] = "sigma",
     part: Part = "total",
     recipe: RecipeName = "exact",
-    law: LawName = None,
-    mask_missing: Masking = False,
-    missing: Missing = None,
     like: Like = None,
     refer: Annotated[
         str | None,
@@ -194,13 +167,7 @@ def calibrate(
             help="Keep cases of which at most a share R is off by more than T: `apply` writes whom to refer.",
         ),
     ] = None,
-    target: TargetColumn = None,
-    location: LocationColumn = None,
-    scale: ScaleColumn = None,
-    weight: WeightColumn = None,
-    id: IdColumn = None,
-    patient: PatientColumn = None,
-    group: GroupColumns = None,
+    reading: Reading = PLAIN,
     json: Json = None,
 ) -> None:
     """Fit one recalibration and write its card, for `apply`."""
@@ -209,7 +176,6 @@ def calibrate(
     from ..evaluation.text import factor_doubt
     from ..files.store import write
 
-    columns = chosen_columns(target, location, scale, weight, id, patient, group)
     files = one_set(calibration)
     inputs = [Path(file) for file in files]
     check_json(json, *inputs, out)
@@ -223,20 +189,20 @@ def calibrate(
         raise ValueError(f"{name} has no option part; leave --part {part} out.")
     asked = None if refer is None else numbers("--refer", refer)
     if are_many(files):
-        if missing is not None or like is not None:
+        if reading.missing is not None or like is not None:
             raise ValueError(ONE_BY_ONE)
         if refer is not None:
             raise ValueError("--refer sorts all cases, and takes one file that is read as a whole.")
-        settings: dict[str, Any] = {"recipe": recipe, "columns": columns}
-        settings |= {"law": law, "mask_missing": mask_missing}
+        settings = {"recipe": recipe, **reading.in_pieces}
         card = calibrate_many(context.obj, files, choices[0], out=out, json=json, **settings)
     else:
-        reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing, "missing": missing}
-        cases = read_set(context.obj, inputs[0], columns=columns, **reading)
+        cases = read_set(context.obj, inputs[0], **reading.whole)
         warn_doubts(cases)
-        data = describe_file(inputs[0], cases, columns)
+        data = describe_file(inputs[0], cases, reading.columns)
         named = {"calibration": cases}
-        (cases,), about = weighted(context.obj, like, named, recipe=recipe, law=law, columns=columns)
+        (cases,), about = weighted(
+            context.obj, like, named, recipe=recipe, law=reading.law, columns=reading.columns
+        )
         data |= about
         card = fit(cases, choices[0], recipe=recipe, data=data, refer=asked)
     write(card, out)

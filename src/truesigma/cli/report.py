@@ -7,31 +7,13 @@ import typer
 
 from ._filesets import refuse_maps
 from ._inputs import describe_file, predicted, read_set, warn_doubts, weighted
-from ._options import (
-    Calibration,
-    GroupColumns,
-    IdColumn,
-    Json,
-    LawName,
-    Like,
-    LocationColumn,
-    Masking,
-    Missing,
-    Part,
-    PatientColumn,
-    RecipeName,
-    ScaleColumn,
-    TargetColumn,
-    WeightColumn,
-    chosen_columns,
-    named_option,
-    recalibrations,
-)
+from ._options import Calibration, Json, Like, Part, RecipeName, named_option, recalibrations
+from ._reading import PLAIN, Reading, reads_cases
 from ._session import check_json, check_page
 
 
 def register(app: typer.Typer) -> None:
-    app.command("report")(report)
+    app.command("report")(reads_cases(report))
 
 
 def report(
@@ -66,16 +48,7 @@ def report(
     seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
     docs: Annotated[str, typer.Option("--docs", metavar="URL", help="Documentation to link to.")] = "",
     recipe: RecipeName = "exact",
-    law: LawName = None,
-    mask_missing: Masking = False,
-    missing: Missing = None,
-    target: TargetColumn = None,
-    location: LocationColumn = None,
-    scale: ScaleColumn = None,
-    weight: WeightColumn = None,
-    id: IdColumn = None,
-    patient: PatientColumn = None,
-    group: GroupColumns = None,
+    reading: Reading = PLAIN,
     json: Json = None,
 ) -> None:
     """Show in one HTML page whether sigma is true, and for whom not."""
@@ -88,22 +61,22 @@ def report(
     check_json(json, *given, out)
     check_page(out, *given)
     refuse_maps(*given)
-    columns = chosen_columns(target, location, scale, weight, id, patient, group)
     choices = recalibrations(context.obj, recalibrate, part)
-    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
-    fitted_on = read_set(context.obj, calibration, missing=missing, columns=columns, **reading)
-    cases = read_set(context.obj, test, missing=missing, name_rows=True, columns=columns, **reading)
+    fitted_on = read_set(context.obj, calibration, **reading.whole)
+    cases = read_set(context.obj, test, name_rows=True, **reading.whole)
     sets = {"calibration": (calibration, fitted_on), "test": (test, cases)}
-    files = {name: describe_file(path, some, columns) for name, (path, some) in sets.items()}
+    files = {name: describe_file(path, some, reading.columns) for name, (path, some) in sets.items()}
     moved = None
     if shifted is not None:
-        moved = read_new(shifted, columns=predicted(columns), **reading)
+        moved = read_new(shifted, **{**reading.in_pieces, "columns": predicted(reading.columns)})
         files["shifted"] = {"file": shifted.name, "sha256": fingerprint(shifted), "cases": len(moved)}
     warn_unlike(calibration, fitted_on, [test], [cases])
     warn_leak(calibration, fitted_on, [test], [cases], {**files, "test": [files["test"]]})
     warn_doubts(fitted_on, cases)
     named = {"calibration": fitted_on, "test": cases}
-    (fitted_on, cases), about = weighted(context.obj, like, named, recipe=recipe, law=law, columns=columns)
+    (fitted_on, cases), about = weighted(
+        context.obj, like, named, recipe=recipe, law=reading.law, columns=reading.columns
+    )
     files |= about
     clusters: Any = by  # checked where it is used
     made = make(

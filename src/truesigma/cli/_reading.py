@@ -1,0 +1,86 @@
+"""How commands read cases: the options that say it, which arrive as one value."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+import typer
+
+from ._options import GroupColumns, LawName, LocationColumn, Masking, ScaleColumn
+
+
+def _column(flag: str, help: str) -> Any:
+    return typer.Option(flag, metavar="COLUMN", help=help)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The law, what is missing, and which column has which role."""
+
+    law: LawName = None
+    mask_missing: Masking = False
+    missing: Annotated[
+        float | None,
+        typer.Option(
+            "--missing", metavar="NUMBER", help="The number that means a missing target, such as -999."
+        ),
+    ] = None
+    target: Annotated[str | None, _column("--target", "Column of the truth. [default: target]")] = None
+    location: LocationColumn = None
+    scale: ScaleColumn = None
+    weight: Annotated[str | None, _column("--weight", "Column of how much a case counts, or none.")] = None
+    id: Annotated[str | None, _column("--id", "Column that names the case, or none.")] = None
+    patient: Annotated[
+        str | None, _column("--patient", "Column of the patient: whose cases belong together.")
+    ] = None
+    group: GroupColumns = None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Which column has which role, where it was said; `none` for none.
+
+        >>> Reading(weight="none", group=["site", "sex"]).columns
+        {'weight': None, 'group': ['site', 'sex']}
+        """
+        needed = {role: getattr(self, role) for role in ("target", "location", "scale")}
+        others = {role: getattr(self, role) for role in ("weight", "id", "patient")}
+        found = {role: one for role, one in (needed | others).items() if one is not None}
+        found |= {role: None for role, one in others.items() if one == "none"}
+        return (
+            found if self.group is None else {**found, "group": [one for one in self.group if one != "none"]}
+        )
+
+    @property
+    def in_pieces(self) -> dict[str, Any]:
+        """What files that are read in pieces need to know."""
+        return {"law": self.law, "mask_missing": self.mask_missing, "columns": self.columns}
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        """What files that are read as a whole need to know."""
+        return {**self.in_pieces, "missing": self.missing}
+
+
+PLAIN = Reading()
+
+
+def reads_cases(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `Reading` where it has the argument `reading`."""
+    names = [one.name for one in fields(Reading)]
+
+    def run(**given: Any) -> None:
+        command(reading=Reading(**{name: given.pop(name) for name in names}), **given)
+
+    parameters: list[inspect.Parameter] = []
+    for one in inspect.signature(command).parameters.values():
+        if one.name == "reading":
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            parameters += [
+                inspect.Parameter(f.name, kind, default=f.default, annotation=f.type) for f in fields(Reading)
+            ]
+        else:
+            parameters.append(one)
+    run.__doc__, run.__name__ = command.__doc__, command.__name__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
