@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import truesigma
-from truesigma import Cases, Prediction, metrics, write
+from truesigma import Cases, Prediction, write
 from truesigma.cli import main
 from truesigma.core import plugins
 
@@ -37,15 +37,15 @@ def stack_at(file: str, function: str, call) -> list[str]:
     return list(dict.fromkeys(seen[::-1]))
 
 
-def test_from_a_score_to_its_formula_in_three_files():
-    """What `score` sums is named above it, `terms` in the same file, and that asks the law for its CRPS."""
+@pytest.mark.parametrize("name", SUMMED)
+def test_from_a_score_to_its_formula_in_three_files(name):
+    """What `score` sums is named above it, and the formula is in the same file."""
     p, y = Prediction([0.0, 1.0], [1.0, 2.0]), [0.5, 0.5]
-    way = stack_at("core/law.py", "crps_terms", lambda: metrics.crps.score(p, y))
-    assert way == ["metrics/crps.py", "core/scores.py", "core/sums.py", "core/law.py"]
-    # core/sums.py only adds up what `terms` returns; a reader goes from one to the other in metrics/crps.py.
-    read = {metrics.crps.score.__code__.co_filename, metrics.crps.SUMS.terms.__code__.co_filename}
-    read |= {str(ROOT / "core/scores.py"), str(ROOT / "core/law.py")}
-    assert len(read) <= 3
+    metric = plugins.load("metrics", name)
+    formula = "terms" if hasattr(metric, "terms") else "finish"
+    way = stack_at(f"metrics/{name}.py", formula, lambda: metric.score(p, y))
+    assert way[0] == f"metrics/{name}.py"
+    assert len(way) <= 3, way
 
 
 @pytest.mark.parametrize("name", SUMMED)

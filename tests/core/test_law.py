@@ -33,16 +33,17 @@ def test_laws_are_those_of_scipy(law, theirs):
 
 @pytest.mark.parametrize(("law", "theirs"), PAIRS)
 def test_what_scores_are_summed_from(law, theirs):
-    """The share between -z and z, the constant of the density, and the CRPS in its terms."""
+    """The share between -z and z, the constant of the density, and the CRPS as the law and as its metric have it."""
     z, scale = np.array([0.0, 1e-12, 0.3, 1.0, 2.5, 9.0, 40.0]), np.array([0.1, 1, 2, 3, 4, 5, 60.0])
     within = law.share_within(z)
     np.testing.assert_allclose(within, 1 - 2 * theirs.sf(z), rtol=1e-12, atol=1e-15)
     assert within[1] == pytest.approx(2e-12 * theirs.pdf(0), rel=1e-11)
     np.testing.assert_allclose(-(z**law.moment) / law.moment - law.log_norm, theirs.logpdf(z), rtol=1e-12)
-    terms = law.crps_terms(z * scale, scale, z**law.moment, within)
-    found = sum(factor * part for factor, part in terms)
-    expected = scale * [reference.crps_of(law.name, float(one)) for one in z]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    expected = np.array([reference.crps_of(law.name, float(one)) for one in z])
+    np.testing.assert_allclose(law.crps(z, law.cdf(z)), expected, rtol=1e-12)
+    for one, size, known in zip(z, scale, expected):
+        p = Prediction([0.0], [law.unit * size**2], law=law)
+        assert metrics.crps.score(p, [one * size]) == pytest.approx(size * known, rel=1e-12)
 
 
 @pytest.mark.parametrize(("law", "theirs"), PAIRS)

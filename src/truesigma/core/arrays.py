@@ -177,23 +177,12 @@ def normal_share(z: Array) -> Array:
     # share(z_0) + 2 d (1 - z_0 h / 2 + (z_0^2 - 1) h^2 / 6), and what follows is below 1e-15 for |h| <= 1 / 4096.
     share, density = _normal_table()
     near, scale = z * TABLE, TABLE**-2
-    if not z.max() < END:
-        near = np.minimum(near, END * TABLE)
+    near = near if z.max() < END else np.minimum(near, END * TABLE)
     place = np.rint(near)
-    row = place.astype(np.int32)
-    near -= place
+    row, near = place.astype(np.int32), near - place
     place *= near
-    found = place * (scale**2 / 6)
-    found -= scale / 2
-    found *= place
-    near2 = np.multiply(near, near, out=place)
-    near2 *= scale / 6
-    found -= near2
-    found += 1
-    found *= near
-    found *= density.take(row, mode="clip")
-    found += share.take(row, mode="clip")
-    return found
+    ratio = (place * (scale**2 / 6) - scale / 2) * place - near * near * (scale / 6) + 1
+    return ratio * near * density.take(row, mode="clip") + share.take(row, mode="clip")
 
 
 @cache
@@ -267,11 +256,7 @@ def less(values: Array, factor: float, others: Array) -> Array:
         import torch
 
         return torch.sub(values, others, alpha=factor)
-    if isinstance(values, np.ndarray):
-        found = others * -factor
-        found += values
-        return found
-    return values - factor * others
+    return others * -factor + values
 
 
 def above_zero(values: Array) -> tuple[float, Array]:
@@ -282,9 +267,7 @@ def above_zero(values: Array) -> tuple[float, Array]:
     """
     if is_torch_array(values):
         return 1.0, values.clamp(min=0)
-    size = namespace(values).abs(values)
-    size += values
-    return 0.5, size  # faster than a comparison
+    return 0.5, namespace(values).abs(values) + values  # faster than a comparison
 
 
 def float_bits(values: Array) -> Array:

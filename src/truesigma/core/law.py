@@ -129,12 +129,8 @@ class Normal:
         return z * z * -0.5 - self.log_norm
 
     def crps(self, z: Array, cdf: Array) -> Array:
-        return sum(factor * part for factor, part in self.crps_terms(z, 1.0, z * z, 2 * cdf - 1))
-
-    def crps_terms(self, size: Array, scale: Array, power: Array, within: Array) -> Pairs:
-        """CRPS in the target's unit, given |y - location|, the scale, |z|^moment and the share within |z|."""
-        density = namespace(power).exp(power * -0.5)
-        return [(1.0, size * within), ((math.pi / 2) ** -0.5, scale * density), (-(math.pi**-0.5), scale)]
+        density = namespace(z).exp(z * z * -0.5) * (math.pi / 2) ** -0.5
+        return z * (2 * cdf - 1) + density - math.pi**-0.5
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name}
@@ -173,9 +169,6 @@ class Laplace:
     def crps(self, z: Array, cdf: Array) -> Array:
         size = namespace(z).abs(z)
         return size + namespace(z).exp(-size) - 0.75
-
-    def crps_terms(self, size: Array, scale: Array, power: Array, within: Array) -> Pairs:
-        return [(1.0, size), (-1.0, scale * within), (0.25, scale)]  # exp(-|z|) = 1 - within
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name}

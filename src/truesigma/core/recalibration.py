@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from . import plugins
-from .arrays import Array, Host, extremes, namespace
+from .arrays import Host, extremes, namespace
 from .checks import check_choice, nothing_left, too_few
 from .elements import NO_ALEATORIC, Part, blocks
 from .law import Law, Undefined
@@ -147,6 +148,23 @@ def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple
     return z[order], share[order]
 
 
+def stored(name: str, recalibration: Any) -> dict[str, Any]:
+    """What `to_dict` gives of a recalibration that is made of plain values: its name and its fields.
+
+    >>> from truesigma.recalibrate.sigma import Sigma
+    >>> stored("sigma", Sigma(2.0, None))
+    {'name': 'sigma', 'factor': 2.0, 'standard_error': None, 'part': 'total'}
+    """
+    return {
+        "name": name,
+        **{one.name: _plain(getattr(recalibration, one.name)) for one in fields(recalibration)},
+    }
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
 def with_law(prediction: Prediction, law: Law) -> Prediction:
     """The prediction with another law of z: its intervals change, its location, variances and scale do not."""
     if law.unit != prediction.law.unit:
@@ -167,8 +185,9 @@ def rescale(prediction: Prediction, factor: Any, epistemic_factor: Any = None) -
     """
     other = factor if epistemic_factor is None else epistemic_factor
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        aleatoric = _twice(prediction.aleatoric, factor)
-        epistemic = None if prediction.epistemic is None else _twice(prediction.epistemic, other)
+        # Twice by the factor, not once by its square, which float32 may not hold where it holds the product.
+        aleatoric = prediction.aleatoric * factor * factor
+        epistemic = None if prediction.epistemic is None else prediction.epistemic * other * other
         total = aleatoric if epistemic is None else aleatoric + epistemic
     made = _with(prediction, aleatoric=aleatoric, epistemic=epistemic)
     low, high = extremes(total)
@@ -176,10 +195,3 @@ def rescale(prediction: Prediction, factor: Any, epistemic_factor: Any = None) -
         # Through the checks: they say which cases leave the range of their dtype, unless a mask hides them all.
         return Prediction(**vars(made))
     return made
-
-
-def _twice(variance: Array, factor: Any) -> Array:
-    """By the factor and again, not once by its square, which float32 may not hold where it holds the product."""
-    found = variance * factor
-    found *= factor
-    return found

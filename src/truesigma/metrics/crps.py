@@ -5,9 +5,10 @@ $$\mathrm{CRPS} = \tfrac{1}{m} \sum_i \int \bigl(F_i(t) - 1[t \ge y_i]\bigr)^2 \
 Normal: $\sigma\,(z(2\Phi(z) - 1) + 2\varphi(z) - 1/\sqrt\pi)$; Laplace: $b\,(|z| + e^{-|z|} - 3/4)$.
 """
 
+import math
 from typing import Any
 
-from ..core import Elements, Mean, Prediction, Terms, has_terms, score_of
+from ..core import Elements, Laplace, Mean, Normal, Prediction, Terms, namespace, score_of
 
 TITLE = "CRPS"
 BETTER = "lower"
@@ -16,10 +17,17 @@ PROPER = True
 
 
 def terms(elements: Elements) -> Terms:
-    law = elements.law
-    if has_terms(law):
-        return law.crps_terms(elements.size, elements.scale, elements.power, elements.central)
-    return elements.scale * law.crps(elements.folded, elements.folded_cdf)
+    law, size, scale = elements.law, elements.size, elements.scale
+    if isinstance(law, Normal):  # with |2 Phi(z) - 1| and |z| sigma = |y - mu|, which other scores have, too
+        density = namespace(scale).exp(elements.power * -0.5)
+        return [
+            (1.0, size * elements.central),
+            ((math.pi / 2) ** -0.5, scale * density),
+            (-(math.pi**-0.5), scale),
+        ]
+    if isinstance(law, Laplace):  # with exp(-|z|) = 1 - |2 F(z) - 1|
+        return [(1.0, size), (-1.0, scale * elements.central), (0.25, scale)]
+    return scale * law.crps(elements.folded, elements.folded_cdf)
 
 
 SUMS = Mean(terms)

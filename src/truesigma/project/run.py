@@ -25,7 +25,7 @@ def unheard(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Piece:
+class Substage:
     """A part of a stage: its name in the ledger, what it does in words, and the function that does it."""
 
     name: str
@@ -102,7 +102,7 @@ def run_project(
 
 def parts_of(
     work: Work, *, limit: Callable[[], float] | None = None, say: Say | None = None, tick: Ticker = uncounted
-) -> list[Piece]:
+) -> list[Substage]:
     """List what there is to do, in order."""
     project = work.project
     networks = project.sample.networks
@@ -115,21 +115,21 @@ def parts_of(
         which = f" {k + 1} of {networks}" if networks > 1 else ""
         which += f", without fold {k}" if project.train.folds else ""
         words = f"training {project.network.backbone}{which}, {project.train.epochs} epochs"
-        parts.append(Piece(f"train {k}", words, partial(train, k)))
+        parts.append(Substage(f"train {k}", words, partial(train, k)))
     for split in (project.calibrate.split, "test"):
         words = f"drawing {len(work.data.splits[split])} {split} cases"
         parts.append(
-            Piece(f"sample {split}", words, partial(sample_split, work, split, tick, say or unheard))
+            Substage(f"sample {split}", words, partial(sample_split, work, split, tick, say or unheard))
         )
     chosen, split = project.calibrate.recalibrate, project.calibrate.split
     chosen = "a recalibration" if chosen == AUTO else chosen
-    parts.append(Piece("calibrate", f"fitting {chosen} on the {split} cases", partial(fit_card, work)))
-    parts.append(Piece("evaluate", "scoring the test cases", partial(score, work)))
-    parts.append(Piece("report", "writing the report", partial(show, work, say or unheard)))
+    parts.append(Substage("calibrate", f"fitting {chosen} on the {split} cases", partial(fit_card, work)))
+    parts.append(Substage("evaluate", "scoring the test cases", partial(score, work)))
+    parts.append(Substage("report", "writing the report", partial(show, work, say or unheard)))
     return parts
 
 
-def _do(parts: list[Piece], ledger: Ledger, say: Say) -> bool:
+def _do(parts: list[Substage], ledger: Ledger, say: Say) -> bool:
     """Do what is not done, and what follows from something done anew; False where a time limit stopped it."""
     anew = len(STAGES)  # the first stage that was worked at
     for number, part in enumerate(parts, start=1):

@@ -18,7 +18,7 @@ from ..core.checks import check_whole, nothing_left, too_few
 from ..core.elements import Block, Elements, Outputs, Part, blocks, check_outputs
 from ..core.law import Law, Undefined
 from ..core.outputs import case_means
-from ..core.recalibration import rescale, select_part
+from ..core.recalibration import rescale, select_part, stored
 from ..core.sketches import LogMeans, in_cells
 from ..core.sums import Sum, accumulate, factor_of, factor_sums
 from ..core.values import Cases, Prediction
@@ -102,14 +102,7 @@ class Aux:
         return xp.exp(self.new_log_variance(log_v) - log_v)
 
     def to_dict(self) -> dict[str, Any]:
-        weights = [list(w) for w in self.weights]
-        scaling = {"shift": self.shift, "divisor": self.divisor, "offset": self.offset}
-        known = {
-            "part": self.part,
-            "outputs": self.outputs,
-            "seen": None if self.seen is None else list(self.seen),
-        }
-        return {"name": "aux", "weights": weights, **scaling, **known}
+        return stored("aux", self)
 
     def __repr__(self) -> str:
         hidden = len(self.weights[0]) if len(self.weights) > 1 else 0
@@ -226,10 +219,10 @@ def fit_gathered(
     return Aux(weights, shift, divisor, offset, part, outputs, seen)
 
 
-def from_dict(stored: Mapping[str, Any]) -> Aux:
-    weights = tuple(tuple(float(w) for w in p) for p in stored["weights"])
-    seen = stored.get("seen")
-    return Aux(**{**stored, "weights": weights, "seen": None if seen is None else tuple(seen)})
+def from_dict(given: Mapping[str, Any]) -> Aux:
+    weights = tuple(tuple(float(w) for w in p) for p in given["weights"])
+    seen = given.get("seen")
+    return Aux(**{**given, "weights": weights, "seen": None if seen is None else tuple(seen)})
 
 
 def _factor(sums: Sum, moment: int) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.elements import Part
 from ..core.law import Empirical
-from ..core.recalibration import observed_z, select_part, with_law
+from ..core.recalibration import observed_z, select_part, stored, with_law
 from ..core.values import Prediction
 
 TITLE = "isotonic"
@@ -47,8 +47,7 @@ class Isotonic:
         return 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        table = {"values": list(self.values), "probability": list(self.probability)}
-        return {"name": "isotonic", **table, "unit": self.unit, "moment": self.moment, "part": self.part}
+        return stored("isotonic", self)
 
     def __repr__(self) -> str:
         return f"Isotonic({len(self.values)} values, part={self.part!r})"
@@ -97,6 +96,6 @@ def fit(
     return Isotonic(tuple(values.tolist()), tuple(probability.tolist()), law.unit, law.moment, part)
 
 
-def from_dict(stored: Mapping[str, Any]) -> Isotonic:
-    tables = {name: tuple(float(x) for x in stored[name]) for name in ("values", "probability")}
-    return Isotonic(**{**stored, **tables})
+def from_dict(given: Mapping[str, Any]) -> Isotonic:
+    tables = {name: tuple(float(x) for x in given[name]) for name in ("values", "probability")}
+    return Isotonic(**{**given, **tables})

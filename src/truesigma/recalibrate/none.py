@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.elements import Part
-from ..core.recalibration import select_part
+from ..core.recalibration import select_part, stored
 from ..core.values import Cases, Prediction
 
 TITLE = "none"
@@ -28,7 +28,7 @@ class Identity:
         return 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": "none", "part": self.part}
+        return stored("none", self)
 
 
 def fit(
@@ -67,5 +67,5 @@ def fit_gathered(sums: Mapping[str, Any], law: Any, *, part: Part = "total") -> 
     return Identity(part)
 
 
-def from_dict(stored: Mapping[str, Any]) -> Identity:
-    return Identity(**stored)
+def from_dict(given: Mapping[str, Any]) -> Identity:
+    return Identity(**given)

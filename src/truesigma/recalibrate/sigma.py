@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ..core.elements import Error, Outputs, Part
 from ..core.law import Law
-from ..core.recalibration import rescale, select_part
+from ..core.recalibration import rescale, select_part, stored
 from ..core.sums import Sum
 from ..core.tally import Tally
 from ..core.values import Cases, Prediction
@@ -43,12 +43,7 @@ class Sigma:
         return self.factor**2
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "name": "sigma",
-            "factor": self.factor,
-            "standard_error": self.standard_error,
-            "part": self.part,
-        }
+        return stored("sigma", self)
 
 
 def fit(
@@ -114,5 +109,5 @@ def from_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed")
     return Sigma(*factor_of_tally(tally, part=part, solver=solver), part)
 
 
-def from_dict(stored: Mapping[str, Any]) -> Sigma:
-    return Sigma(**stored)
+def from_dict(given: Mapping[str, Any]) -> Sigma:
+    return Sigma(**given)

@@ -18,7 +18,7 @@ from ..core.checks import nothing_left
 from ..core.elements import Error, Part
 from ..core.law import Law, Undefined
 from ..core.outputs import output_of
-from ..core.recalibration import rescale, select_part
+from ..core.recalibration import rescale, select_part, stored
 from ..core.sums import MOST_OUTPUTS, Sum
 from ..core.tally import Tally
 from ..core.values import Cases, Prediction
@@ -60,8 +60,7 @@ class SigmaByOutput:
         return like(np.reshape(np.square(self.factors), tuple(total.shape[1:])), total)
 
     def to_dict(self) -> dict[str, Any]:
-        numbers = {"factors": list(self.factors), "standard_errors": list(self.standard_errors)}
-        return {"name": "sigma_by_output", **numbers, "part": self.part}
+        return stored("sigma_by_output", self)
 
 
 def fit(
@@ -138,6 +137,6 @@ def _together(each: Mapping[int, Any], fit_one: Callable[[Any], Factor], part: P
     return SigmaByOutput(tuple(f.value for f in fits), tuple(f.standard_error for f in fits), part)
 
 
-def from_dict(stored: Mapping[str, Any]) -> SigmaByOutput:
-    numbers = {name: tuple(stored[name]) for name in ("factors", "standard_errors")}
-    return SigmaByOutput(**{**stored, **numbers})
+def from_dict(given: Mapping[str, Any]) -> SigmaByOutput:
+    numbers = {name: tuple(given[name]) for name in ("factors", "standard_errors")}
+    return SigmaByOutput(**{**given, **numbers})
