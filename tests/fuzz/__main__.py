@@ -70,7 +70,7 @@ def added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 def warm(names: list[str]) -> None:
     """Import here what need not be imported in every process that is forked."""
     modules = ["pyarrow.parquet", "pyarrow.csv", "nibabel", "pydicom", "PIL.Image", "truesigma.files.images"]
-    if {"run", "weights", "safetensors", "recipe", "onnx"} & set(names):
+    if {"run", "weights", "safetensors", "recipe", "onnx", "verified-run"} & set(names):
         modules += ["truesigma.imaging.prediction.runs", "blob_images"]
     for module in [*modules, "truesigma.project.ledger", "truesigma.evaluation.card"]:
         importlib.import_module(module)

@@ -165,12 +165,63 @@ def make_card(recalibration: str, recipe: str = "exact") -> Callable[[Path], Non
     return make
 
 
+def make_referral(folder: Path) -> None:
+    """A card that says which cases to refer, with the file that it is made from."""
+    from project_files import call
+
+    import truesigma as ts
+
+    ts.write(replace(cases(300), group=None, weight=None), folder / "cases.npz")
+    words = ("--calibration", folder / "cases.npz", "--refer", "tolerance=9,risk=0.1")
+    assert call("--quiet", "calibrate", *words, "-o", folder / "card.json") == 0
+
+
+def make_like(folder: Path) -> None:
+    """A card for a new site, whose conformal scores are weighted by what is predicted."""
+    import truesigma as ts
+    from truesigma.evaluation.card import calibrate
+    from truesigma.evaluation.like import weighted_like
+
+    made = replace(cases(300), weight=None)
+    ts.write(made, folder / "cases.npz")
+    ts.write(calibrate(weighted_like(made, made.prediction), "conformal"), folder / "card.json")
+
+
+def make_quantiles(folder: Path) -> None:
+    """A card for bounds that a model predicts."""
+    import truesigma as ts
+    from truesigma.evaluation.card import calibrate
+
+    made = cases()
+    lower, upper = (made.prediction.location + sign * made.prediction.scale for sign in (-1.6, 1.6))
+    rows = zip(*(a[:, 0].tolist() for a in (made.target, lower, upper)))
+    lines = ["target,lower_90,upper_90", *(",".join(map(str, row)) for row in rows)]
+    (folder / "cases.csv").write_text("\n".join(lines) + "\n")
+    ts.write(calibrate(ts.read(folder / "cases.csv"), "cqr"), folder / "card.json")
+
+
+def make_folds(folder: Path) -> None:
+    """A card of the models of five folds, and what they predict."""
+    import truesigma as ts
+    from truesigma.evaluation.card import calibrate
+
+    made = cases()
+    fold = [str(k // 3 % 5) for k in range(len(made))]
+    ts.write(calibrate(replace(made, fold=fold, weight=None), "cv_plus"), folder / "card.json")
+    draws = (
+        np.stack([a + 0.1 * k for k in range(5)]) for a in (made.prediction.location, made.prediction.total)
+    )
+    ts.write(ts.Draws(*draws), folder / "cases.npz")
+
+
 def read_card(folder: Path) -> Any:
     from truesigma.evaluation.apply import apply_file
     from truesigma.evaluation.card import read_card
 
     card = read_card(folder / "card.json")
-    return [card.to_dict(), vars(apply_file(card, folder / "cases.npz", folder / "out.npz"))]
+    source = next(folder.glob("cases.*"))
+    made = vars(apply_file(card, source, folder / f"out{source.suffix}"))
+    return [card.to_dict(), made, (folder / f"out{source.suffix}").read_bytes()]
 
 
 def make_scored(folder: Path) -> None:
@@ -246,11 +297,11 @@ def make_table(folder: Path) -> None:
 
 
 def read_table(folder: Path) -> Any:
-    from truesigma.imaging.data.rows import check_names, image_name, need_columns, read_rows, targets
+    from truesigma.files import tables
+    from truesigma.imaging.data.rows import check_names, image_name, targets
 
     path = folder / "labels.csv"
-    header, rows = read_rows(path)
-    need_columns(path, header, ["image", "age"])
+    _, rows = tables.read_table(path, need=["image", "age"])
     check_names([image_name(row, "image") for row in rows], path)
     return [rows, targets(rows, ["age"], path)]
 
@@ -266,6 +317,19 @@ def read_recipe(folder: Path) -> Any:
     from truesigma.imaging.recipe import load_recipe as load_training
 
     return [dict(load_recipe(folder / "mine.toml").tables), load_training(folder / "mine.toml").to_dict()]
+
+
+def make_finished(folder: Path) -> None:
+    """A finished run of two folds, small enough to be verified again and again."""
+    from project_files import call, change, make_images, tiny, write_table
+
+    write_table(folder / "labels.csv", make_images(folder, 32))
+    words = ("--images", folder / "scans", "--table", folder / "labels.csv", "--target", "age", "--folds", 2)
+    recipe = folder / "recipe.toml"
+    assert call("--quiet", "init", *words, "--epochs", 1, "--device", "cpu", "-o", recipe) == 0
+    tiny(recipe)
+    change(recipe, {'compare = ["none", "aux"]': 'compare = ["none"]'})
+    assert call("--quiet", "run", recipe, "--device", "cpu") == 0
 
 
 PROJECT = '[data]\nroot = "scans"\ntable = "labels.csv"\ntarget = ["age"]\n\n[train]\nepochs = 3\nbatch = 8\n'
@@ -358,6 +422,11 @@ READERS = {
     "card-by-group": Reader("card.json", make_card("sigma_by_group"), read_card, m.in_json, True),
     "card-conformal": Reader("card.json", make_card("conformal:by=group"), read_card, m.in_json, True),
     "card-region": Reader("card.json", make_card("region"), read_card, m.in_json, True),
+    "card-referral": Reader("card.json", make_referral, read_card, m.in_json, True),
+    "card-verified": Reader("card.json", make_referral, lambda f: verified(f / "card.json"), m.in_json, True),
+    "card-like": Reader("card.json", make_like, read_card, m.in_json, True),
+    "card-cqr": Reader("card.json", make_quantiles, read_card, m.in_json, True),
+    "card-cv-plus": Reader("card.json", make_folds, read_card, m.in_json, True),
     "scores": Reader("scores.json", make_scored, lambda f: verified(f / "scores.json"), m.in_json, True),
     "report": Reader("page.html", make_scored, lambda f: verified(f / "page.html"), m.in_text),
     "onnx": Reader("model.onnx", make_onnx, lambda f: verified(f / "model.onnx"), m.damaged, True),
@@ -366,6 +435,7 @@ READERS = {
     "labels": Reader("labels.csv", make_table, read_table, m.in_text),
     "recipe": Reader("mine.toml", make_recipe, read_recipe, m.in_text),
     "project": Reader("recipe.toml", make_project, read_project, m.in_text),
+    "verified-run": Reader("output/cases.csv", make_finished, lambda f: verified(f / "output"), m.in_text),
     "progress": Reader("progress.json", make_progress, read_progress, m.in_json, True),
     "run": Reader("run/recipe.json", make_run, read_run, m.in_json, True),
     "weights": Reader("run/best.safetensors", make_run, read_run, m.in_safetensors, True),

@@ -239,3 +239,28 @@ def test_changed_answers_are_named(tmp_path, monkeypatch, run):
     (tmp_path / "scores.json").write_text(json.dumps(said))
     with pytest.raises(ValueError, match=r"scores\.json lacks 'test' in data"):
         verify(tmp_path / "scores.json")
+
+
+def test_a_run_of_folds_follows(tmp_path, monkeypatch, run):
+    """Its cases are in folds, and each is where cases.csv says; a table that has lost a column is named."""
+    from project_files import change as changed
+    from project_files import make_images, tiny, write_table
+
+    monkeypatch.chdir(tmp_path)
+    write_table(tmp_path / "labels.csv", make_images(tmp_path, 24))
+    words = ("--images", "scans", "--table", "labels.csv", "--target", "age", "--folds", "2", "--epochs", "1")
+    assert run("init", *words, "--device", "cpu")[0] == 0
+    tiny(tmp_path / "recipe.toml")
+    changed(tmp_path / "recipe.toml", {'compare = ["none", "aux"]': 'compare = ["none"]'})
+    assert run("run", "recipe.toml", "--device", "cpu")[0] == 0
+    assert wrong(tmp_path / "output") == []
+    table = tmp_path / "output" / "cases.csv"
+    text = table.read_text()
+    first = text.splitlines()[1]
+    other = first.replace("fold 0", "fold 2").replace("fold 1", "fold 0").replace("fold 2", "fold 1")
+    table.write_text(text.replace(first, other))
+    assert "each case is in the split that cases.csv says" in wrong(tmp_path / "output")
+    table.write_text(text.replace("id,split", "id,part"))
+    code, out, _ = run("verify", "output")
+    assert code == 2
+    assert "cases.csv has no column split; it has id, part, group, target" in out

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
-from ..files.disk import plain, read_rows
+from ..files.disk import plain
+from ..files.tables import read_table
 from ._style import BLUE, GREY, RED, Axes, axes_or_new, note_power, style
 
 TITLE = "training history"
@@ -70,7 +71,7 @@ def table(history: str | Path | Iterable[Mapping[str, Any]]) -> History:
 
     Reference: Laves et al., MELBA 2021, section 2.3, Figures 2 and 4.
     """
-    rows = read_rows(Path(history)) if isinstance(history, str | Path) else list(history)
+    rows = read_table(Path(history), exact=True)[1] if isinstance(history, str | Path) else list(history)
     if not rows:
         raise ValueError("the history has no rows; expected one for each epoch.")
     split = "test" if any(row.get("test_mse") not in (None, "") for row in rows) else "valid"

@@ -235,13 +235,6 @@ def write_rows(
     write_atomically(path, fill)
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a .csv file with commas, by the names of its columns."""
-    check_exists(path)
-    with reading(path), path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def fingerprint(path: str | Path) -> str:
     """The SHA-256 of a file's content, in hexadecimal: the same data has the same fingerprint, whatever its name."""
     path = Path(path)

@@ -6,18 +6,17 @@ or a column for each field (`location`, `scale`, `target`, ...) with the path of
 Paths are relative to the manifest.
 """
 
-import csv
 import glob
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists, content_kind
+from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists, content_kind, reading
 from .fields import LABELS, NUMBERS, is_group
 from .roles import Columns, chosen_of, renamed
+from .tables import read_table, read_text, split
 
 WHOLE = (".npz", ".csv", ".parquet")  # files that hold every field
 NIFTI = (".nii", ".nii.gz")
@@ -144,7 +143,7 @@ def _expand(item: str) -> list[Path]:
 
 def _listed(path: Path) -> list[Path]:
     """The files that a .txt file names, one in each line."""
-    lines = [line.strip() for line in _text(path).splitlines()]
+    lines = [line.strip() for line in read_text(path).splitlines()]
     named = [line for line in lines if line and not line.startswith("#")]
     if not named:
         raise BadFile(f"{path} names no file; expected a path in each line.")
@@ -207,10 +206,11 @@ def _manifest(
     """Files, labels and what is chosen of the files of each row; none where the file is a table of cases."""
     if ending_of(path) != ".csv" or content_kind(path):
         return []
-    table = _rows(_text(path, size=END), most=2)
-    names = [] if not table else [str(name).strip() for name in table[0]]
-    first = dict(zip(names, table[0].values())) if table else {}
-    paths = [n for n, cell in first.items() if str(cell).strip().lower().endswith((*WHOLE, *SINGLE))]
+    with reading(path):
+        start = split(read_text(path, size=END), most=2)
+    names = [name.strip() for name in start[0]] if start else []
+    first = start[1] if start[1:] else []
+    paths = [n for n, cell in zip(names, first) if cell.strip().lower().endswith((*WHOLE, *SINGLE))]
     if paths and not {"file", "location", "location_0"} & set(names):
         raise BadFile(
             f"{path} names files in its column {paths[0]!r}; expected a column 'file', or a column for each field, "
@@ -223,14 +223,8 @@ def _manifest(
     rest: Columns = {role: one for role, one in given.items() if role not in own or one is None}
     read_as = dict(zip(names, renamed(names, own)))
     found = []
-    for number, cells in enumerate(_rows(_text(path)), start=1):
-        row = {
-            read_as.get(str(k).strip(), ""): str(v).strip()
-            for k, v in cells.items()
-            if v is not None and str(v).strip()
-        }
-        if not row:  # as spreadsheets leave them at the end
-            continue
+    for number, cells in enumerate(read_table(path)[1], start=1):
+        row = {read_as[name]: cell.strip() for name, cell in cells.items() if cell.strip()}
         labels = {name: row[name] for name in row if name in (*LABELS, "weight") or is_group(name)}
         if "file" in names:
             files = {"": _beside(path, row.get("file", ""), WHOLE)}
@@ -242,21 +236,6 @@ def _manifest(
             raise BadFile(f"{path}: row {number} names no file for the location.")
         found.append((files, labels, rest))
     return found
-
-
-def _rows(text: str, most: int | None = None) -> list[dict[str | Any, str | Any]]:
-    """The rows of a table by their columns, which commas, semicolons or tabs separate."""
-    lines = text.lstrip("\r\n").splitlines()[:most]
-    separator = next((one for one in ",;\t" if lines and one in lines[0]), ",")
-    return list(csv.DictReader(lines, skipinitialspace=True, delimiter=separator))
-
-
-def _text(path: Path, size: int = -1) -> str:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return file.read(size)
-    except UnicodeDecodeError as problem:
-        raise BadFile(f"{path} is not text in UTF-8 ({problem}); save it as CSV UTF-8.") from problem
 
 
 def _beside(manifest: Path, name: str, endings: tuple[str, ...]) -> str:

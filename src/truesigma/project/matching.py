@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from ..files.images import is_image, is_series
-from ..imaging.data.rows import Row, image_name
+from ..files.tables import Row
+from ..imaging.data.rows import image_name
 
 FOUND = 0.5  # of the rows must have an image of their own for a column or a pattern to be taken
 TRIED = 5  # rows that patterns are looked for in: the first may lack its image

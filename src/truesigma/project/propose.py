@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..files.tables import need_columns
 from .plan import clock
 from .project import AUTO, FOLDS, CalibrationTable, Network, Project, Reporting, Sampling, Training
 from .scale import propose_scale, unit_in
@@ -80,14 +81,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         The project, with reasons; a ValueError where targets or groups do not allow one.
     """
     from ..imaging.data.inputs import fit_inputs
-    from ..imaging.data.rows import (
-        check_filled,
-        group_columns,
-        groups_of,
-        need_columns,
-        spacing_columns,
-        targets,
-    )
+    from ..imaging.data.rows import check_filled, group_columns, groups_of, spacing_columns, targets
 
     if not wishes.target:
         raise ValueError(

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..files.tables import Row, need_columns, read_table
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..files.headers import Header
 
-Row = dict[str, str]
 PATIENTS = ("patient", "subject", "person", "participant", "mrn")  # how columns of a patient's name begin
 # These may also be a kind of case or of treatment: they count from so many values on.
 GROUPS, MANY = ("slide", "video", "case", "study", "group"), 10
@@ -148,14 +149,14 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
         What there is; a ValueError where it is too little to work with.
     """
     from ..imaging.data.folder import read_headers
-    from ..imaging.data.rows import check_names, image_name, need_columns, pattern_columns, read_rows
+    from ..imaging.data.rows import check_names, image_name, pattern_columns
     from .matching import find_paths, list_images, nearest
 
     folder = Path(images)
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}; expected the one that holds the images")
     path = _only_table(folder) if table is None else Path(table)
-    header, rows = read_rows(path)
+    header, rows = read_table(path)
     files = list_images(folder)
     if not files and image is None:
         raise ValueError(

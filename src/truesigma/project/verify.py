@@ -17,8 +17,9 @@ from ..core.values import Cases
 from ..evaluation.card import Card, calibrate, read_card
 from ..evaluation.evaluate import evaluate
 from ..evaluation.fit import choose
-from ..files.disk import BadFile, check_like, fingerprint, json_text, read_json, read_rows, reading
+from ..files.disk import BadFile, check_like, fingerprint, json_text, read_json, reading
 from ..files.store import read_cases
+from ..files.tables import read_table
 from .ledger import FILE, RUNS, Ledger, read_ledger
 from .project import AUTO
 
@@ -136,10 +137,11 @@ def _own(ledger: Ledger) -> bool:
 
 
 def _splits(folder: Path, cases: Mapping[str, Cases]) -> str:
-    rows = read_rows(folder / "cases.csv")
+    rows = read_table(folder / "cases.csv", need=("id", "split", "group"), exact=True)[1]
     for name, some in cases.items():
-        said = sorted(row["id"] for row in rows if row["split"] == name)
-        if sorted(map(str, some.id)) != said:
+        places = [name] * len(some) if some.fold is None else [f"fold {one}" for one in some.fold]
+        said = sorted((row["id"], row["split"]) for row in rows if row["split"] in places)
+        if sorted(zip(map(str, some.id), places)) != said:
             return (
                 f"{name}.npz holds {len(some)} cases, cases.csv names {len(said)}, and they are not the same"
             )
@@ -147,15 +149,14 @@ def _splits(folder: Path, cases: Mapping[str, Cases]) -> str:
 
 
 def _groups(folder: Path) -> str | None:
-    rows = read_rows(folder / "cases.csv")
+    rows = read_table(folder / "cases.csv", need=("id", "split", "group"), exact=True)[1]
     places: dict[str, set[str]] = {}
     for row in rows:
         places.setdefault(row["group"], set()).add(row["split"])
     if set(places) == {""}:
         return None
-    return next(
-        (f"{group} is in {' and '.join(sorted(at))}" for group, at in places.items() if len(at) > 1), ""
-    )
+    torn = [f"{group} is in {' and '.join(sorted(at))}" for group, at in places.items() if len(at) > 1]
+    return f"{folder / 'cases.csv'}: {torn[0]}" if torn else ""
 
 
 def _networks(folders: list[Path], cases: Mapping[str, Cases]) -> str | None:
@@ -194,7 +195,7 @@ def _whole(folder: Path) -> str:
 
 
 def _history(path: Path, rows: list[dict[str, Any]]) -> str:
-    said = read_rows(path)
+    said = read_table(path, exact=True)[1]
     if len(said) != len(rows):
         return f"{path} has {len(said)} epochs, the weights {len(rows)}"
     for row, line in zip(rows, said):
@@ -297,7 +298,8 @@ def _label(row: Mapping[str, Any]) -> str:
 
 def _predictions(folder: Path, test: Cases) -> str:
     """Compare the table of the test cases with the card's predictions, by their number and their scale."""
-    rows, made = read_rows(folder / "predictions.csv"), read_card(folder / "card.json")(test)
+    rows = read_table(folder / "predictions.csv", need=["id"], exact=True)[1]
+    made = read_card(folder / "card.json")(test)
     if [row["id"] for row in rows] != [str(one) for one in test.id]:
         return f"predictions.csv has {len(rows)} rows, test.npz {len(test)} cases, and they are not the same"
     if "scale" not in rows[0] or test.unit == "scaled":

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..files.disk import read_rows
+from ..files.tables import read_table
 
 Key = tuple[str, str, str, str, str]  # data set, network, part, recalibration, metric
 KEY = ("data_set", "network", "part", "recalibration", "metric")
@@ -44,7 +44,7 @@ def _read(path: Path) -> dict[Key, Number]:
     found: dict[Key, Number] = {}
     if not path.is_file():
         raise ValueError(f"there is no {path}; expected the published numbers there.")
-    for line, row in enumerate(read_rows(path), 2):
+    for line, row in enumerate(read_table(path, exact=True)[1], 2):
         if row.get("role", "table") != "table":  # logs of other experiments are kept for the record
             continue
         try:

@@ -17,8 +17,9 @@ from ..core.arrays import Host
 from ..core.decompose import decompose
 from ..core.law import LAWS
 from ..core.values import Cases, Draws
-from ..files.disk import BadFile, read_json, read_rows
+from ..files.disk import BadFile, read_json
 from ..files.npz import list_members, open_members, read_members
+from ..files.tables import read_text, table_of
 from .plan import Planned
 from .whole import Damaged, check_about, check_draws, check_history, check_planned
 
@@ -80,13 +81,9 @@ class Run:
         if not (self.folder / "history.csv").is_file():
             raise Damaged("history.csv is missing")
         try:
-            rows = read_rows(self.folder / "history.csv")
-            if any(value is None for row in rows for value in row.values()):
-                raise Damaged("history.csv: a row is cut short")
+            rows = table_of(read_text(self.folder / "history.csv"), "history.csv", exact=True)[1]
             return [{k: float(v) if v else None for k, v in row.items()} for row in rows]
-        except Damaged:
-            raise
-        except (OSError, ValueError, TypeError) as problem:
+        except (OSError, ValueError) as problem:
             raise Damaged(f"history.csv cannot be read ({problem})") from None
 
     @property

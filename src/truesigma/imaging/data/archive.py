@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import os
 import warnings
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ...files.disk import UNREADABLE, reading, reason, write_atomically
+from ...files.tables import NO_TEXT, Row, split, table_of
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 
@@ -51,14 +51,15 @@ class Archive:
         paths = [PurePosixPath(name) for name in self.names if not (without and without in name)]
         return {path.stem: str(path) for path in paths if path.suffix.lower() in endings}
 
-    def table(self, name: str, columns: Sequence[str]) -> list[dict[str, str]]:
+    def table(self, name: str, columns: Sequence[str]) -> list[Row]:
         """The rows of the csv file called `name`, or else of the only csv file that has the columns."""
         found = [n for n in self.names if PurePosixPath(n).name == name]
         for candidate in found or [n for n in self.names if n.endswith(".csv")]:
-            text = self.read(candidate).decode("utf-8-sig")
-            rows = csv.DictReader(io.StringIO(text))
-            if set(columns) <= set(rows.fieldnames or ()):
-                return list(rows)
+            path = self.root / candidate
+            with reading(path, *NO_TEXT):
+                text = self.read(candidate).decode("utf-8-sig")
+            if set(columns) <= {name.strip() for cells in split(text, 1) for name in cells}:
+                return table_of(text, path)[1]
         raise ValueError(
             f"{self.root} holds no {name} with the columns {', '.join(columns)}; see the layout above"
         )

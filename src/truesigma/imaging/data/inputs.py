@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from ...core.arrays import Host
+from ...files.tables import Row
 from .augment import Step
-from .rows import SHOWN, Row, number
+from .rows import SHOWN, number
 
 MANY = 5  # levels that a category may have, however few the cases
 

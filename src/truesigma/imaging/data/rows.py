@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -12,48 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-Row = dict[str, str]
+from ...files.tables import Row, read_table
+
 SHOWN = 10  # faults that a message names
-
-
-def read_rows(path: Path) -> tuple[list[str], list[Row]]:
-    """Column names and rows of a csv table in UTF-8, with commas, semicolons or tabs between its cells.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "table.csv"
-    >>> _ = path.write_text("id;age\\n7;12.5\\n")
-    >>> read_rows(path)
-    (['id', 'age'], [{'id': '7', 'age': '12.5'}])
-    """
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file; expected a csv table")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text in UTF-8 ({error}); save it as csv in UTF-8") from None
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)  # a comma where there is none of them
-    table = list(csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True))
-    header = [name.strip() for name in table[0]] if table else []
-    doubled = [name for name, count in Counter(header).items() if count > 1]
-    if doubled:
-        raise ValueError(f"{path} has more than one column {', '.join(doubled)}; rename them")
-    rows = [cells for cells in table[1:] if any(cell.strip() for cell in cells)]
-    if not rows:
-        raise ValueError(f"{path} has a header but no rows")
-    wrong = [k for k, cells in enumerate(rows) if len(cells) > len(header)]
-    if wrong:
-        raise ValueError(
-            f"{path}: row {wrong[0] + 1} has {len(rows[wrong[0]])} cells under {len(header)} columns; put cells that "
-            "hold the delimiter in quotes"
-        )
-    return header, [dict(zip(header, [*cells, *[""] * (len(header) - len(cells))])) for cells in rows]
-
-
-def need_columns(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
-    """Raise ValueError, naming the columns that are missing and those there are."""
-    missing = [name for name in dict.fromkeys(wanted) if name not in header]
-    if missing:
-        raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(header)}")
 
 
 def pattern_columns(image: str) -> list[str]:
@@ -81,8 +40,7 @@ def rows_of(files: Sequence[Path], table: Path, image: str, columns: Sequence[st
 
     A file belongs to the row whose image is the end of its path: `scans/7.png` to `7.png`, or to `scans/7.png`.
     """
-    header, rows = read_rows(table)
-    need_columns(table, header, [*pattern_columns(image), *columns])
+    _, rows = read_table(table, need=[*pattern_columns(image), *columns])
     names = [image_name(row, image) for row in rows]
     check_names(names, table)
     by_name = dict(zip(names, rows))

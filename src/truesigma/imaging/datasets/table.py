@@ -24,22 +24,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...files.tables import Row, read_table
 from ..data.dataset import DataSet, Split
 from ..data.folder import read_images
 from ..data.inputs import fit_inputs, leaving_planes
 from ..data.prepare import Layout, Normalise
 from ..data.rows import (
-    Row,
     check_filled,
     check_names,
     comma_words,
     group_columns,
     groups_of,
     image_name,
-    need_columns,
     pattern_columns,
     per_axis,
-    read_rows,
     spacing_columns,
     spacings,
     targets,
@@ -121,14 +119,12 @@ def load(
     folder = Path(root)
     columns, beside = comma_words(target), comma_words(inputs)
     layout = Layout.of(size, mm_per_pixel, dimensions, normalise)
-    header, rows = read_rows(folder / csv)
     # A split or group column may be missing only where it was not asked for by another name.
     asked = [split] if split not in ("", "split") else []
     asked += group_columns(group) if group != "group" else []
     asked += group_columns(patient)
-    need_columns(
-        folder / csv, header, [*pattern_columns(image), *columns, *beside, *spacing_columns(spacing), *asked]
-    )
+    need = [*pattern_columns(image), *columns, *beside, *spacing_columns(spacing), *asked]
+    header, rows = read_table(folder / csv, need=need)
     if split in header:
         check_filled(rows, split, folder / csv)
     values = targets(rows, columns, folder / csv)

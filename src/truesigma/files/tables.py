@@ -1,0 +1,81 @@
+"""Small .csv tables beside the cases: labels, manifests, histories. What a row is, is decided here and nowhere else."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from .disk import BadFile, check_exists, reading
+
+Row = dict[str, str]
+NO_TEXT = ("is not text in UTF-8", "save it as CSV UTF-8")
+
+
+def read_text(path: Path, size: int = -1) -> str:
+    """The text of a file, or its first so many characters."""
+    check_exists(path)
+    with reading(path, *NO_TEXT), path.open(encoding="utf-8-sig", newline="") as file:
+        return file.read(size)
+
+
+def read_table(path: Path, *, need: Sequence[str] = (), exact: bool = False) -> tuple[list[str], list[Row]]:
+    """Column names and rows of a .csv file in UTF-8, as `table_of` takes them.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "table.csv"
+    >>> _ = path.write_text("id;age\\n7;12.5\\n")
+    >>> read_table(path)
+    (['id', 'age'], [{'id': '7', 'age': '12.5'}])
+    """
+    return table_of(read_text(path), path, need=need, exact=exact)
+
+
+def table_of(
+    text: str, path: str | Path, *, need: Sequence[str] = (), exact: bool = False
+) -> tuple[list[str], list[Row]]:
+    """Column names and rows of a table.
+
+    Args:
+        text: its content. path: where that is from, for errors.
+        need: columns that must be there.
+        exact: written by a program, with commas: spaces count, and every row has all its cells. Of tables that people
+            make, separators are found out, spaces around names do not count, and cells at the end of a row may lack.
+    """
+    with reading(path):
+        found = split(text, exact=exact)
+    header = [name if exact else name.strip() for name in found[0]] if found else []
+    doubled = [name for name, count in Counter(header).items() if count > 1]
+    if doubled:
+        raise BadFile(f"{path} has more than one column {', '.join(doubled)}; rename them.")
+    need_columns(path, header, need)
+    rows = found[1:]
+    if not rows:
+        raise BadFile(f"{path} has a header but no rows.")
+    for number, cells in enumerate(rows, start=1):
+        there = f"{path}: row {number} has {len(cells)} cells under {len(header)} columns"
+        if len(cells) > len(header):
+            raise BadFile(f"{there}; put cells that hold the delimiter in quotes.")
+        if exact and len(cells) < len(header):
+            raise BadFile(f"{there}: a row is cut short; write or copy it again.")
+    return header, [dict(zip(header, [*cells, *[""] * (len(header) - len(cells))])) for cells in rows]
+
+
+def need_columns(path: str | Path, header: Sequence[str], wanted: Sequence[str]) -> None:
+    """Raise `BadFile`, naming the columns that are missing and those there are."""
+    missing = [name for name in dict.fromkeys(wanted) if name not in header]
+    if missing:
+        raise BadFile(f"{path} has no column {', '.join(missing)}; it has {', '.join(header)}.")
+
+
+def split(text: str, most: int | None = None, *, exact: bool = False) -> list[list[str]]:
+    """The cells of each line that has any, or of so many lines; the header says what separates them.
+
+    >>> split("id; age\\n\\n7;12,5\\n")
+    [['id', 'age'], ['7', '12,5']]
+    """
+    text = text.lstrip("\r\n")
+    separator = "," if exact else max(",;\t", key=text.partition("\n")[0].count)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=not exact)
+    return list(islice((cells for cells in lines if any(map(str.strip, cells))), most))
