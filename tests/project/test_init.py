@@ -196,7 +196,7 @@ def test_missing_and_broken_images_are_said(place, run):
         (["--images", "scans", "--target", "height"], "has no column height; it has id, age, patient, site"),
         (["--images", "scans", "--target", "site"], "targets are not finite numbers: line 2, site 'A'"),
         (["--images", "scans", "--target", "age", "--group", "hospital"], "has no column hospital"),
-        (["--images", "scans", "--target", "age", "--table", "no.csv"], "no.csv: no such file"),
+        (["--images", "scans", "--target", "age", "--table", "no.csv"], "there is no file"),
         (["--images", "scans", "--target", "age", "--image", "{id}.tif"], "none of the images"),
         (["--images", "scans", "--target", "age", "--unit", "a", "--unit", "b"], "2 units for 1 targets"),
         (["--images", "scans", "--target", "age", "-o", "recipe.json"], "should end in .toml"),
