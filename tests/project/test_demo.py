@@ -120,9 +120,8 @@ def _interrupted(*_, **__):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_raw_interval_is_too_narrow_and_the_recalibrated_one_is_right(tmp_path, seed):
-    demo = run_demo(tmp_path / "out", Settings(seed=seed), say=None)
+def test_the_raw_interval_is_too_narrow_and_the_recalibrated_one_is_right(tmp_path):
+    demo = run_demo(tmp_path / "out", Settings(), say=None)
     valid, test = (ts.read(demo.run.folder / f"{name}.npz") for name in ("valid", "test"))
     found = ts.evaluate(
         valid,

@@ -130,7 +130,7 @@ def test_raw_predictions_can_be_recalibrated_later_and_once(place, run, tmp_path
     assert run("predict", place / "run0", "--split", "valid", "--draws", 3, "-o", valid)[0] == 0
     assert run("calibrate", "--calibration", valid, "-o", card)[0] == 0
     pictures = ["--images", images / "30.png", images / "31.png", "--draws", 3]
-    for ending in ("csv", "parquet", "npz"):
+    for ending in ("csv", "npz"):
         raw, out, direct = (tmp_path / f"{name}.{ending}" for name in ("raw", "out", "direct"))
         assert run("predict", place / "run0", *pictures, "-o", raw)[0] == 0
         code, _, err = run("apply", card, raw, "-o", out, "--level", "0.5")

@@ -109,16 +109,9 @@ def test_ctrl_c_says_how_to_go_on(place, run, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_two_processes(place, tmp_path):
-    words = [
-        "train",
-        "table",
-        "--root",
-        place / "ages",
-        "--option",
-        "image=file",
-        "--option",
-        "target=months",
-    ]
+    words = ["train", "table", "--root", place / "ages"]
+    for option in ("image=file", "target=months", "inputs=width"):
+        words += ["--option", option]
     program = tmp_path / "truesigma"  # processes start each other by the program's path
     program.write_text("from truesigma.cli import main\nmain()\n")
     done = subprocess.run(
@@ -128,3 +121,4 @@ def test_two_processes(place, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("finished after 2 epochs") == 1
     assert done.stderr.count("a new run") == 1
+    assert json.loads((tmp_path / "two" / "recipe.json").read_text())["network"]["inputs"] == 1

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 
 import numpy as np
 import onnxruntime
@@ -136,32 +134,3 @@ def test_the_exported_file_takes_them_as_the_table_says_them(root, run, tmp_path
         found = session.run(["location", "aleatoric"], {"image": pixels, "inputs": beside})
         assert float(found[0][0, 0]) == pytest.approx(float(row["location_0"]), rel=1e-4)
         assert float(found[1][0, 0]) == pytest.approx(float(row["aleatoric_0"]), rel=1e-3)
-
-
-def test_two_processes(root, tmp_path):
-    words = (
-        "table",
-        "--root",
-        root,
-        "--option",
-        "inputs=age",
-        "--backbone",
-        "small",
-        "--epochs",
-        1,
-        "--devices",
-        2,
-    )
-    given = [
-        "--quiet",
-        "train",
-        *map(str, words),
-        "--device",
-        "cpu",
-        "--batch",
-        "8",
-        "-o",
-        str(tmp_path / "run"),
-    ]
-    subprocess.run([sys.executable, "-m", "truesigma", *given], check=True, timeout=300)
-    assert json.loads((tmp_path / "run" / "recipe.json").read_text())["network"]["inputs"] == 1

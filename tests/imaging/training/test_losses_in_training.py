@@ -70,15 +70,14 @@ def test_losses_of_the_gaussian_likelihood_refuse_laplace(data: DataSet) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["faithful", "mse"])
-def test_two_processes_train_with_every_loss(tmp_path: Path, loss: str) -> None:
-    """Also where parameters get no gradient, for which processes would wait."""
+def test_two_processes_train_where_parameters_get_no_gradient(tmp_path: Path) -> None:
+    """Processes would wait for those of the variance's head."""
     script = tmp_path / "two.py"
     script.write_text(
         "import dataclasses, sys\n"
         f"sys.path.insert(0, {str(Path(blob_images.__file__).parent)!r})\n"
         "import blob_images as t\n"
-        f"recipe = dataclasses.replace(t.QUICK, epochs=1, loss={loss!r})\n"
+        "recipe = dataclasses.replace(t.QUICK, epochs=1, loss='mse')\n"
         "data = t.dataset(t.blobs(44, 1), t.blobs(25, 2), None)\n"
         "assert t.fit(data, recipe, devices=2, out=sys.argv[1]).finished\n"
     )
