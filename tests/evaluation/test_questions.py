@@ -131,7 +131,7 @@ def test_thirds_that_differ_are_named():
     rows = ask(*uneven)
     row = whole(rows, "sigma")["knowing"]
     assert row["verdict"] == "off"
-    assert "in thirds of sigma" in row["words"]
+    assert "its thirds hold" in row["words"]
     held = row["parts"]["sigma"]["content"]
     assert held[0] > held[2] + 0.05
     assert f"{100 * held[0]:.0f}, {100 * held[1]:.0f}, {100 * held[2]:.0f} %" in row["words"]

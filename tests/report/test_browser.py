@@ -66,6 +66,7 @@ def test_the_slider_shows_what_python_computed(browser, made):
     table = made.tables["rejection"]
     names = {
         "mse": "mse",
+        "cases": "cases",
         "low": "mse_low",
         "high": "mse_high",
         "referred": "referred",

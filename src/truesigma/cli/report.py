@@ -47,6 +47,9 @@ def report(
     replicates: Annotated[int, typer.Option("--replicates", help="Of the bootstrap.")] = 1000,
     seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
     docs: Annotated[str, typer.Option("--docs", metavar="URL", help="Documentation to link to.")] = "",
+    title: Annotated[
+        str, typer.Option("--title", help="Of the page; else target, unit, network and file, where known.")
+    ] = "",
     recipe: RecipeName = "exact",
     reading: Reading = PLAIN,
     json: Json = None,
@@ -92,6 +95,7 @@ def report(
         seed=seed,
         files=files,
         docs=docs,
+        title=title,
     )
     made.write(out)
     result = {

@@ -216,17 +216,19 @@ def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None
         return compare(cases, recalibrations=names, metric="crps", replicates=300, recipe=recipe)
 
 
-def remedy_words(found: Comparison) -> str:
-    """What a comparison would choose, and what it gains over none."""
+def remedy_words(found: Comparison, beside: str = "") -> str:
+    """What a comparison would choose, and what it gains over none, beside what another one gains."""
     said = "cross-fitted on the calibration cases, "
-    row, none = (next(r for r in found.rows if r["recalibration"] == name) for name in (found.choice, "none"))
+    rows = {row["recalibration"]: row for row in found.rows}
+    row, none, other = rows[found.choice], rows["none"], rows.get(beside, {}).get("change")
     if found.choice == "none":
         return said + f"no recalibration would be chosen: none lowers {found.metric.upper()} beyond its error"
     gain, *ends = (-100 * row[name] / none["score"] for name in ("change", "high", "low"))
     chance = ", which may be chance" if ends[0] <= 0 else ""
+    own = f"; {beside} by {-100 * other / none['score']:.2g} %" if other and other < 0 else ""
     return said + (
         f"{found.choice} would be chosen: it lowers {found.metric.upper()} by {gain:.2g} % "
-        f"[{ends[0]:.2g}, {ends[1]:.2g}]{chance}"
+        f"[{ends[0]:.2g}, {ends[1]:.2g}]{chance}{own}"
     )
 
 

@@ -36,9 +36,15 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
             f"the median scale of the calibration cases is {first:.3g}, of the test cases {others[0]:.3g}; are both "
             "standard deviations, in one unit, or is one a variance?"
         )
-    return found + [
-        text for name, (cases, columns) in sets.items() for text in _together(name, cases, columns)
-    ]
+    lags = {name: _lag(cases, columns) for name, (cases, columns) in sets.items()}
+    together = {name: f"{lag:.2f}" for name, lag in lags.items() if lag is not None}
+    if together:
+        found.append(
+            f"neighbouring {' and '.join(together)} cases hit or miss together (lag-1 correlation "
+            f"{' and '.join(together.values())}), so that intervals are too narrow: if they are frames, slices or "
+            "images of one patient, name it in a column `patient` or `group`."
+        )
+    return found
 
 
 def _codes(name: str, columns: Columns) -> list[str]:
@@ -64,12 +70,12 @@ def _codes(name: str, columns: Columns) -> list[str]:
     return found
 
 
-def _together(name: str, cases: Cases, columns: Columns) -> list[str]:
-    """Whether neighbouring rows hit or miss together, where no group says which belong together."""
+def _lag(cases: Cases, columns: Columns) -> float | None:
+    """The lag-1 correlation of the hits, where it is beyond chance and no group says which cases belong together."""
     size = len(cases)
     law = cases.prediction.law
     if cases.cluster is not None or size < 50 or isinstance(law, Bounded):
-        return []
+        return None
     low = of_each(law, lambda one: central_bounds(one, CONTENT)[0], columns.scale)
     high = of_each(law, lambda one: central_bounds(one, CONTENT)[1], columns.scale)
     z = columns.residual / columns.scale
@@ -77,14 +83,9 @@ def _together(name: str, cases: Cases, columns: Columns) -> list[str]:
     hits = hits[np.isfinite(hits)] - np.nanmean(hits)
     square = float((hits**2).sum())
     if square == 0:
-        return []
+        return None
     lag = float((hits[1:] * hits[:-1]).sum()) / square
-    if lag <= max(TOGETHER, 4 / np.sqrt(hits.size)):
-        return []
-    return [
-        f"neighbouring {name} cases hit or miss together (lag-1 correlation {lag:.2f}): if they are frames, slices or "
-        "images of one patient, name it in a column `group`; counted as single cases they make intervals too narrow."
-    ]
+    return lag if lag > max(TOGETHER, 4 / np.sqrt(hits.size)) else None
 
 
 def _mean(values: Host, weight: Host) -> Host:

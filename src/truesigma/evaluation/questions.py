@@ -66,7 +66,7 @@ def questions(
         >>> [row["verdict"] for row in rows]
         ['fine', 'fine', 'off', 'unclear', 'unclear']
         >>> rows[2]["words"]
-        'sigma is 2.02 times too small [1.93, 2.11]'
+        '2.02 times too small [1.93, 2.11]'
     """
     clusters = clusters_by(test, by)
     groups = groups_of(test, clusters)
@@ -99,7 +99,8 @@ def questions(
             joined = [families[0] + families[1], families[2]] if question == "centre" else families
             rows += _family(question, joined)
         if label == NONE:
-            sizes = {(r["output"], r["group"]): r["parts"] for r in rows if r["question"] == "size"}
+            asked = [row for row in rows if row["question"] == "size"]
+            sizes = {(r["output"], r["group"]): {**r["parts"], "verdict": r["verdict"]} for r in asked}
     return rows
 
 
@@ -165,7 +166,7 @@ def _family(question: str, families: Sequence[Sequence[Asked]]) -> list[Row]:
         found = [answer(one) if one.test.clusters else Answer(None, reason="nothing counts") for one in asked]
         for one, reply, risk in zip(asked, found, holm([reply.chance for reply in found])):
             rows.append(_row(question, one, reply, risk))
-    return _never_cancel(rows) if question == "centre" else rows
+    return _never_cancel(question, rows)
 
 
 def _row(question: str, asked: Asked, found: Answer, risk: float) -> Row:
@@ -191,14 +192,17 @@ def _row(question: str, asked: Asked, found: Answer, risk: float) -> Row:
     }
 
 
-def _never_cancel(rows: list[Row]) -> list[Row]:
-    """Biases of outputs whose signs differ do not cancel: where one is off, all together are."""
-    off = [row for row in rows if row["output"] is not None and row["verdict"] == "off"]
-    if off:
-        off = sorted(off, key=lambda row: -abs(row["parts"]["z"]))
+def _never_cancel(question: str, rows: list[Row]) -> list[Row]:
+    """Faults of outputs do not cancel: all together are off where every output is, and biased where one is."""
+    each = [row for row in rows if row["output"] is not None]
+    off = [row for row in each if row["verdict"] == "off"]
+    cancelled = len(off) == len(each) and rows[0]["verdict"] != "off"
+    if off and (question == "centre" or cancelled):
+        if question == "centre":
+            off = sorted(off, key=lambda row: -abs(row["parts"]["z"]))
         words = "; ".join(f"output {row['output']}: {row['words']}" for row in off[:3])
         words += f"; and {len(off) - 3} more" if len(off) > 3 else ""
-        rows[0] = {**rows[0], "verdict": "off", "words": words}
+        rows[0] = {**rows[0], "verdict": "off", "words": words, "parts": {**rows[0]["parts"], "apart": True}}
     return rows
 
 

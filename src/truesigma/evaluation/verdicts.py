@@ -39,9 +39,11 @@ def skill(reply: Reply) -> Judged:
         return "unclear", f"cannot be told: {reply.reason}"
     rmse, spread = reply.parts["rmse"], reply.parts["sd"]
     low, high = reply.low, reply.high
-    size = "is" if reply.several else f"{amount(rmse, reply.unit)},"
-    words = f"RMSE {size} {100 * rmse / spread:.0f} % of the targets' sd"
-    words += f"; skill {figures(reply.value, low, high)} {reply.interval}".rstrip()
+    share = (
+        f"{100 * rmse / spread:.0f} % of the targets' sd" if spread else "of targets that are all the same"
+    )
+    words = f"RMSE {'is' if reply.several else amount(rmse, reply.unit) + ','} {share}"
+    words += f"; skill {figures(reply.value, low, high)}"
     if low is None or high is None:
         return "unclear", f"cannot be told from a constant; {words}"
     if high <= HARDLY:
@@ -60,7 +62,7 @@ def centre(reply: Reply) -> Judged:
         return "off", f"predictions are too {side} by {with_unit(size, reply.unit)} {between(low, high)}"
     share = largest / reply.parts["rmse"] if reply.parts["rmse"] else 0.0
     if share <= SMALL:
-        return "fine", f"no bias to speak of: at most {amount(largest, reply.unit)}"
+        return "fine", f"bias below {amount(largest, reply.unit)}"
     return "unclear", f"no sign of a bias, which may be up to {amount(largest, reply.unit)}"
 
 
@@ -68,14 +70,15 @@ def size(reply: Reply) -> Judged:
     if reply.value is None or reply.low is None or reply.high is None:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
     if reply.off:
-        before = (reply.parts.get("before") or {}).get("test")
-        still = "still " if before is not None and (before > 1) == (reply.value > 1) else ""
-        words = f"sigma is {still}{times(reply.value, reply.low, reply.high)}"
+        before = reply.parts.get("before") or {}
+        same = before.get("verdict") == "off" and (before["test"] > 1) == (reply.value > 1)
+        still = "still " if same else ""
+        words = f"{still}{times(reply.value, reply.low, reply.high)}"
         return "off", words + _disagreement(reply)
-    asks = f"the test set asks for a factor of {figures(reply.value, reply.low, reply.high)} {reply.interval}"
+    asks = f"{figures(reply.value, reply.low, reply.high)} {reply.interval} needed"
     if reply.low >= 1 - NEAR and reply.high <= 1 + NEAR:
-        return "fine", f"sigma is the right size: {asks}" + _disagreement(reply)
-    return "unclear", f"no sign that sigma is the wrong size: {asks}" + _disagreement(reply)
+        return "fine", f"right size: {asks}" + _disagreement(reply)
+    return "unclear", f"no sign of the wrong size: {asks}" + _disagreement(reply)
 
 
 def _disagreement(reply: Reply) -> str:
@@ -94,18 +97,14 @@ def knowing(reply: Reply) -> Judged:
     parts = reply.parts
     rank = parts.get("rank_correlation")
     bounds = parts.get("rank_bounds")
-    ranked = (
-        ""
-        if rank is None or bounds is None
-        else f"rank correlation with the error {figures(rank, *bounds)} {between(*bounds)}"
-    )
+    ranked = "" if rank is None or bounds is None else f"rank correlation {figures(rank, *bounds)}"
     if parts.get("wrong_way"):
         return "off", f"sigma ranks the cases the wrong way: {ranked}"
     if reply.value is None or reply.low is None or reply.high is None:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
-    key = parts["clearest"]
+    key = parts["clearest"] if reply.off or "sigma" not in parts else "sigma"
     held = ", ".join(f"{100 * share:.0f}" for share in parts[key]["content"])
-    thirds = f"90 % intervals hold {held} % in thirds of {'sigma' if key == 'sigma' else 'the prediction'}"
+    thirds = f"{'its thirds' if key == 'sigma' else 'thirds of the prediction'} hold {held} %"
     if reply.off and bounds is not None and bounds[1] < 0:
         return "off", f"sigma ranks the cases the wrong way: {ranked}; {thirds}"
     if reply.off and bounds is not None and bounds[0] > 0:
@@ -114,13 +113,13 @@ def knowing(reply: Reply) -> Judged:
         )
         return "off", f"{uneven}: {thirds}"
     if reply.off:
-        return "off", f"sigma does not follow the errors: {thirds}"
+        return "off", f"sigma does not follow the errors: {'; '.join(filter(None, (ranked, thirds)))}"
     if parts["constant"]:
         return "unclear", f"sigma is the same for nearly every case and cannot tell which are hard; {thirds}"
     if bounds is None or bounds[0] <= 0:
         return "unclear", f"no sign that sigma knows which cases are hard: {ranked or thirds}"
     if max(abs(reply.low), abs(reply.high)) <= EVEN:
-        return "fine", f"errors grow as sigma does: {ranked}; {thirds}"
+        return "fine", f"errors grow with sigma: {ranked}; {thirds}"
     return "unclear", f"no sign against it: {ranked}; {thirds}"
 
 
@@ -129,7 +128,7 @@ def shape(reply: Reply) -> Judged:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
     beyond = reply.parts["beyond_99"]
     law = {"normal": "Normal", "laplace": "Laplace"}.get(reply.law, reply.law)
-    gap = f"largest gap {100 * reply.value:.1f} %, by chance up to {100 * reply.parts['reference']:.1f} %"
+    gap = f"gap {100 * reply.value:.1f}, chance {100 * reply.parts['reference']:.1f} %"
     if reply.off:
         if (
             abs(reply.parts["mean"]) > reply.value
@@ -141,22 +140,30 @@ def shape(reply: Reply) -> Judged:
         return "off", f"{kind} the {law} law: {100 * beyond:.1f} % lie beyond its 99 % interval; {gap}"
     if reply.high <= CLOSE:
         return "fine", f"errors follow the {law} law: {gap}"
-    return "unclear", f"no sign that errors do not follow the {law} law: {gap}"
+    return "unclear", f"no sign against the {law} law: {gap}"
 
 
 JUDGES = {"skill": skill, "centre": centre, "size": size, "knowing": knowing, "shape": shape}
 
 
+def told(rows: Sequence[Row], label: str) -> dict[str, dict[str, Row]]:
+    """What is said of each question: the answer before and after one recalibration, or one where nothing changes."""
+    before, after = (whole(rows, name) for name in (NONE, label))
+    found = {}
+    for key, last in after.items():
+        first = before[key]
+        changed = first["words"] != last["words"] and (key == "size" or first["verdict"] != last["verdict"])
+        found[key] = {"before": first, "after": last} if changed else {"": last}
+    return found
+
+
 def lines(rows: Sequence[Row], label: str, asked: Mapping[str, str]) -> list[str]:
     """A line for each question, before and after one recalibration, and one for those of whom not all is said."""
-    before, after = (whole(rows, name) for name in (NONE, label))
     found = []
-    for key, question in asked.items():
-        first, last = before[key], after[key]
-        changed = first["words"] != last["words"] and (key == "size" or first["verdict"] != last["verdict"])
-        if changed:
-            found.append(f"{question:<30}{first['verdict']:<9}{first['words']}")
-        found.append(f"{'  after ' + label if changed else question:<30}{last['verdict']:<9}{last['words']}")
+    for key, said in told(rows, label).items():
+        for when, row in said.items():
+            title = f"  after {label}" if when == "after" else asked[key]
+            found.append(f"{title:<30}{row['verdict']:<9}{row['words']}")
     whom = for_whom_not(rows, label)
     return [*found, f"{'For whom not?':<30}{whom}"] if whom else found
 
@@ -179,7 +186,9 @@ def headline(rows: Sequence[Row], label: str, title: str = "") -> str:
     if after["centre"]["verdict"] == "off":
         faults.append("predictions are biased")
     if after["knowing"]["verdict"] == "off":
-        faults.append(str(after["knowing"]["words"]).partition(":")[0])
+        apart = after["knowing"]["parts"].get("apart")
+        words = str(after["knowing"]["words"]).partition(":")[0]
+        faults.append("sigma misses the hard cases of every output" if apart else words)
     if after["shape"]["verdict"] == "off":
         faults.append("errors do not have the shape that the intervals assume")
     whom = for_whom_not(rows, label)
@@ -195,7 +204,7 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
     words = {
         "fine": "Sigma is the right size",
         "unclear": "There is no sign that sigma is the wrong size",
-        "off": f"Sigma is {times(before['estimate'])}" if before["estimate"] else "",
+        "off": f"Sigma is {_wrong_size(before)}",
     }
     if before["estimate"] is None:
         words["unclear"] = "Whether sigma is the right size cannot be told"
@@ -206,12 +215,18 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
     if after["verdict"] == "off":
         worse = ", worse than before" if after["parts"].get("worse") else ""
         apart = ": calibration and test disagree" if after["parts"].get("differ") else ""
-        return f"{first}; after {named} it is {times(after['estimate'])}{worse}{apart}."
+        return f"{first}; after {named} it is {_wrong_size(after)}{worse}{apart}."
     then = {"fine": "it is the right size", "unclear": "there is no sign that it is off"}[after["verdict"]]
     if after["estimate"] is None:
         then = "whether it is cannot be told"
     same = before["verdict"] == after["verdict"]
     return f"{first}, before and after {named}." if same else f"{first}; after {named} {then}."
+
+
+def _wrong_size(row: Row) -> str:
+    if row["parts"].get("apart"):
+        return "the wrong size for every output"
+    return times(row["estimate"]) if row["estimate"] else ""
 
 
 def for_whom_not(rows: Sequence[Row], label: str) -> str:

@@ -226,6 +226,7 @@ def show(work: Work, say: Say) -> Made:
         level=project.report.level,
         by=by,
         files={"calibration": work.described(work.calibration), "test": work.described("test.npz")},
+        title=_title(work),
     )
     page.write(folder / "report.html")
     files = ["report.html"]
@@ -236,6 +237,14 @@ def show(work: Work, say: Say) -> Made:
     headline = page.headline + ("" if work.chosen in work.shown else f" {_across(work)}")
     write_text(folder / "README.md", readme(work, headline))
     return [*files, "README.md"], headline
+
+
+def _title(work: Work) -> str:
+    """Name what is predicted, its unit, and the network."""
+    given = work.project.options.get("target") or work.project.dataset
+    target = given if isinstance(given, str) else ", ".join(given)
+    unit = f" in {work.test.unit}" if work.test.unit else ""
+    return f"{target}{unit} \N{MIDDLE DOT} {work.project.network.backbone}"
 
 
 def _across(work: Work) -> str:

@@ -35,7 +35,8 @@ def figure(key: str, label: str) -> Html:
 
 
 def csv_button(key: str) -> Html:
-    return element("button", {"type": "button", "class": "csv", "data-csv": key}, "Download csv")
+    given: Attributes = {"type": "button", "class": "csv", "data-csv": key, "aria-label": "Download as csv"}
+    return element("button", given, "csv")
 
 
 def choice(name: str, legend: str, options: Mapping[str, str]) -> Html:

@@ -71,6 +71,7 @@ def report(
     seed: int = 0,
     files: Mapping[str, Mapping[str, Any]] | None = None,
     docs: str = "",
+    title: str = "",
 ) -> Report:
     """Make the report, one HTML page to be written to a file.
 
@@ -89,6 +90,7 @@ def report(
         seed: of the bootstrap.
         files: what to say about the data: {"test": {"file": name, "sha256": hash}, ...}.
         docs: address of the documentation, for links to it; none without it.
+        title: of the page, such as "bone age in months, ResNet-101"; else target, unit, network and file, where known.
 
     Returns:
         The report: `.page`, `.headline`, `.questions`, `.shift`, `.tables`, `.write(path)`. The same arguments give the
@@ -111,10 +113,9 @@ def report(
     scored = scores.table_of(subject)
     referral, shared, moved = rejection.table(subject), shares.table(subject), shift.table(subject)
     by_group, by_output = breakdown.groups(subject), breakdown.outputs(subject)
-    epistemic = None if shared is None else shared[1]
     size = len(calibration_cases)
     sections = [
-        headline.section(subject, scored, referral, epistemic, moved, calibration_cases),
+        headline.section(subject, scored, calibration_cases),
         agreement.section(subject),
         calibration.section(subject),
         intervals.section(subject),
@@ -133,10 +134,9 @@ def report(
         origin.section(subject, files or {}, size),
         definitions.section(docs),
     ]
-    name = str((files or {}).get("test", {}).get("file", ""))
     shown = [one for one in sections if one is not None]
     said = headline.sentence(subject, scored)
-    page = assemble(shown, title=name, unit=subject.unit)
+    page = assemble(shown, title=title or headline.title_of(subject, files or {}), unit=subject.unit)
     tables = {one.key: plain(one.table) for one in shown if one.table}
     return Report(page, said, tables, " ".join(shift.sentences(subject, moved)), subject.answers)
 
@@ -157,8 +157,8 @@ def assemble(sections: list[Section], *, title: str, unit: str) -> str:
     links = [element("a", {"href": f"#{one.key}"}, one.link or one.title) for one in sections]
     filled = {
         "policy": element("meta", {"http-equiv": "Content-Security-Policy", "content": policy}),
-        "title": join([f"truesigma: {title}" if title else "truesigma report"]),
-        "name": join([title or "report"]),
+        "title": join([f"truesigma: {title}"]),
+        "name": join([title]),
         "styles": Html(styles),
         "script": Html(script),
         "data": json_text({"unit": unit, "sections": shown}),

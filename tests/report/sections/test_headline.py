@@ -64,8 +64,8 @@ def test_referral_is_counted_and_may_gain_nothing():
     for n in (300, 800):
         sigma = np.round(np.exp(0.5 * rng.normal(size=n)), 1)
         sets.append(ts.Cases(ts.Prediction(0 * sigma, sigma**2), rng.normal(size=n) / sigma, unit="mm"))
-    words, made = words_of(*sets)
-    table = made.tables["rejection"]
+    made = words_of(*sets)[1]
+    table, words = made.tables["rejection"], made.page.replace("\xa0", " ")
     referred = table["cases"][10]
     assert f"Refer {referred} cases ({100 * table['referred'][10]:.1f} %)" in words
     assert table["rmse"][10] > table["rmse"][0]
@@ -97,8 +97,9 @@ def interval_of(cases, clusters):
 def test_the_factor_has_the_interval_of_its_standard_error():
     found, expected = interval_of(make(seed=1), 300)
     assert (found.low, found.high) == pytest.approx(tuple(expected))
-    words, _ = words_of(make(seed=1), make())
-    assert f"of the calibration cases [{found.low:.2f}, {found.high:.2f}]" in words
+    words, made = words_of(make(seed=1), make())
+    assert f"after ×{found.value:.2f}:" in words
+    assert f"of the calibration cases [{found.low:.2f}, {found.high:.2f}]" in made.page
     assert "groups of the calibration cases" not in words
 
 
@@ -145,16 +146,45 @@ def test_one_group_has_no_interval_and_that_is_said():
 
 def test_one_case_is_not_cases():
     words, _ = words_of(make(seed=1), make(cases=1))
-    assert "1 test case, 300 calibration cases" in words
+    assert "Cases: 1 test, 300 calibration." in words
 
 
 def test_outputs_that_are_off_are_named_with_a_link():
     rng = np.random.default_rng(0)
     sets = []
     for n in (300, 400):
-        mu = rng.normal(size=(n, 3)) * 4
-        sets.append(ts.Cases(ts.Prediction(mu, 0 * mu + 1), mu + rng.normal(size=(n, 3)) * [1, 1.0, 1.6]))
+        mu = rng.normal(size=(n, 6)) * 4
+        sets.append(
+            ts.Cases(ts.Prediction(mu, 0 * mu + 1), mu + rng.normal(size=(n, 6)) * [1, 1, 1.3, 1, 1, 1])
+        )
     words, made = words_of(*sets)
     assert "<h2>By output</h2>" in made.page
     assert "output 2 (size)" in words
     assert '<a href="#breakdown">' in made.page
+
+
+def test_the_first_screen_is_short():
+    """Half a minute of a clinician's time: fewer words than the page had before it asked five questions."""
+    rng = np.random.default_rng(5)
+    sets = []
+    for _ in range(2):
+        mu, sigma = 40 + 12 * rng.normal(size=1000), 3 * np.exp(0.4 * rng.normal(size=1000))
+        sets.append(
+            ts.Cases(ts.Prediction(mu, sigma**2), mu + 1.6 * sigma * rng.normal(size=1000), unit="mm")
+        )
+    assert len(words_of(*sets)[0].split()) < 117
+
+
+def test_the_title_names_target_unit_network_and_file():
+    test = make()
+    test = ts.Cases(test.prediction, test.target, unit="mm", checkpoint="0123456789abcdef")
+    files = {"test": {"file": "test.npz", "columns": {"target": ["length"]}}}
+    page = report(make(seed=1), test, replicates=20, files=files).page
+    assert "<title>truesigma: length in mm · network 0123456789ab · test.npz</title>" in page
+    page = report(make(seed=1), test, replicates=20, title="femur length, ResNet-101").page
+    assert "<title>truesigma: femur length, ResNet-101</title>" in page
+    bare = ts.Cases(test.prediction, test.target)
+    assert (
+        "<title>truesigma: target, no unit given</title>"
+        in report(bare[:100], bare[100:], replicates=20).page
+    )

@@ -46,5 +46,5 @@ def test_the_sentence_of_the_slider():
     subject = subject_of(make())
     found = rejection.table(subject)
     said = rejection.sentence(subject, found.row(10), float(found.mse[0]))
-    assert said.startswith("Refer 10.0\xa0% of the cases, those with a scale above ")
+    assert said.startswith("Refer 30 cases (10.0\xa0%), those with a scale above ")
     assert f"{np.sqrt(found.mse[10]):.2f}\xa0mm [" in said

@@ -47,11 +47,13 @@ class Asked:
 def _skill(asked: Asked) -> Answer:
     view = asked.test
     error, spread = (view.target - view.location) ** 2, (view.target - asked.constant) ** 2
-    sums = [float((view.weight * part).sum()) for part in (error, spread)]
+    own = (view.target - clustered.output_means(view.target, view.weight)) ** 2
+    sums = [float((view.weight * part).sum()) for part in (error, spread, own)]
     if sums[1] == 0:
         return Answer(None, reason="all targets are the same number")
     weight = view.weight.sum()
-    parts = {"rmse": math.sqrt(sums[0] / weight), "sd": math.sqrt(sums[1] / weight)}
+    parts: dict[str, Any] = {"rmse": math.sqrt(sums[0] / weight), "sd": math.sqrt(sums[2] / weight)}
+    parts["r2"] = 1 - sums[0] / sums[2] if sums[2] else None
     if sums[0] == 0:
         return Answer(1.0, bounds=lambda risk: (1.0, 1.0), parts=parts)
     found = measured(clustered.log_ratio(error, spread, view.weight, view.code, view.clusters))
@@ -101,7 +103,7 @@ def _size(asked: Asked) -> Answer:
         # An output may have had a factor of its own, whose error is that of its own calibration cases.
         found = difference(seen, replace(known, value=asked.reference.value))
         if asked.before:
-            parts |= {"before": {name: asked.before[name] for name in ("test", "calibration")}}
+            parts["before"] = {name: asked.before[name] for name in ("test", "calibration", "verdict")}
             parts["worse"] = _worse(seen, math.log(asked.before["test"]))
 
     def bounds(risk: float) -> tuple[float, float]:
@@ -130,7 +132,7 @@ def _knowing(asked: Asked) -> Answer:
         parts["wrong_way"] = rank.bounds(RISK / 5)[1] < 0
     found = clustered.log_means(square, list(split.values()), *size) if split else None
     if found is None or view.clusters < LEAST:
-        return Answer(None, parts=parts, reason=f"{view.clusters} cases or groups do not show it")
+        return Answer(None, parts=parts, reason=f"too few cases or groups ({view.clusters})")
     inside = view.holds(CONTENT)
     ratios = {}
     for number, (name, cell) in enumerate(split.items()):
@@ -155,7 +157,7 @@ def _knowing(asked: Asked) -> Answer:
 def _shape(asked: Asked) -> Answer:
     view, own = asked.test, asked.calibration
     if view.clusters < LEAST:
-        return Answer(None, reason=f"{view.clusters} cases or groups do not show it")
+        return Answer(None, reason=f"too few cases or groups ({view.clusters})")
     size = clustered.output_means(view.power, view.weight) ** (1 / view.law.moment)
     if size.min() <= 0:
         return Answer(None, reason="every error is 0")

@@ -39,9 +39,9 @@ function refer() {
   const bounds = `[${number(Math.sqrt(row.mse_low))}, ${number(Math.sqrt(row.mse_high))}]`;
   const output = document.getElementById("referred");
   output.textContent =
-    `Refer ${percent(row.referred, 1)} of the cases, those with a scale above ${withUnit(number(row.sigma_threshold), unit)}: ` +
-    `the RMSE of the rest is ${withUnit(number(row.rmse), unit)} ${bounds} instead of ${withUnit(number(Math.sqrt(row.mse_blind)), unit)}, ` +
-    `its MSE ${withUnit(number(row.mse), unit, true)} instead of ${withUnit(number(row.mse_blind), unit, true)}.`;
+    `Refer ${row.cases.toLocaleString("en")} case${row.cases === 1 ? "" : "s"} (${percent(row.referred, 1)}), those with a scale above ${withUnit(number(row.sigma_threshold), unit)}: ` +
+    `the RMSE of the rest is ${withUnit(number(row.rmse), unit)} ${bounds} instead of ${withUnit(number(Math.sqrt(row.mse_blind)), unit)}` +
+    (row.rmse < data.sections.rejection.gain * Math.sqrt(row.mse_blind) ? "." : ", so nothing is gained.");
   Object.assign(output.dataset, { mse: row.mse, referred: row.referred, threshold: row.sigma_threshold });
   slider.setAttribute("aria-valuetext", percent(Number(slider.value) / 100));
   paint("rejection");

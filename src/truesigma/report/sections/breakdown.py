@@ -1,6 +1,6 @@
 """For whom sigma is not true: coverage, error and the factor that is still needed, by group and by output."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,11 +128,9 @@ def _counts(cases: Cases) -> Any:
 
 
 def _judged(subject: Subject, parts: list[Subset]) -> list[Subset]:
-    """Give each part its verdict, as the five questions found it; what all of them share is said above."""
+    """Give each part its verdict, as the five questions found it."""
     rows = [[row for row in subject.answers if _is_of(row, subject.label, part)] for part in parts]
-    off = [{row["question"] for row in own if row["verdict"] == "off"} for own in rows]
-    common = set.intersection(*off) - {"size"} if len(off) > 1 else set()
-    return [Subset(**{**vars(part), "verdict": _verdict(own, common)}) for part, own in zip(parts, rows)]
+    return [Subset(**{**vars(part), "verdict": _verdict(own)}) for part, own in zip(parts, rows)]
 
 
 def _is_of(row: Mapping[str, Any], label: str, part: Subset) -> bool:
@@ -140,11 +138,11 @@ def _is_of(row: Mapping[str, Any], label: str, part: Subset) -> bool:
     return row["recalibration"] == label and row[part.kind] is not None and str(name) == part.name
 
 
-def _verdict(rows: Sequence[Mapping[str, Any]], common: Collection[str]) -> str:
+def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
     """Say what is off; "" where nothing was asked."""
     if not rows:
         return ""
-    off = {row["question"]: row for row in rows if row["verdict"] == "off" and row["question"] not in common}
+    off = {row["question"]: row for row in rows if row["verdict"] == "off"}
     words = dict(OFF)
     if "size" in off:
         words["size"] = "too sure" if off["size"]["estimate"] > 1 else "not sure enough"
@@ -173,9 +171,8 @@ def section(subject: Subject, by_group: list[Subset], by_output: list[Subset]) -
                 f"Small numbers in brackets are {100 * subject.plan.level:g} % bootstrap intervals (by case "
                 "inside a group). “Factor still needed” is what sigma scaling fitted on this part alone would "
                 "multiply sigma by: 1 is right, 2 means that sigma is half of what it should be. A part is "
-                f"called off when its coverage differs from {percent(subject.level)} by more than chance would "
-                f"explain, corrected for the number of parts (Holm, {percent(RISK)} over all). Groups of fewer "
-                f"than {LEAST} cases are left out."
+                "called off where one of the five questions is, corrected for the number of parts (Holm, "
+                f"{percent(RISK)} over all). Groups of fewer than {LEAST} cases are left out."
             ),
         )
     )

@@ -1,8 +1,9 @@
-"""The first screen: the answer in plain words, five questions with their verdicts, and a few numbers beside them."""
+"""The first screen: the answer in plain words, what looks like a mistake, and five questions with their verdicts."""
 
 import math
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -12,17 +13,16 @@ from ...evaluation.bootstrap import Estimate
 from ...evaluation.compare import remedy, remedy_words
 from ...evaluation.doubts import doubts
 from ...evaluation.questions import QUESTIONS
-from ...evaluation.verdicts import for_whom_not, headline, whole
+from ...evaluation.verdicts import for_whom_not, headline, told
 from ..blocks import Section, csv_button, paragraph, whiskers
 from ..markup import Attributes, Html, element, join
-from ..numbers import estimate_parts, number, percent, with_unit
+from ..numbers import estimate_parts, number, percent
 from ..subject import BEFORE, Subject, counted, on_host
-from .rejection import START, Referred
 from .scores import Score
-from .shift import ShiftFound
 
 FEW = 10  # groups, below which the factor's interval is a rough guess
 CONFIDENCE = 0.95  # of the factor's interval
+SHORT = 12  # letters of a network's mark that tell it from others
 COLUMNS = (
     "recalibration",
     "question",
@@ -37,39 +37,23 @@ COLUMNS = (
 )
 
 
-def section(
-    subject: Subject,
-    scores: list[Score],
-    referral: Referred,
-    shares: Estimate | None,
-    shift: ShiftFound | None,
-    calibration: Cases,
-) -> Section:
+def section(subject: Subject, scores: list[Score], calibration: Cases) -> Section:
     before, after = _coverage(subject, scores)
     clusters = clusters_of(calibration)
-    factor = factor_of(subject, clusters)
     shown = {"before": before, "after": after} if subject.recalibrated else {"before": before}
-    colored = [
-        element("b", {"class": kind}, text) if kind else text for text, kind in _words(subject, before, after)
-    ]
+    notes = (
+        _remedy(subject, calibration),
+        _about(subject, calibration),
+        few_groups(subject, calibration, clusters),
+        groups_not_counted(subject),
+    )
     body = join(
         [
             *_big(_first(subject)),
-            element("div", {"class": "hero"}, _hero(shown, subject.level)),
-            element("p", None, *colored),
-            _answers(subject),
-            element("div", {"class": "cards"}, *_cards(subject, scores, referral, shares, shift, factor)),
             *_alerts(subject, calibration),
-            *[
-                paragraph(words, kind="note")
-                for words in (
-                    _remedy(subject, calibration),
-                    _about(subject, calibration),
-                    few_groups(subject, calibration, clusters),
-                    groups_not_counted(subject),
-                )
-                if words
-            ],
+            element("div", {"class": "hero"}, _hero(shown, subject.level, _held(subject, before, after))),
+            _answers(subject, factor_of(subject, clusters)),
+            *[paragraph(words, kind="note") for words in notes if words],
             csv_button("summary"),
         ]
     )
@@ -77,9 +61,22 @@ def section(
     return Section("summary", "Summary", body, "", table)
 
 
+def title_of(subject: Subject, files: Mapping[str, Mapping[str, Any]]) -> str:
+    """Name what is predicted, its unit, the network and the file, as far as they are known."""
+    about = files.get("test", {})
+    target = " and ".join(about.get("columns", {}).get("target", [])) or "target"
+    network = subject.before.checkpoint
+    parts = [
+        f"{target} in {subject.unit}" if subject.unit else f"{target}, no unit given",
+        f"network {network[:SHORT]}" if network else "",
+        str(about.get("file", "")),
+    ]
+    return " \N{MIDDLE DOT} ".join(filter(None, parts))
+
+
 def sentence(subject: Subject, scores: list[Score]) -> str:
     """Write the first sentences of the page, as plain text."""
-    words = "".join(text for text, _ in _words(subject, *_coverage(subject, scores)))
+    words = _held(subject, *_coverage(subject, scores))
     return f"{_first(subject)} {words}".replace("\N{NO-BREAK SPACE}", " ")
 
 
@@ -95,25 +92,24 @@ def _big(words: str) -> list[Html]:
     return [*found, element("p", {"class": "lead"}, f"{mark} {more}")] if mark else found
 
 
-def _answers(subject: Subject) -> Html:
+def _answers(subject: Subject, factor: Estimate | None) -> Html:
     """The five questions: a line each, and one more where the answer changes with recalibration."""
-    before, after = (whole(subject.answers, label) for label in (BEFORE, subject.label))
     lines = []
-    for key, question in QUESTIONS.items():
-        first, last = before[key], after[key]
-        changed = first["words"] != last["words"] and (key == "size" or first["verdict"] != last["verdict"])
-        each = [("before", first), ("after", last)] if changed else [("", last)]
-        said = [
-            element(
-                "dd",
-                None,
-                element("span", {"class": f"chip {row['verdict']}"}, row["verdict"]),
-                element("b", {"class": kind}, f" {kind}: ") if kind else " ",
-                str(row["words"]),
+    for key, said in told(subject.answers, subject.label).items():
+        lines.append(element("dt", None, QUESTIONS[key]))
+        for when, row in said.items():
+            scaled, sure = _factor_words(factor) if (when, key) == ("after", "size") else ("", "")
+            lines.append(
+                element(
+                    "dd",
+                    None,
+                    element("span", {"class": f"chip {row['verdict']}"}, row["verdict"]),
+                    element("b", {"class": when, "title": sure or None}, f" {when}{scaled}: ")
+                    if when
+                    else " ",
+                    str(row["words"]),
+                )
             )
-            for kind, row in each
-        ]
-        lines += [element("dt", None, question), *said]
     whom = for_whom_not(subject.answers, subject.label)
     if whom:
         link = element("a", {"href": "#breakdown"}, "See each of them.")
@@ -121,25 +117,31 @@ def _answers(subject: Subject) -> Html:
     return element("dl", {"class": "answers"}, *lines)
 
 
+def _factor_words(factor: Estimate | None) -> tuple[str, str]:
+    """The factor that the calibration cases gave, and how sure it is."""
+    if factor is None:
+        return "", ""
+    if factor.low is None:
+        return f" \N{MULTIPLICATION SIGN}{number(factor.value)}, how sure that is cannot be told", ""
+    value, interval = estimate_parts(factor)
+    return f" \N{MULTIPLICATION SIGN}{value}", f"of the calibration cases {interval}"
+
+
 def _coverage(subject: Subject, scores: list[Score]) -> tuple[Estimate, Estimate]:
     held = next(s for s in scores if s.name == "coverage" and s.options["level"] == subject.level).values
     return held[BEFORE], held[subject.label]
 
 
-def _words(subject: Subject, before: Estimate, after: Estimate) -> list[tuple[str, str]]:
-    """Write what the intervals hold in pieces: text, and which of the two it speaks of."""
+def _held(subject: Subject, before: Estimate, after: Estimate) -> str:
+    """Write what the intervals hold."""
     held = [estimate_parts(found, share=True, digits=0)[0] for found in (before, after)]
     what = "targets" if subject.outputs > 1 else "cases"
-    said = [
-        (f"The {percent(subject.level)} intervals hold ", ""),
-        (held[0], "before"),
-        (f" of the {what}.", ""),
-    ]
-    if subject.recalibrated:
-        factor = getattr(subject.cards[subject.label].recalibration, "factor", None)
-        s = f", s\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{number(factor)}," if isinstance(factor, float) else ""
-        said += [(f" After {_named(subject)}{s} they hold ", ""), (held[1], "after"), (".", "")]
-    return said
+    said = f"The {percent(subject.level)} intervals hold {held[0]} of the {what}."
+    if not subject.recalibrated:
+        return said
+    factor = getattr(subject.cards[subject.label].recalibration, "factor", None)
+    s = f", s\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{number(factor)}," if isinstance(factor, float) else ""
+    return f"{said} After {_named(subject)}{s} they hold {held[1]}."
 
 
 def _named(subject: Subject) -> str:
@@ -148,17 +150,13 @@ def _named(subject: Subject) -> str:
 
 
 def _about(subject: Subject, calibration: Cases) -> str:
-    """How many cases and patients, in which unit, of which network."""
+    """How many cases and patients."""
     test = subject.before
-    sizes = [f"{len(test):,} test {_plural('case', len(test))}"]
+    sizes = f"{len(test):,} test"
     if subject.plan.by != "case":
         read = ", whose cases are taken to err together" if subject.plan.by == "group" else ""
-        sizes.append(f"of {subject.plan.units:,} {_plural(subject.plan.by, subject.plan.units)}{read}")
-    sizes.append(f"{len(calibration):,} calibration {_plural('case', len(calibration))}")
-    words = ", ".join(sizes)
-    words += f"; targets in {subject.unit}" if subject.unit else ""
-    words += f"; network {test.checkpoint}" if test.checkpoint else ""
-    return f"{words}. Brackets are {percent(CONFIDENCE)} confidence intervals."
+        sizes += f" (of {subject.plan.units:,} {_plural(subject.plan.by, subject.plan.units)}{read})"
+    return f"Cases: {sizes}, {len(calibration):,} calibration. Brackets: {percent(CONFIDENCE)}."
 
 
 def _plural(word: str, count: int) -> str:
@@ -173,11 +171,18 @@ def clusters_of(calibration: Cases) -> int:
 
 
 def _remedy(subject: Subject, calibration: Cases) -> str:
-    """Say which recalibration the calibration cases ask for, and what it gains; nothing where they are too few."""
-    found = remedy(calibration, recipe=subject.recipe)
-    if found is None:
+    """Say which other recalibration the calibration cases ask for, where it gains beyond chance; else nothing.
+
+    Where calibration and test cases disagree, what the one gains says nothing of the other.
+    """
+    if any(row["parts"].get("differ") for row in subject.answers):
         return ""
-    words = remedy_words(found)
+    found = remedy(calibration, recipe=subject.recipe)
+    if found is None or found.choice in (BEFORE, subject.label):
+        return ""
+    if next(row for row in found.rows if row["recalibration"] == found.choice)["high"] >= 0:
+        return ""
+    words = remedy_words(found, subject.label)
     return f"{words[:1].upper()}{words[1:]}."
 
 
@@ -227,7 +232,7 @@ def factor_of(subject: Subject, clusters: int) -> Estimate | None:
     return Estimate(factor, factor / reach, factor * reach)
 
 
-def _hero(shown: Mapping[str, Estimate], nominal: float) -> Html:
+def _hero(shown: Mapping[str, Estimate], nominal: float, words: str) -> Html:
     """Draw the shares on a line with their names: before below it, after above, and where they should be."""
     parts = [whiskers(shown, nominal, middle=30, reach=14)]
     for kind, found in shown.items():
@@ -240,65 +245,15 @@ def _hero(shown: Mapping[str, Estimate], nominal: float) -> Html:
             }
             words = f"{kind} {percent(found.value)}"
             parts.append(element("text", {**given, "y": 14 if kind == "after" else 54}, words))
-    ends = {0.0: "start", 0.5: "middle", 1.0: "end"}
-    marks = {share: anchor for share, anchor in ends.items() if abs(share - nominal) > 0.12}
-    for share, anchor in {**marks, nominal: "middle" if nominal < 0.9 else "end"}.items():
-        words = percent(share) if share != nominal else f"{percent(share)} promised"
-        kind = "axis" if share != nominal else "axis promised"
-        place: Attributes = {"class": kind, "x": f"{100 * share:.2f}%", "y": 74, "text-anchor": anchor}
-        parts.append(element("text", place, words))
-    return element("svg", {"class": "gauge", "height": 80, "width": "100%", "aria-hidden": "true"}, *parts)
-
-
-def _card(title: str, value: str, below: str, unit: str = "") -> Html:
-    shown = join([value, element("small", None, f" {unit}")]) if unit else value
-    return element(
-        "div",
-        {"class": "card"},
-        element("span", {"class": "card-title"}, title),
-        element("span", {"class": "card-value"}, shown),
-        element("span", {"class": "card-note"}, below.replace(", ", ",\N{NO-BREAK SPACE}")),
-    )
-
-
-def _cards(
-    subject: Subject,
-    scores: list[Score],
-    referral: Referred,
-    shares: Estimate | None,
-    shift: ShiftFound | None,
-    factor: Estimate | None,
-) -> list[Html]:
-    by_name = {score.name: score for score in scores}
-    found = []
-    if factor is not None:
-        shown, bounds = estimate_parts(factor) if factor.low is not None else (number(factor.value), "")
-        sure = f" {bounds}" if bounds else "; how sure that is cannot be told"
-        found.append(_card("Factor s", shown, f"of the calibration cases{sure}"))
-    rmse, interval = estimate_parts(by_name["rmse"].values[subject.label])
-    found.append(_card("Error (RMSE)", rmse, interval, subject.unit))
-    sharp = by_name["sharpness"].values
-    first, second = (sharp[label].value for label in (BEFORE, subject.label))
-    below = (
-        f"was {with_unit(number(first), subject.unit)}"
-        if subject.recalibrated
-        else "root mean predicted variance"
-    )
-    found.append(_card("Typical sigma", number(second), below, subject.unit))
-    row = referral.row(START)
-    left, all_of_it = math.sqrt(row["mse"]), math.sqrt(float(referral.mse[0]))
-    gain = f"RMSE of the rest; {with_unit(number(all_of_it), subject.unit)} without, so nothing is gained"
-    if left < all_of_it:
-        gain = f"RMSE of the rest, {with_unit(number(all_of_it), subject.unit)} without"
-    title = f"Refer {row['cases']:,.0f} {_plural('case', int(row['cases']))} ({percent(row['referred'], 1)})"
-    found.append(_card(title, number(left), gain, subject.unit))
-    if shares is not None:
-        value, bounds = estimate_parts(shares, share=True)
-        found.append(_card("Epistemic", value, f"of the variance {bounds}"))
-    if shift is not None:
-        value, bounds = estimate_parts(shift.auroc)
-        found.append(_card("Shift, AUROC", value, f"{bounds} shifted cases told by their sigma"))
-    return found
+    place: Attributes = {
+        "class": "axis promised",
+        "x": f"{100 * nominal:.2f}%",
+        "y": 74,
+        "text-anchor": "middle" if nominal < 0.9 else "end",
+    }
+    parts.append(element("text", place, f"{percent(nominal)} promised"))
+    given = {"class": "gauge", "height": 80, "width": "100%", "role": "img", "aria-label": words}
+    return element("svg", given, *parts)
 
 
 def _alerts(subject: Subject, calibration: Cases) -> list[Html]:

@@ -16,6 +16,7 @@ from ..subject import Subject
 
 STEPS = 100
 START = 10  # where the slider begins
+GAIN = 0.995  # of the error; what leaves more is no gain
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +92,11 @@ def sentence(subject: Subject, row: dict[str, float], mse: float) -> str:
     unit = subject.unit
     rmse = math.sqrt(row["mse"])
     bounds = f"[{number(math.sqrt(row['low']))}, {number(math.sqrt(row['high']))}]"
+    gain = "" if rmse < GAIN * math.sqrt(mse) else ", so nothing is gained"
     return (
-        f"Refer {percent(row['referred'], 1)} of the cases, those with a scale above "
-        f"{with_unit(number(row['threshold']), unit)}: the RMSE of the rest is {with_unit(number(rmse), unit)} "
-        f"{bounds} instead of {with_unit(number(math.sqrt(mse)), unit)}, its MSE "
-        f"{with_unit(number(row['mse']), unit, 2)} instead of {with_unit(number(mse), unit, 2)}."
+        f"Refer {row['cases']:,.0f} case{'' if row['cases'] == 1 else 's'} ({percent(row['referred'], 1)}), those with "
+        f"a scale above {with_unit(number(row['threshold']), unit)}: the RMSE of the rest is "
+        f"{with_unit(number(rmse), unit)} {bounds} instead of {with_unit(number(math.sqrt(mse)), unit)}{gain}."
     )
 
 
@@ -144,4 +145,6 @@ def section(subject: Subject, found: Referred) -> Section:
         | {"mse_oracle": r["oracle"], "mse_blind": mse}
         for r in (found.row(k) for k in range(STEPS))
     ]
-    return Section("rejection", "Referring the unsure", body, "Referring", columns(rows), {"start": START})
+    return Section(
+        "rejection", "Referring the unsure", body, "Referring", columns(rows), {"start": START, "gain": GAIN}
+    )

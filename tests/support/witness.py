@@ -1,0 +1,353 @@
+"""A witness of what a report says: every number anew by plain numpy, and a grammar of all that it may say.
+
+Nothing of the package is used here. Whether something is off is judged by a bootstrap of the cases, with room between
+what must be said and what must not: a report and its witness draw different replicates.
+"""
+
+import math
+import re
+from functools import cached_property
+
+import numpy as np
+
+CLEAR, SURE = 1.8, 3.3  # standard errors: nothing below the first is off, everything beyond the second is
+N = r"(-?\d[\d,]*\.?\d*(?:e-?\d+)?)"
+CACHED = ("skill", "bias", "size", "uneven", "rank", "gap", "off")
+BETWEEN = rf" \[{N}, {N}\]"
+
+
+class Witness:
+    """Calibration and test cases, (case, output), under a factor on sigma."""
+
+    def __init__(self, calibration, test, factor=1.0, replicates=200):
+        self.mu, self.sd, self.y = (np.asarray(a, float).reshape(len(a), -1) for a in test)
+        cal = [np.asarray(a, float).reshape(len(a), -1) for a in calibration]
+        self.own = (cal[2] - cal[0]) / (cal[1] * factor)  # z of the calibration cases
+        self.sd = self.sd * factor
+        self.r, self.z = self.y - self.mu, (self.y - self.mu) / self.sd
+        self.constant = cal[2].mean(axis=0)
+        self.cases, self.outputs = self.y.shape
+        rng = np.random.default_rng(11)
+        self.draws = rng.multinomial(self.cases, np.full(self.cases, 1 / self.cases), replicates)
+        self.own_draws = rng.multinomial(len(self.own), np.full(len(self.own), 1 / len(self.own)), replicates)
+
+    def _copy(self):
+        some = object.__new__(Witness)
+        some.__dict__.update({name: value for name, value in vars(self).items() if name not in CACHED})
+        return some
+
+    def only(self, output):
+        """The same of one output."""
+        some = self._copy()
+        for name in ("mu", "sd", "y", "r", "z", "own"):
+            setattr(some, name, getattr(self, name)[:, output : output + 1])
+        some.constant, some.outputs = self.constant[output : output + 1], 1
+        return some
+
+    def cases_where(self, some):
+        """The same of some cases."""
+        part = self._copy()
+        for name in ("mu", "sd", "y", "r", "z"):
+            setattr(part, name, getattr(self, name)[some])
+        part.draws, part.cases = self.draws[:, some], int(some.sum())
+        return part
+
+    # Estimates and how many standard errors they are from what they should be.
+
+    @cached_property
+    def skill(self):
+        error, spread = (self.r**2).sum(axis=1), ((self.y - self.constant) ** 2).sum(axis=1)
+        drawn = 1 - (self.draws @ error) / (self.draws @ spread)
+        return 1 - error.sum() / spread.sum(), drawn.std()
+
+    def rmse(self):
+        return math.sqrt((self.r**2).mean())
+
+    def share_of_sd(self):
+        return self.rmse() / math.sqrt(self.y.var(axis=0).mean())
+
+    @cached_property
+    def bias(self):
+        drawn = (self.draws @ self.r.sum(axis=1)) / (self.draws.sum(axis=1) * self.outputs)
+        return self.r.mean(), drawn.std()
+
+    @cached_property
+    def size(self):
+        """The factor that the test cases ask for, that of the calibration cases, and the errors of their logarithms."""
+        found = []
+        for z, draws in ((self.z, self.draws), (self.own, self.own_draws)):
+            square = (z**2).mean(axis=1)
+            found.append((math.sqrt(square.mean()), 0.5 * np.log(draws @ square / draws.sum(axis=1)).std()))
+        return found
+
+    def thirds(self, key):
+        """The third of each element, by rank within its output."""
+        order = np.argsort(np.argsort(key, axis=0, kind="stable"), axis=0)
+        return np.minimum(3 * order // len(key), 2)
+
+    def held(self, key, level_z=1.6448536269514722):
+        third = self.thirds(key)
+        return [float((np.abs(self.z) <= level_z)[third == k].mean()) for k in range(3)]
+
+    @cached_property
+    def uneven(self):
+        """The probability that thirds of sigma and of the prediction have mean |z| as different as these by chance."""
+        logs = []
+        for key in (self.sd, self.mu):
+            third = self.thirds(key)
+            if np.ptp(key) < 1e-9 * np.abs(key).max():
+                continue
+            for k in range(3):
+                inside = third == k
+                held, count = (np.abs(self.z) * inside).sum(axis=1), inside.sum(axis=1)
+                logs.append(np.log([held.sum() / count.sum(), *(self.draws @ held) / (self.draws @ count)]))
+        value = np.array(logs)
+        contrast = np.concatenate([value[k : k + 3][[0, 2]] - value[k + 1] for k in range(0, len(value), 3)])
+        step, drawn = contrast[:, 0], contrast[:, 1:]
+        square = step @ np.linalg.pinv(np.cov(drawn)) @ step
+        terms = len(step) // 2  # of the survival function of chi-square with an even number of degrees
+        return math.exp(-square / 2) * sum((square / 2) ** k / math.factorial(k) for k in range(terms))
+
+    @cached_property
+    def rank(self):
+        """Spearman's correlation of |error| with sigma over all elements, and about its standard error."""
+        ranks = [np.argsort(np.argsort(a.ravel())) for a in (np.abs(self.r), self.sd)]
+        if np.ptp(self.sd) == 0:
+            return 0.0, math.inf
+        rho = float(np.corrcoef(*ranks)[0, 1])
+        return rho, 1.1 / math.sqrt(self.cases) * math.sqrt(1 + rho**2 / 2)
+
+    @cached_property
+    def gap(self):
+        """The largest gap of z / s from the Normal law, and its 95 % quantile over sets that are Normal."""
+        place = np.linspace(-3, 3, 301)
+        law = np.array([0.5 * (1 + math.erf(x / math.sqrt(2))) for x in place])
+
+        def largest(z):
+            z = np.sort(z / np.sqrt((z**2).mean(axis=0)), axis=None)
+            return np.abs(np.searchsorted(z, place, side="right") / z.size - law).max()
+
+        rng = np.random.default_rng(3)
+        drawn = [largest(rng.normal(size=self.z.shape)) for _ in range(40)]
+        return largest(self.z), float(np.quantile(drawn, 0.95))
+
+    @cached_property
+    def off(self):
+        """By question: True where it is clearly off, False where it is clearly not, None in between."""
+        skill, error = self.skill
+        (seen, seen_error), (known, known_error) = self.size
+        rank, rank_error = self.rank
+        chance = self.uneven if self.cases >= 20 else 1.0
+        gap, usual = self.gap
+        bias, bias_error = zip(*[self.only(j).bias for j in range(self.outputs)])
+        alone = [abs(b) / e for b, e in zip(bias, bias_error)]
+        return {
+            "skill": _between(0.05 - skill, error, 2.2, 1.4),
+            "centre": _between(max(alone), 1.0),
+            "size": _between(abs(math.log(seen)), seen_error),
+            "differ": _between(abs(math.log(seen / known)), math.hypot(seen_error, known_error)),
+            "after": _between(abs(math.log(seen)), math.hypot(seen_error, known_error)),
+            "knowing": True if rank < -4 * rank_error or chance < 1e-3 else None if chance < 0.09 else False,
+            "shape": self.cases >= 20
+            and (True if gap > 1.6 * usual else None if gap > 0.75 * usual else False),
+        }
+
+
+def _between(distance, error, sure=SURE, clear=CLEAR):
+    """Whether a distance is beyond chance: yes, no, or too near to tell."""
+    t = distance / error
+    return True if t > sure else False if t < clear else None
+
+
+def number(text):
+    return float(text.replace(",", ""))
+
+
+def near(text, value):
+    """Whether a printed number is this one, to its last digit."""
+    digits = len(text.partition(".")[2])
+    return abs(number(text) - value) <= 0.501 * 10**-digits
+
+
+def words_are_true(question, words, w, before=None):
+    """Judge one answer; `before` is the witness without recalibration. An unknown sentence is not true."""
+    apart = re.split(r"; (?=output \d+: )", words)
+    if question != "centre" and apart[0].startswith("output "):  # what is off in every output
+        named = [re.fullmatch(r"output (\d+): (.*)", one).groups() for one in apart]
+        pick = [(int(j), said, w.only(int(j)), before and before.only(int(j))) for j, said in named]
+        return all(words_are_true(question, said, one, was) for _, said, one, was in pick)
+    rules = [rule for rule in RULES if rule[0] == question]
+    for _, pattern, judge in rules:
+        found = re.fullmatch(pattern, words)
+        if found:
+            return judge(found.groups(), w, before)
+    return False
+
+
+def _skill(groups, w, before):
+    verdict, rmse, share, skill = groups
+    value, error = w.skill
+    judged = {
+        None: value > CLEAR * error,
+        "no better": value + CLEAR * error < 0.05 and value - SURE * error < 0,
+        "hardly better": value + CLEAR * error < 0.05 and value > 0,
+        "cannot be told": value - SURE * error < 0,
+    }[verdict]
+    own = rmse is None or near(rmse, w.rmse())
+    return judged and own and near(share, 100 * w.share_of_sd()) and near(skill, value)
+
+
+def _at_most(groups, w, before):
+    bound = number(groups[-1])
+    worst = max(abs(w.only(j).bias[0]) for j in range(w.outputs)) if w.outputs == 1 else abs(w.bias[0])
+    return worst <= bound <= worst + 4.5 * w.bias[1]
+
+
+def _biased(groups, w, before):
+    for one in re.finditer(
+        rf"(?:output (\d+): )?predictions are too (low|high) by {N}(?: mm)?{BETWEEN}", groups[0]
+    ):
+        output, side, value, low, high = one.groups()
+        mean, error = (w if output is None else w.only(int(output))).bias
+        if (mean > 0) != (side == "low") or not near(value, abs(mean)) or abs(mean) < CLEAR * error:
+            return False
+        if not number(low) - 0.02 * abs(mean) <= abs(mean) <= number(high) + 0.02 * abs(mean):
+            return False
+    return True
+
+
+def _times(groups, w, before):
+    still, value, side, low, high, said, _, one, other, worse = groups
+    factor = w.size[0][0]
+    off = w.off
+    asked = factor if side == "small" else 1 / factor
+    (seen, _), (known, _) = w.size
+    was = None if before is None else before.size[0][0]
+    return (
+        near(value, asked)
+        and asked > 1
+        and number(low) <= asked <= number(high)
+        and off["size" if before is None else "after"] is not False
+        and (
+            still is None
+            or (was is not None and (was > 1) == (factor > 1) and before.off["size"] is not False)
+        )
+        and (said is None or off["differ"] is not False)
+        and (one is None or (near(one, known) and near(other, seen)))
+        and (worse is None or abs(math.log(factor)) > abs(math.log(was)))
+    )
+
+
+def _right(groups, w, before):
+    fine, value, low, high, _ = groups
+    factor = w.size[0][0]
+    off = w.off
+    calm = off["size" if before is None else "after"] is not True
+    narrow = fine is None or (number(low) >= 0.9 - 0.01 and number(high) <= 1.1 + 0.01)
+    return calm and near(value, factor) and number(low) <= factor <= number(high) and narrow
+
+
+def _thirds(groups, w):
+    """Whether the shares that thirds hold are these; groups end in whose thirds, and three numbers."""
+    whose, *shares = groups
+    found = w.held(w.mu if "prediction" in whose else w.sd)
+    return all(abs(number(one) - 100 * share) <= 1.01 for one, share in zip(shares, found))
+
+
+def _knows(groups, w, before):
+    rank, *rest = groups
+    value, error = w.rank
+    return abs(number(rank) - value) < 0.02 and value > CLEAR * error and _thirds(rest, w)
+
+
+def _grows(groups, w, before):
+    return _knows(groups, w, before) and w.off["knowing"] is not True
+
+
+def _no_rank(groups, w, before):
+    value, error = w.rank
+    return abs(number(groups[0]) - value) < 0.02 and value < SURE * error
+
+
+def _uneven(groups, w, before):
+    value, error = w.rank
+    return value > CLEAR * error and w.off["knowing"] is not False and _thirds(groups, w)
+
+
+def _unfollowed(groups, w, before):
+    rank, *rest = groups
+    value, error = w.rank
+    told = rank is None or abs(number(rank) - value) < 0.02
+    return told and value < SURE * error and w.off["knowing"] is not False and _thirds(rest, w)
+
+
+def _wrong_way(groups, w, before):
+    value, error = w.rank
+    return abs(number(groups[0]) - value) < 0.02 and value < -CLEAR * error
+
+
+def _constant(groups, w, before):
+    return np.unique(w.sd.round(9)).size < 3 and _thirds(groups, w)
+
+
+def _gap(text, usual, w, off=True):
+    """Whether the gap is the witness's, and on the right side of what chance does."""
+    return abs(number(text) - 100 * w.gap[0]) < 0.6 and (number(text) >= number(usual)) == off
+
+
+def _follows(groups, w, before):
+    return _gap(*groups, w, off=False) and w.off["shape"] is not True
+
+
+def _one_side(groups, w, before):
+    return _gap(*groups, w) and w.off["centre"] is not False and w.off["shape"] is not False
+
+
+def _tails(groups, w, before):
+    kind, beyond, gap, usual = groups
+    share = float((np.abs(w.z / np.sqrt((w.z**2).mean(axis=0))) > 2.5758293).mean())
+    judged = {
+        "heavier tails than": share > 0.012,
+        "lighter tails than": share < 0.008,
+        "not of": 0.006 < share < 0.014,
+    }
+    return judged[kind] and near(beyond, 100 * share) and _gap(gap, usual, w) and w.off["shape"] is not False
+
+
+def _few(groups, w, before):
+    return int(groups[0]) == w.cases < 20
+
+
+THIRDS = rf"(its thirds|thirds of the prediction) hold {N}, {N}, {N} %"
+GAP = rf"gap {N}, chance {N} %"
+FEW = r"cannot be told: too few cases or groups \((\d+)\)"
+WORSE = "(, and recalibration made it worse)?"
+APART = rf"(; calibration and test disagree(: they ask for factors of {N} and {N})?{WORSE})?"
+RULES = [
+    (
+        "skill",
+        rf"(?:(no better|hardly better|cannot be told)(?: than| from) a constant; )?RMSE (?:is|{N}(?: mm)?,) "
+        rf"{N} % of the targets' sd; skill {N}",
+        _skill,
+    ),
+    ("centre", rf"(bias below|no sign of a bias, which may be up to) {N}(?: mm)?", _at_most),
+    ("centre", rf"((?:(?:; )?(?:output \d+: )?predictions are too (?:low|high) by {N}(?: mm)?{BETWEEN})+)", _biased),
+    ("size", rf"(still )?{N} times too (small|large){BETWEEN}{APART}", _times),
+    ("size", rf"(?:(right size)|no sign of the wrong size): {N}{BETWEEN} needed(; calibration .*)?", _right),
+    ("knowing", rf"errors grow with sigma: rank correlation {N}; {THIRDS}", _grows),
+    ("knowing", rf"no sign against it: rank correlation {N}; {THIRDS}", _knows),
+    ("knowing", rf"no sign that sigma knows which cases are hard: rank correlation {N}", _no_rank),
+    ("knowing", rf"(?:errors grow with sigma unevenly|sigma is off for some predicted values): {THIRDS}", _uneven),
+    ("knowing", rf"sigma does not follow the errors: (?:rank correlation {N}; )?{THIRDS}", _unfollowed),
+    ("knowing", rf"sigma ranks the cases the wrong way: rank correlation {N}(?:; .*)?", _wrong_way),
+    ("knowing", rf"sigma is the same for nearly every case and cannot tell which are hard; {THIRDS}", _constant),
+    ("knowing", FEW, _few),
+    ("shape", FEW, _few),
+    ("shape", rf"(?:errors follow|no sign against) the Normal law: {GAP}", _follows),
+    ("shape", rf"errors lie to one side of the Normal law, as predictions are biased; {GAP}", _one_side),
+    (
+        "shape",
+        rf"(heavier tails than|lighter tails than|not of) the Normal law: {N} % lie beyond its 99 % interval; {GAP}",
+        _tails,
+    ),
+]  # fmt: skip
