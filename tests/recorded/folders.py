@@ -57,8 +57,8 @@ def tables(folder: Path) -> None:
 
 def plugins(folder: Path) -> None:
     """Files of one's own, made from the documentation's skeletons as they were when values/ was recorded."""
-    for path in (Path(__file__).parent / "skeletons").glob("*.py"):
-        (folder / f"my_{path.name}").write_text(path.read_text())
+    for path in (Path(__file__).parent / "skeletons").glob("*.txt"):  # data, not code: nobody imports them from here
+        (folder / f"my_{path.stem}.py").write_text(path.read_text())
 
 
 def parts(folder: Path) -> None:
