@@ -50,7 +50,7 @@ MOVED = {
     "imaging.network": "imaging.network.two_head",
     "imaging.sampling": "imaging.sampling.draws",
 }
-RENAMED: dict[str, str] = {}
+RENAMED = {"resample.compare": "paired"}
 
 
 def old_names(module: str) -> Callable[[str], Any]:

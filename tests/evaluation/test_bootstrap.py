@@ -9,7 +9,7 @@ from truesigma.core import plugins
 from truesigma.core.rows import factor_rows
 from truesigma.core.scores import Binned, edges_over, metric_rows
 from truesigma.evaluation import replicates
-from truesigma.evaluation.bootstrap import bootstrap, compare
+from truesigma.evaluation.bootstrap import bootstrap, paired
 from truesigma.evaluation.replicates import Replicates, Resampling, from_rows, replicate
 
 SUMMED = [n for n in plugins.names("metrics") if hasattr(plugins.load("metrics", n), "SUMS")]
@@ -237,16 +237,16 @@ def test_paired_differences_are_tighter_and_antisymmetric():
     cases = make(cases=300, factor=0.6)
     fitted = ts.recalibrate.sigma.fit(cases.prediction, cases.target)
     after = ts.Cases(fitted(cases.prediction), cases.target)
-    there, back = compare(cases, after, "crps")[0], compare(after, cases, "crps")[0]
+    there, back = paired(cases, after, "crps")[0], paired(after, cases, "crps")[0]
     alone = bootstrap(after, "crps")[0]
     assert there.value == pytest.approx(-back.value)
     assert (there.low, there.high) == pytest.approx((-back.high, -back.low), rel=1e-6)
     assert there.high < 0
     assert there.high - there.low < 0.5 * (alone.high - alone.low)
-    same = compare(cases, cases, ["crps", "ence"])
+    same = paired(cases, cases, ["crps", "ence"])
     assert [(e.value, e.low, e.high) for e in same] == [(0.0, 0.0, 0.0)] * 2
     with pytest.raises(ValueError, match="same cases in the same order"):
-        compare(cases, after[:100], "crps")
+        paired(cases, after[:100], "crps")
 
 
 def test_a_share_that_never_varies_gets_its_binomial_interval():
@@ -266,7 +266,7 @@ def test_what_is_not_defined_says_why():
     assert "no density" in nll.reason
     assert crps.low < crps.value < crps.high
     for pair in ((cases, after), (after, cases)):
-        assert "no density" in compare(*pair, "nll", replicates=20)[0].reason
+        assert "no density" in paired(*pair, "nll", replicates=20)[0].reason
     one = bootstrap(cases[:1], "mse", replicates=20)[0]
     assert one.value is not None
     assert one.low is None

@@ -57,7 +57,9 @@ def tables(folder: Path) -> None:
 
 def plugins(folder: Path) -> None:
     """Files of one's own, made from the documentation's skeletons as they were when values/ was recorded."""
-    for path in (Path(__file__).parent / "skeletons").glob("*.txt"):  # data, not code: nobody imports them from here
+    for path in (Path(__file__).parent / "skeletons").glob(
+        "*.txt"
+    ):  # data, not code: nobody imports them from here
         (folder / f"my_{path.stem}.py").write_text(path.read_text())
 
 

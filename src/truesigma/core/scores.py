@@ -34,7 +34,7 @@ from .sums import (
     pit_sums,
     variance_sums,
 )
-from .values import Cases, Prediction
+from .values import Cases, Prediction, check_prediction
 
 Options = Mapping[str, Any]
 
@@ -251,6 +251,7 @@ def edges_of(
     through: Through | None = None,
 ) -> dict[str, Host | Undefined]:
     """The edges of the bins that `measure` looks for first, by the number of the request."""
+    check_prediction(prediction)
     asked = {f"{number}": one for number, one in enumerate(requests)}
     first = range_plan(asked, keep=math.inf)
     if not first.by_key:

@@ -71,7 +71,7 @@ def bootstrap(
     ]
 
 
-def compare(
+def paired(
     first: Cases,
     second: Cases,
     scores: Score | Iterable[Score],
@@ -99,7 +99,7 @@ def compare(
         >>> from truesigma import Prediction
         >>> y = np.random.default_rng(0).normal(size=500)
         >>> half, whole = (Cases(Prediction(0 * y, 0 * y + v), y) for v in (0.25, 1.0))
-        >>> compare(half, whole, "nll")[0].high < 0
+        >>> paired(half, whole, "nll")[0].high < 0
         True
     """
     if len(first) != len(second) or not np.array_equal(

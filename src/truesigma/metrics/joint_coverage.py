@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.checks import check_level, nothing_left
-from ..core.elements import blocks
-from ..core.law import Undefined
+from ..core.arrays import Host
+from ..core.checks import check_level
+from ..core.elements import Elements
 from ..core.recalibration import JointRegion
 from ..core.values import Prediction
+from ._joint import mean_over_cases
 
 TITLE = "joint coverage"
 BETTER = "nominal"
@@ -49,22 +50,15 @@ def score(
     Reference: Johnstone and Cox, "Conformal Uncertainty Sets for Robust Optimization", COPA 2021, section 2.
     """
     check_level(level)
-    held = counted = elements = 0.0
-    for block in blocks(prediction, target, weight):
-        part, rows = block.wide.elements, np.arange(len(prediction))[block.rows]
-        share = np.ones_like(part.z) if part.weight is None else part.weight
+
+    def inside(part: Elements, rows: Host, share: Host) -> tuple[Host, Host]:
         counts = share > 0
         if region is None:
             low, high = part.reach(level)
-            inside = ((part.z >= low) & (part.z <= high) | ~counts).all(axis=1)
+            held = ((part.z >= low) & (part.z <= high) | ~counts).all(axis=1)
         else:
-            inside = region.contains(prediction[rows], target[rows], level=level)
+            held = region.contains(prediction[rows], target[rows], level=level)
             counts = counts & counts.all(axis=1, keepdims=True)
-        of_case = (share * counts).sum(axis=1) / np.maximum(counts.sum(axis=1), 1)
-        held, counted = held + float(of_case @ inside), counted + float(of_case.sum())
-        elements += float(share.sum())
-    if elements == 0:
-        raise nothing_left()
-    if counted == 0:
-        raise Undefined("no case has all its outputs: the mask hides some of each.")
-    return held / counted
+        return held, (share * counts).sum(axis=1) / np.maximum(counts.sum(axis=1), 1)
+
+    return mean_over_cases(prediction, target, weight, inside)

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.checks import check_level, nothing_left
-from ..core.elements import blocks
+from ..core.arrays import Host
+from ..core.checks import check_level
+from ..core.elements import Elements
 from ..core.law import Undefined, central_bounds, too_few_for
 from ..core.recalibration import JointRegion
 from ..core.values import Prediction
+from ._joint import mean_over_cases
 
 TITLE = "volume"
 BETTER = "lower"
@@ -47,14 +49,11 @@ def score(
     Reference: Messoudi et al., "Ellipsoidal Conformal Inference for Multi-Target Regression", COPA 2022, section 5.
     """
     check_level(level)
-    held = counted = elements = 0.0
-    for block in blocks(prediction, target, weight):
-        part, rows = block.wide.elements, np.arange(len(prediction))[block.rows]
-        share = np.ones_like(part.scale) if part.weight is None else part.weight
-        of_case = share.mean(axis=1) * (share > 0).all(axis=1)
+
+    def volumes(part: Elements, rows: Host, share: Host) -> tuple[Host, Host]:
         if region is None:
-            low, high = central_bounds(block.law, level)
-            words = too_few_for(block.law, level)
+            low, high = central_bounds(part.law, level)
+            words = too_few_for(part.law, level)
             with np.errstate(over="ignore"):
                 volume = np.exp(np.log(part.scale * (high - low)).sum(axis=1))
         else:
@@ -63,10 +62,6 @@ def score(
             raise Undefined(
                 words or "the volume is not finite: the outputs are too many, or an interval has no end."
             )
-        held, counted = held + float(of_case @ volume), counted + float(of_case.sum())
-        elements += float(share.sum())
-    if elements == 0:
-        raise nothing_left()
-    if counted == 0:
-        raise Undefined("no case has all its outputs: the mask hides some of each.")
-    return held / counted
+        return volume, share.mean(axis=1) * (share > 0).all(axis=1)
+
+    return mean_over_cases(prediction, target, weight, volumes)
