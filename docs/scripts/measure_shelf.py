@@ -15,7 +15,7 @@ from measure_guarantees import AGES, MONTHS, RESULTS, Row, write
 
 import truesigma as ts
 from truesigma.core.values import changed
-from truesigma.evaluation.bootstrap import compare as difference
+from truesigma.evaluation.bootstrap import paired
 from truesigma.evaluation.compare import compare
 from truesigma.evaluation.fit import fit_all
 from truesigma.evaluation.recipe import load_recipe
@@ -110,7 +110,7 @@ def measure(name: str, calibration: ts.Cases, test: ts.Cases) -> list[Row]:
         low, high = cases.prediction.interval(0.9)
         inside = ((low <= cases.target) & (cases.target <= high)).reshape(len(cases), -1).mean(axis=1)
         held = [float(inside[test.first_group == one].mean()) for one in np.unique(test.first_group)]
-        behind = difference(
+        behind = paired(
             changed(made[best], group=None), changed(cases, group=None), "crps", by=clusters_by(test, "auto")
         )[0]
         row: Row = {"set": name, "recalibration": label, "held": float(inside.mean())}

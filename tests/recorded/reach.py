@@ -45,7 +45,7 @@ class Reach:
         self.wanted: list[str] = []
         self.seen: set[str] = set()
         for name, function in {**dict(public_functions()), **dict(commands())}.items():
-            code = getattr(function, "__code__", None)
+            code = getattr(inspect.unwrap(function), "__code__", None)
             if code is None or code in self.watched:
                 continue
             options = list(_options(function))
@@ -69,8 +69,12 @@ class Reach:
             return
         name, options = found
         self.seen.add(name)
+        given = {
+            **vars(frame.f_locals.get("reading", object)),
+            **frame.f_locals,
+        }  # options that arrive as one value
         for key, default, choices in options:
-            value = frame.f_locals.get(key, default)
+            value = given.get(key, default)
             if choices:
                 if isinstance(value, str) and value in choices:
                     self.seen.add(_spelt(name, key, value))

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import update_wrapper
 from typing import Annotated, Any
 
 import typer
@@ -81,6 +82,6 @@ def reads_cases(command: Callable[..., None]) -> Callable[..., None]:
             ]
         else:
             parameters.append(one)
-    run.__doc__, run.__name__ = command.__doc__, command.__name__
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    update_wrapper(run, command).__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {}  # those of the signature hold
     return run
