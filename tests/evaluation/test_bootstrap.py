@@ -310,3 +310,19 @@ def test_replicates_that_are_not_finite_are_passed_over():
     rows = Replicates(1.0, np.array([0.5, np.nan, 1.5, 1.0]), np.zeros(0))
     low, high = rows.interval(0.5)
     assert 0.5 <= low <= high <= 1.5
+
+
+def test_draws_that_are_kept_are_those_drawn_again(monkeypatch):
+    """The counts of one draw after another: held in few bytes, or drawn anew where there are too many to hold."""
+    plan = Resampling(np.arange(300), 300, "case", 300, replicates=50)
+    kept = np.concatenate(list(plan.counts()), axis=1)
+    monkeypatch.setattr("truesigma.evaluation.replicates.KEPT", 0)
+    monkeypatch.setattr("truesigma.evaluation.replicates.CHUNK", 900)
+    rng = np.random.default_rng(0)
+    slow = np.zeros((300, 50))
+    for column in range(50):
+        for case in rng.integers(300, size=300):
+            slow[case, column] += 1
+    assert np.array_equal(kept, slow)
+    assert np.array_equal(np.concatenate(list(plan.counts()), axis=1), slow)
+    assert kept.dtype == np.float64

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import truesigma as ts
+from truesigma.evaluation.chance import _from_errors
 from truesigma.evaluation.questions import QUESTIONS, questions
 from truesigma.evaluation.verdicts import headline, whole
 
@@ -288,3 +289,26 @@ def test_the_range_draws_patients_together():
     cases = ts.Cases(ts.Prediction(0 * y, np.exp(rng.normal(size=50))[patient]), y, patient=patient)
     alone, together = (calibrated_range(cases, [("ence", {})], grouped=g)[0] for g in (False, True))
     assert together[1] > 1.5 * alone[1]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_targets_of_a_true_sigma_are_the_errors_of_others(grouped):
+    """One case after the other: the error of a case of the cluster that was drawn for it, over the size of all."""
+    rng = np.random.default_rng(5)
+    location, scale, error = rng.normal(size=9), rng.uniform(1, 2, 9), rng.normal(size=9)
+    names = [f"p{k % 3}" for k in range(9)] if grouped else None
+    cases = ts.Cases(ts.Prediction(location, scale**2), location + error, patient=names)
+    made = _from_errors(cases, np.random.default_rng(1), grouped=grouped)
+    z = error / scale
+    z /= np.sqrt(np.mean(z**2))
+    clusters = (
+        [[k for k in range(9) if k % 3 == one] for one in range(3)] if grouped else [[k] for k in range(9)]
+    )
+    again = np.random.default_rng(1)
+    for _ in range(3):
+        donor, share = again.integers(len(clusters), size=len(clusters)), again.uniform(size=9)
+        slow = []
+        for k in range(9):
+            own = clusters[donor[k % 3 if grouped else k]]
+            slow.append(location[k] + scale[k] * z[own[int(share[k] * len(own))]])
+        np.testing.assert_allclose(next(made), slow, rtol=1e-12)

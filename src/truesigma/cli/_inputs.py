@@ -26,6 +26,8 @@ def read_set(
 
     `name_rows` names those without an id by their place in the file: in a table the rows below the header, from 1.
     """
+    import numpy as np
+
     from ..core.arrays import to_host
     from ..files.roles import taken_columns
     from ..files.store import read_cases
@@ -34,7 +36,8 @@ def read_set(
     _say_roles(session, path, taken_columns(cases, columns))
     if name_rows and cases.id is None:
         word, first = ("case", 0) if path.suffix.lower() == ".npz" else ("row", 1)
-        cases = replace(cases, id=[f"{word} {number}" for number in range(first, first + len(cases))])
+        names = np.array([f"{word} {number}" for number in range(first, first + len(cases))])
+        cases = replace(cases, id=names)
     if missing is not None:
         cases = _without(cases, missing)
     if cases.prediction.mask is None:

@@ -198,7 +198,8 @@ def check_group(group: Any, cases: int, name: str = "group") -> Any:
     names = np.asarray(given)
     if names.shape != (cases,):
         raise ValueError(f"{name} has shape {names.shape}; expected one name for each of the {cases} cases.")
-    plain = isinstance(given, np.ndarray) and given.dtype != object
+    # A list of texts has no empty cells, and no name of it is looked at one by one.
+    plain = given.dtype != object if isinstance(given, np.ndarray) else set(map(type, given)) == {str}
     empty = int((names != names).sum()) if plain else sum(map(_is_empty, given))
     if empty:
         raise ValueError(

@@ -152,8 +152,12 @@ def is_option(kind: str, name: str) -> bool:
 
 def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the given options that the function takes as keywords."""
-    parameters = _parameters(function).values()
-    return {p.name: given[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in given}
+    return {name: given[name] for name in _keywords(function) if name in given}
+
+
+@functools.lru_cache(maxsize=256)
+def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(p.name for p in _parameters(function).values() if p.kind is p.KEYWORD_ONLY)
 
 
 @functools.lru_cache(maxsize=256)

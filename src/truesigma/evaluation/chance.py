@@ -1,12 +1,13 @@
 """What chance alone does: the scores of a model whose sigma is true, on as many cases as there are."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from ..core import plugins
-from ..core.arrays import Host
+from ..core.arrays import Host, workers
 from ..core.by_case import laws_of
 from ..core.law import Law, Undefined
 from ..core.scores import edges_of, measure, request
@@ -53,12 +54,8 @@ def calibrated_range(
     found = np.full((sets, len(asked)), np.nan)
     by_size = [k for k, (name, _) in enumerate(requests) if name in BY_SIZE]
     by_law = [k for k in range(len(asked)) if k not in by_size]
-    for places, drawn in (
-        (by_law, _from_law(cases, np.random.default_rng(seed))),
-        (by_size, _from_errors(cases, np.random.default_rng(seed), grouped=grouped)),
-    ):
-        if not places:
-            continue
+
+    def score(places: list[int], drawn: Iterator[Host]) -> None:
         some, p = [asked[k] for k in places], cases.prediction
         edges = edges_of(p, some, weight=cases.weight)
         for row in found:
@@ -66,6 +63,11 @@ def calibrated_range(
             target = target if p.mask is None else np.where(p.mask, target, 0.0)
             values = measure(p, target, some, weight=cases.weight, edges=edges)
             row[places] = [np.nan if isinstance(v, Undefined) else v for v in values]
+
+    rngs = np.random.default_rng(seed), np.random.default_rng(seed)
+    kinds = [(by_law, _from_law(cases, rngs[0])), (by_size, _from_errors(cases, rngs[1], grouped=grouped))]
+    with ThreadPoolExecutor(workers(cases.target)) as pool:  # while one is drawn, another is scored
+        list(pool.map(lambda kind: score(*kind), (kind for kind in kinds if kind[0])))
     low, high = np.quantile(found, [0.025, 0.975], axis=0)
     return [(float(a), float(b)) if np.isfinite(a + b) else None for a, b in zip(low, high)]
 
@@ -104,9 +106,16 @@ def _from_errors(cases: Cases, rng: np.random.Generator, *, grouped: bool) -> It
     taker = np.arange(len(cases)) % view.clusters
     if grouped and cases.cluster is not None:
         taker = np.unique(cases.cluster, return_inverse=True)[1] % view.clusters
+    single = all(
+        np.array_equal(one, np.arange(len(cases))) for one in (view.code, taker)
+    )  # each case for itself
     while True:
-        donor = rng.integers(view.clusters, size=view.clusters)[taker]
-        place = start[donor] + (rng.uniform(size=len(cases)) * count[donor]).astype(np.int64)
+        donor, share = rng.integers(view.clusters, size=view.clusters), rng.uniform(size=len(cases))
+        if single:
+            yield p.location + scale * z[donor].reshape(p.location.shape)
+            continue
+        donor = donor[taker]
+        place = start[donor] + (share * count[donor]).astype(np.int64)
         yield p.location + scale * z[order[place]].reshape(p.location.shape)
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any, Literal
 
@@ -33,6 +33,7 @@ MOST = 10_000  # clusters that are drawn one by one; more are pooled at random, 
 LEFT_OUT = 1000  # parts of the clusters that the jackknife leaves out in turn, at most
 SPARSE = 1 / 16  # share of sums that are not 0, below which a product is faster without the others
 CHUNK = 1 << 22  # counts held at a time
+KEPT = 1 << 25  # counts that are kept, so that each section of a page need not draw them again
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +126,11 @@ class Resampling:
 
     def counts(self) -> Iterator[Host]:
         """How often each cluster is drawn, (cluster, some replicates) at a time; the same at every call."""
+        few = self.replicates * self.clusters <= KEPT
+        return (some.T.astype(np.float64) for some in (self._kept if few else self._drawn()))
+
+    def _drawn(self) -> Iterator[Host]:
+        """(some replicates, cluster) counts, in as few bytes as hold them."""
         rng = np.random.default_rng(self.seed)
         step = max(1, CHUNK // self.clusters)
         for start in range(0, self.replicates, step):
@@ -132,11 +138,15 @@ class Resampling:
             drawn = rng.integers(self.clusters, size=(size, self.clusters))
             drawn += self.clusters * np.arange(size)[:, None]
             found = np.bincount(drawn.ravel(), minlength=size * self.clusters)
-            yield found.reshape(size, self.clusters).T.astype(np.float64)
+            yield found.reshape(size, self.clusters).astype(np.min_scalar_type(self.clusters))
+
+    @cached_property
+    def _kept(self) -> list[Host]:
+        return list(self._drawn())
 
     def times(self) -> Iterator[Host]:
         """How often each case is drawn, (case,), in one replicate after the other."""
-        return (count[self.code] for counts in self.counts() for count in counts.T)
+        return (count[self.code] for counts in self.counts() for count in np.ascontiguousarray(counts.T))
 
     def indices(self) -> Iterator[Host]:
         """The cases of each replicate; one that is drawn twice appears twice."""

@@ -3,11 +3,14 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..core.arrays import workers
 from ..core.values import Cases, Draws, Prediction
 from ..evaluation.fit import Choice, each
 from ..evaluation.recipe import Recipe
@@ -110,26 +113,24 @@ def report(
         calibration_cases, test, recalibrations=chosen, recipe=recipe, shifted=shifted, level=level, by=by,
         replicates=replicates, seed=seed,
     )  # fmt: skip
-    scored = scores.table_of(subject)
-    referral, shared, moved = rejection.table(subject), shares.table(subject), shift.table(subject)
-    by_group, by_output = breakdown.groups(subject), breakdown.outputs(subject)
-    size = len(calibration_cases)
+    size, folder = len(calibration_cases), None if images is None else Path(images)
+    tables: list[Callable[..., Any]] = [scores.table_of, rejection.table, shares.table, shift.table]
+    tables += [breakdown.groups, breakdown.outputs, partial(region.table, calibration=calibration_cases)]
+    tables += [agreement.section, calibration.section, intervals.section, content.section]
+    tables += [content.shape_section, scatter.section]
+    scored, referral, shared, moved, by_group, by_output, regions, *own = _together(
+        [partial(table, subject) for table in tables], workers(subject.before.target)
+    )
     sections = [
         headline.section(subject, scored, calibration_cases),
-        agreement.section(subject),
-        calibration.section(subject),
-        intervals.section(subject),
-        content.section(subject),
-        content.shape_section(subject),
+        *own[:-1],
         breakdown.section(subject, by_group, by_output),
-        region.section(
-            subject, region.table(subject, calibration_cases), size, None if images is None else Path(images)
-        ),
+        region.section(subject, regions, size, folder),
         rejection.section(subject, referral),
-        scatter.section(subject),
+        own[-1],
         shares.section(subject, shared),
         shift.section(subject, moved),
-        worst.section(subject, None if images is None else Path(images)),
+        worst.section(subject, folder),
         scores.section(subject, scored),
         origin.section(subject, files or {}, size),
         definitions.section(docs),
@@ -137,8 +138,19 @@ def report(
     shown = [one for one in sections if one is not None]
     said = headline.sentence(subject, scored)
     page = assemble(shown, title=title or headline.title_of(subject, files or {}), unit=subject.unit)
-    tables = {one.key: plain(one.table) for one in shown if one.table}
-    return Report(page, said, tables, " ".join(shift.sentences(subject, moved)), subject.answers)
+    found = {one.key: plain(one.table) for one in shown if one.table}
+    return Report(page, said, found, " ".join(shift.sentences(subject, moved)), subject.answers)
+
+
+def _together(works: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
+    """What each of them makes, by so many threads; where one fails, those that wait are not begun."""
+    with ThreadPoolExecutor(threads) as pool:
+        begun = [pool.submit(work) for work in works]
+        try:
+            return [one.result() for one in begun]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def assemble(sections: list[Section], *, title: str, unit: str) -> str:
