@@ -6,19 +6,18 @@ what a user with n cases has to expect. Pools: another group's published predict
 `assets/cases.csv`, `assets/sites.csv` and, from these alone, `assets/cases.png`.
 """
 
-import csv
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from measured import ASSETS, Row, read, write
 
 from truesigma import Cases, Prediction, metrics, recalibrate
 from truesigma.core import plugins
 from truesigma.diagrams import _style
 from truesigma.files.disk import write_atomically
 
-ASSETS = Path(__file__).parents[1] / "assets"
 ROOT = Path(os.environ.get("TRUESIGMA_DATA", Path(__file__).parents[3] / "shared" / "data"))
 NETWORKS = {"resnet101": "ResNet-101", "densenet201": "DenseNet-201", "efficientnetb4": "EfficientNet-B4"}
 METHODS = ("none", "sigma", "aux", "isotonic", "conformal")
@@ -26,7 +25,6 @@ SIZES = (10, 20, 50, 100, 200, 500, 1000)
 REPEATS, AUX_REPEATS, SCORED = 200, 40, 4000  # aux scaling takes a thousand times as long as sigma scaling
 MONTHS = 227.0  # of the target's range [0, 1], ages of 1 to 228 months
 SPREADS, SITES, SITE_SIZES = (0.0, 0.05, 0.1, 0.2), 8, (10, 25, 50, 100, 200, 500)
-Row = dict[str, str | float]
 
 
 def main() -> None:
@@ -168,24 +166,6 @@ def tables() -> dict[str, str]:
         lines.append(f"| {100 * spread:.0f} % | " + " | ".join(cells) + " |")
     made["sites"] = "\n".join(lines)
     return made
-
-
-def read(name: str) -> list[Row]:
-    """The rows of a file this script wrote, numbers as numbers."""
-    with (ASSETS / name).open(newline="", encoding="utf-8") as lines:
-        return [
-            {
-                key: text if key in ("pool", "recalibration") or not text else float(text)
-                for key, text in row.items()
-            }
-            for row in csv.DictReader(lines)
-        ]
-
-
-def write(name: str, rows: list[Row]) -> None:
-    text = [",".join(rows[0])]
-    text += [",".join(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()) for row in rows]
-    write_atomically(ASSETS / name, lambda part: part.write_text("\n".join(text) + "\n", encoding="utf-8"))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from measure_guarantees import Row, inside, write
+from measure_guarantees import inside
+from measured import Row, markdown, read, write
 
 import truesigma as ts
 from truesigma.imaging.data.source import Source
@@ -97,13 +98,14 @@ def twenty(prediction: ts.Prediction, y: np.ndarray, modality: np.ndarray, draws
     return rows
 
 
-def table(rows: list[Row]) -> str:
-    lines = ["| | off by | `sigma` | `sigma_by_group` | `conformal:by=group` |", "| --- |" + " ---: |" * 4]
-    for r in rows:
-        for name, end, off in ((r["promise"], "", f"{float(r['off']):.2f}"), (HOME, "_home", "1")):
-            shares = [f"{100 * float(r[n + end]):.1f}" for n in ("sigma", "sigma_by_group", "conformal")]
-            lines.append(f"| {name} | {off} | " + " | ".join(shares) + " |")
-    return "\n".join(lines)
+def table() -> str:
+    """The table of the page: the other modality, and the home one beside it."""
+    rows = []
+    for r in read("nuclei.csv"):
+        for name, end, off in ((r["promise"], "", f"{r['off']:.2f}"), (HOME, "_home", "1")):
+            shares = [f"{100 * r[n + end]:.1f}" for n in ("sigma", "sigma_by_group", "conformal")]
+            rows.append([name, off, *shares])
+    return markdown("| | off by | `sigma` | `sigma_by_group` | `conformal:by=group` |", rows)
 
 
 def main() -> None:
@@ -120,9 +122,8 @@ def main() -> None:
     home = made[2] == HOME
     rmse = float(np.sqrt(((made[1] - made[0].location)[home] ** 2).mean()))
     print(f"{HOME}: RMSE {rmse:.3f} of the logarithm, sd {made[1][home].std():.3f}")
-    rows = twenty(*made)
-    write("nuclei.csv", rows)
-    print(table(rows))
+    write("nuclei.csv", twenty(*made))
+    print(table())
 
 
 if __name__ == "__main__":

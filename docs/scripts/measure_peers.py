@@ -4,12 +4,12 @@ Another group's published predictions (EfficientNet-B4, bone age; see `measure_c
 intervals of 4000 others. Needs `pip install uncertainty-toolbox netcal mapie crepes puncc`. Writes `assets/peers.csv`.
 """
 
-import csv
 from collections.abc import Iterator
 from importlib.metadata import version
 
 import numpy as np
-from measure_cases import ASSETS, ROOT, Row, published, write
+from measure_cases import ROOT, published
+from measured import Row, read, write
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from truesigma import Normal
@@ -49,12 +49,9 @@ def main() -> None:
 def table() -> str:
     """The table of `docs/peers.md`, from the file of numbers."""
     lines = ["| package | call | hold | mean width |", "| --- | --- | ---: | ---: |"]
-    with (ASSETS / "peers.csv").open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            held, width = 100 * float(row["coverage"]), float(row["width"])
-            lines.append(
-                f"| {row['package']} {row['version']} | `{row['call']}` | {held:.1f} % | {width:.1f} |"
-            )
+    for row in read("peers.csv", words=("version",)):
+        held = f"{100 * row['coverage']:.1f} %"
+        lines.append(f"| {row['package']} {row['version']} | `{row['call']}` | {held} | {row['width']:.1f} |")
     return "\n".join(lines)
 
 
