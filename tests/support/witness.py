@@ -333,7 +333,7 @@ RULES = [
     ("centre", rf"(bias below|no sign of a bias, which may be up to) {N}(?: mm)?", _at_most),
     ("centre", rf"((?:(?:; )?(?:output \d+: )?predictions are too (?:low|high) by {N}(?: mm)?{BETWEEN})+)", _biased),
     ("size", rf"(still )?{N} times too (small|large){BETWEEN}{APART}", _times),
-    ("size", rf"(?:(right size)|no sign of the wrong size): {N}{BETWEEN} needed(; calibration .*)?", _right),
+    ("size", rf"(?:(right size)|no sign of the wrong size): needs x{N}{BETWEEN}(; calibration .*)?", _right),
     ("knowing", rf"errors grow with sigma: rank correlation {N}; {THIRDS}", _grows),
     ("knowing", rf"no sign against it: rank correlation {N}; {THIRDS}", _knows),
     ("knowing", rf"no sign that sigma knows which cases are hard: rank correlation {N}", _no_rank),

@@ -75,7 +75,7 @@ def size(reply: Reply) -> Judged:
         still = "still " if same else ""
         words = f"{still}{times(reply.value, reply.low, reply.high)}"
         return "off", words + _disagreement(reply)
-    asks = f"{figures(reply.value, reply.low, reply.high)} {reply.interval} needed"
+    asks = f"needs x{figures(reply.value, reply.low, reply.high)} {reply.interval}"
     if reply.low >= 1 - NEAR and reply.high <= 1 + NEAR:
         return "fine", f"right size: {asks}" + _disagreement(reply)
     return "unclear", f"no sign of the wrong size: {asks}" + _disagreement(reply)

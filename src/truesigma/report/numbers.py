@@ -72,8 +72,8 @@ def estimate_parts(found: Estimate, *, share: bool = False, digits: int | None =
     step = (numbers[2] - numbers[1]) / 4 if len(numbers) == 3 else None
     if digits is not None:
         step = 10.0**-digits
-    elif share and not step:
-        step = 0.1
+    elif share:  # an interval without width does not ask for all digits there are
+        step = max(step or 0.0, 0.01 if step else 0.1)
     texts = [number(x, step or None) for x in numbers]
     behind = "\N{NO-BREAK SPACE}%" if share else ""
     return texts[0] + behind, f"[{texts[1]}, {texts[2]}]" if len(texts) == 3 else ""

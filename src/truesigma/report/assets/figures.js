@@ -234,14 +234,15 @@ function drawAgreement(host, section, unit) {
     y: { ...ends([...every.map((row) => row.target - row.location), of.low, of.high]), label: inUnit("truth minus prediction", unit) },
   });
   line(right, [[across.from, 0], [across.to, 0]], "ideal");
-  for (const [value, kind] of [[of.bias, "ink thin"], [of.low, "ink thin dotted"], [of.high, "ink thin dotted"]]) {
-    line(right, [[across.from, value], [across.to, value]], kind);
-    svg("text", { x: right.area.right - 4, y: right.Y(value) - 4, "text-anchor": "end" }, right.inside, withUnit(number(value), unit));
-  }
+  const lines = [[of.bias, "ink thin"], [of.low, "ink thin dotted"], [of.high, "ink thin dotted"]];
+  for (const [value, kind] of lines) line(right, [[across.from, value], [across.to, value]], kind);
   const out = (row) => row.target - row.location < of.low || row.target - row.location > of.high;
   for (const row of every) {
     mark(left, row.location, row.target, "point", 2.8);
     mark(right, mean(row), row.target - row.location, out(row) ? "point out" : "point", 2.8);
+  }
+  for (const [value] of lines) {
+    svg("text", { x: right.area.right - 4, y: right.Y(value) - 4, "text-anchor": "end" }, right.inside, withUnit(number(value), unit));
   }
   watch(left, every.map((row) => ({ x: row.location, y: row.target, head: row.case, rows: pointRows(row, unit) })), 20);
   watch(right, every.map((row) => ({ x: mean(row), y: row.target - row.location, head: row.case, rows: pointRows(row, unit) })), 20);

@@ -22,7 +22,7 @@ for (const key of Object.keys(painters)) {
   new ResizeObserver(() => {
     if (host.clientWidth === width || !host.clientWidth) return;
     width = host.clientWidth;
-    paint(key);
+    requestAnimationFrame(() => paint(key)); // within the observer's own turn, what is drawn would be observed again
   }).observe(host);
 }
 

@@ -83,7 +83,7 @@ def section(
         paragraph(words),
         paragraph("The test cases furthest outside, or closest to the border:", kind="note"),
     ]
-    body += [element("div", {"class": "cards"}, *drawn), csv_button("region")]
+    body += [element("div", {"class": "panels"}, *drawn), csv_button("region")]
     rows = [
         {
             "case": name_of(subject, int(k)),
@@ -132,9 +132,9 @@ def _panel(shown: Outline, name: str, path: Path | None) -> Html:
     label = f"{name}: the target is {words} the {percent(shown.level)} region"
     return element(
         "figure",
-        {"class": "card"},
+        {"class": "panel"},
         element("svg", {**given, "aria-label": label}, *parts),
-        element("figcaption", {"class": "card-note"}, f"{name}: {words}"),
+        element("figcaption", None, f"{name}: {words}"),
     )
 
 
