@@ -35,7 +35,7 @@ def test_what_the_region_holds_is_said_and_drawn():
     )
     score = fitted.score(new.prediction, new.target)
     worst = [f"1-{k}" for k in np.argsort(-score)[:6]]
-    assert re.findall(r'<figcaption>(1-\d+): outside', text) == worst
+    assert re.findall(r"<figcaption>(1-\d+): outside", text) == worst
     assert text.count("<svg") == 6
     assert page.tables["region"]["case"][:6] == worst
     assert sum(page.tables["region"]["inside"]) == inside.sum()
