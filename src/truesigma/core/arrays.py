@@ -139,14 +139,13 @@ def extremes(values: Array) -> tuple[float, float]:
 
         low, high = torch.stack(torch.aminmax(values)).tolist()
         return low, high
-    parts = [values]
-    if isinstance(values, np.ndarray) and values.size > CHUNK["cpu"]:
-        parts = np.array_split(
-            values, values.size // CHUNK["cpu"]
-        )  # which the second of the two need not fetch
     xp = namespace(values)
     with np.errstate(invalid="ignore"):
-        ends = [(float(xp.min(part)), float(xp.max(part))) for part in parts if len(part)]
+        if not isinstance(values, np.ndarray) or values.size <= CHUNK["cpu"]:
+            return float(xp.min(values)), float(xp.max(values))
+        rows = max(1, len(values) * CHUNK["cpu"] // values.size)
+        parts = (values[start : start + rows] for start in range(0, len(values), rows))
+        ends = [(part.min(), part.max()) for part in parts]  # the second of the two need not fetch them again
         return float(np.min(ends)), float(np.max(ends))
 
 

@@ -8,6 +8,7 @@ import math
 import os
 import sys
 import zipfile
+import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ LIMIT, FLAG, VARIABLE = (
     "--unpack-limit",
     "TRUESIGMA_UNPACK_LIMIT",
 )  # in GB, of what a packed file unpacks to
+PIECE = 1 << 20  # bytes that are read at a time: as many as a processor holds near, for their checksum
 TEXT = 1 << 26  # bytes of a text; the law of a million observed errors has as many
 
 
@@ -38,6 +40,7 @@ class Member:
     shape: tuple[int, ...]
     fortran: bool
     dtype: Any
+    start: int  # of its numbers, behind the head
 
     @property
     def is_text(self) -> bool:
@@ -97,7 +100,7 @@ def open_members(
             with archive.open(infos[name]) as file:  # also of the others, for their names are in two places
                 if not (is_field(name) if names is None else name in names):
                     continue
-                found[name] = Member(name, infos[name], *read_head(file))
+                found[name] = Member(name, infos[name], *read_head(file), file.tell())
                 _check_size(path, found[name], infos[name].file_size - file.tell())
     return found
 
@@ -131,14 +134,42 @@ def read_head(file: Any) -> tuple[tuple[int, ...], bool, Any]:
 def read_members(path: Path, members: Collection[Member]) -> dict[str, Host]:
     """Those arrays, unpacked, after a look at how large they will be."""
     check_unpacked(path, sum(one.info.file_size for one in members if one.packed))
-    with reading(path), zipfile.ZipFile(path) as archive:
+    with reading(path), zipfile.ZipFile(path) as archive, path.open("rb") as whole:
         found = {}
         for one in members:
-            with archive.open(one.info) as file:
-                found[one.name] = native(np.lib.format.read_array(file, allow_pickle=False))
+            if one.packed or one.fortran:
+                with archive.open(one.info) as file:
+                    array = np.lib.format.read_array(file, allow_pickle=False)
+            else:
+                array = _read_stored(whole, one)
+            found[one.name] = native(array)
             if one.dtype.kind == "U" and found[one.name].size:
                 _check_letters(path, found[one.name])
         return found
+
+
+def place_of(whole: Any, member: Member) -> int:
+    """Where in an archive that is not packed the bytes of a member begin, its head first."""
+    whole.seek(member.info.header_offset + 26)
+    name, extra = (int.from_bytes(whole.read(2), "little") for _ in range(2))
+    return int(member.info.header_offset + 30 + name + extra)
+
+
+def _read_stored(whole: Any, member: Member) -> Host:
+    """The numbers from where they lie in the file, straight into their array, with the checksum on the way."""
+    whole.seek(place_of(whole, member))
+    checksum = zlib.crc32(whole.read(member.start))
+    array = np.empty(member.shape, member.dtype)
+    left = array.reshape(-1).view(np.uint8).data if array.nbytes else memoryview(b"")
+    while left:
+        count = whole.readinto(left[:PIECE])
+        if not count:
+            raise EOFError(f"{member.name} ends too early")
+        checksum = zlib.crc32(left[:count], checksum)
+        left = left[count:]
+    if checksum != member.info.CRC:
+        raise zipfile.BadZipFile(f"Bad CRC-32 for file {member.info.filename!r}")
+    return array
 
 
 def _check_letters(path: Path, array: Host) -> None:

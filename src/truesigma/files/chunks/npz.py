@@ -16,6 +16,7 @@ from ..npz import (
     list_members,
     native,
     open_members,
+    place_of,
     read_head,
     read_members,
     read_npz,
@@ -95,16 +96,11 @@ def _mapped(path: Path, archive: zipfile.ZipFile, member: Member) -> Callable[[]
     It is mapped anew each time: what was read of a map counts as memory as long as it is there.
     """
     with archive.open(member.info) as file:
-        read_head(file)
-        begin = file.tell()
         while file.read(1 << 20):  # to the end, where the checksum is looked at
             pass
-    info = member.info
     if not member.packed:
         with path.open("rb") as whole:
-            whole.seek(info.header_offset + 26)
-            name, extra = (int.from_bytes(whole.read(2), "little") for _ in range(2))
-        offset = info.header_offset + 30 + name + extra + begin
+            offset = place_of(whole, member) + member.start
         order: Any = "F" if member.fortran else "C"
         return partial(np.memmap, path, member.dtype, "r", offset, member.shape, order)
     # Draws, and arrays in Fortran's order, are read in part only from archives that are not packed.
