@@ -148,3 +148,48 @@ def test_draws_without_cases(tmp_path):
     np.savez(tmp_path / "a.npz", mean=np.zeros(3), variance=np.ones(3), target=np.zeros(3))
     with pytest.raises(BadFile, match=r"a\.npz: mean has shape \(3,\); expected the axes"):
         list(chunked_cases(find_sources(str(tmp_path / "a.npz"))[0]))
+
+
+def test_an_archive_whose_list_is_swallowed(tmp_path):
+    path = tmp_path / "a.npz"
+    write(ts.Cases(ts.Prediction([1.0], [1.0]), [1.0], unit="mm"), path)
+    data = bytearray(path.read_bytes())
+    second = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1)
+    data[second + 32 : second + 34] = b"\xff\xff"  # the length of its comment
+    path.write_bytes(data)
+    with pytest.raises(BadFile, match=r"a\.npz is damaged: its end says 5 arrays, and its list has \d"):
+        read(path)
+
+
+ARRAYS = {
+    "location": np.arange(6.0).reshape(2, 3),
+    "aleatoric": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    "scale": np.arange(3, dtype=">f4"),
+    "mask": np.array([True, False]),
+    "id": np.array(["a", "\u00fc"]),
+    "group": np.array(["", ""]),
+    "weight": np.zeros(0),
+    "unit": np.array("mm"),
+}
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_arrays_of_every_kind(tmp_path, save):
+    save(tmp_path / "a.npz", **ARRAYS)
+    found = npz.read_members(tmp_path / "a.npz", list(npz.open_members(tmp_path / "a.npz").values()))
+    assert found.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        assert np.array_equal(found[name], array), name
+        assert found[name].dtype == array.dtype.newbyteorder("=")
+        assert found[name].flags.writeable
+
+
+def test_every_changed_byte_of_an_array_is_noticed(tmp_path):
+    """Arrays are read straight into memory, and their checksum is that of every byte, the head's, too."""
+    np.savez(tmp_path / "a.npz", location=np.arange(3.0), scale=np.ones(3))
+    whole = (tmp_path / "a.npz").read_bytes()
+    start, end = whole.index(b"\x93NUMPY"), whole.index(b"PK\3\4", 4)
+    for place in range(start, end):
+        (tmp_path / "b.npz").write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        with pytest.raises(BadFile, match=r"b\.npz is damaged"):
+            read(tmp_path / "b.npz")

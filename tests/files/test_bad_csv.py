@@ -1,0 +1,183 @@
+"""Bad tables of text: each is refused by name; odd labels come back as they were, and formulas are said."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import truesigma as ts
+from truesigma.files.disk import BadFile
+from truesigma.files.store import read, write
+
+CSV = {
+    "no scale": (
+        "target,location\n1,2\n",
+        "location is given without an uncertainty; expected location with scale",
+    ),
+    "no location": (
+        "target,scale\n1,2\n",
+        "column 'location' is missing; there are 'target', 'scale', expected",
+    ),
+    "names of another framework": (
+        "image,y_true,Pred,sigma\n1,2,3,4\n",
+        "location_1. Rename y_true to target, Pred to location, sigma to scale, if that is what they are.",
+    ),
+    "names of yet others": (
+        "true_age,yhat,unc,patientID\n1,2,3,4\n",
+        "Rename true_age to target, yhat to location, unc to scale, patientID to patient, if that is what they are.",
+    ),
+    "a patient and a group": (
+        "y,pred,sd,PatientID,site\n1,2,3,4,5\n",
+        "sd to scale, site to group, PatientID to patient, if that is what they are.",
+    ),
+    "one that is the group": (
+        "y,pred,sd,group,site\n1,2,3,4,5\n",
+        "Rename y to target, pred to location, sd to scale, if that is what they are.",
+    ),
+    "quantiles": (
+        "target,q0.05,q50,q95,p1\n1,2,3,4,5\n",
+        "Rename quantiles such as q0.05 and p1 to lower_90 and upper_90",
+    ),
+    "an uncertainty of another name": (
+        "target,location,unc\n1,2,3\n",
+        "location is given without an uncertainty; .* Rename unc to scale, if that is what they are.",
+    ),
+    "a log-variance": (
+        "gt,location,log_var\n1,2,3\n",
+        "Rename gt to target, .*Write the exponential of log_var as variance.",
+    ),
+    "capital letters": (
+        "Target,Location,SCALE\n1,2,3\n",
+        "Rename Target to target, Location to location, SCALE to scale, if that is what they are.",
+    ),
+    "half of a split": (
+        "target,location,aleatoric\n1,2,3\n",
+        "aleatoric is given without epistemic; give both",
+    ),
+    "doubled": ("target,location,scale,target\n1,2,3,4\n", "column 'target' appears 2 times"),
+    "doubled output": ("target_0,target_0,location_0,scale\n1,1,2,3\n", "column 'target_0' appears 2 times"),
+    "plain and numbered": (
+        "target,target_0,location,scale\n1,1,2,3\n",
+        "columns 'target' and 'target_0' are both",
+    ),
+    "gap": (
+        "target_0,target_2,location_0,location_1,scale\n1,1,2,2,3\n",
+        "column 'target_1' is missing beside 'target_2'",
+    ),
+    "too few targets": ("target,location_0,location_1,scale\n1,2,2,3\n", "expected target_0, target_1"),
+    "too many targets": ("target_0,target_1,location,scale\n1,1,2,3\n", "expected target."),
+    "too many scales": ("target,location,scale_0,scale_1\n1,2,3,3\n", "expected scale."),
+    "text": (
+        "target,location,scale\n1,2,3\n4,five,6\n",
+        "row 2 below the header holds 'five' in column 'location'",
+    ),
+    "decimal comma": (
+        'target,location,scale\n"1,5",2,3\n',
+        "row 1 below the header holds '1,5' in column 'target'",
+    ),
+    "date": ("target,location,scale\n2020-01-01,2,3\n", "holds '2020-01-01' in column 'target'"),
+    "mask": (
+        "target,location,scale,mask\n1,2,3,maybe\n",
+        "holds 'maybe' in column 'mask'; expected true or false",
+    ),
+    "empty mask": ("target,location,scale,mask\n1,2,3,\n", "1 empty cells; expected true or false"),
+    "empty target": (
+        "target,location,scale\n1,2,3\n,5,6\n",
+        r"target is missing in 1 of 2 places.*--mask-missing",
+    ),
+    "all targets empty": ("target,location,scale\n,2,3\n,5,6\n", "target is missing in 2 of 2 places"),
+    "empty location": ("target,location,scale\n1,,3\n", "location is not finite in 1 place"),
+    "empty scale": ("target,location,scale\n1,2,\n", r"scale is empty or not finite at index \(0,\)"),
+    "empty weight": ("target,location,scale,weight\n1,2,3,\n", "weight is negative or not finite"),
+    "empty group": (
+        "target,location,scale,group\n1,2,3,a\n1,2,3,\n",
+        "'group' is empty in 1 rows, the first is row 2",
+    ),
+    "infinite": ("target,location,scale\ninf,2,3\n", "target is not finite"),
+    "overflow": ("target,location,scale\n1e999,2,3\n", "target is not finite"),
+    "negative scale": (
+        "target,location,scale\n1,2,3\n4,5,-6\n",
+        r"scale is negative at index \(1,\) .*wrong in 1 place",
+    ),
+    "no uncertainty": ("target,location,scale\n1,2,0\n", r"scale is 0 at index \(0,\)"),
+    "negative variance": ("target,location,aleatoric,epistemic\n1,2,3,-1\n", "epistemic is negative"),
+    "disagreement": (
+        "target,location,scale,aleatoric,epistemic\n1,2,3,3,3\n",
+        "do not agree; expected scale",
+    ),
+    "short row": ("target,location,scale\n1,2,3\n4,5\n", "Expected 3 columns, got 2.*cut short"),
+    "long row": ("target,location,scale\n1,2,3\n4,5,6,7\n", "Expected 3 columns, got 4"),
+    "no rows": ("target,location,scale\n", "there are columns and no rows"),
+    "decimal commas and points": (
+        "target;location;scale\n1,5;2.5;3\n",
+        "row 1 below the header holds '1,5' in column 'target'; expected a number with a decimal point",
+    ),
+    "two laws": (
+        "target,location,scale,law\n1,2,3,normal\n1,2,3,laplace\n",
+        "'law' holds laplace, normal; expected the same",
+    ),
+    "unknown law": ("target,location,scale,law\n1,2,3,cauchy\n", "law is 'cauchy'; expected one of normal"),
+    "law without its table": (
+        "target,location,scale,law\n1,2,3,empirical\n",
+        "law 'empirical' .*missing.*'values'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CSV)
+def test_csv(tmp_path, name):
+    text, message = CSV[name]
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(BadFile, match=f"(?s)bad.csv.*{message}"):
+        read(path)
+
+
+def test_not_utf8(tmp_path):
+    (tmp_path / "a.csv").write_bytes("gewicht_größe,target,location,scale\n1,1,2,3\n".encode("latin-1"))
+    with pytest.raises(BadFile, match="not text in UTF-8"):
+        read(tmp_path / "a.csv")
+
+
+LABELS = ["a\rb", "\r", "a\r\nb", "a\nb", 'a"b', "a,b", " a ", "\x1b[31m", "=1+1", "\ufeffx", "ä"]
+
+
+@pytest.mark.filterwarnings("ignore:.*formulas")
+@pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
+def test_odd_labels_come_back(tmp_path, suffix):
+    count = len(LABELS)
+    cases = ts.Cases(ts.Prediction(np.arange(count), np.ones(count)), np.arange(count), id=np.array(LABELS))
+    write(cases, tmp_path / f"a{suffix}")
+    assert read(tmp_path / f"a{suffix}").id.tolist() == LABELS
+
+
+def test_a_nul_is_refused_or_kept(tmp_path):
+    cases = ts.Cases(ts.Prediction([1.0], [1.0]), [1.0], id=np.array(["a\0b"]))
+    with pytest.raises(BadFile, match=r"'id' holds a NUL, which no \.csv file can"):
+        write(cases, tmp_path / "a.csv")
+    write(cases, tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet").id.tolist() == ["a\0b"]
+
+
+def test_formulas_are_said(tmp_path):
+    cases = ts.Cases(ts.Prediction([1.0, 2.0], [1.0, 1.0]), [1.0, 1.0], id=np.array(["-1", "=1+1"]))
+    with pytest.warns(UserWarning, match=r"a\.csv: cells of 'id' begin with .* kept as they are"):
+        write(cases, tmp_path / "a.csv")
+
+
+def test_warnings(tmp_path):
+    """What is passed over but looks like a slip is said; other columns are not."""
+    path = tmp_path / "a.csv"
+    path.write_text("id,target,location,scale,weights,Group,note\na,1,2,3,1,g,x\na,1,2,3,1,g,y\n")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        read(path)
+    texts = sorted(str(w.message) for w in seen)
+    assert [t.split(";")[0] for t in texts] == [
+        "'Group', 'weights' are not read",
+        "1 id(s) stand more than once, the first is a",
+    ]
+    path.write_text("id,target,location,scale,note,site,age_3\na,1,2,3,1,g,x\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(path)
