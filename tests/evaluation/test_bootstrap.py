@@ -6,11 +6,10 @@ from scipy import stats
 
 import truesigma as ts
 from truesigma.core import plugins
-from truesigma.core.rows import factor_rows
 from truesigma.core.scores import Binned, edges_over, metric_rows
 from truesigma.evaluation import replicates
 from truesigma.evaluation.bootstrap import bootstrap, paired
-from truesigma.evaluation.replicates import Replicates, Resampling, from_rows, replicate
+from truesigma.evaluation.replicates import Replicates, Resampling, factor_rows, from_rows, replicate
 
 SUMMED = [n for n in plugins.names("metrics") if hasattr(plugins.load("metrics", n), "SUMS")]
 BINNED = [n for n in SUMMED if isinstance(plugins.load("metrics", n).SUMS, Binned)]

@@ -25,16 +25,8 @@ FOLDERS = {
     "datasets": ("truesigma.imaging.datasets", "load"),
     "backbones": ("truesigma.imaging.backbones", "build"),
 }
-DATA = {
-    "prediction",
-    "target",
-    "weight",
-    "group",
-    "patient",
-    "shift",
-    "fold",
-    "region",
-}  # arguments of the numeric half that are never options
+# Arguments of the numeric half that are never options.
+DATA = {"prediction", "target", "weight", "group", "patient", "shift", "fold", "region"}
 
 
 def names(kind: str) -> list[str]:
@@ -45,6 +37,17 @@ def names(kind: str) -> list[str]:
     """
     folder = Path(__file__).parents[1].joinpath(*_folder(kind)[0].split(".")[1:])
     return sorted(m.name for m in pkgutil.iter_modules([str(folder)]) if not m.name.startswith("_"))
+
+
+def in_folder(kind: str) -> tuple[Callable[[str], ModuleType], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a folder, whose plug-ins are loaded when they are named."""
+
+    def find(name: str) -> ModuleType:
+        if name not in names(kind):
+            raise AttributeError(f"module {_folder(kind)[0]!r} has no attribute {name!r}")
+        return load(kind, name)
+
+    return find, functools.partial(names, kind)
 
 
 def usual(kind: str) -> list[str]:

@@ -4,16 +4,14 @@ The sums of all rows are those that the score is made of. Rows are sparse: a cas
 cases are only ever chosen together, `into` names the row of each, so that a million cases need no million rows.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .arrays import Host
-from .elements import Elements, Outputs, Part, Terms, blocks
+from .elements import Elements, Outputs, Terms, blocks
 from .law import Undefined
-from .sums import factor_of
 from .values import Cases
 
 Rows = Any  # (case, column), a scipy sparse array
@@ -37,25 +35,6 @@ def mean_rows(
         return [(first, weight), (first + 1, weight * values)]
 
     return stack_rows(cases, outputs, 2, parts, into)
-
-
-def mean_of(sums: Host) -> float:
-    """The mean from what `mean_rows` sums up; NaN of nothing."""
-    return float(sums[1] / sums[0]) if sums[0] > 0 else math.nan
-
-
-def factor_rows(
-    cases: Cases, *, part: Part = "total", outputs: Outputs = "separate", into: Host | None = None
-) -> tuple[Rows, Finish]:
-    """Rows of the factor that sigma scaling would still need: 1 where the scale is right."""
-    moment = cases.prediction.law.moment
-    rows = mean_rows(cases, lambda e: e.ratio(part, "mean"), outputs=outputs, into=into)
-
-    def finish(sums: Host) -> float | Undefined:
-        factor = factor_of(np.array([0.0, *sums]), moment)
-        return Undefined("nothing is left to fit a factor on.") if factor is None else factor
-
-    return rows, finish
 
 
 def stack_rows(

@@ -263,11 +263,6 @@ def edges_of(
 
 def score_of(sums: Summed, prediction: Prediction, target: Any, *, weight: Any, **options: Any) -> float:
     """The score of one metric, which has such sums, with all its options: what a metric's `score` calls."""
-    if isinstance(sums, str):
-        raise ValueError(
-            "a metric no longer finds its formula by its name; say what it sums, SUMS = Mean(terms), and give that: "
-            "score_of(SUMS, prediction, target, ...). docs/adding.md shows a skeleton."
-        )
     value = measure(prediction, target, [Request(sums, options)], weight=weight)[0]
     if isinstance(value, Undefined):
         raise value

@@ -54,9 +54,8 @@ class Tally:
     sums: Mapping[str, Sum]
     groups: Mapping[str, "Tally"]
     by_output: bool = False
-    patients: Mapping[str, Mapping[str, Any]] = field(
-        default_factory=dict
-    )  # by factor, (S, W) of each patient
+    # By factor, (S, W) of each patient.
+    patients: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @staticmethod
     def empty(

@@ -4,16 +4,6 @@ Predictions and targets come in; a table of what is shown goes out, and from it 
 matplotlib; a new picture is one new file.
 """
 
-from types import ModuleType
+from ..core.plugins import in_folder
 
-from ..core.plugins import load, names
-
-
-def __getattr__(name: str) -> ModuleType:
-    if name not in names("diagrams"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return load("diagrams", name)
-
-
-def __dir__() -> list[str]:
-    return names("diagrams")
+__getattr__, __dir__ = in_folder("diagrams")

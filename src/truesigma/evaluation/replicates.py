@@ -19,8 +19,9 @@ from ..core import plugins
 from ..core.arrays import Host, workers
 from ..core.checks import check_level
 from ..core.law import Undefined
-from ..core.rows import Finish, Rows
+from ..core.rows import Finish, Rows, mean_rows
 from ..core.scores import metric_rows
+from ..core.sums import factor_of
 from ..core.values import Cases
 
 By = Literal[
@@ -241,6 +242,22 @@ def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replic
             columns = ([_number(finish, row) for row in rows[:, start:end]] for rows in (drawn, left_out))
             found.append(Replicates(value, *map(np.array, columns)))
     return found
+
+
+def mean_of(sums: Host) -> float:
+    """The mean from what `mean_rows` sums up; NaN of nothing."""
+    return float(sums[1] / sums[0]) if sums[0] > 0 else math.nan
+
+
+def factor_rows(cases: Cases, into: Host | None = None) -> tuple[Rows, Finish]:
+    """Rows of the factor that sigma scaling would still need: 1 where the scale is right."""
+    moment = cases.prediction.law.moment
+
+    def finish(sums: Host) -> float | Undefined:
+        factor = factor_of(np.array([0.0, *sums]), moment)
+        return Undefined("nothing is left to fit a factor on.") if factor is None else factor
+
+    return mean_rows(cases, lambda e: e.ratio("total", "mean"), into=into), finish
 
 
 def _number(finish: Finish, sums: Host) -> float:

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Array, Host, like, namespace, to_host
-from ..core.checks import check_whole, nothing_left, too_few
+from ..core.checks import check_whole
 from ..core.elements import Block, Elements, Outputs, Part, blocks, check_outputs
-from ..core.law import Law, Undefined
+from ..core.law import Law
 from ..core.outputs import case_means
 from ..core.recalibration import rescale, select_part, stored
 from ..core.sketches import LogMeans, in_cells
-from ..core.sums import Sum, accumulate, factor_of, factor_sums
+from ..core.sums import Sum, accumulate, factor_sums
 from ..core.values import Cases, Prediction
+from ._factor import factor_from
 
 TITLE = "aux scaling"
 # More elements than these are gathered in cells of log2(v), and the network sees the mean of each. Up to KEPT of them
@@ -194,10 +195,8 @@ def fit_gathered(
         raise ValueError(f"rate is {rate!r}; expected a number above 0, such as 0.003.")
     if not isinstance(standardise, bool):
         raise ValueError(f"standardise is {standardise!r}; expected True or False.")
-    if not sums:  # every target is missing
-        raise nothing_left()
     # One bias in log space is sigma scaling: the network starts there, and adds what one factor cannot do.
-    bias = 2 * math.log(_factor(sums["factor"], law.moment))
+    bias = 2 * math.log(factor_from({"case": sums["factor"]} if sums else {}, law).value)
     if hidden == 0:
         return Aux(((bias,),), part=part, outputs=outputs)
     means, columns = sums["means"], sums["means"].columns
@@ -225,22 +224,6 @@ def from_dict(given: Mapping[str, Any]) -> Aux:
     weights = tuple(tuple(float(w) for w in p) for p in given["weights"])
     seen = given.get("seen")
     return Aux(**{**given, "weights": weights, "seen": None if seen is None else tuple(seen)})
-
-
-def _factor(sums: Sum, moment: int) -> float:
-    """The factor of sigma scaling."""
-    if isinstance(sums, Undefined):
-        raise sums
-    factor = factor_of(sums, moment)
-    if factor is None:
-        raise nothing_left()
-    if sums[0] < 2:
-        raise too_few(better=500)
-    if factor == 0:
-        raise ValueError(
-            "every calibration error is exactly 0, so nothing can be fitted; are these the training targets?"
-        )
-    return factor
 
 
 def _means(elements: Elements) -> LogMeans:

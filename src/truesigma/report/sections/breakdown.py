@@ -11,14 +11,13 @@ from ...core.arrays import Host
 from ...core.cells import labelled
 from ...core.law import Undefined
 from ...core.outputs import output_of
-from ...core.rows import factor_rows
 from ...core.scores import metric_rows
 from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.inference.estimates import LEAST, RISK
 from ...evaluation.questions import MOST_GROUPS as MOST
 from ...evaluation.questions import MOST_OUTPUTS
-from ...evaluation.replicates import Replicates, Resampling, from_rows
+from ...evaluation.replicates import Replicates, Resampling, factor_rows, from_rows
 from ..blocks import (
     Section,
     cell,
@@ -115,7 +114,7 @@ def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: R
     asked.append(metric_rows(after, rmse, {}, plan.code))
     found: list[Replicates | Undefined] = list(from_rows(asked, plan))
     try:
-        found += from_rows([factor_rows(after, into=plan.code)], plan)
+        found += from_rows([factor_rows(after, plan.code)], plan)
     except Undefined as reason:
         found.append(reason)
     held, reached, error, factor = (estimate(one, plan, share=k < 2) for k, one in enumerate(found))

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from ...core.bins import assign, bin_edges
-from ...core.rows import mean_of, mean_rows
+from ...core.rows import mean_rows
 from ...evaluation.bootstrap import Estimate, estimate
-from ...evaluation.replicates import from_rows
+from ...evaluation.replicates import from_rows, mean_of
 from ..blocks import Section, columns, csv_button, figure, paragraph, split
 from ..numbers import estimate_text, percent
 from ..subject import Subject
