@@ -59,7 +59,7 @@ def _compare(place: str, a: Any, b: Any, close: float) -> Iterator[tuple[str, An
 
 
 def _kind(place: str, before: Any) -> str:
-    if place.endswith(".words"):
+    if place.endswith((".words", ".words.digest")):  # of a text, or of a column of sentences
         return "words"
     # A key or a file that was not there takes nothing from anyone; a warning does.
     return "new" if before is NOTHING and not place.endswith("warnings") else "value"
