@@ -79,7 +79,22 @@ def test_many_cases_are_thinned_upwards():
     for level in (0.1, 0.5, 0.9, 0.999):
         rank = math.ceil(20_001 * level)
         width = fitted(Prediction([0.0], [1.0])).interval(level).upper[0]
-        assert rank <= width <= rank + 20_000 / KEPT + 1
+        assert width == rank
+    for level in (0.12345, 0.98765):  # levels that nobody asks for are rounded up
+        width = fitted(Prediction([0.0], [1.0])).interval(level).upper[0]
+        assert math.ceil(20_001 * level) <= width <= 20_001 * level + 2 * 20_000 / KEPT + 1
+    apart = conformal.fit(Prediction(0 * z, 0 * z + 1), z, tails="apart")(Prediction([0.0], [1.0]))
+    assert apart.interval(0.9).upper[0] == math.ceil(20_001 * 0.95)
+
+
+def test_many_cases_of_patients_are_thinned_at_the_same_levels():
+    rng = np.random.default_rng(3)
+    z, patient = abs(rng.normal(size=9000)), rng.integers(0, 2000, size=9000)
+    found = conformal.fit(Prediction(0 * z, 0 * z + 1), z, patient=patient)(Prediction([0.0], [1.0]))
+    names, code, sizes = np.unique(patient, return_inverse=True, return_counts=True)
+    order = np.argsort(z)
+    held = np.cumsum(1 / sizes[code][order]) / (names.size + 1)
+    assert found.interval(0.9).upper[0] == z[order][np.flatnonzero(held >= 0.9)[0]]
 
 
 def test_weights_are_refused_with_the_remedy():
@@ -96,7 +111,7 @@ def test_levels_out_of_reach_are_null_rows():
     assert result.value("conformal", "width", level=0.99) is None
     assert result.value("conformal", "width", level=0.5) is not None
     reasons = {r["metric"]: r["reason"] for r in result.rows if r["value"] is None}
-    assert "it needs 99 calibration cases, and there are 8" in reasons["width"]
+    assert "it needs 99 calibration cases (patients, where named), and there are 8" in reasons["width"]
     assert "no density" in reasons["nll"]
 
 
@@ -255,10 +270,8 @@ def test_the_words_say_how_many_cases_a_level_needs(options, needed):
         if n == needed:
             assert words is None
         else:
-            assert (
-                words
-                == f"the 0.95 interval is infinite: it needs {needed} calibration cases, and there are {n}."
-            )
+            counted = f"it needs {needed} calibration cases (patients, where named), and there are {n}."
+            assert words == f"the 0.95 interval is infinite: {counted}"
 
 
 def test_a_bound_alone_has_coverage_and_no_width():

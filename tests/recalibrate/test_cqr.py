@@ -9,9 +9,11 @@ import pytest
 
 import truesigma as ts
 from truesigma.core.by_case import Stated
+from truesigma.core.outputs import output_of
 from truesigma.evaluation.card import read_card
 from truesigma.files.disk import BadFile
-from truesigma.recalibrate import cqr
+from truesigma.recalibrate import cqr, sigma_by_output
+from truesigma.report.page import report
 
 
 def predicted(cases=60, seed=0, levels=(0.5, 0.9)):
@@ -108,7 +110,7 @@ def test_patients_and_too_few_cases():
     made = cqr.fit(prediction, y)(prediction)
     assert np.isinf(made.interval(0.9).upper).all()
     assert made.bounds.too_few_for(0.9) == (
-        "the 0.9 interval is infinite: it needs 9 calibration cases or more, and there are 8."
+        "the 0.9 interval is infinite: it needs 9 or more calibration cases (patients, where named), and there are 8."
     )
     prediction, y, _ = predicted(40, levels=(0.5,))
     one, each = (cqr.fit(prediction, y, patient=p) for p in (np.arange(40) // 4, None))
@@ -154,9 +156,39 @@ def test_a_table_of_bounds_from_calibrate_to_apply(tmp_path, run):
     assert code == 0
     assert "Winkler 90 %" in out
     given = ("--calibration", tmp_path / "old.csv", "--test", tmp_path / "new.csv", "-o", tmp_path / "r.html")
-    code, _, err = run("report", *given, "--recalibrate", "sigma,cqr")
-    assert (code, "the page is about sigma and its law" in err) == (2, True)
+    assert run("report", *given, "--recalibrate", "sigma,cqr")[0] == 0
     assert run("report", *given, "--recalibrate", "sigma")[0] == 0
+    code, _, err = run("report", *given, "--recalibrate", "cqr", "--level", "0.8")
+    assert (code, "bounds are known at the level 0.5, 0.9 only; 0.8 is not one of them" in err) == (2, True)
+
+
+def test_the_report_of_bounds_says_what_they_hold(tmp_path):
+    for number, name in enumerate(("old.csv", "new.csv")):
+        written(tmp_path / name, seed=number)
+    old, new = (ts.read(tmp_path / name) for name in ("old.csv", "new.csv"))
+    found = report(old, new, recalibrations=["cqr"], replicates=20)
+    made = cqr.fit(old.prediction, old.target)(new.prediction)
+    for name, prediction in (("none", new.prediction), ("cqr", made)):
+        held = [ts.metrics.coverage.score(prediction, new.target, level=level) for level in (0.5, 0.9)]
+        rows = found.tables["intervals"]
+        some = [k for k, label in enumerate(rows["recalibration"]) if label == name]
+        assert [rows["level"][k] for k in some] == [0.5, 0.9]
+        assert [rows["observed"][k] for k in some] == pytest.approx(held, abs=1e-12)
+    assert f"they hold {100 * held[1]:.0f} %" in found.headline
+    assert "scatter" not in found.tables  # predicted bounds are not a funnel of sigma
+    said = {row["question"]: row["words"] for row in found.questions if row["recalibration"] == "cqr"}
+    assert "skill" in said["skill"]  # which the location has, as before
+    assert "look at their coverage" in said["size"]
+
+
+def test_recalibrations_by_output_take_bounds_of_several_outputs():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(80, 2))
+    bounds = Stated((0.9,), -1 - rng.random((1, 80, 2)), 1 + rng.random((1, 80, 2)))
+    prediction = ts.Prediction(0 * y, 0 * y + 1, bounds=bounds)
+    assert output_of(prediction, 1).interval(0.9).upper == pytest.approx(bounds.high[0, :, 1], abs=1e-15)
+    plain = ts.Prediction(0 * y, 0 * y + 1)
+    assert sigma_by_output.fit(prediction, y) == sigma_by_output.fit(plain, y)
 
 
 def test_several_files_are_one_set(tmp_path, run):

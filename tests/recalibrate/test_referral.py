@@ -109,7 +109,10 @@ def test_where_nothing_can_be_promised_the_words_say_what_it_needs():
     few = referral.fit(*simulated(40), tolerance=2.0, risk=0.05)
     assert few.threshold is None
     assert few(simulated(5)[0]).all()
-    assert "It would need about 59 calibration cases, and there are 40." in few.words
+    assert few.needed > 59  # which would do if none were off, and three of the 40 are
+    assert f"It would need about {few.needed} calibration cases, and there are 40." in few.words
+    none = referral.fit(*simulated(40), tolerance=20.0, risk=0.05)
+    assert "It would need about 59 calibration cases, and there are 40." in none.words
     close = referral.fit(*simulated(200, seed=1), tolerance=1.2, risk=0.1)
     assert close.threshold is None
     assert close.needed > 200
@@ -117,7 +120,28 @@ def test_where_nothing_can_be_promised_the_words_say_what_it_needs():
     assert referral.fit(prediction, y, tolerance=1.2, risk=0.1).threshold is not None
     hopeless = referral.fit(*simulated(400), tolerance=0.1, risk=0.05)
     assert hopeless.needed is None
-    assert "more cases would hardly help" in hopeless.words
+    assert "no number of cases is in sight that would do" in hopeless.words
+    # Fewer than the 59 that any promise needs, and already off: 59 would not do either.
+    assert referral.fit(*simulated(40), tolerance=0.1, risk=0.05).needed is None
+
+
+def test_the_number_that_is_needed_is_one_that_helps():
+    """Where the first test fails, about as many cases as the words say pass it more often than not."""
+    rng, said = np.random.default_rng(4), []
+    for _ in range(20):
+        scale = np.exp(0.5 * rng.normal(size=1000))
+        y = scale * rng.standard_t(4, size=1000)
+        found = referral.fit(ts.Prediction(0 * y, scale**2), y, tolerance=2.0, risk=0.05)
+        said += [] if found.needed is None else [found.needed]
+    many = int(np.median(said))
+    assert many > 1010
+    passed = 0
+    for _ in range(20):
+        scale = np.exp(0.5 * rng.normal(size=many))
+        y = scale * rng.standard_t(4, size=many)
+        found = referral.fit(ts.Prediction(0 * y, scale**2), y, tolerance=2.0, risk=0.05)
+        passed += found.threshold is not None
+    assert passed > 10
 
 
 def test_several_outputs_count_by_the_largest_error_and_masks_hide():

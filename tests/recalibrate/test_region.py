@@ -119,7 +119,7 @@ def test_levels_nest_and_too_few_cases_are_infinite():
     assert fitted.volume(prediction, level=0.95)[0] == math.inf
     assert (
         fitted.too_few_for(0.95)
-        == "the 0.95 region is infinite: it needs 19 calibration cases, and there are 8."
+        == "the 0.95 region is infinite: it needs 19 calibration cases (patients, where named), and there are 8."
     )
     assert fitted.too_few_for(0.8) is None
     volumes = [fitted.volume(prediction, level=level)[0] for level in (0.1, 0.5, 0.8)]

@@ -64,6 +64,21 @@ def test_the_slow_loop(images):
     assert fitted.factor == pytest.approx(sigma.fit(prediction, y).factor, rel=1e-12)
 
 
+def test_a_patient_of_several_groups_is_one_cluster_of_them():
+    prediction, y, group = made(1, (60, 40, 50), (1.0, 1.5, 1.1))
+    patient = np.random.default_rng(0).integers(0, 30, size=len(y))
+    fitted = sigma_by_group.fit(prediction, y, group=group, patient=patient)
+    assert any(0 < found.share < 1 for found in fitted.groups.values())
+    for name, found in fitted.groups.items():
+        factor, clusters = slow(prediction, y, group, patient, name)
+        assert found.factor == pytest.approx(factor, rel=1e-12)
+        assert found.clusters == pytest.approx(clusters, rel=1e-12)
+    sizes = np.bincount(patient)
+    assert fitted.common.clusters == pytest.approx(len(y) ** 2 / (sizes**2).sum(), rel=1e-12)
+    whole = sigma.fit(prediction, y, patient=patient)
+    assert fitted.standard_error == pytest.approx(whole.standard_error, rel=1e-12)
+
+
 def test_what_is_applied_is_the_factor_and_its_law():
     prediction, y, group = made(1, (60, 20), (1.0, 2.0))
     fitted = sigma_by_group.fit(prediction, y, group=group)

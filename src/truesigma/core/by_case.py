@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from .arrays import Array, Host, like, namespace, to_host
-from .law import Law, Undefined, law_from_dict
+from .law import Law, Undefined, cases_needed, law_from_dict
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +110,10 @@ class Bounds(Protocol):
         """The bounds of some cases."""
         ...
 
+    def of_output(self, output: int) -> "Bounds":
+        """The bounds of one output; several axes are counted along the last."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Stated:
@@ -154,8 +158,7 @@ class Stated:
         if np.isfinite(high - low).all():
             return None
         needed = math.ceil(level / (1 - level) - 1e-9)
-        there = "" if self.cases is None else f", and there are {self.cases}"
-        return f"the {level:g} interval is infinite: it needs {needed} calibration cases or more{there}."
+        return f"the {level:g} interval is infinite: {cases_needed(f'{needed} or more', self.cases)}."
 
     @staticmethod
     def joined(parts: Sequence["Stated"]) -> "Stated":
@@ -168,6 +171,15 @@ class Stated:
 
     def __getitem__(self, index: Any) -> "Stated":
         return Stated(self.levels, self.low[:, index], self.high[:, index], self.cases)
+
+    def of_output(self, output: int) -> "Stated":
+        low, high = (one_output(end, output) for end in (self.low, self.high))
+        return Stated(self.levels, low, high, self.cases)
+
+
+def one_output(values: Host, output: int) -> Host:
+    """What belongs to an output, of values with two axes before those of outputs; without these it is that of all."""
+    return values if values.ndim < 3 else values.reshape(*values.shape[:2], -1)[:, :, output]
 
 
 def _differs(what: str, instead: str) -> Undefined:

@@ -75,7 +75,7 @@ def too_few_for(law: Law, level: float) -> str | None:
     """Why the central interval of a law is infinite, and how many cases it needs; None where it has what it can have.
 
     >>> too_few_for(Empirical([-1.0, 1.0], cases=2), 0.9)
-    'the 0.9 interval is infinite: it needs 19 calibration cases, and there are 2.'
+    'the 0.9 interval is infinite: it needs 19 calibration cases (patients, where named), and there are 2.'
     """
     low, high = central_bounds(law, level)
     tails = law.tails if isinstance(law, Empirical) else "both"
@@ -88,7 +88,13 @@ def too_few_for(law: Law, level: float) -> str | None:
     ends = {"lower": law.probability[0], "upper": 1 - law.probability[-1]}
     beyond = float(ends[tails] if tails in ends else max(ends.values()))
     needed = math.ceil((law.cases + 1) * beyond / ((1 - level) / 2) - 1 - 1e-6)
-    return said + f"it needs {needed} calibration cases, and there are {law.cases}."
+    return said + f"{cases_needed(needed, law.cases)}."
+
+
+def cases_needed(needed: int | str, there: int | None) -> str:
+    """How many cases a level needs, in words; where patients are named, they are what is counted."""
+    said = f"it needs {needed} calibration cases (patients, where named)"
+    return said if there is None else f"{said}, and there are {there}"
 
 
 def check_probability(probability: float) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from ..core import plugins
 from ..core.arrays import Host, workers
 from ..core.by_case import laws_of
-from ..core.law import Law, Undefined
+from ..core.law import Bounded, Law, Undefined
 from ..core.scores import edges_of, measure, request
 from ..core.values import Cases
 from .inference.clustered import output_means, view_of
@@ -50,6 +50,8 @@ def calibrated_range(
         >>> 0.89 < low < 0.9 < high < 0.91
         True
     """
+    if isinstance(cases.prediction.law, Bounded):  # nothing to draw from
+        return [None] * len(requests)
     asked = [request(plugins.load("metrics", name), options) for name, options in requests]
     found = np.full((sets, len(asked)), np.nan)
     by_size = [k for k, (name, _) in enumerate(requests) if name in BY_SIZE]

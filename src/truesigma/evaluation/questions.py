@@ -32,6 +32,7 @@ QUESTIONS = {
     "knowing": "Does it know the hard cases?",
     "shape": "Is the shape right?",
 }
+OF_LOCATION = ("skill", "centre")  # which bounds leave as they are
 MOST_GROUPS = 40
 MOST_OUTPUTS = 40
 Row = dict[str, Any]
@@ -75,7 +76,13 @@ def questions(
     for label, (fitted_on, tested) in recalibrated.items():
         if isinstance(tested.law, Bounded):
             reason = "bounds alone say nothing of sigma and its law; look at their coverage"
-            rows += [row for row in unanswered([label], reason) if row["recalibration"] == label]
+            told = [row for row in rows if row["recalibration"] == NONE and row["question"] in OF_LOCATION]
+            rows += [{**row, "recalibration": label} for row in told]
+            rows += [
+                row
+                for row in unanswered([label], reason)
+                if row["recalibration"] == label and not (told and row["question"] in OF_LOCATION)
+            ]
             continue
         known, seen = (
             view_of(c, p, grouped=clusters != "case") for c, p in ((calibration, fitted_on), (test, tested))

@@ -19,7 +19,10 @@ from ..core.law import Empirical, Law
 from ..core.values import Prediction
 
 Promise = Literal["one", "all"]
-KEPT = 4096  # more scores than this are thinned to as many, and levels between them rounded up
+KEPT = 4096  # more scores than this are thinned to fewer, and levels between them rounded up
+ROUND = (
+    np.arange(1, 2000) / 2000
+)  # levels that are exact all the same: 0.1 % apart, also with the tails apart
 SLACK = 1e-12  # of a level, which is rounded, and must not fall on the next rank
 
 
@@ -85,7 +88,7 @@ def ranks_of(scores: Host, cluster: Host, promise: Promise, weight: Host | None 
         levels = np.minimum(
             np.cumsum(1 / sizes[code][order]) / (len(sizes) + 1), len(sizes) / (len(sizes) + 1)
         )
-    kept = thinned(scores.size)
+    kept = thinned(levels)
     return Ranks(tuple(scores[order][kept].tolist()), tuple(levels[kept].tolist()), len(sizes))
 
 
@@ -106,9 +109,13 @@ def symmetric_law(ranks: Ranks, law: Law) -> Empirical:
     return Empirical(both[0], law.unit, law.moment, both[1], cases=ranks.cases)
 
 
-def thinned(count: int) -> Host:
-    """Which of so many sorted scores are kept."""
-    kept: Host = np.unique(np.round(np.linspace(0, count - 1, min(count, KEPT))).astype(np.int64))
+def thinned(levels: Host) -> Host:
+    """Which of the sorted scores with these levels are kept: those of round levels, and others as far apart."""
+    if levels.size <= KEPT:
+        return np.arange(levels.size)
+    even = np.round(np.linspace(0, levels.size - 1, KEPT - ROUND.size)).astype(np.int64)
+    asked = np.searchsorted(levels, ROUND - SLACK)
+    kept: Host = np.unique(np.concatenate([even, asked[asked < levels.size]]))
     return kept
 
 

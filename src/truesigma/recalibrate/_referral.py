@@ -22,9 +22,12 @@ from ..core.arrays import Host, to_host
 from ..core.checks import check_group, nothing_left
 from ..core.elements import blocks
 from ..core.values import Prediction
+from ._shift import logistic
 
 SLACK = 1e-9  # of sums of shares, which are rounded
 MET = 2  # errors that the first test may meet, where a quarter of the cases is enough for such a test
+MORE, MOST = 1.05, 100  # steps in which more cases are tried, up to a hundred times as many
+TINY = 1e-300  # in place of a sigma of 0, which has no logarithm
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,8 @@ class Referral:
         said = f"no threshold can be promised ({many}, {sure}): every case is referred. "
         if self.needed is None:
             return said + (
-                f"Among the surest {_percent(self.wrong)} are off by more, and more cases would hardly help; a larger "
-                "tolerance or risk would, or a better model."
+                f"Among the surest {_percent(self.wrong)} are off by more, and no number of cases is in sight that "
+                "would do; a larger tolerance or risk would help, or a better model."
             )
         what = "cases" if self.clusters == self.cases else "patients"
         return (
@@ -149,7 +152,7 @@ def fit(
     if end > start:
         kept = int(last[place])
         return Referral(**known, threshold=float(sigma[kept]), kept=kept + 1, wrong=share, **sizes)
-    needed = _needed(shares, patients, risk, delta)
+    needed = _needed(sigma, wrong, clusters, risk, delta)
     return Referral(**known, threshold=None, kept=0, wrong=share, **sizes, needed=needed)
 
 
@@ -214,18 +217,21 @@ def _p_values(wrong: Host, count: Host, risk: float, several: bool) -> Host:
     return np.minimum(hoeffding, bentkus)
 
 
-def _needed(shares: Host, patients: Host, risk: float, delta: float) -> int | None:
-    """About how many would be enough, if the share of wrong ones stayed as it is at the best place to stop."""
-    from scipy.special import ndtri
-
+def _needed(sigma: Host, wrong: Host, clusters: int, risk: float, delta: float) -> int | None:
+    """About how many would pass the first test, if large errors become rarer with log sigma as they do here."""
     least = smallest(0, risk, delta)
-    if patients[-1] < least:
+    if not wrong.any():
         return least
-    some = np.unique(np.linspace(0, len(patients) - 1, 21).astype(int)[1:])
-    share = shares[some] / patients[some]
-    some, share = some[share < risk], share[share < risk]
-    if some.size == 0:
+    if wrong.all():
         return None
-    # Where the normal approximation of the test would pass, by as many standard errors below the risk.
-    kept = np.maximum((ndtri(1 - delta) / (risk - share)) ** 2 * risk * (1 - risk), least)
-    return max(math.ceil((kept * patients[-1] / patients[some]).min()), int(patients[-1]) + 1)
+    z = np.log(np.maximum(sigma, TINY))
+    basis = np.stack([np.ones(z.size), (z - z.mean()) / (z.std() or 1.0)], axis=1)
+    odds = basis @ logistic(basis[~wrong], basis[wrong]) + math.log(wrong.sum() / (~wrong).sum())
+    share = np.cumsum(1 / (1 + np.exp(-odds))) / np.arange(1, z.size + 1)
+    # Half as many again at least: where the first test failed by chance, as many as there are may fail again.
+    for many in np.ceil(max(1.5 * clusters, least) * MORE ** np.arange(MOST)).astype(int):
+        start = _first(int(many), risk, delta)
+        place = min(math.ceil(start / many * z.size), z.size) - 1
+        if _p_values(start * share[place, None], np.array([start]), risk, clusters < z.size)[0] <= delta:
+            return int(many)
+    return None

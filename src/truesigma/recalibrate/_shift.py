@@ -138,7 +138,7 @@ def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[Cova
     wide, wide_new = _basis(old, centre, spread), _basis(new, centre, spread)
     logit, logit_new, models = np.zeros(len(old)), np.zeros(len(new)), []
     for k in range(FOLDS):
-        model = _logistic(wide[part != k], wide_new[apart != k])
+        model = logistic(wide[part != k], wide_new[apart != k])
         models.append(model)
         logit[part == k], logit_new[apart == k] = wide[part == k] @ model, wide_new[apart == k] @ model
     weight, weight_new = (np.exp(np.clip(g, -30, 30)) for g in (logit, logit_new))
@@ -180,8 +180,8 @@ def _basis(features: Host, centre: Host, spread: Host) -> Host:
     return np.concatenate([np.ones((len(z), 1)), z, z * z], axis=1)
 
 
-def _logistic(old: Host, new: Host) -> Host:
-    """Coefficients of the log density ratio of new to old, by Newton's method; both sets weigh alike."""
+def logistic(old: Host, new: Host) -> Host:
+    """Coefficients of the log density ratio of new to old, by Newton's method; both sets weigh alike, the first is 1."""
     both = np.concatenate([old, new])
     is_new = np.repeat([0.0, 1.0], [len(old), len(new)])
     # Of equal weight, so that the intercept is that of the densities and not of how many there are.

@@ -67,6 +67,9 @@ class Weighted:
     def __getitem__(self, index: Any) -> "Weighted":
         return Weighted(self.sides, self.tails, self.total, self.weight[index])
 
+    def of_output(self, output: int) -> "Weighted":
+        return self  # a case's weight is that of all its outputs
+
 
 @dataclass(frozen=True)
 class Conformal:

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host, to_host
+from ..core.by_case import one_output
 from ..core.decompose import decompose
+from ..core.law import cases_needed
 from ..core.recalibration import with_law
 from ..core.values import Draws, Prediction, changed
 from ._ranks import SLACK, Ranks, check_promise, observed, symmetric_law, thinned
@@ -59,11 +61,13 @@ class FoldBounds:
         if level - SLACK <= held:
             return None
         needed = math.ceil(level / (1 - level) - 1e-9)
-        there = f"it needs {needed} calibration cases, and there are {self.fitted.cases}"
-        return f"the {level:g} interval is infinite: {there}."
+        return f"the {level:g} interval is infinite: {cases_needed(needed, self.fitted.cases)}."
 
     def __getitem__(self, index: Any) -> "FoldBounds":
         return FoldBounds(self.fitted, self.location[:, index], self.scale[:, index])
+
+    def of_output(self, output: int) -> "FoldBounds":
+        return FoldBounds(self.fitted, *(one_output(a, output) for a in (self.location, self.scale)))
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class CvPlus:
         """The law of the held-out errors about one prediction: what scores look at. CV+ itself is `of_members`."""
         order = np.argsort(self.scores, kind="stable")
         levels = np.minimum(np.cumsum(np.array(self.weights)[order]), self.cases / (self.cases + 1))
-        kept = thinned(order.size)
+        kept = thinned(levels)
         scores = tuple(np.array(self.scores)[order][kept].tolist())
         ranks = Ranks(scores, tuple(levels[kept].tolist()), self.cases)
         return with_law(prediction, symmetric_law(ranks, prediction.law))

@@ -19,7 +19,7 @@ import numpy as np
 from ..core.arrays import Host, like, namespace, to_host
 from ..core.checks import check_group, check_level, check_target, nothing_left, too_few
 from ..core.elements import Part, blocks
-from ..core.law import Undefined
+from ..core.law import Undefined, cases_needed
 from ..core.recalibration import select_part
 from ..core.sums import MOST_OUTPUTS
 from ..core.values import Interval, Prediction, check_prediction
@@ -112,8 +112,7 @@ class Region:
         if self.bound(level) < math.inf:
             return None
         needed = math.ceil(level / (1 - level) - 1e-9)
-        cases = f"it needs {needed} calibration cases, and there are {self.ranks.cases}"
-        return f"the {level:g} region is infinite: {cases}."
+        return f"the {level:g} region is infinite: {cases_needed(needed, self.ranks.cases)}."
 
     def outline(self, prediction: Prediction, *, points: int = 181, level: float | None = None) -> Host:
         """The border of each case's region of two outputs, (case, point, 2), closed: what is drawn on an image."""

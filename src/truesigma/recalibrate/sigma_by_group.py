@@ -24,7 +24,7 @@ from ..core.elements import Error, Outputs, Part
 from ..core.law import Law, Normal
 from ..core.recalibration import rescale, select_part, with_law
 from ..core.student import Student
-from ..core.sums import Sum
+from ..core.sums import Sum, squares
 from ..core.values import Cases, Prediction, changed
 from ._factor import both_sums, factor_of_sums
 from ._factor import gather as gather_one
@@ -194,7 +194,9 @@ def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part = "total") -> 
                 "targets?"
             )
     columns = np.stack(list(held.values()))
-    whole = columns.sum(axis=0)
+    whole, patients = columns.sum(axis=0), _Patients.of(own)
+    if patients is not None:
+        whole[1] = patients.without(None)
     first = factor_of_sums(whole[0], whole[1], law.moment)
     common = Group(first.value, first.value, first.standard_error, 1.0, _effective(whole))
     # The sums of all before and of all behind: a difference from the whole would lose digits.
@@ -202,6 +204,8 @@ def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part = "total") -> 
     before = np.concatenate([none, np.cumsum(columns, axis=0)[:-1]])
     behind = np.concatenate([np.cumsum(columns[::-1], axis=0)[::-1][1:], none])
     rest = before + behind
+    if patients is not None:
+        rest[:, 1] = [patients.without(name) for name in held]
     groups = {name: _shrunk(both, others, common, law) for name, both, others in zip(held, columns, rest)}
     return SigmaByGroup(groups, common, part)
 
@@ -221,6 +225,31 @@ def _shrunk(both: Host, others: Host, common: Group, law: Law) -> Group:
     noise = (error / own) ** 2 + (rest_error / rest) ** 2
     share = max(0.0, 1 - noise / difference**2) if difference else 0.0
     return Group(rest * math.exp(share * difference), own, error, share, clusters)
+
+
+@dataclass(frozen=True, eq=False)
+class _Patients:
+    """Patients who are in several groups: each is one cluster of all the groups that are taken together."""
+
+    group: Host  # of each pair of a group and a patient in it
+    code: Host  # the patient's number
+    sums: Host  # (pair, 2)
+
+    @staticmethod
+    def of(own: Mapping[str, Mapping[str, Sum]]) -> "_Patients | None":
+        """None where no patient is in two groups, so that clusters of several groups are those of each."""
+        pairs = [(name, key) for name, some in own.items() for key in some if key.startswith("cluster ")]
+        known, code = np.unique([key for _, key in pairs], return_inverse=True)
+        if known.size == len(pairs):
+            return None
+        return _Patients(np.array([name for name, _ in pairs]), code, np.array([own[n][k] for n, k in pairs]))
+
+    def without(self, name: str | None) -> Host:
+        """What `factor_sums` holds of the patients of all groups but one."""
+        some = self.group != name
+        s, w = (np.bincount(self.code[some], self.sums[some, k]) for k in (0, 1))
+        there = w > 0
+        return squares(s[there], w[there])
 
 
 def _effective(both: Host) -> float:

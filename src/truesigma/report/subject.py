@@ -98,12 +98,8 @@ def make_subject(
         raise ValueError(
             f"the test cases have outputs of shape {shapes[1]}, the calibration cases {shapes[0]}; expected the same."
         )
-    if isinstance(calibration.prediction.bounds, Stated):
-        if unfit := [one.label for one in choose_all(recalibrations, chosen).values() if one.name == "cqr"]:
-            raise ValueError(
-                f"{unfit[0]} gives bounds alone, and the page is about sigma and its law; leave it out, and look at "
-                "`evaluate`."
-            )
+    about_bounds = any(one.name == "cqr" for one in choose_all(recalibrations, chosen).values())
+    if isinstance(calibration.prediction.bounds, Stated) and not about_bounds:
         calibration, test = (
             with_prediction(c, changed(c.prediction, bounds=None)) for c in (calibration, test)
         )

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.sparse import hstack
 
 from ...core import plugins
+from ...core.by_case import Stated
 from ...core.scores import metric_rows
 from ...diagrams.coverage import LEVELS
 from ..blocks import Section, columns, csv_button, details, figure, paragraph, split
@@ -18,13 +19,15 @@ def table(subject: Subject) -> list[dict[str, Any]]:
     metric = plugins.load("metrics", "coverage")
     rows = []
     for label, cases in subject.pair.items():
-        each = [metric_rows(cases, metric, {"level": level}, subject.plan.code)[0] for level in LEVELS]
+        bounds = cases.prediction.bounds
+        levels = bounds.levels if isinstance(bounds, Stated) else LEVELS
+        each = [metric_rows(cases, metric, {"level": level}, subject.plan.code)[0] for level in levels]
         held = hstack(each, format="csr")
         whole, drawn = np.asarray(held.sum(axis=0)).ravel(), subject.plan.draw(held)
         weight = np.where(drawn[:, ::2] > 0, drawn[:, ::2], np.nan)
         low, high = subject.plan.band(drawn[:, 1::2] / weight)
         observed = whole[1::2] / whole[::2]
-        for level, share, below, above in zip(LEVELS, observed, low, high):
+        for level, share, below, above in zip(levels, observed, low, high):
             rows.append(
                 {"recalibration": label, "level": level, "observed": share, "low": below, "high": above}
             )

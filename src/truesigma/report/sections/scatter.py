@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.by_case import usual_law
+from ...core.by_case import Stated, usual_law
 from ...core.law import central_bounds, variance_ratio
 from ..blocks import Section, choice, controls, csv_button, figure, paragraph
 from ..markup import join
@@ -49,7 +49,9 @@ def label_of(subject: Subject, case: Any) -> str:
     return ", ".join(str(names[case]) for names in labels_of(subject).values())
 
 
-def section(subject: Subject) -> Section:
+def section(subject: Subject) -> Section | None:
+    if isinstance(subject.before.prediction.bounds, Stated):
+        return None  # predicted bounds are not a funnel of sigma
     points = table(subject)
     bounds = {}
     for label, cases in subject.pair.items():
