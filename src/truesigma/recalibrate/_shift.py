@@ -181,7 +181,7 @@ def _basis(features: Host, centre: Host, spread: Host) -> Host:
 
 
 def logistic(old: Host, new: Host) -> Host:
-    """Coefficients of the log density ratio of new to old, by Newton's method; both sets weigh alike, the first is 1."""
+    """Coefficients of the log density ratio of new to old, by Newton's method; both sets weigh alike."""
     both = np.concatenate([old, new])
     is_new = np.repeat([0.0, 1.0], [len(old), len(new)])
     # Of equal weight, so that the intercept is that of the densities and not of how many there are.
