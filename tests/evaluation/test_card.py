@@ -188,3 +188,32 @@ def test_cut_card(tmp_path):
     (tmp_path / "a.json").write_text('{"format": "truesigma')
     with pytest.raises(BadFile, match=r"not valid JSON.*cut short"):
         read_card(tmp_path / "a.json")
+
+
+def test_the_five_answers_are_the_same_in_card_evaluation_and_files(tmp_path, run):
+    """One place for all: Python, the card, `evaluate --json` and `report --json`."""
+    rng = np.random.default_rng(0)
+    for name in ("calibration", "test"):
+        y = 5 * rng.normal(size=300)
+        cases = ts.Cases(ts.Prediction(y + rng.normal(size=300), np.full(300, 0.25)), y, unit="mm")
+        ts.write(cases, tmp_path / f"{name}.npz")
+    calibration, test = (ts.read(tmp_path / f"{name}.npz") for name in ("calibration", "test"))
+    expected = ts.evaluate(calibration, test, recalibrations=["none", "sigma"], metrics=["rmse"]).questions
+    names = ["--calibration", str(tmp_path / "calibration.npz"), "--test", str(tmp_path / "test.npz")]
+    for command in (
+        ["evaluate", *names, "--recalibrate", "none,sigma", "--metrics", "rmse"],
+        ["report", *names, "-o", str(tmp_path / "report.html"), "--replicates", "20"],
+    ):
+        out = tmp_path / f"{command[0]}.json"
+        assert run(*command, "--json", out)[0] == 0
+        assert json.loads(out.read_text())["questions"] == json.loads(json.dumps(expected))
+    # A card answers about the cases that it was fitted on, as they are.
+    card = ts.calibrate(calibration)
+    own = ts.evaluate(calibration, calibration, recalibrations=["none"], metrics=["rmse"]).questions
+    assert list(card.questions) == [row for row in own if row["output"] is None]
+    ts.write(card, tmp_path / "card.json")
+    assert list(ts.read_card(tmp_path / "card.json").questions) == json.loads(json.dumps(card.questions))
+    assert run("calibrate", *names[:2], "-o", tmp_path / "again.json")[0] == 0
+    assert json.loads((tmp_path / "again.json").read_text())["questions"] == json.loads(
+        json.dumps(card.questions)
+    )

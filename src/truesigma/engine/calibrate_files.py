@@ -11,10 +11,11 @@ from ..evaluation.card import Card, made_by
 from ..evaluation.fit import Choice
 from ..evaluation.passes import Passes, Report
 from ..evaluation.recipe import Recipe, load_recipe
+from ..evaluation.verdicts import NONE, whole
 from ..files.disk import now
 from ..files.fileset import FileSet, open_fileset
 from ..files.find import Files
-from .evaluate_files import fit_files
+from .evaluate_files import answers_of, fit_files
 from .local import run
 
 
@@ -56,7 +57,11 @@ def calibrate_files(
     fits = fit_files(files, [recalibration], passes)
     fitted, about = next(iter(fits.values())).fitted, describe_files(files)
     about["cases"] -= passes.empty.get("calibration", 0)
-    return Card(fitted, files.law, chosen, about, files.unit, now(), versions())
+
+    def ask() -> list[dict[str, Any]]:
+        return list(map(dict, whole(answers_of(files, files, [], passes), NONE).values()))
+
+    return Card(fitted, files.law, chosen, about, files.unit, now(), versions(), ask=ask)
 
 
 def describe_files(files: FileSet) -> dict[str, Any]:

@@ -4,6 +4,7 @@ One pass over the calibration files fits the recalibrations; one over the test f
 for exact bins; one sums what every score is made of. Memory holds a few cases at a time, whatever the sets' size.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +14,6 @@ from ..core import plugins
 from ..core.cells import labelled
 from ..core.checks import NothingLeft, nothing_left
 from ..core.law import Law, Undefined
-from ..core.recalibration import Recalibration
 from ..core.scores import Request, edges_from, range_plan, value_of
 from ..core.sketches import KEPT
 from ..evaluation.evaluate import About, Evaluation, check_alike
@@ -24,8 +24,6 @@ from ..evaluation.recipe import Recipe, load_recipe
 from ..files.fileset import FileSet, NotWhole, is_volume, open_fileset, read_whole
 from ..files.find import Files
 from .local import run as run_here
-
-ANSWERED = 5_000_000  # elements that the five questions look at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +145,7 @@ def evaluate_files(
         fitted = {fit.chosen.label: fit.fitted for fit in fits}
         known = fitted_on.cases - passes.empty.get("calibration", 0)
         sizes = {"calibration": known, "test": cases, "repeats": len(tested)}
-        ask = partial(_answers, fitted_on, tested[0], fitted, passes) if group is None else None
+        ask = partial(answers_of, fitted_on, tested[0], fits, passes) if group is None else None
         return Evaluation(chosen, tuple(rows), fitted, sizes, fitted_on.unit, ask)
 
     groups = {k.removeprefix(CASES): int(n[0]) for one in sums for k, n in one.items() if k.startswith(CASES)}
@@ -155,22 +153,53 @@ def evaluate_files(
     return Streamed(table(None, tested[0].cases - passes.empty.get("test 1", 0)), parts)
 
 
-def _answers(
-    calibration: FileSet, test: FileSet, fitted: Mapping[str, Recalibration], passes: Passes
+def answers_of(
+    calibration: FileSet, test: FileSet, fits: Sequence[Fit], passes: Passes
 ) -> list[dict[str, Any]]:
-    """The five questions where all cases fit into memory; else why they have no answer."""
-    from ..evaluation.questions import answers, unanswered
+    """The five questions where all cases fit into memory; else those that sums can answer."""
+    from ..evaluation.questions import ANSWERED, answers
 
     count = max(calibration.elements, test.elements)
-    if None in (calibration.outputs, test.outputs):
-        return unanswered(fitted, "volumes of different shapes are read in pieces")
-    if count > ANSWERED:
-        return unanswered(fitted, f"{count:,} elements are read in pieces, and at most {ANSWERED:,} compared")
-    whole = [
-        read_whole(files, passes.recipe.prediction, mask_missing=passes.mask_missing)
-        for files in (calibration, test)
+    if None not in (calibration.outputs, test.outputs) and count <= ANSWERED:
+        whole = [
+            read_whole(files, passes.recipe.prediction, mask_missing=passes.mask_missing)
+            for files in (calibration, test)
+        ]
+        return answers(whole[0], whole[1], {fit.chosen.label: fit.fitted for fit in fits}, passes.recipe)
+    return _summed_answers(calibration, test, fits, passes, f"{count:,} elements are read in pieces")
+
+
+def _summed_answers(
+    calibration: FileSet, test: FileSet, fits: Sequence[Fit], passes: Passes, reason: str
+) -> list[dict[str, Any]]:
+    """Skill, centre and size, from a pass over each set; what is not a sum has no answer, and says why."""
+    from ..evaluation.inference.summed import RESIDUAL, TARGET, WEIGHT, summed_sets
+    from ..evaluation.questions import MOST_OUTPUTS, summed_answers, unanswered
+
+    plain = choose_all(["none"], passes.recipe)["none"]
+    every = {"none": Fit(plain, plain.module.Identity())}
+    every |= {fit.chosen.label: fit for fit in fits if fit.chosen.name != "cqr"}  # whose bounds have no sigma
+    outputs = math.prod(calibration.outputs or ()) if calibration.outputs == test.outputs else 0
+    apart = 1 < outputs <= MOST_OUTPUTS
+    fitted = [[plugins.address(fit.chosen.module), fit.fitted.to_dict()] for fit in every.values()]
+    settings: dict[str, Any] = {"fitted": fitted, "apart": apart, "constant": [0.0]}
+    known = passes.over(calibration, "questions", "questions", settings)
+    sums = known["0/sums"][1:] if apart else known["0/sums"]
+    settings["constant"] = (sums[:, TARGET] / sums[:, WEIGHT]).tolist()
+    found = [passes.over(files, "questions", "questions", settings) for files in (calibration, test)]
+    sets: list[dict[str, Any]] = [{}, {}]
+    for own, held in zip(sets, found):
+        for number, label in enumerate(every):
+            start = f"{number}/"
+            mine = {key.removeprefix(start): one for key, one in held.items() if key.startswith(start)}
+            moves = mine["sums"][0, RESIDUAL] != held["0/sums"][0, RESIDUAL]
+            own[label] = summed_sets(mine, test.law, test.unit, reason, moves=bool(moves))
+    left = [
+        row
+        for row in unanswered([fit.chosen.label for fit in fits], reason)
+        if row["recalibration"] not in every
     ]
-    return answers(whole[0], whole[1], fitted, passes.recipe)
+    return [*summed_answers(*sets), *left]
 
 
 def _score_sums(

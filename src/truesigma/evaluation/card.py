@@ -1,8 +1,9 @@
 """The card of a fitted recalibration: all that is needed to apply it elsewhere, and where it came from, as JSON."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..core.provenance import versions
 from ..core.recalibration import Recalibration, applied, load_recalibration
 from ..core.tally import Tally
 from ..core.values import Cases, Draws, Prediction, first_group
-from ..files.disk import BadFile, now, read_json
+from ..files.disk import BadFile, now, plain, read_json
 from ..recalibrate._referral import Referral
 from ..recalibrate._referral import fit as fit_referral
 from .fit import Choice, fit
@@ -41,6 +42,16 @@ class Card:
     date: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     refer: Referral | None = None
+    ask: Callable[[], list[dict[str, Any]]] | None = None  # the five questions
+
+    @cached_property
+    def questions(self) -> tuple[dict[str, Any], ...]:
+        """Answers to the five questions about the cases it was fitted on, before recalibration, all outputs together.
+
+        They are computed when they are asked for, as they are when the card is written; rows are those of
+        `Evaluation.questions`.
+        """
+        return tuple(self.ask()) if self.ask is not None else ()
 
     def __call__(self, value: Prediction | Draws | Cases, *, group: Any = None) -> Prediction:
         """The recalibrated prediction, checked like a stranger's: the card may be one."""
@@ -83,6 +94,7 @@ class Card:
             "date": self.date,
             "versions": dict(self.versions),
             **({} if self.refer is None else {"refer": self.refer.to_dict()}),
+            **({"questions": plain(self.questions)} if self.questions else {}),
         }
 
     def __repr__(self) -> str:
@@ -173,7 +185,19 @@ def describe(
     law, about = cases.prediction.law, {**(data or {}), **size, **made_by(cases.checkpoint, cases.sampling)}
     if cases.shift is not None:
         about["like"] = {name: getattr(cases.shift, name) for name in ("effective", "auroc", "beyond")}
-    return Card(fitted, law, recipe, about, cases.unit, now(), versions())
+    ask = partial(_answers, cases, recipe)
+    return Card(fitted, law, recipe, about, cases.unit, now(), versions(), ask=ask)
+
+
+def _answers(cases: Cases, recipe: Recipe) -> list[dict[str, Any]]:
+    """The five questions about calibration cases as they are."""
+    from .questions import ANSWERED, answers, unanswered  # scipy is slow to import
+    from .verdicts import NONE, whole
+
+    count = math.prod(cases.prediction.location.shape)
+    if count > ANSWERED:
+        return unanswered([], f"{count:,} elements are not looked at together")
+    return list(map(dict, whole(answers(cases, cases, {}, recipe), NONE).values()))
 
 
 def made_by(checkpoint: str, sampling: str) -> dict[str, Any]:
@@ -246,8 +270,8 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
             f"{path} is a card of version {stored.get('version')!r}; this truesigma reads version {VERSION}. Use the "
             "version it was written with, or fit it again."
         )
-    known = {"format", "version", "choices", *(one.name for one in fields(Card))}
-    wrong = [f"lacks {name!r}" for name in sorted(known - {"refer"} - set(stored))]
+    known = {"format", "version", "choices", "questions", *(one.name for one in fields(Card))} - {"ask"}
+    wrong = [f"lacks {name!r}" for name in sorted(known - {"refer", "questions"} - set(stored))]
     wrong += [f"has the unknown {name!r}" for name in sorted(set(stored) - known)]
     if wrong:
         raise BadFile(f"{path} {', '.join(wrong)}; fit the recalibration again with this truesigma.")
@@ -259,12 +283,15 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
         recalibration, law = _recalibration(stored["recalibration"], plugin), law_from_dict(stored["law"])
         data, used = dict(stored["data"]), dict(stored["versions"])
         refer = Referral(**stored["refer"]) if "refer" in stored else None
+        asked = [dict(row) for row in stored.get("questions", ())]
     except Undefined:
         raise
     except (ValueError, TypeError, AttributeError, KeyError) as problem:
         cause = str(problem).rstrip(".")
         raise BadFile(f"{path} cannot be used: {cause}. Fit the recalibration again.") from problem
-    return Card(recalibration, law, recipe, data, str(stored["unit"]), str(stored["date"]), used, refer)
+    return Card(
+        recalibration, law, recipe, data, str(stored["unit"]), str(stored["date"]), used, refer, lambda: asked
+    )
 
 
 def _recalibration(stored: Mapping[str, Any], plugin: str | None) -> Recalibration:

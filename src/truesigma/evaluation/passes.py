@@ -42,7 +42,7 @@ class Passes:
     )  # cases without a target that counts, by the words of a pass
 
     def over(self, files: FileSet, kind: str, words: str, settings: Mapping[str, Any]) -> Sums:
-        """The sums of a pass of that kind ("fit", "range" or "sums") over a set of files."""
+        """The sums of a pass of that kind ("fit", "range", "sums" or "questions") over a set of files."""
         tables = {name: dict(choices) for name, choices in self.recipe.tables.items()}
         shared = {
             "pass": kind,
@@ -71,7 +71,8 @@ def work(task: Mapping[str, Any], tick: Tick) -> Sums:
     """The sums of one pass over one source, in constant memory; an error where its files change meanwhile."""
     source = CaseFiles(**task["source"])
     check_unchanged(source)
-    step = {"fit": fit_step, "range": range_step, "sums": sums_step}[task["pass"]](task)
+    steps = {"fit": fit_step, "range": range_step, "sums": sums_step, "questions": questions_step}
+    step = steps[task["pass"]](task)
     recipe, law = Recipe(**task["recipe"]), law_from_dict(task["law"])
 
     large = None if needs_whole_cases(task) else LARGE
@@ -147,12 +148,35 @@ def sums_step(task: Mapping[str, Any]) -> Step:
     return _by_recalibration(task, [plan(one, known) for one in asked])
 
 
-def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
-    """Sums of the plan of each recalibration, over the prediction it makes."""
-    fitted = [
+def questions_step(task: Mapping[str, Any]) -> Step:
+    """What skill, centre and size after each recalibration in `fitted` are made of; keys are NUMBER/NAME."""
+    from .inference.summed import gather_terms  # scipy is slow to import
+
+    fitted, constant = _fitted(task), np.array(task["constant"])
+
+    def step(chunk: Chunk, prediction: Prediction) -> Sums:
+        cases = chunk.cases
+        found: Sums = {}
+        for number, one in enumerate(fitted):
+            made = one(prediction, group=cases.first_group)
+            sums = gather_terms(cases, made, constant, apart=task["apart"], piece_of=chunk.of or "")
+            found |= {f"{number}/{key}": value for key, value in sums.items()}
+        return found
+
+    return step
+
+
+def _fitted(task: Mapping[str, Any]) -> list[Any]:
+    """The recalibrations of a task."""
+    return [
         plugins.load("recalibrate", plugin).from_dict({k: v for k, v in stored.items() if k != "name"})
         for plugin, stored in task["fitted"]
     ]
+
+
+def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
+    """Sums of the plan of each recalibration, over the prediction it makes."""
+    fitted = _fitted(task)
 
     def step(chunk: Chunk, prediction: Prediction) -> Sums:
         cases = chunk.cases

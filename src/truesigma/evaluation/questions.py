@@ -19,8 +19,9 @@ from ..core.law import Bounded
 from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration, applied
 from ..core.values import Cases, Prediction
-from .inference.clustered import output_means, view_of
+from .inference.clustered import View, output_means, view_of
 from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, log_size
+from .inference.summed import Summed
 from .recipe import Recipe
 from .replicates import By, clusters_by
 from .verdicts import JUDGES, NONE, Reply
@@ -35,6 +36,7 @@ QUESTIONS = {
 OF_LOCATION = ("skill", "centre")  # which bounds leave as they are
 MOST_GROUPS = 40
 MOST_OUTPUTS = 40
+ANSWERED = 5_000_000  # elements that are looked at together
 Row = dict[str, Any]
 
 
@@ -72,7 +74,6 @@ def questions(
     clusters = clusters_by(test, by)
     groups = groups_of(test, clusters)
     rows: list[Row] = []
-    sizes: dict[tuple[int | None, str | None], Mapping[str, Any]] = {}
     for label, (fitted_on, tested) in recalibrated.items():
         if isinstance(tested.law, Bounded):
             reason = "bounds alone say nothing of sigma and its law; look at their coverage"
@@ -97,17 +98,33 @@ def questions(
             for name, inside in groups.items()
             if inside[counting].sum() >= LEAST
         ]
-        families = [
-            [replace(one, before=sizes.get((one.output, one.group))) for one in some]
-            for some in ([whole], each, apart)
-        ]
-        for question in QUESTIONS:
-            # Biases of outputs may cancel, so that all together are off where one is: they share one risk.
-            joined = [families[0] + families[1], families[2]] if question == "centre" else families
-            rows += _family(question, joined)
-        if label == NONE:
-            asked = [row for row in rows if row["question"] == "size"]
-            sizes = {(r["output"], r["group"]): {**r["parts"], "verdict": r["verdict"]} for r in asked}
+        rows += _ask(rows, [whole], each, apart)
+    return rows
+
+
+def _ask(rows: Sequence[Row], *families: Sequence[Asked]) -> list[Row]:
+    """The rows of one recalibration: all cases, then each output and each group; `rows` holds those of none."""
+    asked = [row for row in rows if (row["recalibration"], row["question"]) == (NONE, "size")]
+    sizes = {(r["output"], r["group"]): {**r["parts"], "verdict": r["verdict"]} for r in asked}
+    known = [[replace(one, before=sizes.get((one.output, one.group))) for one in some] for some in families]
+    found = []
+    for question in QUESTIONS:
+        # Biases of outputs may cancel, so that all together are off where one is: they share one risk.
+        joined = [known[0] + known[1], *known[2:]] if question == "centre" else known
+        found += _family(question, joined)
+    return found
+
+
+def summed_answers(
+    calibration: Mapping[str, Sequence[Summed]], test: Mapping[str, Sequence[Summed]]
+) -> list[Row]:
+    """The questions that sums can answer, by the label of each recalibration: all outputs, then each of them."""
+    rows: list[Row] = []
+    for label, (seen, *parts) in test.items():
+        known, *own = calibration[label]
+        whole = Asked(label, seen, known, np.zeros(1), log_size(known))
+        each = [replace(whole, test=t, calibration=c, output=j) for j, (t, c) in enumerate(zip(parts, own))]
+        rows += _ask(rows, [whole], each)
     return rows
 
 
@@ -156,13 +173,11 @@ def groups_of(cases: Cases, clusters: str) -> dict[str, Host]:
 
 
 def _of_output(whole: Asked, number: int) -> Asked:
-    return replace(
-        whole,
-        test=whole.test.output(number),
-        calibration=whole.calibration.output(number),
-        constant=whole.constant[number : number + 1],
-        output=number,
+    test, calibration = (
+        view.output(number) for view in (whole.test, whole.calibration) if isinstance(view, View)
     )
+    constant = whole.constant[number : number + 1]
+    return replace(whole, test=test, calibration=calibration, constant=constant, output=number)
 
 
 def _family(question: str, families: Sequence[Sequence[Asked]]) -> list[Row]:
@@ -181,8 +196,7 @@ def _row(question: str, asked: Asked, found: Answer, risk: float) -> Row:
     low, high = (None if end is None or not math.isfinite(end) else end for end in ends)
     unit, law = asked.test.unit, asked.test.law.name
     off, parts = found.chance <= risk, dict(found.parts or {})
-    several = asked.test.target.shape[1] > 1
-    reply = Reply(found.value, low, high, off, parts, found.reason, unit, law, several)
+    reply = Reply(found.value, low, high, off, parts, found.reason, unit, law, asked.test.several)
     verdict, words = JUDGES[question](reply)
     return {
         "recalibration": asked.recalibration,

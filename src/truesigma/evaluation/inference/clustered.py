@@ -49,6 +49,10 @@ class View:
         return int(self.code.max(initial=-1)) + 1
 
     @property
+    def several(self) -> bool:
+        return self.target.shape[1] > 1
+
+    @property
     def residual(self) -> Host:
         """The target minus the mean of what is predicted, which an empirical law may move."""
         return self.target - self.location - self.scale * self.of_law(law_mean)

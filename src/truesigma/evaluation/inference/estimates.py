@@ -12,6 +12,7 @@ from ...core.law import has_terms
 from ..verdicts import NONE
 from . import clustered
 from .clustered import Clustered, Measured, View, difference, measured
+from .summed import ERROR, SPREAD, SQUARE, Summed, Z
 
 RISK = 0.05  # that something is called off by chance
 LEAST = 20  # cases of a group that is judged
@@ -35,8 +36,8 @@ class Asked:
     """One row to be: where it is asked, of which cases, and the calibration cases beside them."""
 
     recalibration: str
-    test: View
-    calibration: View
+    test: View | Summed
+    calibration: View | Summed
     constant: Host  # (output,): mean of the calibration targets
     reference: Measured | None  # log size of all calibration cases, which a recalibration makes 0
     before: Mapping[str, Any] | None = None  # the sizes without recalibration
@@ -46,40 +47,59 @@ class Asked:
 
 def _skill(asked: Asked) -> Answer:
     view = asked.test
-    error, spread = (view.target - view.location) ** 2, (view.target - asked.constant) ** 2
-    own = (view.target - clustered.output_means(view.target, view.weight)) ** 2
-    sums = [float((view.weight * part).sum()) for part in (error, spread, own)]
+    if isinstance(view, Summed):
+        sums, weight, found = (
+            [float(view.sums[ERROR]), float(view.sums[SPREAD]), view.own],
+            view.weight,
+            view.log_ratio,
+        )
+    else:
+        error, spread = (view.target - view.location) ** 2, (view.target - asked.constant) ** 2
+        own = (view.target - clustered.output_means(view.target, view.weight)) ** 2
+        sums = [float((view.weight * part).sum()) for part in (error, spread, own)]
+        size = (view.weight, view.code, view.clusters)
+        weight, found = view.weight.sum(), lambda: measured(clustered.log_ratio(error, spread, *size))
     if sums[1] == 0:
         return Answer(None, reason="all targets are the same number")
-    weight = view.weight.sum()
     parts: dict[str, Any] = {"rmse": math.sqrt(sums[0] / weight), "sd": math.sqrt(sums[2] / weight)}
     parts["r2"] = 1 - sums[0] / sums[2] if sums[2] else None
     if sums[0] == 0:
         return Answer(1.0, bounds=lambda risk: (1.0, 1.0), parts=parts)
-    found = measured(clustered.log_ratio(error, spread, view.weight, view.code, view.clusters))
+    ratio = found()
 
     def bounds(risk: float) -> tuple[float, float]:
-        low, high = found.bounds(risk)
+        low, high = ratio.bounds(risk)
         return (1 - math.exp(high) if high < 700 else -math.inf), 1 - math.exp(low)
 
-    return Answer(1 - math.exp(found.value), bounds=bounds, parts=parts)
+    return Answer(1 - math.exp(ratio.value), bounds=bounds, parts=parts)
 
 
 def _centre(asked: Asked) -> Answer:
     view = asked.test
-    found = measured(clustered.mean(view.residual, view.weight, view.code, view.clusters))
-    in_scales = measured(clustered.mean(view.residual / view.scale, view.weight, view.code, view.clusters))
-    if np.any(view.of_law(clustered.law_mean)):  # it was fitted on the calibration cases, and has their error
-        own = asked.calibration
-        known = measured(clustered.mean(own.residual, own.weight, own.code, own.clusters))
-        found = replace(difference(found, known), value=found.value)
-    rmse = math.sqrt(float((view.weight * view.residual**2).sum() / view.weight.sum()))
-    parts = {"z": in_scales.value, "rmse": rmse}
+    found = _bias(view)
+    if isinstance(view, Summed):
+        moved, sums = view.moves, view.sums
+        parts = {"z": float(sums[Z]) / view.weight, "rmse": math.sqrt(float(sums[SQUARE]) / view.weight)}
+    else:
+        moved = bool(np.any(view.of_law(clustered.law_mean)))
+        weight = view.weight / view.weight.sum()
+        z, square = view.residual / view.scale, view.residual**2
+        parts = {"z": float((weight * z).sum()), "rmse": math.sqrt(float((weight * square).sum()))}
+    if moved:  # the law was fitted on the calibration cases, and has their error
+        found = replace(difference(found, _bias(asked.calibration)), value=found.value)
     return Answer(found.value, found.chance(), found.bounds, parts)
 
 
-def log_size(view: View) -> Measured | None:
+def _bias(view: View | Summed) -> Measured:
+    if isinstance(view, Summed):
+        return view.bias()
+    return measured(clustered.mean(view.residual, view.weight, view.code, view.clusters))
+
+
+def log_size(view: View | Summed) -> Measured | None:
     """Log of the factor that these cases ask for; None where every error is 0."""
+    if isinstance(view, Summed):
+        return view.log_size()
     power = view.power
     if not view.clusters or float((view.weight * power).sum()) <= 0:
         return None
@@ -120,6 +140,8 @@ def _worse(after: Measured, before: float) -> bool:
 
 def _knowing(asked: Asked) -> Answer:
     view = asked.test
+    if isinstance(view, Summed):
+        return Answer(None, reason=view.reason)
     error, square = np.abs(view.target - view.location), view.z**2
     keys = {"sigma": view.scale, "prediction": view.location}
     cells = {name: clustered.thirds(key, view.weight) for name, key in keys.items()}
@@ -156,6 +178,8 @@ def _knowing(asked: Asked) -> Answer:
 
 def _shape(asked: Asked) -> Answer:
     view, own = asked.test, asked.calibration
+    if isinstance(view, Summed) or isinstance(own, Summed):
+        return Answer(None, reason=getattr(view, "reason", ""))
     if view.clusters < LEAST:
         return Answer(None, reason=f"too few cases or groups ({view.clusters})")
     size = clustered.output_means(view.power, view.weight) ** (1 / view.law.moment)
