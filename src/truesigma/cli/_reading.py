@@ -76,9 +76,9 @@ def reads_cases(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[inspect.Parameter] = []
     for one in inspect.signature(command).parameters.values():
         if one.name == "reading":
-            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
             parameters += [
-                inspect.Parameter(f.name, kind, default=f.default, annotation=f.type) for f in fields(Reading)
+                inspect.Parameter(f.name, one.kind, default=f.default, annotation=f.type)
+                for f in fields(Reading)
             ]
         else:
             parameters.append(one)

@@ -1,6 +1,6 @@
 """figure: publication figures from files of predictions, as wide as a journal's column."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._filesets import refuse_maps
+from ._inputs import read_set
 from ._options import Json, LawName, Masking, RecipeName, named_option, split_choices
+from ._reading import PLAIN, Reading, reads_cases
 from ._session import check_json, check_target
 
 if TYPE_CHECKING:
@@ -61,20 +63,18 @@ def of_files(draw: Callable[..., Drawn], kind: Any) -> Callable[..., None]:
         fitting: Fitting = None,
         recalibrate: Choices = "none,sigma",
         recipe: RecipeName = "exact",
-        law: LawName = None,
-        mask_missing: Masking = False,
+        reading: Reading = PLAIN,
         json: Json = None,
         **own: Any,
     ) -> None:
         from ..evaluation.recipe import load_recipe
-        from ..files.store import read_cases
 
         files = test if isinstance(test, list) else [test]
         _check(out, json, fitting, *files)
-        reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
-        runs, chosen = [read_cases(path, **reading) for path in files], load_recipe(recipe)
-        choices = ["none"] if fitting is None else split_choices(recalibrate)
-        fitted = _fit(fitting, choices, chosen, reading)
+        runs = [read_set(context.obj, path, **reading.whole) for path in files]
+        chosen, choices = load_recipe(recipe), ["none"] if fitting is None else split_choices(recalibrate)
+        known = None if fitting is None else read_set(context.obj, fitting, **reading.whole)
+        fitted = _fit(known, choices, chosen)
         made = {choice: [apply(run) for run in runs] for choice, apply in fitted.items()}
         axes, tables = draw(runs, made, chosen, **own)
         _deliver(context, axes.figure, out, {label: table.columns for label, table in tables.items()}, json)
@@ -85,7 +85,7 @@ def of_files(draw: Callable[..., Drawn], kind: Any) -> Callable[..., None]:
     joined = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*shared, *own, last)]
     command.__dict__["__signature__"] = Signature(joined)
     command.__doc__ = draw.__doc__
-    return command
+    return reads_cases(command)
 
 
 def calibration(
@@ -157,14 +157,15 @@ def shift(
     from ..core.values import Cases
     from ..diagrams import shift as diagram
     from ..evaluation.recipe import load_recipe
-    from ..files.store import read_new
+    from ..files.store import read_cases, read_new
 
     _check(out, json, fitting, test, *shifted)
     if len({path.stem for path in [test, *shifted]}) < 1 + len(shifted):
         raise ValueError("two of the files have the same name, which the legend shows; rename one.")
     reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
     given = {path.stem: read_new(path, **reading) for path in [test, *shifted]}
-    apply = _fit(fitting, [recalibrate], load_recipe(recipe), reading)[recalibrate]
+    fitted_on = None if fitting is None else read_cases(fitting, **reading)
+    apply = _fit(fitted_on, [recalibrate], load_recipe(recipe))[recalibrate]
     named = {name: apply(value) for name, value in given.items()}
     first = given[test.stem]
     table = diagram.table(named.pop(test.stem), named, name=test.stem)
@@ -224,7 +225,7 @@ def region(
 
     _check(out, json, fitting, test, image)
     reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
-    card = _fit(fitting, [recalibrate], load_recipe(recipe), reading)[recalibrate]
+    card = _fit(read_cases(fitting, **reading), [recalibrate], load_recipe(recipe))[recalibrate]
     if not isinstance(card.recalibration, Region):
         raise ValueError(f"{recalibrate} is not a joint region; expected region, or region:shape=box.")
     cases = read_cases(test, **reading)
@@ -244,16 +245,12 @@ def _check(out: Path, json: str | None, *inputs: Path | None) -> None:
         raise ValueError(f"{out} ends in {out.suffix or 'nothing'!r}; expected {', '.join(KINDS)}.")
 
 
-def _fit(
-    fitting: Path | None, choices: list[str], recipe: "Recipe", reading: Mapping[str, Any]
-) -> dict[str, Any]:
+def _fit(cases: "Cases | None", choices: list[str], recipe: "Recipe") -> dict[str, Any]:
     """Make functions, by choice, from Prediction, Draws or Cases to the recalibrated Prediction."""
     from ..evaluation.card import as_cases, calibrate
-    from ..files.store import read_cases
 
-    if fitting is None:
+    if cases is None:
         return dict.fromkeys(choices, lambda value: recipe.prediction(as_cases(value)))
-    cases = read_cases(fitting, **reading)
     return {choice: calibrate(cases, choice, recipe=recipe) for choice in choices}
 
 

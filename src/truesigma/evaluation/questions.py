@@ -21,7 +21,7 @@ from ..core.recalibration import Recalibration, applied
 from ..core.values import Cases, Prediction
 from .inference.clustered import View, output_means, view_of
 from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, log_size
-from .inference.summed import Summed
+from .inference.summed import SummedView
 from .recipe import Recipe
 from .replicates import By, clusters_by
 from .verdicts import JUDGES, NONE, Reply
@@ -116,7 +116,7 @@ def _ask(rows: Sequence[Row], *families: Sequence[Asked]) -> list[Row]:
 
 
 def summed_answers(
-    calibration: Mapping[str, Sequence[Summed]], test: Mapping[str, Sequence[Summed]]
+    calibration: Mapping[str, Sequence[SummedView]], test: Mapping[str, Sequence[SummedView]]
 ) -> list[Row]:
     """The questions that sums can answer, by the label of each recalibration: all outputs, then each of them."""
     rows: list[Row] = []

@@ -12,7 +12,7 @@ from ...core.law import has_terms
 from ..verdicts import NONE
 from . import clustered
 from .clustered import Clustered, Measured, View, difference, measured
-from .summed import ERROR, SPREAD, SQUARE, Summed, Z
+from .summed import ERROR, SPREAD, SQUARE, SummedView, Z
 
 RISK = 0.05  # that something is called off by chance
 LEAST = 20  # cases of a group that is judged
@@ -36,8 +36,8 @@ class Asked:
     """One row to be: where it is asked, of which cases, and the calibration cases beside them."""
 
     recalibration: str
-    test: View | Summed
-    calibration: View | Summed
+    test: View | SummedView
+    calibration: View | SummedView
     constant: Host  # (output,): mean of the calibration targets
     reference: Measured | None  # log size of all calibration cases, which a recalibration makes 0
     before: Mapping[str, Any] | None = None  # the sizes without recalibration
@@ -47,7 +47,7 @@ class Asked:
 
 def _skill(asked: Asked) -> Answer:
     view = asked.test
-    if isinstance(view, Summed):
+    if isinstance(view, SummedView):
         sums, weight, found = (
             [float(view.sums[ERROR]), float(view.sums[SPREAD]), view.own],
             view.weight,
@@ -77,7 +77,7 @@ def _skill(asked: Asked) -> Answer:
 def _centre(asked: Asked) -> Answer:
     view = asked.test
     found = _bias(view)
-    if isinstance(view, Summed):
+    if isinstance(view, SummedView):
         moved, sums = view.moves, view.sums
         parts = {"z": float(sums[Z]) / view.weight, "rmse": math.sqrt(float(sums[SQUARE]) / view.weight)}
     else:
@@ -90,15 +90,15 @@ def _centre(asked: Asked) -> Answer:
     return Answer(found.value, found.chance(), found.bounds, parts)
 
 
-def _bias(view: View | Summed) -> Measured:
-    if isinstance(view, Summed):
+def _bias(view: View | SummedView) -> Measured:
+    if isinstance(view, SummedView):
         return view.bias()
     return measured(clustered.mean(view.residual, view.weight, view.code, view.clusters))
 
 
-def log_size(view: View | Summed) -> Measured | None:
+def log_size(view: View | SummedView) -> Measured | None:
     """Log of the factor that these cases ask for; None where every error is 0."""
-    if isinstance(view, Summed):
+    if isinstance(view, SummedView):
         return view.log_size()
     power = view.power
     if not view.clusters or float((view.weight * power).sum()) <= 0:
@@ -140,7 +140,7 @@ def _worse(after: Measured, before: float) -> bool:
 
 def _knowing(asked: Asked) -> Answer:
     view = asked.test
-    if isinstance(view, Summed):
+    if isinstance(view, SummedView):
         return Answer(None, reason=view.reason)
     error, square = np.abs(view.target - view.location), view.z**2
     keys = {"sigma": view.scale, "prediction": view.location}
@@ -178,7 +178,7 @@ def _knowing(asked: Asked) -> Answer:
 
 def _shape(asked: Asked) -> Answer:
     view, own = asked.test, asked.calibration
-    if isinstance(view, Summed) or isinstance(own, Summed):
+    if isinstance(view, SummedView) or isinstance(own, SummedView):
         return Answer(None, reason=getattr(view, "reason", ""))
     if view.clusters < LEAST:
         return Answer(None, reason=f"too few cases or groups ({view.clusters})")

@@ -57,7 +57,7 @@ def _terms(view: View, constant: Host) -> Host:
 
 
 @dataclass(frozen=True, eq=False)
-class Summed:
+class SummedView:
     """Sums of all elements of a set, or of one output, with those of their products over clusters."""
 
     clusters: int
@@ -100,7 +100,9 @@ class Summed:
         return self.measured(math.log(mean) / moment, {POWER: per, WEIGHT: -mean * per})
 
 
-def summed_sets(found: Mapping[str, Any], law: Law, unit: str, reason: str, *, moves: bool) -> list[Summed]:
+def summed_sets(
+    found: Mapping[str, Any], law: Law, unit: str, reason: str, *, moves: bool
+) -> list[SummedView]:
     """All outputs together, then each of them, from the sums of a pass; clusters are patients, groups or cases."""
     named = {
         kind: [v for key, v in found.items() if key.startswith(kind)] for kind in (PATIENT, GROUP, PIECES)
@@ -118,6 +120,8 @@ def summed_sets(found: Mapping[str, Any], law: Law, unit: str, reason: str, *, m
         own[0] = own[1:].sum()
     several = [len(own) > 1, *[False] * (len(own) - 1)]
     return [
-        Summed(clusters, sums[k], products[k], max(float(own[k]), 0.0), moves, law, unit, several[k], reason)
+        SummedView(
+            clusters, sums[k], products[k], max(float(own[k]), 0.0), moves, law, unit, several[k], reason
+        )
         for k in range(len(own))
     ]
