@@ -85,6 +85,10 @@ def questions(
                 if row["recalibration"] == label and not (told and row["question"] in OF_LOCATION)
             ]
             continue
+        if label != NONE and NONE in recalibrated and tested is recalibrated[NONE][1]:
+            # Left as it was, as by a region, which says nothing of sigma.
+            rows += [{**row, "recalibration": label} for row in rows if row["recalibration"] == NONE]
+            continue
         known, seen = (
             view_of(c, p, grouped=clusters != "case") for c, p in ((calibration, fitted_on), (test, tested))
         )

@@ -1,6 +1,7 @@
 """What onnxruntime gives is what the package gives: for every recalibration, recipe and kind of draws."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ from onnx_models import IMAGES, MONTHS, PLAIN, card_for, expect, network, run
 import truesigma as ts
 from truesigma.imaging import dropout_draws, dropout_moments, ensemble_draws
 from truesigma.imaging.data.prepare import Normalise
-from truesigma.imaging.data.units import SCALED
+from truesigma.imaging.data.units import SCALED, Units
 from truesigma.imaging.export.check import as_predicted
 from truesigma.imaging.export.onnx import to_onnx
+from truesigma.recalibrate._referral import Referral, sigma_of
 
 KINDS = {
     "none": dict(recalibration="none"),
@@ -83,6 +85,26 @@ def test_dropout_in_the_file_is_that_of_the_network(tmp_path):
     np.testing.assert_allclose(aleatoric.mean(0), factor**2 * truth.aleatoric, rtol=0.1)
     assert (location.std(0) > 0).all()  # another run draws other masks
     assert (epistemic > 0).all()
+
+
+@pytest.mark.parametrize("unit", ["months", SCALED])
+def test_a_referral_is_in_the_file(unit, tmp_path):
+    net = network(outputs=2)
+    units = Units(("months", "months"), np.array([12.0, 0.0]), np.array([200.0, 50.0]))
+    draws = ensemble_draws([net], [IMAGES])
+    card = card_for(draws, units=units, unit=unit)
+    given = ts.decompose(draws if unit == SCALED else units.draws(draws))
+    middle = float(np.median(sigma_of(given)))
+    for threshold in (middle * 1.001, None):
+        refer = Referral(10.0, 0.05, 0.05, threshold, 30, 0.01, 60, 60, needed=None if threshold else 99)
+        made = to_onnx(
+            [net], tmp_path / "m.onnx", example=IMAGES, card=replace(card, refer=refer), units=units
+        )
+        found = run(made.path, IMAGES)["refer"]
+        assert (found.dtype, found.shape) == (np.dtype(bool), (60,))
+        assert (found == refer(given)).all()
+        assert refer.words in json.loads(made.metadata["outputs"])["refer"]
+    assert found.all()
 
 
 def test_the_images_are_prepared_inside(tmp_path):

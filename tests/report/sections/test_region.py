@@ -41,6 +41,22 @@ def test_what_the_region_holds_is_said_and_drawn():
     assert sum(page.tables["region"]["inside"]) == inside.sum()
 
 
+def test_a_region_of_more_outputs_is_said_where_it_is_asked_for():
+    old, new = landmarks(outputs=3), landmarks(seed=1, outputs=3)
+    found = report(old, new, recalibrations=["region:shape=box"], replicates=20)
+    inside = region.fit(old.prediction, old.target, shape="box").contains(new.prediction, new.target)
+    text = shown(found.page).replace("\N{NO-BREAK SPACE}", " ")
+    assert f"holds all 3 outputs of {100 * inside.mean():.1f} % of 200 test cases at once" in text
+    assert "<svg" not in text
+    assert sum(found.tables["region"]["inside"]) == inside.sum()
+    # A region leaves sigma as it is: what is said of sigma is what was said before.
+    said = {
+        name: [row["words"] for row in found.questions if row["recalibration"] == name]
+        for name in ("none", "region:shape=box")
+    }
+    assert said["none"] == said["region:shape=box"]
+
+
 def test_on_images_whose_pixels_the_outputs_are(tmp_path):
     image = pytest.importorskip("PIL.Image")
     old, new = landmarks(), landmarks(seed=1)

@@ -1,5 +1,6 @@
 """An exported model beside the network it was made of: the numbers it drew are replayed in torch, and must agree."""
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from ...core.arrays import Host
 from ...core.decompose import decompose
 from ...core.values import Draws, Prediction
 from ...evaluation.apply import interval_fields
-from ...evaluation.card import Card
+from ...evaluation.card import Card, as_cases
+from ...recalibrate._referral import sigma_of
 from ..data.units import Units
 from ..network.outputs import values
-from ..prediction.write import recalibrated
+from ..prediction.write import in_cards_unit, recalibrated
 from .module import Calibrated, Finish
 
 CLOSE = 1e-4  # of a value and its scale; onnxruntime and torch sum in another order
@@ -68,11 +70,12 @@ def verify(
     found = dict(zip((o.name for o in session.get_outputs()), session.run(None, arrays)))
     numbers = [found.pop(name) for name in random]
     if drawn is None:
-        expected = _fields(_replay(model, list(given.values()), numbers), model.finish)
+        drawn = _replay(model, list(given.values()), numbers)
         _check_numbers(numbers, session, arrays, random)
-    else:
-        expected = _fields(as_predicted(drawn, model.finish.card, model.finish.units), model.finish)
+    finish = model.finish
+    expected = _fields(as_predicted(drawn, finish.card, finish.units), finish)
     far = _distance(found, expected)
+    _check_referral(found, drawn, finish)
     # Alone and unwatched, as it will be used, with another number of cases.
     plain = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     one = plain.run(None, {name: batch[:1] for name, batch in arrays.items()})
@@ -83,16 +86,16 @@ def verify(
     return far, float(abs(found["location"] - expected["location"]).max())
 
 
-def _replay(model: Calibrated, given: list[Tensor], numbers: list[Host]) -> Prediction:
-    """The prediction of the package for these images, with the numbers that were drawn elsewhere."""
-    finish = model.finish
+def _replay(model: Calibrated, given: list[Tensor], numbers: list[Host]) -> Draws:
+    """What the network draws for these images, with the numbers that were drawn elsewhere."""
     with torch.no_grad():
         prepared = model.entering(*given)
         with _Replayed(numbers):
             mean, second = model.passes(prepared)
     pair = mean.flatten(0, 1), second.flatten(0, 1)
-    middle, variance, _ = values(pair, len(mean), given[0], 0, finish.law)
-    return as_predicted(Draws(middle.numpy(), variance.numpy(), law=finish.law), finish.card, finish.units)
+    law = model.finish.law
+    middle, variance, _ = values(pair, len(mean), given[0], 0, law)
+    return Draws(middle.numpy(), variance.numpy(), law=law)
 
 
 def as_predicted(draws: Draws, card: Card | None, units: Units) -> Prediction:
@@ -103,6 +106,20 @@ def as_predicted(draws: Draws, card: Card | None, units: Units) -> Prediction:
 def _fields(prediction: Prediction, finish: Finish) -> dict[str, Host]:
     plain = {name: getattr(prediction, name) for name in ("location", "aleatoric", "epistemic", "scale")}
     return {**plain, **interval_fields(prediction, finish.levels)}
+
+
+def _check_referral(found: Mapping[str, Host], drawn: Draws, finish: Finish) -> None:
+    """Refuse a file that refers others than the card does, but for those whose sigma is at the threshold."""
+    if finish.card is None or finish.refer is None:
+        return
+    given = in_cards_unit(finish.card, drawn, finish.units)
+    sigma = sigma_of(finish.card.recipe.prediction(as_cases(given)))
+    threshold = finish.refer.threshold or math.nan
+    clear = ~(abs(sigma - threshold) <= CLOSE * threshold)
+    if (found["refer"] != finish.card.referred(given))[clear].any():
+        raise Disagreement(
+            "refer of the exported model is not what the card says of these images. No file was written."
+        )
 
 
 def _check_numbers(numbers: list[Host], session: Any, given: Mapping[str, Host], names: list[str]) -> None:

@@ -18,6 +18,7 @@ from ...core.law import Law, central_bounds
 from ...core.values import Prediction, trusted
 from ...evaluation.apply import bound_names
 from ...evaluation.card import Card
+from ...recalibrate._referral import Referral
 from ..data.inputs import Inputs, with_planes
 from ..data.units import SCALED, Units
 from ..network.outputs import bounded_exp, log_variance
@@ -149,7 +150,13 @@ class Finish:
     @property
     def names(self) -> list[str]:
         bounds = [name for level in self.levels for name in bound_names(level)]
-        return ["location", "aleatoric", "epistemic", "scale", *bounds]
+        refer = [] if self.refer is None else ["refer"]
+        return ["location", "aleatoric", "epistemic", "scale", *bounds, *refer]
+
+    @property
+    def refer(self) -> Referral | None:
+        """Which cases to hand to somebody, where the card says it."""
+        return None if self.card is None else self.card.refer
 
     def describe(self) -> dict[str, str]:
         """What each output is, for the metadata."""
@@ -164,10 +171,12 @@ class Finish:
         for level in self.levels:
             for name, side in zip(bound_names(level), ("lower", "upper")):
                 said[name] = f"{side} bound of the {100 * level:.10g} % interval"
-        if not self.units.text:
-            return said
-        squared = {"aleatoric": " squared", "epistemic": " squared"}
-        return {name: f"{words}, in {self.units.text}{squared.get(name, '')}" for name, words in said.items()}
+        if self.units.text:
+            squared = {"aleatoric": " squared", "epistemic": " squared"}
+            said = {
+                name: f"{words}, in {self.units.text}{squared.get(name, '')}" for name, words in said.items()
+            }
+        return said if self.refer is None else {**said, "refer": f"(case,): {self.refer.words}"}
 
     def __call__(self, mean: Tensor, second: Tensor) -> tuple[Tensor, ...]:
         variance = bounded_exp(log_variance(second, self.law))
@@ -178,6 +187,7 @@ class Finish:
         choice = {} if self.card is None else self.card.recipe.tables["decompose"]
         kind = {name: choice[name] for name in ("aleatoric", "ddof") if name in choice}
         location, aleatoric, epistemic, _ = moments(mean, variance, **kind)
+        refer = [] if self.refer is None else [_refer(self.refer, aleatoric + epistemic)]
         if self.card is not None:
             fitted: Any = self.card.recalibration
             if getattr(fitted, "part", "total") == "aleatoric":
@@ -192,7 +202,13 @@ class Finish:
         )
         intervals = [made.interval(level) for level in self.levels]
         bounds = [bound for interval in intervals for bound in (interval.lower, interval.upper)]
-        return location, aleatoric, epistemic, made.scale, *bounds
+        return location, aleatoric, epistemic, made.scale, *bounds, *refer
+
+
+def _refer(refer: Referral, total: Tensor) -> Tensor:
+    """Whether each case is to be referred, (case,), by its sigma before recalibration; all without a threshold."""
+    mean = total.flatten(1).mean(dim=1)
+    return mean > (-1.0 if refer.threshold is None else refer.threshold**2)
 
 
 class Calibrated(nn.Module):

@@ -73,7 +73,8 @@ def to_onnx(
 
     Its input is `image`, float32 (case, ...) like the example, and for a network that takes more than the image
     `inputs`, float32 (case, input). Its outputs are named as the columns of `predict`:
-    location, aleatoric and epistemic (variances), scale, lower_90 and upper_90. With common masks the file holds them,
+    location, aleatoric and epistemic (variances), scale, lower_90 and upper_90; with a card that has a referral also
+    `refer`, bool (case,). With common masks the file holds them,
     and gives what `predict` gives; with independent ones it draws them. Before the file is put in place onnxruntime
     runs it on the example, and torch predicts the same, in the target's unit: the results must agree.
 

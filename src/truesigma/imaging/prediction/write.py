@@ -30,15 +30,18 @@ def recalibrated(card: Card, scaled: Draws | Prediction, units: Units) -> Predic
     """
     if card.unit == SCALED:
         return units.prediction(card(scaled))
-    return card(_in_cards_unit(card, scaled, units))
+    return card(in_cards_unit(card, scaled, units))
 
 
 def referred(card: Card, scaled: Draws | Prediction, units: Units) -> dict[str, Any]:
     """The column `refer` for what a network gave, where the card has a referral."""
-    return refer_fields(card, scaled if card.unit == SCALED else _in_cards_unit(card, scaled, units))
+    return refer_fields(card, in_cards_unit(card, scaled, units))
 
 
-def _in_cards_unit(card: Card, scaled: Draws | Prediction, units: Units) -> Draws | Prediction:
+def in_cards_unit(card: Card, scaled: Draws | Prediction, units: Units) -> Draws | Prediction:
+    """What a network gave, in the unit that the card was fitted in."""
+    if card.unit == SCALED:
+        return scaled
     if card.unit not in ("", units.text):
         raise ValueError(
             f"the card was fitted on predictions in {card.unit}, this network predicts in {units.text or 'no unit'}; "

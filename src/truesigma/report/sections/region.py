@@ -1,4 +1,4 @@
-"""The joint region of two outputs, such as a landmark: where both lie at once, drawn for the cases furthest outside."""
+"""The joint region of several outputs, where they lie at once; of two it is drawn for the cases furthest outside."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,12 +39,12 @@ class RegionFound:
 
 
 def table(subject: Subject, calibration: Cases) -> RegionFound | None:
-    """Fit the region on the calibration cases; None unless there are two outputs, and enough cases for the level."""
+    """Fit the region on the calibration cases; None with too few for the level, and of more than two unless asked."""
     test = subject.cases[BEFORE]
     counts = np.asarray(counted(test).reshape(len(test), -1).all(axis=1))
-    if subject.outputs != 2 or not counts.any():
-        return None
     known = [c.recalibration for c in subject.cards.values() if isinstance(c.recalibration, region.Region)]
+    if not (known or subject.outputs == 2) or not counts.any():
+        return None
     try:
         prediction = subject.recipe.prediction(calibration)
         given: Any = {"level": subject.level, "patient": calibration.patient}
@@ -64,36 +64,39 @@ def section(
     test, fitted = subject.cases[BEFORE], found.fitted
     boxes = joint_coverage.score(subject.after.prediction, subject.after.target, level=fitted.level)
     area = fitted.volume(test.prediction)
-    typical = with_unit(number(float(np.median(area[found.counts]))), subject.unit, 2)
+    typical = with_unit(number(float(np.median(area[found.counts]))), subject.unit, subject.outputs)
+    all_of, size = ("both", "area") if subject.outputs == 2 else (f"all {subject.outputs}", "volume")
     words = (
-        f"The {percent(fitted.level)} region ({fitted.shape}) holds both outputs of {percent(found.held, 1)} of "
-        f"{int(found.counts.sum()):,} test cases at once; its typical area is {typical}. Intervals of each output, "
-        f"{percent(fitted.level)} each, hold both of {percent(boxes, 1)}. It is fitted on {calibration_cases:,} "
-        "calibration cases, and holds its level for cases like them, whatever the law of the errors."
+        f"The {percent(fitted.level)} region ({fitted.shape}) holds {all_of} outputs of {percent(found.held, 1)} of "
+        f"{int(found.counts.sum()):,} test cases at once; its typical {size} is {typical}. Intervals of each output, "
+        f"{percent(fitted.level)} each, hold {all_of} of {percent(boxes, 1)}. It is fitted on {calibration_cases:,} "
+        "calibration cases, and holds its level for cases like them, whatever the law of the errors. Sigma and its "
+        "intervals are not changed by it."
     )
     ordered = np.argsort(np.where(found.counts, -found.score, np.inf), kind="stable")
     order = ordered[: min(SHOWN, int(found.counts.sum()))]
     names = [name_of(subject, int(k)) for k in order]
     paths = {} if images is None else find_images(images, names)
-    drawn = [
-        _panel(outline(fitted, test.prediction, test.target, case=int(k)), name, paths.get(name))
-        for k, name in zip(order, names)
-    ]
-    body = [
-        paragraph(words),
-        paragraph("The test cases furthest outside, or closest to the border:", kind="note"),
-    ]
-    body += [element("div", {"class": "panels"}, *drawn), csv_button("region")]
+    body = [paragraph(words)]
+    if subject.outputs == 2:
+        drawn = [
+            _panel(outline(fitted, test.prediction, test.target, case=int(k)), name, paths.get(name))
+            for k, name in zip(order, names)
+        ]
+        body.append(paragraph("The test cases furthest outside, or closest to the border:", kind="note"))
+        body.append(element("div", {"class": "panels"}, *drawn))
+    body.append(csv_button("region"))
     rows = [
         {
             "case": name_of(subject, int(k)),
             "score": found.score[k],
             "inside": bool(found.score[k] <= fitted.bound()),
         }
-        | {"area": area[k]}
+        | {size: area[k]}
         for k in ordered[: int(found.counts.sum())]
     ]
-    return Section("region", "Both outputs at once", join(body), "Region", columns(rows))
+    title = f"{all_of[:1].upper()}{all_of[1:]} outputs at once"
+    return Section("region", title, join(body), "Region", columns(rows))
 
 
 def _panel(shown: Outline, name: str, path: Path | None) -> Html:
