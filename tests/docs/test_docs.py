@@ -261,6 +261,48 @@ def test_the_choice_is_the_best_of_every_real_set_or_within_its_error(monkeypatc
     assert good == {row["set"] for row in rows}
 
 
+def test_the_tables_of_training_are_those_of_the_measured_numbers():
+    made = script("measure_training")
+    rows = made.read(made.RESULTS)
+    text = (DOCS / "own-images.md").read_text(encoding="utf-8")
+    for table in made.tables(rows):
+        assert table in text
+    assert f"chooses `{made.chosen(rows)}`" in text
+    own = tomllib.loads((ROOT / "src/truesigma/evaluation/recipes/own.toml").read_text(encoding="utf-8"))
+    assert made.chosen(rows) == own["train"]["loss"]
+    for name in made.SETS:  # at least a tenth below the default of 0.1
+        assert made.ratio(rows, [name], "before", made.chosen(rows), "rmse")[0] > 1 / 0.9, name
+
+
+def test_ratios_and_the_rule_of_losses_by_hand():
+    made = script("measure_training")
+    error = {"mse": (2.0, 1.0), "nll": (2.2, 1.1), "beta_nll": (2.02, 1.01), "faithful": (2.0, 1.0)}
+    crps = {"mse": 1.0, "nll": 0.5, "beta_nll": 0.8, "faithful": 0.9}
+    rows = [
+        {"set": name, "way": way, "seed": seed, "rmse": error[way][seed], "crps": crps[way]}
+        for name in made.SETS
+        for way in error
+        for seed in (0, 1)
+    ]
+    assert made.ratio(rows, made.SETS, "nll", "mse", "rmse") == (
+        pytest.approx(1.1),
+        *[pytest.approx(1.1)] * 2,
+        6,
+    )
+    assert made.chosen(rows) == "beta_nll"  # nll has the best CRPS, and loses a tenth of the accuracy
+    logs = [math.log(2.5 / 2), math.log(1.1)]
+    rows += [
+        {"set": "nuclei", "way": "forest", "seed": k, "rmse": (2.5, 1.1)[k], "crps": 1.0} for k in (0, 1)
+    ]
+    middle, low, high, pairs = made.ratio(rows, ["nuclei"], "forest", "mse", "rmse")
+    assert (math.log(middle), pairs) == (pytest.approx(sum(logs) / 2), 2)
+    half = 12.7062 * abs(logs[0] - logs[1]) / 2  # Student's t with one degree, times sd / sqrt(2)
+    assert (math.log(low), math.log(high)) == (
+        pytest.approx(math.log(middle) - half, rel=1e-4),
+        pytest.approx(math.log(middle) + half, rel=1e-4),
+    )
+
+
 def test_the_shelf_can_be_measured_again(monkeypatch):
     """One set of ours, without the network that takes long."""
     monkeypatch.syspath_prepend(str(DOCS / "scripts"))

@@ -39,9 +39,9 @@ def test_the_recipe_of_a_folder(place, run):
     }  # fmt: skip
     assert stored["network"]["backbone"] == "small"
     assert stored["train"] | {"epochs": 0} == {
-        "recipe": "own", "epochs": 0, "batch": 16, "learning_rate": 0.002, "seed": 0, "precision": "fp32", "workers": 4,
+        "recipe": "own", "epochs": 0, "batch": 8, "learning_rate": 0.002, "seed": 0, "precision": "fp32", "workers": 4,
     }  # fmt: skip
-    assert 20 <= stored["train"]["epochs"] <= 50
+    assert 20 <= stored["train"]["epochs"] <= 100
     project = read_project(place / "recipe.toml")
     assert project.options["csv"] == "../labels.csv"
     seen = json.loads((place / "seen.json").read_text())
@@ -265,6 +265,8 @@ def test_questions_are_asked_on_a_terminal(place, monkeypatch, run):
     words = ["--images", "scans", "--table", "labels.csv", "--target", "age", "--device", "cpu", "--force"]
     assert run("init", *words)[0] == 0
     assert asked == []  # everything that is needed was given
+    _, out, err = run("init", *words, "--folds", 3)
+    assert "splits: 38 in 3 folds, 10 test, by patient" in out + err
 
 
 def test_mixed_dimensions_are_refused(tmp_path):

@@ -192,7 +192,11 @@ def run(
 
 def _words(proposal: "Proposal", out: Path) -> str:
     project = proposal.project
-    sizes = ", ".join(f"{count} {name}" for name, count in proposal.cases.items())
+    cases = dict(proposal.cases)
+    if folds := project.train.folds:
+        test = cases.pop("test")
+        cases = {f"in {folds} folds": sum(cases.values()), "test": test}
+    sizes = ", ".join(f"{count} {name}" for name, count in cases.items())
     side = str(project.options["size"] or "as they are").replace(",", " x ")
     mm = str(project.options.get("mm_per_pixel", "")).replace(",", " x ")
     why = {name: f" ({reason})" if reason else "" for name, reason in proposal.reasons.items()}

@@ -37,10 +37,10 @@ class TrainingRecipe:
     schedule: "plateau" multiplies the rate by `factor` after `patience` epochs without gain in `watch`, down to `floor`
     times the first one, where a plateau ends the training; "cosine" lowers it along half a wave to the last of
     `epochs`, for training of a known length, after a linear rise over the share `warm_up` of them; it ends early where
-    `watch` has not improved for the share `stop` of them (0: never). The weights kept are those of the best epoch by
-    `keep` ("last": of the last epoch). `smoothing` is the weight of the epochs before in what the plateau, the early
-    end and the choice of the best epoch look at, 0 for the epoch's own value alone. Validation is with dropout, as
-    the network is sampled; "valid_mse_one_pass" is without, as the members of an ensemble predict.
+    `watch` has not improved for the share `stop` of them in their second half (0: never). The weights kept are those
+    of the best epoch by `keep` ("last": of the last epoch). `smoothing` is the weight of the epochs before in what the
+    plateau, the early end and the choice of the best epoch look at, 0 for the epoch's own value alone. Validation is
+    with dropout, as the network is sampled; "valid_mse_one_pass" is without, as the members of an ensemble predict.
     loss: what is minimised. "nll" is the negative log-likelihood; "beta_nll" and "faithful" give up less of the mean's
     accuracy for a variance; "mse" trains the mean alone (see `losses`).
     draws, repeats: for the prediction that follows training.

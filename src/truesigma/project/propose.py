@@ -21,13 +21,14 @@ SIDES = {
 }  # by the number of dimensions
 SMALL = ("small", "small3d")
 LEAST = {2: 32, 3: 16}  # pixels that the small backbones need
-SEEN = 20_000  # images that a first training sees in all; three times as many on a GPU
-EPOCHS = (20, 50)  # at least and at most, before that
+SEEN = 16_000  # images that a first training sees in all; three times as many on a GPU
+EPOCHS = (20, 100)  # at least and at most, before that
 MINUTES = 15  # that it takes a core at most
 RATE = {
     True: 2e-3,
     False: 3e-4,
 }  # of the small backbones, and of large ones, which may start from other weights
+BATCH = {True: 8, False: 16}  # of the same: few cases want many steps
 QUICK = 128  # pixels a side at most without a GPU, where images are squeezed
 FEW = 50  # calibration cases below which a factor is a rough one
 SHARE = 0.2  # of the cases for validation and for test each
@@ -144,6 +145,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         train=Training(
             folds=wishes.folds,
             epochs=wishes.epochs or epochs,
+            batch=BATCH[backbone in SMALL],
             learning_rate=RATE[backbone in SMALL],
             seed=wishes.seed,
             precision="bf16" if gpu else "fp32",

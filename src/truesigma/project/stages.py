@@ -40,6 +40,8 @@ def training_recipe(project: Project) -> "TrainingRecipe":
     for name in ("learning_rate", "patience", "schedule", "loss"):
         if getattr(train, name) is not None:
             values[name] = getattr(train, name)
+    if network.likelihood != "gaussian":  # whose own loss the others are not made for
+        values.setdefault("loss", "nll")
     if project.sample.method == "ensemble":  # whose members predict without dropout
         values |= {"watch": "valid_mse_one_pass", "keep": "valid_mse_one_pass"}
     if network.stage_dropout is not None:
@@ -159,7 +161,8 @@ def across_folds(parts: Sequence[Cases]) -> Cases:
         joined("target"),
         id=joined("id"),
         group=joined("group"),
-        patient=joined("group"),  # a new patient is what the intervals are for
+        # A new patient is what the intervals are for; where only groups are named, those belong together.
+        patient=joined("group") if parts[0].patient is None else joined("patient"),
         fold=np.concatenate([np.full(len(part), k) for k, part in enumerate(parts)]),
         unit=parts[0].unit,
         draws=made,

@@ -1,5 +1,6 @@
 """Scores with dropout, from two draws: against the slow loop and against many draws; they choose the weights kept."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,3 +140,16 @@ def test_a_network_that_is_as_good_without_is_not_warned_of(
     warn_of_shift({"valid_mse": 0.002, "valid_mse_one_pass": 0.0021})
     fit(data)
     assert not [w for w in recwarn if "dropout" in str(w.message)]
+
+
+def test_what_two_draws_share_is_computed_once(data: DataSet) -> None:
+    """Where dropout comes after the backbone alone; the scores are those of two whole passes."""
+    net, split = build("small", 1, 2, replace(QUICK, stage_dropout=0.0), seed=0).eval(), data.splits["valid"]
+    on, passes = random_parts(net, data, split, **WHERE), [0]
+    net.backbone.register_forward_hook(lambda *_: passes.__setitem__(0, passes[0] + 1))
+    once = validate(net, data, split, on=on, seed=3, **HOW)
+    batches = -(-len(split) // HOW["size"])
+    assert passes == [batches]
+    whole = validate(nn.Sequential(net), data, split, on=on, seed=3, **HOW)
+    assert passes == [3 * batches]
+    torch.testing.assert_close(once, whole, rtol=1e-6, atol=0)

@@ -73,10 +73,18 @@ class TwoHead(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Images (case, channel, *space) -> mean (case, output), log-variance (case, 1) or (case, output)."""
+        return self.drawn(*self.shared(x))
+
+    def shared(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The part before the dropout of the heads: (features, the numbers beside the image or None)."""
         beside = None
         if self.inputs:
             x, beside = x[:, : -self.inputs], x[:, -self.inputs :].flatten(2)[:, :, 0]
-        features = self.dropout(self.before(self.backbone(x)))
+        return self.before(self.backbone(x)), beside
+
+    def drawn(self, features: Tensor, beside: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The rest: dropout, and the two heads."""
+        features = self.dropout(features)
         if torch.is_autocast_enabled(features.device.type):
             # bfloat16 has 8 bits: a mean near 1 would be rounded by 0.002, more than a good network's error
             with torch.autocast(features.device.type, enabled=False):

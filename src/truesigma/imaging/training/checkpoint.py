@@ -109,7 +109,11 @@ def done(state: State, recipe: TrainingRecipe) -> bool:
     if not recipe.stop or not state.rows:
         return False
     watched = smoothed([row[recipe.watch] for row in state.rows], recipe.smoothing)
-    return len(watched) - 1 - watched.index(min(watched)) >= max(1, recipe.stop * recipe.epochs)
+    best = watched.index(min(watched))
+    if recipe.schedule == "cosine":
+        # While the rate is high errors leap, and the first epoch may stay the best for long.
+        best = max(best, recipe.epochs // 2)
+    return len(watched) - 1 - best >= max(1, recipe.stop * recipe.epochs)
 
 
 def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..data.dataset import DataSet, Split, batches
 from ..network.losses import LIKELIHOODS, predicted_variance
 from ..network.outputs import pair
+from ..network.two_head import TwoHead
 from ..sampling.randomness import NotRandom, guarded_generators, modes, seed_generators, stochastic_modules
 from ..sampling.trace import autocast
 from .faster import fused
@@ -103,7 +104,7 @@ def validate(
         for batch in batches(split, size, order=order, prepare=data.prepare, device=device, workers=workers):
             images = channels_last(batch.images)
             with autocast(device, precision, cache=False):
-                draws = [pair(net(images)) for _ in range(1 if on is None else 2)]
+                draws = _draws(net, images, on)
             parts.append(case_scores(draws, batch.target, likelihood))
     if not parts:
         return torch.zeros(5, dtype=torch.float64)
@@ -116,6 +117,16 @@ def validate(
             "Look at these images, or lower the learning rate"
         )
     return torch.cat([torch.tensor([float(scores.shape[1])], dtype=torch.float64), scores.sum(1)])
+
+
+def _draws(net: nn.Module, images: Tensor, on: Choice | None) -> list[tuple[Tensor, Tensor]]:
+    """One pass, or two with random modules on; what comes before the first of them is computed once."""
+    if on is None:
+        return [pair(net(images))]
+    if isinstance(net, TwoHead) and not any(map(on, net.backbone.modules())):
+        features, beside = net.shared(images)
+        return [net.drawn(features, beside) for _ in range(2)]
+    return [pair(net(images)) for _ in range(2)]
 
 
 def _kernels(net: nn.Module, size: int, fast: bool) -> AbstractContextManager[object]:
