@@ -15,6 +15,18 @@ GONE = {  # tests that went with what they tested, or that a wider one replaced
     "tests/test_imports.py::test_layers_import_downwards[": "it runs over every file now",
     "tests/test_imports.py::test_the_numeric_half_knows_no_imaging": "the layers say so for every file",
     "tests/test_imports.py::test_only_the_command_line_knows_the_export": "the layers say so for every file",
+    "tests/test_startup.py::test_imports_point_one_way": "the layers say so for every file",
+    "tests/test_startup.py::test_siblings_in_a_folder": "tests/test_imports.py asks the same",
+    "tests/test_binning.py::test_log_cells_": "cells are narrower: tests/core/test_sketches.py",
+    "tests/tally/test_cells.py::test_log_cells_": "cells are narrower, and have a battery of variances",
+    "tests/report/sections/test_verdict.py::": "the five questions judge: tests/evaluation/test_questions.py",
+    "tests/report/sections/test_breakdown.py::test_": "the five questions judge groups and outputs, too",
+    "tests/report/sections/test_headline.py::test_links_bear": "the first screen is the rows of the questions",
+    "tests/report/sections/test_rejection.py::test_a_sigma_that": "a question: test_a_blind_sigma_is_not_called_fine",
+    "tests/test_headers.py::test_a_patient_that_is_no_group": "patients have a column of their own",
+    "tests/test_apply.py::test_a_law_that_a_csv_cannot_hold_is_named": "the law is kept beside the csv",
+    "tests/export/test_onnx_metadata.py::test_a_network_whose": "a unit that nobody declares is refused",
+    "tests/imaging/training/test_resume.py::test_kill_9": "tests/kill kills every command",
 }
 
 
@@ -41,7 +53,8 @@ def lost_ids(root: Path) -> int:
         return 1
     moved = renames(root)
     whole, by_name = set(after), Counter(one.partition("::")[2] for one in after)
-    same, elsewhere, of_file, gone, lost = 0, 0, 0, 0, []
+    functions = {one.partition("::")[2].partition("[")[0] for one in after}
+    same, elsewhere, of_file, reworded, gone, lost = 0, 0, 0, 0, 0, []
     for old in before:
         path, _, rest = old.partition("::")
         name = _renamed(rest, moved)
@@ -52,6 +65,8 @@ def lost_ids(root: Path) -> int:
             elsewhere += 1
         elif _was_file(rest, root):
             of_file += 1
+        elif name.partition("[")[0] in functions:
+            reworded += 1
         elif old.startswith(tuple(GONE)):
             gone += 1
         else:
@@ -62,6 +77,7 @@ def lost_ids(root: Path) -> int:
     print(
         f"{elsewhere} by the name of the function in another file; {of_file} ran over a file that is merged now;"
     )
+    print(f"{reworded} of functions that ask for other words or values; ", end="")
     print(f"{gone} went with what they tested; {len(lost)} lost")
     for start, why in GONE.items():
         print(f"  {start}...: {why}")
