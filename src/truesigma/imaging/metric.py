@@ -1,7 +1,7 @@
 """The tally as a metric of torchmetrics: its state is sums, so that it merges across the ranks of a distributed run.
 
-The state is four tensors, stored with checkpoints and reduced by sum, minimum and maximum; nothing is pickled. Their
-first axis is the whole, then each group.
+The state is a few tensors, stored with checkpoints and reduced by sum, minimum and maximum; nothing is pickled. Their
+first axis is the whole, then each group; what each patient adds to the factors is apart.
 """
 
 import math
@@ -23,6 +23,7 @@ from ..core.tally import Tally
 from ..core.values import Prediction
 
 STATE = 1 << 16  # points of a sketch: more than it has elements, or cells
+FACTORS = ("factor total", "factor aleatoric")
 
 
 class TallyMetric(Metric):
@@ -34,6 +35,7 @@ class TallyMetric(Metric):
         outputs: "separate" or "mean", for UCE, ENCE, NLL and the factors.
         error: "mean" or "draws", for UCE and ENCE.
         groups: names of the groups (sites, scanners) that get a tally of their own; every rank is told the same.
+        patients: names of the patients, whose cases belong together: standard errors of factors then count them.
 
     Example:
         >>> metric = TallyMetric()
@@ -50,6 +52,7 @@ class TallyMetric(Metric):
     cells: Tensor
     low: Tensor
     high: Tensor
+    people: Tensor
 
     def __init__(
         self,
@@ -59,9 +62,13 @@ class TallyMetric(Metric):
         outputs: Outputs = "separate",
         error: Error = "mean",
         groups: Iterable[str] = (),
+        patients: Iterable[str] = (),
     ) -> None:
         super().__init__()
-        self.groups = tuple(dict.fromkeys([groups] if isinstance(groups, str) else map(str, groups)))
+        self.groups, self.patients = (
+            tuple(dict.fromkeys([names] if isinstance(names, str) else map(str, names)))
+            for names in (groups, patients)
+        )
         self._empty = Tally.empty(levels=levels, edges=edges, outputs=outputs, error=error)
         probe = self._empty.add(Prediction([0.0], [0.5], [0.5]), [0.0]).sums
         self._shapes = {key: np.shape(s) for key, s in probe.items() if not isinstance(s, Sketch)}
@@ -73,9 +80,12 @@ class TallyMetric(Metric):
             # Smallest and largest: the moment of the law, so that laws which do not mix are found; and the variance.
             "low": (torch.full((rows, 2), math.inf, dtype=torch.float64), "min"),
             "high": (torch.full((rows, 2), -math.inf, dtype=torch.float64), "max"),
+            # S and W of each patient, for each factor.
+            "people": (torch.zeros((len(FACTORS), len(self.patients), 2), dtype=torch.float64), "sum"),
         }
         for name, (start, reduction) in states.items():
-            self.add_state(name, start, dist_reduce_fx=reduction, persistent=True)
+            kept = name != "people" or bool(self.patients)  # checkpoints without patients stay as they were
+            self.add_state(name, start, dist_reduce_fx=reduction, persistent=kept)
 
     def update(
         self,
@@ -84,10 +94,12 @@ class TallyMetric(Metric):
         *,
         weight: Any = None,
         group: Any = None,
+        patient: Any = None,
     ) -> None:
         """Add a batch of whole cases: a Prediction, also one on the host, or (location, variance), and its targets.
 
-        `group` names the part each case belongs to, one of the metric's `groups`.
+        `group` names the part each case belongs to, one of the metric's `groups`; `patient` who it is of, one of its
+        `patients`.
         """
         pair = isinstance(prediction, tuple | list) and len(prediction) == 2
         if not (isinstance(prediction, Prediction) or pair):
@@ -99,13 +111,25 @@ class TallyMetric(Metric):
         if not isinstance(given.location, Tensor):
             target = to_host(as_array("target", target))
             weight = None if weight is None else to_host(as_array("weight", weight))
-        tally = self._empty.add(given, target, weight=weight, group=group)
-        unknown = sorted(set(tally.groups) - set(self.groups))
-        if unknown:
+        if self.patients and patient is None:
             raise ValueError(
-                f"group {unknown[0]!r} is none of this metric's groups, {self.groups}; name all of them when it is "
-                "made: TallyMetric(groups=[...])."
+                "this metric was told its patients; give the patient of every case: update(patient=...)."
             )
+        tally = self._empty.add(given, target, weight=weight, group=group, patient=patient)
+        seen = {
+            "group": tally.groups,
+            "patient": {name: 0 for one in tally.patients.values() for name in one},
+        }
+        for kind, known in (("group", self.groups), ("patient", self.patients)):
+            if unknown := sorted(set(seen[kind]) - set(known)):
+                raise ValueError(
+                    f"{kind} {unknown[0]!r} is none of this metric's {kind}s, {known}; name all of them when it is "
+                    f"made: TallyMetric({kind}s=[...])."
+                )
+        for number, key in enumerate(FACTORS):
+            for name, sums in tally.patients.get(key, {}).items():
+                held = torch.from_numpy(np.asarray(sums, dtype=np.float64))
+                self.people[number, self.patients.index(name)] += held.to(self.people.device)
         self._put(0, tally)
         for name, part in tally.groups.items():
             self._put(1 + self.groups.index(name), part)
@@ -141,7 +165,13 @@ class TallyMetric(Metric):
     def tally(self) -> Tally:
         """The tally of what this rank holds: of all ranks inside `compute` and `sync_context`."""
         parts = {name: self._part(row) for row, name in enumerate(self.groups, start=1)}
-        return replace(self._part(0), groups={name: part for name, part in parts.items() if part.sums})
+        held = self.people.cpu().numpy()
+        patients = {
+            key: {name: one for name, one in zip(self.patients, sums) if one[1] > 0}
+            for key, sums in zip(FACTORS, held)
+        }
+        groups = {name: part for name, part in parts.items() if part.sums}
+        return replace(self._part(0), groups=groups, patients=patients if self.patients else {})
 
     def _part(self, row: int) -> Tally:
         """The tally of the whole, or of a group."""
