@@ -8,6 +8,7 @@ from PIL import Image
 from truesigma.imaging.data.archive import BrokenFiles
 from truesigma.imaging.data.dataset import batches
 from truesigma.imaging.data.folder import FileReader
+from truesigma.imaging.data.folds import Fold
 from truesigma.imaging.datasets import table
 
 
@@ -310,3 +311,20 @@ def test_patients_are_kept_whole_beside_groups(tmp_path):
     assert len(set.union(*whose)) == sum(map(len, whose)) == 16
     assert all(set(split.group) == {"A", "B"} for split in data.splits.values())
     assert data.splits["train"].together == data.splits["train"].patient
+
+
+def test_several_columns_are_looked_at_apart(tmp_path):
+    """Each is a group of its own, in every split and in what is predicted; the patient says who belongs together."""
+    root = make_folder(tmp_path / "t", 48, header="image,target,group")
+    lines = (root / "table.csv").read_text().splitlines()
+    rows = [f"{line},{'AB'[k % 2]},{'fm'[k % 3 > 0]}" for k, line in enumerate(lines[1:])]
+    (root / "table.csv").write_text("\n".join([f"{lines[0]},site,sex", *rows]) + "\n")
+    with pytest.raises(ValueError, match="site, sex, which are looked at apart, and no patient says"):
+        table.load(str(root), group="site,sex")
+    data = table.load(str(root), patient="group", group="site, sex")
+    apart = data.splits["test"].apart
+    assert list(apart) == ["site", "sex"]
+    assert (set(apart["site"]), set(apart["sex"])) == ({"A", "B"}, {"f", "m"})
+    by_name = {line.split(",")[0]: tuple(line.split(",")[3:]) for line in rows}
+    assert list(zip(*apart.values())) == [by_name[name] for name in data.splits["test"].name]
+    assert Fold(0, 3).of(data).splits["held"].columns == ("site", "sex")

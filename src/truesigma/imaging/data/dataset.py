@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -45,6 +46,7 @@ class Split:
         group: one patient (or slide, or video) per case, where known; beside patients what is looked at apart.
         inputs: (case, input), numbers beside the image, standardised; None: there are none.
         patient: one patient per case, where they are known beside groups.
+        columns: of the groups, where a case has several; `group` then holds a tuple of names per case.
 
     >>> split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([[0.25], [0.5]]), ("a", "b"))
     >>> split
@@ -54,9 +56,10 @@ class Split:
     images: Tensor | Reader
     target: Tensor
     name: tuple[str, ...]
-    group: tuple[str, ...] | None = None
+    group: tuple[Any, ...] | None = None
     inputs: Tensor | None = None
     patient: tuple[str, ...] | None = None
+    columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         cases = len(self.images)
@@ -93,6 +96,17 @@ class Split:
                     f"{known} has {len(values)} entries beside {cases} images; expected one per case"
                 )
             object.__setattr__(self, known, tuple(values))
+
+    @property
+    def apart(self) -> Any:
+        """What is looked at apart, as `Cases` takes it: names, or a mapping from columns to names.
+
+        >>> Split(torch.zeros(1, 1, 8, 8), torch.zeros(1, 1), ("a",), (("Basel", "f"),), columns=("site", "sex")).apart
+        {'site': array(['Basel'], dtype='<U5'), 'sex': array(['f'], dtype='<U1')}
+        """
+        if self.group is None or not self.columns:
+            return None if self.group is None else np.asarray(self.group)
+        return {column: np.asarray(names) for column, names in zip(self.columns, zip(*self.group))}
 
     @property
     def together(self) -> tuple[str, ...] | None:

@@ -74,6 +74,7 @@ def pooled(data: DataSet) -> Split:
         None if parts[0].group is None else tuple(one for part in parts for one in part.group or ()),
         torch.cat(known) if known else None,
         None if parts[0].patient is None else tuple(one for part in parts for one in part.patient or ()),
+        parts[0].columns,
     )
 
 
@@ -111,4 +112,5 @@ def _some(pool: Split, rows: np.ndarray) -> Split:
         None if pool.group is None else tuple(pool.group[k] for k in rows),
         None if pool.inputs is None else pool.inputs[at],
         None if pool.patient is None else tuple(pool.patient[k] for k in rows),
+        pool.columns,
     )

@@ -18,6 +18,7 @@ training target, images by the mean and sd of each channel in training.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -91,7 +92,7 @@ def load(
         split: column that says train, valid or test; without it cases are split by the seed.
         group: column of the patient, slide or video, a pattern of columns, or a regular expression whose parentheses
             find it in the image's path; without it every case is its own. Where `patient` says who belongs together:
-            what is looked at apart, such as the site.
+            what is looked at apart, such as the site; several columns with commas between them.
         patient: column of the patient, or a pattern, as for `group`: never in two splits, and counted as one.
         size: pixels of every image axis, or of each (48,64,48); 0: images are of one size already.
         mm_per_pixel: images are resampled to it, for every axis or for each, and padded or cropped to the size around
@@ -121,7 +122,13 @@ def load(
     layout = Layout.of(size, mm_per_pixel, dimensions, normalise)
     # A split or group column may be missing only where it was not asked for by another name.
     asked = [split] if split not in ("", "split") else []
-    asked += group_columns(group) if group != "group" else []
+    several = comma_words(group) if "," in group and not {"(", "{"} & set(group) else []
+    if several and not patient:
+        raise ValueError(
+            f"group names {', '.join(several)}, which are looked at apart, and no patient says which cases belong "
+            'together; give it, as patient = "id".'
+        )
+    asked += several or (group_columns(group) if group != "group" else [])
     asked += group_columns(patient)
     need = [*pattern_columns(image), *columns, *beside, *spacing_columns(spacing), *asked]
     header, rows = read_table(folder / csv, need=need)
@@ -134,7 +141,8 @@ def load(
     images, keep = read_images(folder, names, layout, apart, skip_broken=skip_broken, memory=memory)
     rows, names = [rows[k] for k in keep], [names[k] for k in keep]
     values = values[keep]
-    groups = groups_of(rows, names, group, folder / csv)
+    parted = [groups_of(rows, names, one, folder / csv) for one in several or [group]]
+    groups: Any = list(zip(*[one for one in parted if one is not None])) if several else parted[0]
     patients = groups_of(rows, names, patient, folder / csv) if patient else None
     index = _index(rows, split, patients or groups, valid, test, seed)
     low, high = values[index["train"]].min(0), values[index["train"]].max(0)
@@ -152,6 +160,7 @@ def load(
             None if groups is None else tuple(groups[k] for k in at),
             None if numbers is None else numbers[at],
             None if patients is None else tuple(patients[k] for k in at),
+            tuple(several),
         )
         for key, at in index.items()
     }

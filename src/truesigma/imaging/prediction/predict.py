@@ -100,7 +100,7 @@ def predict_split(
         prediction,
         target,
         id=np.asarray(chosen.name),
-        group=None if chosen.group is None else np.asarray(chosen.group),
+        group=chosen.apart,
         patient=None if chosen.patient is None else np.asarray(chosen.patient),
         unit=SCALED if scaled else units.text,
         draws=value if isinstance(value, Draws) else None,

@@ -133,7 +133,9 @@ def _first(split: Split, size: int) -> Split:
     group = None if split.group is None else split.group[:count]
     inputs = None if split.inputs is None else split.inputs[:count]
     patient = None if split.patient is None else split.patient[:count]
-    return Split(images[:count], split.target[:count], split.name[:count], group, inputs, patient)
+    return Split(
+        images[:count], split.target[:count], split.name[:count], group, inputs, patient, split.columns
+    )
 
 
 def peak_memory() -> int:
