@@ -7,6 +7,9 @@ import pytest
 
 import truesigma as ts
 from truesigma.core.recalibration import load_recalibration
+from truesigma.evaluation.apply import apply_file
+from truesigma.evaluation.card import calibrate
+from truesigma.evaluation.like import weighted_like
 from truesigma.recalibrate import _shift, conformal, sigma
 
 
@@ -114,6 +117,27 @@ def test_stored_and_scored():
     assert made.bounds.too_few_for(0.9) is None
     assert "interval of" in made.bounds.too_few_for(0.999)
     assert sigma.fit(old, y, weight=weight).factor > sigma.fit(old, y).factor
+
+
+@pytest.mark.filterwarnings("ignore:.*is infinite")
+@pytest.mark.parametrize("kind", ["csv", "npz", "parquet"])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_what_apply_writes_is_read_back_as_it_is(tmp_path, kind, outputs):
+    """Bounds that differ by case come back, not those of the law that all cases have together."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(300, outputs)) + np.repeat([0.0, 0.7], [200, 100])[:, None]
+    y = y[:, 0] if outputs == 1 else y
+    cases = ts.Cases(ts.Prediction(y + rng.normal(size=y.shape), np.exp(0.3 * rng.normal(size=y.shape))), y)
+    card = calibrate(weighted_like(cases[:200], cases[200:].prediction), "conformal")
+    ts.write(cases[200:], tmp_path / f"new.{kind}")
+    apply_file(card, tmp_path / f"new.{kind}", tmp_path / f"out.{kind}", levels=[0.9, 0.5, 0.999])
+    again, made = ts.read(tmp_path / f"out.{kind}").prediction, card(cases[200:])
+    for level in (0.5, 0.9, 0.999):
+        for one, other in zip(again.interval(level), made.interval(level)):
+            np.testing.assert_allclose(one, other, rtol=1e-9)
+    assert np.isinf(made.interval(0.999).upper).any()
+    with pytest.raises(ts.Undefined, match=r"known at the level 0\.5, 0\.9, 0\.999 only"):
+        again.interval(0.8)
 
 
 def test_what_is_refused():

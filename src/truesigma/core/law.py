@@ -349,7 +349,8 @@ class Bounded:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "unit": self.unit, "moment": self.moment}
+        usual = {"unit": 1.0, "moment": 2}
+        return {"name": self.name, **{k: getattr(self, k) for k in usual if getattr(self, k) != usual[k]}}
 
 
 # The law that each likelihood of a network stands for.

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.arrays import to_host
-from ..core.by_case import Stated, laws_of
-from ..core.law import Law, too_few_for
+from ..core.by_case import Stated, beside, laws_of
+from ..core.law import Bounded, Law, too_few_for
 from ..core.recalibration import Across, JointRegion, Recalibration
-from ..core.values import Draws, Prediction, raw_spread
+from ..core.values import Draws, Prediction, changed, raw_spread
 from ..files.arrow import FORMULAS, read_csv, read_parquet, write_csv, write_parquet
 from ..files.columns import METADATA, ORDER, columns_of, field_columns
 from ..files.disk import BadFile, check_folder
@@ -26,6 +26,7 @@ from .card import Card, check_network
 if TYPE_CHECKING:
     import pyarrow as pa
 
+USUAL = (0.9,)  # levels that are written unless others are asked for
 UNTOUCHED = "none"  # of `recalibration`: what `predict` says of predictions that no card was applied to
 _BOUND = re.compile(r"(lower|upper)_[\d.]+(_\d+)?")
 
@@ -73,6 +74,7 @@ def apply_file(
         check_network(card, str(fields.get("checkpoint", "")))
         made = card(value, group=groups_in(fields))
         bounds = {**interval_fields(made, levels, card.recalibration), **refer_fields(card, value)}
+        made = _as_written(made, levels or USUAL)
     except ValueError as problem:
         raise refusal(str(source), fields, problem) from problem
     if ".npz" not in suffixes and not by_fold:
@@ -99,6 +101,19 @@ def apply_file(
         written["law"] = made.law.name
     write_fields({**kept, **written, **bounds, **others}, target)
     return made
+
+
+def _as_written(made: Prediction, levels: Sequence[float]) -> Prediction:
+    """What a file can hold of bounds that differ by case, which no law gives: those at its levels."""
+    if made.bounds is None or isinstance(made.bounds, Stated):
+        return made
+    rising, shape = tuple(sorted(set(levels))), made.location.shape
+    ends = zip(*(made.bounds.z(level) for level in rising))
+    low, high = (
+        np.stack([np.broadcast_to(beside(one, made.location), shape) for one in end]) for end in ends
+    )
+    law = Bounded(made.law.unit, made.law.moment)
+    return changed(made, law=law, bounds=Stated(rising, low, high))
 
 
 def members_in(fields: Mapping[str, Any], source: Path) -> dict[str, Any]:
@@ -156,7 +171,7 @@ def interval_fields(
     found = {}
     region = recalibration if isinstance(recalibration, JointRegion) else None
     stated = prediction.bounds if isinstance(prediction.bounds, Stated) else None
-    usual = (0.9,) if stated is None else stated.levels
+    usual = USUAL if stated is None else stated.levels
     for level in usual if levels is None else levels:
         lower, upper = bound_names(level)
         if prediction.bounds is not None:

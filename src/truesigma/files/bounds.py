@@ -55,9 +55,7 @@ def bounds_in(names: Sequence[str], column: Callable[[str], Host]) -> Stated | N
         return None
     for name, parts in (("lower", low), ("upper", high)):
         empty = [
-            row
-            for part in parts
-            for row in np.flatnonzero(~np.isfinite(part.reshape(len(part), -1)).all(axis=1))
+            row for part in parts for row in np.flatnonzero(np.isnan(part.reshape(len(part), -1)).any(axis=1))
         ]
         if empty:
             raise BadFile(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.arrays import Host
 from .bounds import bounds_in, middle
 from .disk import BadFile
 from .fields import CONSTANTS, EXPECTED, GROUP, LABELS, MARKS, NUMBERS, PARTS, stem_of
@@ -68,7 +69,7 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
     stated = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
     law = stated.get("law") or (_constant("law", table.column("law")) if "law" in names else "")
     if not set(PARTS) & set(found) or "bounded" in str(law):
-        bounds = bounds_in(names, lambda name: _numbers(name, table.column(name), False).astype(np.float64))
+        bounds = bounds_in(names, lambda name: _bound(name, table.column(name)))
         if bounds is not None:
             found |= {"location": found.get("location", middle(bounds)), "bounds": bounds}
     if "location" not in found:
@@ -144,6 +145,19 @@ def field_columns(stem: str, values: Any) -> dict[str, Any]:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
+
+
+def _bound(name: str, column: Any) -> Host:
+    """A column of bounds; beside a scale a .csv holds it as text."""
+    import pyarrow as pa
+
+    if pa.types.is_string(column.type):
+        try:
+            column = column.cast(pa.float64())
+        except pa.ArrowInvalid as problem:
+            raise BadFile(f"column {name!r} holds something else than numbers: {problem}.") from problem
+    found: Host = _numbers(name, column, False).astype(np.float64)
+    return found
 
 
 def _numbers(name: str, column: Any, boolean: bool) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
+from .bounds import bounds_in, is_bound
 from .disk import BadFile, check_exists, content_kind, reading, write_atomically
 from .fields import CONSTANTS, KNOWN, MARKS, is_field
 from .roles import Columns, renamed
@@ -202,7 +203,12 @@ def read_npz(path: Path, columns: Columns | None = None) -> dict[str, Any]:
             f"or with aleatoric and epistemic, and the target{rename_hint(held)}."
         )
     found = read_members(path, list(members.values()))
-    return {**{k: v for k, v in found.items() if k not in CONSTANTS}, **texts_of(path, found)}
+    texts = texts_of(path, found)
+    if "bounded" in texts.get("law", ""):
+        names = [name for name in list_members(path) if is_bound(name)]
+        known = read_members(path, list(open_members(path, names).values()))
+        found["bounds"] = bounds_in(names, known.__getitem__)
+    return {**{k: v for k, v in found.items() if k not in CONSTANTS}, **texts}
 
 
 def write_npz(fields: Mapping[str, Any], path: Path) -> None:
