@@ -202,7 +202,7 @@ def read_npz(path: Path, columns: Columns | None = None) -> dict[str, Any]:
             f"{path} holds {', '.join(held) or 'nothing'}; expected mean and variance (draws), or location with scale "
             f"or with aleatoric and epistemic, and the target{rename_hint(held)}."
         )
-    found = read_members(path, list(members.values()))
+    found: dict[str, Any] = dict(read_members(path, list(members.values())))
     texts = texts_of(path, found)
     if "bounded" in texts.get("law", ""):
         names = [name for name in list_members(path) if is_bound(name)]
