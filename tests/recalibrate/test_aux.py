@@ -240,7 +240,9 @@ def test_what_lies_far_beyond_the_calibration_cases_is_doubted():
     v = np.geomspace(1.0, 4.0, 30)
     fitted = aux.fit(Prediction(0 * v, v), v**1.5)
     assert fitted.seen == pytest.approx((0.0, math.log(4.0)))
-    with pytest.warns(UserWarning, match=r"fitted on sigmas of 1 to 2; 1 of 3 lie so far beyond") as said:
+    with pytest.warns(
+        UserWarning, match=r"fitted on sigmas of 1 to 2; 1 of 3 lie beyond, 1 so far beyond"
+    ) as said:
         fitted(Prediction(np.zeros(3), np.array([1.0, 4.0, 2500.0])))
     assert said[0].filename == __file__
     again = load_recalibration(json.loads(json.dumps(fitted.to_dict())))

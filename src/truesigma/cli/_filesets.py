@@ -1,12 +1,14 @@
 """evaluate and calibrate over many files, or files larger than memory: globs, manifests, engines and a progress bar."""
 
 import glob
+import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._inputs import say_roles
 from ._progress import progress
 from ._session import Session, check_json, check_target
 
@@ -141,6 +143,8 @@ def evaluate_many(
     law = options.get("law")
     fitted_on, *tested = (open_fileset(files, law=law, columns=columns) for files in (calibration, *test))
     check_json(json, *(path for files in (fitted_on, *tested) for path in files.paths))
+    for files in (fitted_on, *tested):
+        _say_columns(session, files, columns, options.get("mask_missing", False))
     warn_unlike(_first(fitted_on), fitted_on, [_first(files) for files in tested], tested)
     warn_leaked_files(fitted_on, tested)
     warn_repeated([_predicted(files) for files in tested])
@@ -177,6 +181,7 @@ def calibrate_many(
     opened = open_fileset(files, law=reading["law"], columns=columns)
     check_target(out, *opened.paths)
     check_json(json, *opened.paths)
+    _say_columns(session, opened, columns, reading["mask_missing"])
     with progress(session.quiet) as report:
         return calibrate_files(opened, choice, recipe=recipe, report=report, **reading)
 
@@ -203,6 +208,18 @@ def group_table(streamed: "Streamed") -> "TextTable":
         notes.append(f"the {MOST} largest of {len(streamed.groups):,} groups; --json holds all of them.")
     head = ("group", "recalibration", "cases", *[title for *_, title in shown])
     return TextTable("by group", head, tuple(rows), tuple(notes), left=2)
+
+
+def _say_columns(session: Session, files: "FileSet", columns: dict[str, Any], mask_missing: bool) -> None:
+    """Say which columns of a set have a role, by the first cases of its first file."""
+    from ..files.chunks import chunks_of
+    from ..files.roles import taken_columns
+
+    if session.quiet or "" not in files.sources[0].files:
+        return
+    with warnings.catch_warnings(action="ignore"):  # they come with the pass
+        chunk = next(iter(chunks_of(files.sources[0], law=files.law, mask_missing=mask_missing)))
+    say_roles(session, _first(files), taken_columns(chunk.cases, columns))
 
 
 def _predicted(files: "FileSet") -> list[Path]:

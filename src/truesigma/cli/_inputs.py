@@ -33,7 +33,7 @@ def read_set(
     from ..files.store import read_cases
 
     cases = read_cases(path, law=law, mask_missing=mask_missing, columns=columns)
-    _say_roles(session, path, taken_columns(cases, columns))
+    say_roles(session, path, taken_columns(cases, columns))
     if name_rows and cases.id is None:
         word, first = ("case", 0) if path.suffix.lower() == ".npz" else ("row", 1)
         names = np.array([f"{word} {number}" for number in range(first, first + len(cases))])
@@ -49,7 +49,7 @@ def read_set(
     return cases[some]
 
 
-def _say_roles(session: Session, path: Path, taken: Mapping[str, list[str]]) -> None:
+def say_roles(session: Session, path: Path, taken: Mapping[str, list[str]]) -> None:
     """Say which columns say what of the cases beside their prediction."""
     words = {"weight": "weigh{} the cases", "patient": "name{} the patients", "group": "name{} the groups"}
     found = {role: taken[role] for role in words if role in taken}

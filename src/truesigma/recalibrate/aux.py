@@ -79,7 +79,10 @@ class Aux:
         wild = abs(half[beyond] - (self.new_log_variance(edge) - edge) / 2) > math.log(WILD)
         ends = " to ".join(f"{math.exp(end / 2):.3g}" for end in self.seen)
         if wild.any():
-            words = f"{wild.sum()} of {log_v.size} lie so far beyond that it changes them over {WILD} times as much"
+            words = (
+                f"{beyond.sum()} of {log_v.size} lie beyond, {wild.sum()} so far beyond that it changes them over "
+                f"{WILD} times as much"
+            )
         elif beyond.sum() > SOME * log_v.size:
             words = f"{beyond.sum()} of {log_v.size} lie beyond, where nothing is known. Is the unit the same"
         else:
