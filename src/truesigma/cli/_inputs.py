@@ -28,7 +28,7 @@ def read_set(
     """
     import numpy as np
 
-    from ..core.arrays import to_host
+    from ..evaluation.described import only_counted
     from ..files.roles import taken_columns
     from ..files.store import read_cases
 
@@ -38,15 +38,10 @@ def read_set(
         word, first = ("case", 0) if path.suffix.lower() == ".npz" else ("row", 1)
         names = np.array([f"{word} {number}" for number in range(first, first + len(cases))])
         cases = replace(cases, id=names)
-    if missing is not None:
-        cases = _without(cases, missing)
-    if cases.prediction.mask is None:
-        return cases
-    some = to_host(cases.prediction.mask).reshape(len(cases), -1).any(axis=1)
-    if some.all() or not some.any():  # of nothing at all the fit says what is wrong
-        return cases
-    session.say(f"note: {some.sum()} of {len(cases)} cases in {path} have a target that counts.")
-    return cases[some]
+    some = only_counted(cases, missing)
+    if len(some) < len(cases):
+        session.say(f"note: {len(some)} of {len(cases)} cases in {path} have a target that counts.")
+    return some
 
 
 def say_roles(session: Session, path: Path, taken: Mapping[str, list[str]]) -> None:
@@ -61,13 +56,6 @@ def say_roles(session: Session, path: Path, taken: Mapping[str, list[str]]) -> N
     said += [f"{names[0]!r} is the {role}" for role, names in others.items()]
     if said:
         session.say(f"note: in {path}, {', '.join(said)}.")
-
-
-def _without(cases: "Cases", missing: float) -> "Cases":
-    """Mask the elements whose target is the number that means a missing one."""
-    mask, there = cases.prediction.mask, cases.target != missing
-    prediction = replace(cases.prediction, mask=there if mask is None else mask & there)
-    return replace(cases, prediction=prediction)
 
 
 def warn_doubts(fitted_on: "Cases", tested: "Cases | None" = None) -> None:
@@ -99,7 +87,7 @@ def weighted(
     from ..files.disk import fingerprint
     from ..files.store import read_new
 
-    new = read_new(like, law=law, columns=predicted(columns))
+    new = read_new(like, law=law, columns={**predicted(columns), "weight": None})
     found: list[Cases] = []
     about: dict[str, Any] = {"file": like.name, "sha256": fingerprint(like), "cases": len(new)}
     for name, cases in sets.items():
@@ -111,15 +99,3 @@ def weighted(
         about[name] = {key: getattr(made.shift, key) for key in ("effective", "auroc", "beyond")}
         found.append(made)
     return found, {"like": about}
-
-
-def describe_file(path: Path, cases: "Cases", columns: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Describe a file that a result was computed from, and which of its columns have a role."""
-    from ..evaluation.card import outputs_of
-    from ..files.disk import fingerprint
-    from ..files.roles import taken_columns
-
-    size = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
-    taken = taken_columns(cases, columns)
-    roles = {"columns": taken} if set(taken) - {"id"} else {}
-    return {"file": path.name, "sha256": fingerprint(path), **size, **roles}

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ._filesets import refuse_maps
-from ._inputs import describe_file, read_set
+from ._inputs import read_set
 from ._options import Calibration, Json, Part, RecipeName, named_option, recalibrations
 from ._reading import PLAIN, Reading, reads_cases
 from ._session import check_card, check_json
@@ -41,6 +41,7 @@ def compare(
     """Compare recalibrations by cross-fitting, and choose one."""
     from ..evaluation.card import describe
     from ..evaluation.compare import compare as run
+    from ..evaluation.described import describe_file
     from ..evaluation.text import comparison_table
     from ..files.store import write
 
@@ -51,7 +52,7 @@ def compare(
     choices = ["all"] if recalibrate == "all" else recalibrations(context.obj, recalibrate, part)
     cases = read_set(context.obj, calibration, **reading.whole)
     found = run(cases, recalibrations=choices, metric=metric, folds=folds, seed=seed, recipe=recipe)
-    data = describe_file(calibration, cases, reading.columns)
+    data = describe_file(calibration, cases, **reading.whole)
     if out is not None:
         chosen = {"among": list(found.recalibrations), "metric": found.metric, "folds": folds, "seed": seed}
         write(describe(found.recalibration, cases, recipe=found.recipe, data={**data, "chosen": chosen}), out)

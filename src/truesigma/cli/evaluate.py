@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ._filesets import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
-from ._inputs import describe_file, read_set, warn_doubts, weighted
+from ._inputs import read_set, warn_doubts, weighted
 from ._options import (
     Json,
     Like,
@@ -83,6 +83,7 @@ def evaluate(
     json: Json = None,
 ) -> None:
     """Fit recalibrations on some files, score them on others."""
+    from ..evaluation.described import describe_file
     from ..evaluation.evaluate import evaluate as run
     from ..evaluation.fit import fit_all
     from ..evaluation.leaks import warn_leak, warn_repeated, warn_unlike
@@ -123,8 +124,8 @@ def evaluate(
         read_set(context.obj, path, name_rows=html is not None, **reading.whole) for path in inputs[1:]
     ]
     data: dict[str, Any] = {
-        "calibration": describe_file(inputs[0], fitted_on, reading.columns),
-        "test": [describe_file(path, cases, reading.columns) for path, cases in zip(inputs[1:], repeats)],
+        "calibration": describe_file(inputs[0], fitted_on, **reading.whole),
+        "test": [describe_file(path, cases, **reading.whole) for path, cases in zip(inputs[1:], repeats)],
     }
     warn_unlike(inputs[0], fitted_on, inputs[1:], repeats)
     warn_leak(inputs[0], fitted_on, inputs[1:], repeats, data)
@@ -173,6 +174,7 @@ def calibrate(
     """Fit one recalibration and write its card, for `apply`."""
     from ..evaluation.card import calibrate as fit
     from ..evaluation.card import factor_text
+    from ..evaluation.described import describe_file
     from ..evaluation.text import factor_doubt
     from ..files.store import write
 
@@ -198,7 +200,7 @@ def calibrate(
     else:
         cases = read_set(context.obj, inputs[0], **reading.whole)
         warn_doubts(cases)
-        data = describe_file(inputs[0], cases, reading.columns)
+        data = describe_file(inputs[0], cases, **reading.whole)
         named = {"calibration": cases}
         (cases,), about = weighted(
             context.obj, like, named, recipe=recipe, law=reading.law, columns=reading.columns

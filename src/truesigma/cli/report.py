@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ._filesets import refuse_maps
-from ._inputs import describe_file, predicted, read_set, warn_doubts, weighted
+from ._inputs import predicted, read_set, warn_doubts, weighted
 from ._options import Calibration, Json, Like, Part, RecipeName, named_option, recalibrations
 from ._reading import PLAIN, Reading, reads_cases
 from ._session import check_json, check_page
@@ -55,6 +55,7 @@ def report(
     json: Json = None,
 ) -> None:
     """Show in one HTML page whether sigma is true, and for whom not."""
+    from ..evaluation.described import describe_file
     from ..evaluation.leaks import warn_leak, warn_unlike
     from ..files.disk import fingerprint
     from ..files.store import read_new
@@ -68,7 +69,7 @@ def report(
     fitted_on = read_set(context.obj, calibration, **reading.whole)
     cases = read_set(context.obj, test, name_rows=True, **reading.whole)
     sets = {"calibration": (calibration, fitted_on), "test": (test, cases)}
-    files = {name: describe_file(path, some, reading.columns) for name, (path, some) in sets.items()}
+    files = {name: describe_file(path, some, **reading.whole) for name, (path, some) in sets.items()}
     moved = None
     if shifted is not None:
         moved = read_new(shifted, **{**reading.in_pieces, "columns": predicted(reading.columns)})

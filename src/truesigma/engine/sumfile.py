@@ -11,6 +11,7 @@ from ..core.law import Undefined
 from ..core.sketches import KEPT, Grid, LogCells, LogMeans, Sketch
 from ..core.sums import Sum
 from ..files.disk import reading, write_atomically
+from ..files.npz import list_members, open_members, read_members
 
 ARRAYS = ("array", "columns", "gaps")  # of a sum, which its head names
 
@@ -66,14 +67,20 @@ def read_sums(path: str | Path, *, task: str = "") -> dict[str, Sum]:
     {'n': array([3.]), 'nll': Undefined('no density')}
     >>> folder.cleanup()
     """
-    again = "remove it, and it is made anew"
-    with reading(path, "is damaged, or holds no sums", again), np.load(path, allow_pickle=False) as archive:
-        heads = json.loads(str(archive["heads"]))
+    path = Path(path)
+    with reading(path, "is damaged, or holds no sums", "remove it, and it is made anew"):
+        # Not by numpy's own reader, which takes the last of two arrays of a name, and bytes for an array.
+        members = open_members(path, list_members(path))
+        heads = json.loads(str(read_members(path, [members["heads"]])["heads"]))
         stored = heads.pop("task", "")
         if task and stored != task:
             raise ValueError("they are of another task, or of another version")
+        asked = {
+            head[name]: members[head[name]] for head in heads.values() for name in ARRAYS if name in head
+        }
+        arrays = read_members(path, asked.values())
         return {
-            key: _value(head, *[archive[head[n]] if n in head else None for n in ARRAYS])
+            key: _value(head, *[arrays[head[name]] if name in head else None for name in ARRAYS])
             for key, head in heads.items()
         }
 

@@ -184,7 +184,8 @@ def describe(
         size["draws"] = int(cases.draws.mean.shape[0])
     law, about = cases.prediction.law, {**(data or {}), **size, **made_by(cases.checkpoint, cases.sampling)}
     if cases.shift is not None:
-        about["like"] = {name: getattr(cases.shift, name) for name in ("effective", "auroc", "beyond")}
+        found = {name: getattr(cases.shift, name) for name in ("effective", "auroc", "beyond")}
+        about["like"] = {**about.get("like", {}), **found}
     ask = partial(_answers, cases, recipe)
     return Card(fitted, law, recipe, about, cases.unit, now(), versions(), ask=ask)
 

@@ -145,7 +145,7 @@ def read_members(path: Path, members: Collection[Member]) -> dict[str, Host]:
                 array = _read_stored(whole, one)
             found[one.name] = native(array)
             if one.dtype.kind == "U" and found[one.name].size:
-                _check_letters(path, found[one.name])
+                check_letters(path, found[one.name])
         return found
 
 
@@ -173,7 +173,7 @@ def _read_stored(whole: Any, member: Member) -> Host:
     return array
 
 
-def _check_letters(path: Path, array: Host) -> None:
+def check_letters(path: Path, array: Host) -> None:
     """Refuse texts with numbers in them that are not those of letters, which Python could not even print."""
     if (
         array.dtype.itemsize

@@ -33,6 +33,8 @@ def renamed(names: Sequence[str], columns: Columns | None) -> list[str]:
             raise ValueError(f"a column was chosen as {role!r}; expected one of {', '.join(ROLES)}.")
         for column in chosen_of(chosen):
             own = [name for name in names if column in (name, stem_of(name))]
+            if not own and role == "group":  # `site` for `group:site`, as results call it
+                own = [name for name in names if name == f"{GROUP}{column}"]
             if not own:
                 there = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
                 raise BadFile(f"there is no column {column!r} to take as {role}; there are {there}.")
@@ -42,8 +44,9 @@ def renamed(names: Sequence[str], columns: Columns | None) -> list[str]:
                         f"column {name!r} was chosen as {taken[name]} and as {role}; expected one role. Copy it under "
                         "another name."
                     )
-                as_group = role == "group" and name != "group"
-                taken[name] = f"{GROUP}{name}" if as_group else role + name.removeprefix(column)
+                as_group = role == "group" and not is_group(name)
+                plain = name if role == "group" else role + name.removeprefix(column)
+                taken[name] = f"{GROUP}{name}" if as_group else plain
     found = []
     for name in names:
         role = "group" if is_group(name) else stem_of(name)

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..core import plugins
 from ..core.values import Cases
-from ..evaluation.card import Card, calibrate, read_card
+from ..evaluation.card import Card, calibrate, read_card, referral
+from ..evaluation.described import like_again, read_again
 from ..evaluation.evaluate import evaluate
 from ..evaluation.fit import choose
 from ..files.disk import BadFile, check_like, fingerprint, json_text, read_json, reading
@@ -214,24 +215,34 @@ def _json(path: Path) -> Iterator[Check]:
         card = read_card(path)
         yield Check(f"{path.name} is whole", True)
         yield _checked(f"{path.name} follows from its cases", partial(_card, path, card))
-    elif "rows" in found and "data" in found:
+    elif "rows" in found and "calibration" in found.get("data", ()):
         check_like(path, found, SCORES_LIKE)
         data = found["data"]
         asked = found.get("questions", [])
         check_like(path, asked, list, "questions")
-        for like, those in ((FILE_LIKE, data["test"]), (ROW_LIKE, found["rows"]), (QUESTION_LIKE, asked)):
+        likes = (FILE_LIKE, [one for one in [data.get("like")] if one is not None]), (FILE_LIKE, data["test"])
+        for like, those in (*likes, (ROW_LIKE, found["rows"]), (QUESTION_LIKE, asked)):
             for one in those:
                 check_like(path, one, like)
-        files = [data["calibration"], *data["test"]]
+        files = [data["calibration"], *data["test"], *([data["like"]] if "like" in data else [])]
         yield from (
             _checked(f"{one['file']} is what was scored", partial(_beside, path, one)) for one in files
         )
         if all((path.parent / one["file"]).is_file() for one in files):
-            calibration, *test = (read_cases(path.parent / one["file"]) for one in files)
-            chosen = list(dict.fromkeys(_label(row) for row in found["rows"]))
-            yield _checked("the scores follow from them", partial(_scores, path, calibration, test, chosen))
+            yield _checked("the scores follow from them", partial(_scored, path, found))
     else:
         raise BadFile(f"{path} holds no card, and no scores with the names of their files.")
+
+
+def _scored(path: Path, found: Mapping[str, Any]) -> str:
+    """Read the cases of scores as they were read, and score them again."""
+    data = found["data"]
+    sets = [read_again(path, one) for one in (data["calibration"], *data["test"])]
+    if "like" in data:
+        sets = like_again(path, data["like"], data["calibration"], sets, str(found["recipe"]))
+    calibration, *test = sets
+    chosen = list(dict.fromkeys(_label(row) for row in found["rows"]))
+    return _scores(path, calibration, test, chosen)
 
 
 def _beside(path: Path, about: Mapping[str, Any]) -> str | None:
@@ -243,9 +254,18 @@ def _card(path: Path, card: Card) -> str | None:
     """Fit the card's recalibration again on its cases."""
     if "file" not in card.data or not (path.parent / str(card.data["file"])).is_file():
         return None
+    check_like(path, card.data, FILE_LIKE, "data")
     if problem := _beside(path, card.data):
         return problem
-    cases = read_cases(path.parent / str(card.data["file"]))
+    cases = read_again(path, card.data, card.law)
+    if "like" in card.data:
+        about = card.data["like"]
+        check_like(path, about, {"file?": str, "sha256?": str}, "like")
+        if "file" not in about or not (path.parent / about["file"]).is_file():
+            return Unknown("the predictions of the new site are not beside it")
+        if problem := _beside(path, about):
+            return problem
+        cases = like_again(path, about, card.data, [cases], card.recipe)[0]
     stored = card.to_dict()["recalibration"]
     chosen = choose(stored["name"], card.recipe)
     names = set(plugins.options("recalibrate", chosen.module))
@@ -255,6 +275,8 @@ def _card(path: Path, card: Card) -> str | None:
     again = calibrate(cases, (stored["name"], options), recipe=card.recipe).to_dict()["recalibration"]
     if card.unit != cases.unit:
         return f"the card is in {card.unit or 'no unit'}, its cases in {cases.unit or 'no unit'}"
+    if card.refer is not None and (problem := _refers(card, cases)):
+        return problem
     if _alike(stored, again):
         return ""
     unsaid = sorted(names - set(options) - set(chosen.settings) - {"error"})
@@ -264,6 +286,16 @@ def _card(path: Path, card: Card) -> str | None:
             "chosen"
         )
     return f"{stored['name']} fitted again gives {again!r:.200}"
+
+
+def _refers(card: Card, cases: Cases) -> str:
+    """Find the threshold of the referral again."""
+    assert card.refer is not None
+    said = card.refer.to_dict()
+    again = referral(
+        cases, card.recipe, {name: said[name] for name in ("tolerance", "risk", "delta")}
+    ).to_dict()
+    return "" if _alike(said, again) else f"the referral found again is {again!r:.200}"
 
 
 def _scores(path: Path, calibration: Cases, test: Any, chosen: list[str]) -> str:

@@ -80,8 +80,15 @@ class CovariateShift:
 def shift_from(stored: Mapping[str, Any]) -> CovariateShift:
     """The shift that `to_dict` described."""
     models = tuple(tuple(float(x) for x in one) for one in stored["models"])
-    lists = {name: tuple(stored[name]) for name in ("centre", "spread", "cases")}
-    return CovariateShift(**{**stored, **lists, "models": models})
+    lists = {name: tuple(float(x) for x in stored[name]) for name in ("centre", "spread")}
+    features = len(lists["centre"])
+    finite = all(math.isfinite(x) for one in (*models, *lists.values()) for x in one)
+    fits = models and {len(one) for one in models} == {1 + 2 * features} and len(lists["spread"]) == features
+    if not (fits and finite and min(lists["spread"], default=0) > 0):
+        raise ValueError(
+            f"a shift of {features} features has models of other ones, or no numbers; fit it again."
+        )
+    return CovariateShift(**{**stored, **lists, "models": models, "cases": tuple(stored["cases"])})
 
 
 def features_of(prediction: Prediction) -> Host:

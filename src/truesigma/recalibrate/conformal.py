@@ -10,6 +10,7 @@ Where cases are weighted to be like those of a new site, the rank is the first a
 add up to $\gamma (W + w)$, W their sum and w the weight of the new case: bounds that differ by case.
 """
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -93,6 +94,8 @@ class Conformal:
                 raise ValueError(
                     f"the tails are {self.tails!r} and the ranks those of {', '.join(sides)}; fit it again."
                 )
+        if self.shift is not None and not (isinstance(self.total, float | int) and 0 < self.total < math.inf):
+            raise ValueError(f"the weight of the calibration cases is {self.total!r:.60}; fit it again.")
         _ = self.law  # checks the rest
 
     @cached_property

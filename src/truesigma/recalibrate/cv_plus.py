@@ -80,6 +80,20 @@ class CvPlus:
     models: int
     cases: int  # or patients
 
+    def __post_init__(self) -> None:
+        whole = all(type(one) is int for one in (*self.folds, self.models, self.cases))
+        numbers = all(
+            isinstance(one, float | int) and 0 <= one < math.inf for one in (*self.scores, *self.weights)
+        )
+        alike = len(self.scores) == len(self.folds) == len(self.weights) > 0
+        if not (
+            whole and numbers and alike and self.cases > 0 and set(self.folds) <= set(range(self.models))
+        ):
+            raise ValueError(
+                f"{len(self.scores)} scores with {len(self.weights)} weights of {len(self.folds)} cases are not of "
+                f"{self.models!r:.20} cross-fitted models; expected numbers, and folds counted from 0. Fit it again."
+            )
+
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         """The law of the held-out errors about one prediction: what scores look at. CV+ itself is `of_members`."""
         order = np.argsort(self.scores, kind="stable")

@@ -13,6 +13,7 @@ from ...core.arrays import Host
 from ..disk import BadFile, reading
 from ..npz import (
     Member,
+    check_letters,
     list_members,
     native,
     open_members,
@@ -85,7 +86,10 @@ def _values(path: Path, member: Member) -> Iterator[Next]:
                 raise BadFile(
                     f"{path} is cut short: {member.name} ends before its last case. Write it again."
                 )
-            return native(np.frombuffer(data, member.dtype))
+            found = native(np.frombuffer(data, member.dtype))
+            if member.dtype.kind == "U" and found.size:
+                check_letters(path, found)
+            return found
 
         yield read
 

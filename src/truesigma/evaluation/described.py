@@ -1,0 +1,89 @@
+"""The file that a result was computed from, as results say it, and the same cases read from it again."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..core.arrays import to_host
+from ..core.law import Law
+from ..core.values import Cases
+from ..files.disk import check_like, fingerprint
+from ..files.roles import ROLES, taken_columns
+from ..files.store import read_cases, read_new
+from .like import same_cases, weighted_like
+from .recipe import Recipe
+
+LIKE = {"columns?": dict, "law?": str, "mask_missing?": bool, "missing?": (int, float)}
+
+
+def describe_file(
+    path: Path,
+    cases: Cases,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    law: str | None = None,
+    mask_missing: bool = False,
+    missing: float | None = None,
+) -> dict[str, Any]:
+    """Describe a file, which of its columns have a role, and how it was read."""
+    size = {"cases": len(cases), "outputs": math.prod(cases.prediction.location.shape[1:])}
+    taken = taken_columns(cases, columns)
+    said: dict[str, Any] = {"columns": taken} if columns or set(taken) - {"id"} else {}
+    how = {"law": law, "mask_missing": mask_missing or None, "missing": missing}
+    said |= {name: one for name, one in how.items() if one is not None}
+    return {"file": path.name, "sha256": fingerprint(path), **size, **said}
+
+
+def only_counted(cases: Cases, missing: float | None = None) -> Cases:
+    """Leave out the cases of which a mask, or the number for a missing target, leaves nothing; if not all."""
+    if missing is not None:
+        mask, there = cases.prediction.mask, cases.target != missing
+        mask = there if mask is None else mask & there
+        cases = replace(cases, prediction=replace(cases.prediction, mask=mask))
+    if cases.prediction.mask is None:
+        return cases
+    some = to_host(cases.prediction.mask).reshape(len(cases), -1).any(axis=1)
+    return (
+        cases if some.all() or not some.any() else cases[some]
+    )  # of nothing at all the fit says what is wrong
+
+
+def read_again(result: Path, about: Mapping[str, Any], law: Law | None = None) -> Cases:
+    """Read the cases of a file beside a result as it says they were read; without a law, in that one.
+
+    Raises:
+        BadFile: where the result does not say it in a way that can be understood.
+    """
+    columns = _checked(result, about)
+    found = read_cases(
+        result.parent / str(about["file"]),
+        law=about.get("law", law),
+        mask_missing=about.get("mask_missing", law is not None),
+        columns=columns,
+    )
+    return only_counted(found, about.get("missing"))
+
+
+def like_again(
+    result: Path, about: Mapping[str, Any], read: Mapping[str, Any], sets: list[Cases], recipe: str | Recipe
+) -> list[Cases]:
+    """Weight sets of cases again by the predictions of a new site, in a file that was read as `read` says."""
+    said = _checked(result, read) or {}
+    columns = {role: one for role, one in said.items() if role in ("location", "scale")} | {"weight": None}
+    new = read_new(result.parent / str(about["file"]), law=read.get("law"), columns=columns)
+    return [one if same_cases(one, new) else weighted_like(one, new, recipe=recipe) for one in sets]
+
+
+def _checked(result: Path, about: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The columns that a result says were read; those it does not name were not, though their names may be there."""
+    check_like(result, about, LIKE)
+    if "columns" not in about:
+        return None
+    for role, names in about["columns"].items():
+        check_like(result, role, ROLES, "columns")
+        check_like(result, names, list, f"columns.{role}")
+        for name in names:
+            check_like(result, name, str, f"columns.{role}")
+    return {**dict.fromkeys(("weight", "id", "patient", "group")), **about["columns"]}
