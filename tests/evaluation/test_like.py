@@ -91,3 +91,20 @@ def test_on_the_command_line(tmp_path, run):
     write(site(400, 6.0, 3).prediction, files["new"])
     code, _, err = run(*given)
     assert (code, "expected 30 at least" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("total", "9"), ("total", None), ("total", -1.0), ("centre", ["x", 0.0]), ("centre", [0.0]), ("models", []),
+        ("models", [[1.0, 2.0]]), ("spread", [0.0, 0.0]), ("spread", []), ("cases", None),
+    ],
+)  # fmt: skip
+def test_a_strangers_card_for_a_new_site_is_checked(tmp_path, place, value):
+    card = calibrate(weighted_like(site(300, 0.0, 0), site(300, 0.3, 1).prediction), "conformal")
+    stored = card.to_dict()
+    into = stored["recalibration"] if place == "total" else stored["recalibration"]["shift"]
+    into[place] = value
+    (tmp_path / "card.json").write_text(json.dumps(stored))
+    with pytest.raises(ValueError, match=r"card\.json cannot be used: .*[Ff]it"):
+        read_card(tmp_path / "card.json")

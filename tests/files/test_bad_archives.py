@@ -193,3 +193,13 @@ def test_every_changed_byte_of_an_array_is_noticed(tmp_path):
         (tmp_path / "b.npz").write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         with pytest.raises(BadFile, match=r"b\.npz is damaged"):
             read(tmp_path / "b.npz")
+
+
+def test_texts_that_are_none_are_refused_in_pieces_too(tmp_path):
+    """A number that is no letter in a text: Python could not even print it."""
+    names = np.array(["a", "b"])
+    names.view(np.uint32)[1] = 0x11FFFF
+    np.savez(tmp_path / "a.npz", location=np.ones(2), scale=np.ones(2), target=np.ones(2), id=names)
+    for read_it in (read, lambda path: list(chunked_cases(find_sources(str(path))[0]))):
+        with pytest.raises(BadFile, match=r"a\.npz is damaged: it holds texts that are none"):
+            read_it(tmp_path / "a.npz")

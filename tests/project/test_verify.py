@@ -264,3 +264,62 @@ def test_a_run_of_folds_follows(tmp_path, monkeypatch, run):
     code, out, _ = run("verify", "output")
     assert code == 2
     assert "cases.csv has no column split; it has id, part, group, target" in out
+
+
+def sites(folder):
+    """Tables with names of their own: a column called weight that weighs nothing, and targets that are missing."""
+    for seed, name in enumerate(("cal", "test", "new", "empty", "code")):
+        rng = np.random.default_rng(seed)
+        rows = ["case,truth,location,sd,weight,pid,site"]
+        for k, (at, sd, z) in enumerate(
+            zip(rng.normal(size=90), rng.gamma(3.0, size=90), rng.normal(size=90))
+        ):
+            gone = {"empty": "", "code": "-999"}.get(name) if k % 7 == 0 else None
+            truth = at + sd * z if gone is None else gone
+            rows.append(f"{name}{k},{truth},{at},{sd},{60 + k % 40},p{k // 2},{'ab'[k % 2]}")
+        (folder / f"{name}.csv").write_text("\n".join(rows) + "\n")
+    roles = {
+        "target": "truth",
+        "scale": "sd",
+        "patient": "pid",
+        "group": "site",
+        "id": "case",
+        "weight": "none",
+    }
+    return [word for role, column in roles.items() for word in (f"--{role}", column)]
+
+
+READ = {
+    "columns": ("cal.csv",),
+    "a law": ("cal.csv", "--law", "laplace"),
+    "empty cells": ("empty.csv", "--mask-missing"),
+    "a code": ("code.csv", "--missing", "-999"),
+    "a new site": ("cal.csv", "--like", "new.csv"),
+}
+
+
+@pytest.mark.parametrize("way", READ)
+def test_cases_are_read_as_they_were(tmp_path, monkeypatch, run, way):
+    monkeypatch.chdir(tmp_path)
+    columns, (file, *more) = sites(tmp_path), READ[way]
+    given = ["--calibration", file, *columns, *more]
+    assert run("calibrate", *given, "-o", "card.json")[0] == 0
+    few = ("--metrics", "rmse,coverage", "--recalibrate", "sigma")
+    assert run("evaluate", *given, "--test", "test.csv", *few, "--json", "scores.json")[0] == 0
+    for name in ("card.json", "scores.json"):
+        assert all(check.holds for check in verify(tmp_path / name)), verify(tmp_path / name)
+
+
+def test_a_referral_is_found_again(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    given = ["--calibration", "cal.csv", *sites(tmp_path), "--refer", "tolerance=9,risk=0.2"]
+    assert run("calibrate", *given, "-o", "card.json")[0] == 0
+    assert wrong(tmp_path / "card.json") == []
+    stored = json.loads((tmp_path / "card.json").read_text())
+    del stored["content_sha256"]  # as a stranger would
+    stored["refer"]["kept"] += 1
+    (tmp_path / "card.json").write_text(json.dumps(stored))
+    assert wrong(tmp_path / "card.json") == ["card.json follows from its cases"]
+    del stored["data"]["sha256"]
+    (tmp_path / "card.json").write_text(json.dumps(stored))
+    assert "card.json lacks 'sha256'" in verify(tmp_path / "card.json")[1].words

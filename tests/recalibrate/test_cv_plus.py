@@ -153,3 +153,20 @@ def test_from_files(tmp_path, run):
 
 def lines_of(draws):
     return [f"{i},{k},{float(draws.mean[k, i])!r},1.0" for i in range(draws.mean.shape[1]) for k in range(5)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scores": [1.0]}, {"scores": ["x"] * 40}, {"weights": [None] * 40}, {"folds": [4] * 40}, {"folds": [-1] * 40},
+        {"folds": [0.5] * 40}, {"models": 0}, {"models": "9"}, {"cases": 0}, {"cases": None},
+        {"scores": [], "folds": [], "weights": []},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_strangers_card_is_checked(change):
+    held_out, y, fold, _ = simulated()
+    stored = cv_plus.fit(held_out, y, fold=fold).to_dict()
+    assert load_recalibration(stored).to_dict() == stored
+    with pytest.raises(ValueError, match=r"cross-fitted models.*Fit it again"):
+        load_recalibration({**stored, **change})

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.law import Undefined
 from ..core.sketches import KEPT, Grid, LogCells, LogMeans, Sketch
 from ..core.sums import Sum
-from ..files.disk import reading, write_atomically
+from ..files.disk import BadFile, reading, write_atomically
 from ..files.npz import list_members, open_members, read_members
 
 ARRAYS = ("array", "columns", "gaps")  # of a sum, which its head names
@@ -67,8 +67,14 @@ def read_sums(path: str | Path, *, task: str = "") -> dict[str, Sum]:
     {'n': array([3.]), 'nll': Undefined('no density')}
     >>> folder.cleanup()
     """
-    path = Path(path)
-    with reading(path, "is damaged, or holds no sums", "remove it, and it is made anew"):
+    try:
+        return _read(Path(path), task)
+    except BadFile as problem:
+        raise BadFile(f"{problem} Or remove it, and it is made anew.") from problem
+
+
+def _read(path: Path, task: str) -> dict[str, Sum]:
+    with reading(path, "is damaged, or holds no sums"):
         # Not by numpy's own reader, which takes the last of two arrays of a name, and bytes for an array.
         members = open_members(path, list_members(path))
         heads = json.loads(str(read_members(path, [members["heads"]])["heads"]))
