@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -115,6 +116,25 @@ def test_the_command_on_a_cluster(tmp_path, cluster, on_ray, monkeypatch):
         results.append(json.loads(out.read_text()))
         assert len(list(out.with_suffix("").iterdir())) == 15
     assert results[0] == results[1]
+
+
+@pytest.mark.slow
+def test_quiet_is_meant_for_ray_too(tmp_path, cluster):
+    """Not a line of its own, neither where all goes well nor beside our error; in a process whose output is its own."""
+    calibration, test = files(tmp_path)
+    words = [sys.executable, "-m", "truesigma", "--quiet", "evaluate", "--calibration", *calibration]
+    words += ["--test", *test[0]]
+    words += ["--engine", "ray", "--address", cluster.address, "--json", tmp_path / "scores.json"]
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert json.loads((tmp_path / "scores.json").read_text())["rows"]
+    bad = sorted(tmp_path.glob("test*.npz"))[-1]
+    bad.write_bytes(bad.read_bytes()[:-100])
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+    assert bad.name in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.slow

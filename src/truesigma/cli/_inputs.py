@@ -28,7 +28,7 @@ def read_set(
     """
     import numpy as np
 
-    from ..evaluation.described import only_counted
+    from ..files.described import only_counted
     from ..files.roles import taken_columns
     from ..files.store import read_cases
 

@@ -41,8 +41,8 @@ def compare(
     """Compare recalibrations by cross-fitting, and choose one."""
     from ..evaluation.card import describe
     from ..evaluation.compare import compare as run
-    from ..evaluation.described import describe_file
     from ..evaluation.text import comparison_table
+    from ..files.described import describe_file
     from ..files.store import write
 
     check_json(json, calibration, *([] if out is None else [out]))

@@ -83,12 +83,12 @@ def evaluate(
     json: Json = None,
 ) -> None:
     """Fit recalibrations on some files, score them on others."""
-    from ..evaluation.described import describe_file
     from ..evaluation.evaluate import evaluate as run
     from ..evaluation.fit import fit_all
     from ..evaluation.leaks import warn_leak, warn_repeated, warn_unlike
     from ..evaluation.recipe import load_recipe
     from ..evaluation.text import evaluation_table
+    from ..files.described import describe_file
 
     sets = [one_set(calibration), *map(files_of, test)]
     inputs = [Path(file) for files in sets for file in files]
@@ -174,8 +174,8 @@ def calibrate(
     """Fit one recalibration and write its card, for `apply`."""
     from ..evaluation.card import calibrate as fit
     from ..evaluation.card import factor_text
-    from ..evaluation.described import describe_file
     from ..evaluation.text import factor_doubt
+    from ..files.described import describe_file
     from ..files.store import write
 
     files = one_set(calibration)

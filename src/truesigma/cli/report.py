@@ -55,8 +55,8 @@ def report(
     json: Json = None,
 ) -> None:
     """Show in one HTML page whether sigma is true, and for whom not."""
-    from ..evaluation.described import describe_file
     from ..evaluation.leaks import warn_leak, warn_unlike
+    from ..files.described import describe_file
     from ..files.disk import fingerprint
     from ..files.store import read_new
     from ..report import report as make

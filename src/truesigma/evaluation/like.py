@@ -1,5 +1,6 @@
 """Cases weighted to be like those of a new site, of which only predictions are known."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,11 @@ def weighted_like(
     beside = np.ones(1) if given is None else to_host(given)
     product = weight.reshape(len(cases), *[1] * (beside.ndim - 1)) * beside
     return changed(cases, weight=like(product, cases.prediction.location), shift=None if features else shift)
+
+
+def all_like(sets: Sequence[Cases], new: Prediction | Draws | Cases, recipe: str | Recipe) -> list[Cases]:
+    """Weight each set of cases to be like the new ones, but for one that is the new ones."""
+    return [one if same_cases(one, new) else weighted_like(one, new, recipe=recipe) for one in sets]
 
 
 def same_cases(cases: Cases, new: Prediction | Draws | Cases) -> bool:

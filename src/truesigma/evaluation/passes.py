@@ -78,9 +78,14 @@ def work(task: Mapping[str, Any], tick: Tick) -> Sums:
     large = None if needs_whole_cases(task) else LARGE
     empty, begun, counting = 0, 0, set()  # the last two: cases that come in pieces
 
+    def pass_over(cases: int) -> None:
+        nonlocal empty
+        empty += cases
+
     def parts() -> Iterator[Sums]:
         nonlocal empty, begun
-        for chunk in chunks_of(source, law=law, mask_missing=task["mask_missing"], large=large):
+        reading: dict[str, Any] = {"law": law, "mask_missing": task["mask_missing"], "large": large}
+        for chunk in chunks_of(source, **reading, passed=pass_over):
             some = chunk.cases.counted
             if chunk.of:
                 begun += chunk.begun

@@ -15,9 +15,10 @@ import numpy as np
 from ..core import plugins
 from ..core.values import Cases
 from ..evaluation.card import Card, calibrate, read_card, referral
-from ..evaluation.described import like_again, read_again
 from ..evaluation.evaluate import evaluate
 from ..evaluation.fit import choose
+from ..evaluation.like import all_like
+from ..files.described import new_again, read_again
 from ..files.disk import BadFile, check_like, fingerprint, json_text, read_json, reading
 from ..files.store import read_cases
 from ..files.tables import read_table
@@ -239,7 +240,7 @@ def _scored(path: Path, found: Mapping[str, Any]) -> str:
     data = found["data"]
     sets = [read_again(path, one) for one in (data["calibration"], *data["test"])]
     if "like" in data:
-        sets = like_again(path, data["like"], data["calibration"], sets, str(found["recipe"]))
+        sets = all_like(sets, new_again(path, data["like"], data["calibration"]), str(found["recipe"]))
     calibration, *test = sets
     chosen = list(dict.fromkeys(_label(row) for row in found["rows"]))
     return _scores(path, calibration, test, chosen)
@@ -265,7 +266,7 @@ def _card(path: Path, card: Card) -> str | None:
             return Unknown("the predictions of the new site are not beside it")
         if problem := _beside(path, about):
             return problem
-        cases = like_again(path, about, card.data, [cases], card.recipe)[0]
+        cases = all_like([cases], new_again(path, about, card.data), card.recipe)[0]
     stored = card.to_dict()["recalibration"]
     chosen = choose(stored["name"], card.recipe)
     names = set(plugins.options("recalibrate", chosen.module))

@@ -64,6 +64,12 @@ def test_missing_targets(tmp_path, small_chunks):
     found = evaluate_files([cal], [[path]], recalibrations=["none"], metrics=["rmse"], mask_missing=True)
     residual = sample.target[50:] - sample.location[50:]
     assert found.evaluation.value("none", "rmse") == pytest.approx(np.sqrt(np.mean(residual**2)), rel=1e-12)
+    # A case of which nothing is left is not a case, in files as in memory.
+    whole = ts.evaluate(
+        ts.read(cal), ts.read(path, mask_missing=True), recalibrations=["none"], metrics=["rmse"]
+    )
+    assert found.evaluation.cases == whole.cases
+    assert found.evaluation.cases["test"] == 70
 
 
 @pytest.mark.parametrize("name", ["sigma", "aux", "isotonic"])

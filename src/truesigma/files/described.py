@@ -8,12 +8,10 @@ from typing import Any
 
 from ..core.arrays import to_host
 from ..core.law import Law
-from ..core.values import Cases
-from ..files.disk import check_like, fingerprint
-from ..files.roles import ROLES, taken_columns
-from ..files.store import read_cases, read_new
-from .like import same_cases, weighted_like
-from .recipe import Recipe
+from ..core.values import Cases, Draws, Prediction
+from .disk import check_like, fingerprint
+from .roles import ROLES, taken_columns
+from .store import read_cases, read_new
 
 LIKE = {"columns?": dict, "law?": str, "mask_missing?": bool, "missing?": (int, float)}
 
@@ -66,14 +64,11 @@ def read_again(result: Path, about: Mapping[str, Any], law: Law | None = None) -
     return only_counted(found, about.get("missing"))
 
 
-def like_again(
-    result: Path, about: Mapping[str, Any], read: Mapping[str, Any], sets: list[Cases], recipe: str | Recipe
-) -> list[Cases]:
-    """Weight sets of cases again by the predictions of a new site, in a file that was read as `read` says."""
+def new_again(result: Path, about: Mapping[str, Any], read: Mapping[str, Any]) -> Cases | Draws | Prediction:
+    """Read the predictions of a new site beside a result, in the law and the columns that `read` says."""
     said = _checked(result, read) or {}
     columns = {role: one for role, one in said.items() if role in ("location", "scale")} | {"weight": None}
-    new = read_new(result.parent / str(about["file"]), law=read.get("law"), columns=columns)
-    return [one if same_cases(one, new) else weighted_like(one, new, recipe=recipe) for one in sets]
+    return read_new(result.parent / str(about["file"]), law=read.get("law"), columns=columns)
 
 
 def _checked(result: Path, about: Mapping[str, Any]) -> dict[str, Any] | None:
