@@ -60,6 +60,33 @@ def test_short_runs_are_shown_apart(root):
     assert "**Transfer:**" in text
 
 
+def test_a_run_that_ended_by_chance_is_shown_and_not_counted(tmp_path):
+    name = "breastpathq_densenet201_chance"
+    root = fake_paper(tmp_path / "paper", ["oct_resnet101", name], cases=60)
+    path = root / "results" / name / "history.csv"
+    best = json.loads(path.with_name("run.json").read_text())["best_epoch"]
+    rows = [row.split(",") for row in path.read_text().splitlines()]
+    rows[best][rows[0].index("valid_mse")] = "-0.1"
+    path.write_text("".join(",".join(row) + "\n" for row in rows))
+    text = answer_text(open_paper(root))
+    assert text.count("epochs, kept by an estimate below 0") == 1
+    assert "Of 1 networks trained to their end 1 are too sure (OCT, ResNet-101" in text
+    assert "Not counted: 1 whose training ended by chance (BreastPathQ, DenseNet-201" in text
+    assert "With them 2 of 2 would be too sure." in text
+    assert "short runs 1" not in text
+
+
+def test_draws_that_call_a_huge_variance_are_named(root):
+    folder = root / "results" / "oct_resnet101"
+    with np.load(folder / "draws.npz") as stored:
+        arrays = dict(stored)
+    assert "What it does not repair" not in answer_text(open_paper(root))
+    arrays["test.log_variance"][0, 0, :6] = 5.0  # one draw of 6 of the 60 cases
+    np.savez(folder / "draws.npz", **arrays)
+    text = answer_text(open_paper(root))
+    assert "OCT, ResNet-101 (full-length, 50 epochs) in 10.0 %. Where" in text
+
+
 def test_nothing_run_is_said(tmp_path):
     root = fake_paper(tmp_path / "paper", [])
     (root / "elsewhere" / "endovis.npz").unlink()

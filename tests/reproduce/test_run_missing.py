@@ -56,7 +56,10 @@ def test_command_writes_json_alone_to_stdout(root, capsys):
     assert {"rows"} == set(json.loads(out.out))
     assert "Negative log-likelihood" in out.err
     main_until_exit(["paper", "status", "--root", str(root)])
-    assert "oct_densenet201, oct_densenet201_one_pass: not yet run: step 1" in capsys.readouterr().out
+    assert (
+        "oct_densenet201, oct_densenet201_short, oct_densenet201_one_pass: not yet run: step 1"
+        in capsys.readouterr().out
+    )
 
 
 def test_command_says_where_it_looked(tmp_path, capsys):

@@ -103,6 +103,7 @@ def test_numbers_as_text():
     assert with_deviation(row) == "(1.50 ± 0.02)e-3"
     assert with_deviation(dataclasses.replace(row, sd=4e-6)) == "(1.500 ± 0.004)e-3"
     assert with_deviation(dataclasses.replace(row, metric="uce", sd=2e-6)) == "0.1500 ± 0.0002"
+    assert with_deviation(dataclasses.replace(row, metric="uce", value=8e29, sd=2e28)) == "(8.00 ± 0.20)e31"
     assert with_deviation(dataclasses.replace(row, metric="nll", value=-5.334, sd=0.004)) == "-5.334 ± 0.004"
     assert with_deviation(dataclasses.replace(row, metric="nll", value=-5.334, sd=0.0)) == "-5.33 ± 0.00"
     assert agrees(row, table)

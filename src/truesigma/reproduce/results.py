@@ -117,11 +117,19 @@ class Run:
         return self.ended or (self.about["plateaus"] >= 2 and behind >= PATIENCE)
 
     @property
+    def misled(self) -> bool:
+        """Whether the kept epoch has a validation error below 0, as two draws that differ widely can estimate it.
+
+        The plateau has looked at the same numbers, so that such a run ended by chance.
+        """
+        return bool(self.column("valid_mse")[int(self.about["best_epoch"]) - 1] < 0)
+
+    @property
     def regime(self) -> str:
         """How far it was trained, in words."""
         epochs = f"{self.about['epochs']} epochs"
         if self.full_length:
-            return f"full-length, {epochs}"
+            return f"full-length, {epochs}" + (", kept by an estimate below 0" if self.misled else "")
         how = (
             " on a cosine"
             if self.annealed

@@ -9,10 +9,11 @@ from .tables import Row, Table, agrees, keys, lines
 SHORT = {"none": "none", "aux": "aux", "sigma": "σ", "factor": "s"}
 DASH = "–"
 FAULT = "[fault]"
+LARGE = 1000  # from here on with a power of ten
 
 
 def power(value: float, digits: int = 2) -> str:
-    """A small number as the paper writes it.
+    """A small or large number as the paper writes it.
 
     >>> power(0.00142)
     '1.42e-3'
@@ -24,14 +25,16 @@ def power(value: float, digits: int = 2) -> str:
 def number(value: float | None, metric: str) -> str:
     """One value in the units of the printed tables: UCE times 100.
 
-    >>> number(0.00025, "uce"), number(2.1351, "factor"), number(None, "nll")
-    ('0.025', '2.14', '–')
+    >>> number(0.00025, "uce"), number(2.1351, "factor"), number(None, "nll"), number(12.0, "uce")
+    ('0.025', '2.14', '–', '1.20e3')
     """
     if value is None:
         return DASH
-    if metric == "mse":
+    if metric == "uce":
+        value = 100 * value
+    if metric == "mse" or abs(value) >= LARGE:
         return power(value)
-    return f"{100 * value:.3f}" if metric == "uce" else f"{value:.2f}"
+    return f"{value:.3f}" if metric == "uce" else f"{value:.2f}"
 
 
 def with_deviation(row: Row) -> str:
@@ -42,14 +45,15 @@ def with_deviation(row: Row) -> str:
     off = row.error if row.metric == "factor" else row.sd
     if row.value is None or off is None:
         return number(row.value, row.metric)
-    exponent = (
-        int(power(row.value).split("e")[1]) if row.metric == "mse" else -2 if row.metric == "uce" else 0
-    )
-    value, off = row.value / 10.0**exponent, off / 10.0**exponent
-    digits = 3 if row.metric == "uce" else 2
+    times = 100 if row.metric == "uce" else 1
+    value, off = times * row.value, times * off
+    powers = row.metric == "mse" or abs(value) >= LARGE
+    exponent = int(power(value).split("e")[1]) if powers else 0
+    value, off = value / 10.0**exponent, off / 10.0**exponent
+    digits = 3 if row.metric == "uce" and not powers else 2
     digits += 0 < off < 0.5 * 10.0**-digits
     text = f"{value:.{digits}f} ± {off:.{digits}f}"
-    return f"({text})e{exponent}" if row.metric == "mse" else text
+    return f"({text})e{exponent}" if powers else text
 
 
 def percent(share: float, digits: int = 1) -> str:

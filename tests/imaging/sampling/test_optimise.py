@@ -183,9 +183,10 @@ def test_on_a_card_single_draws_equal_the_plain_loop_and_generators_stay(x):
     net, x = trained().cuda().eval(), x.cuda()
     net.drop.train()
     states = torch.get_rng_state(), torch.cuda.get_rng_state()
-    found = dropout_draws(net, x.split(3), draws=3, seed=5, chunk=1)
-    folded = dropout_draws(net, x.split(3), draws=3, seed=5)
-    again = dropout_draws(net, x.split(3), draws=3, seed=5)
+    each = {"draws": 3, "seed": 5, "masks": "independent"}  # as a plain loop draws them
+    found = dropout_draws(net, x.split(3), chunk=1, **each)
+    folded = dropout_draws(net, x.split(3), **each)
+    again = dropout_draws(net, x.split(3), **each)
     assert torch.equal(states[0], torch.get_rng_state())
     assert torch.equal(states[1], torch.cuda.get_rng_state())
     assert np.array_equal(folded.mean, again.mean)

@@ -21,7 +21,8 @@ before → after σ scaling; UCE x 100 by the error of the mean (recipe `exact`)
 s with its standard error, by case, on EndoVis by blocks of {block} frames."""
 
 THEIRS = "theirs"
-SHOWN = ("", SHORT, "ImageNet weights", "random weights")  # variants that are networks of their own
+CHANCE = "ended by chance"
+SHOWN = ("", SHORT, CHANCE, "ImageNet weights", "random weights")  # variants that are networks of their own
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Line:
     scores: Scores
     published: str  # the paper's MSE
     full: bool
+    chance: bool = False  # its kept epoch was chosen by an estimate below 0; it is not counted
+    wild: float = 0.0  # share of the test cases with a draw that calls a variance above 1
 
     @property
     def too_sure(self) -> bool:
@@ -95,7 +98,12 @@ def lines(paper: Paper) -> list[Line]:
         weights = "ImageNet" if one.weights else "random"
         # The columns beside it say the variant: short, or the weights.
         called = paper.plan.title(one.data_set, one.network)
-        ours.append(Line(called, regime, weights, scores_of(paper, one.name), published, run.full_length))
+        scores = scores_of(paper, one.name)
+        wild = np.stack([draws.variance for draws in run.draws("test")]) > 1
+        share = float(wild.any(axis=(0, 1)).reshape(wild.shape[2], -1).any(axis=1).mean())
+        chance = one.variant == CHANCE
+        full = run.full_length and not chance
+        ours.append(Line(called, regime, weights, scores, published, full, chance, share))
     theirs = []
     for network in elsewhere.networks(paper):
         valid, test = (elsewhere.cases(paper, network, split) for split in ("valid", "test"))
@@ -133,7 +141,8 @@ def words(paper: Paper, found: list[Line]) -> str:
     """What holds and what does not, in sentences of computed numbers."""
     full = [line for line in found if line.full]
     theirs = [line for line in found if line.regime == THEIRS]
-    short = [line for line in found if not line.full and line.regime != THEIRS]
+    chance = [line for line in found if line.chance]
+    short = [line for line in found if not (line.full or line.chance or line.regime == THEIRS)]
     sure, fine = ([line for line in full if line.too_sure == wanted] for wanted in (True, False))
     said = [
         f"**Is uncertainty underestimated? {_word(len(sure), len(full))}.** Of {len(full)} networks trained to their "
@@ -143,6 +152,12 @@ def words(paper: Paper, found: list[Line]) -> str:
         f"error of single draws, as the text's definition does, so is the total in "
         f"{sum(line.too_sure_by_draws for line in full)}."
     ]
+    if chance:
+        said[0] += (
+            f" Not counted: {len(chance)} whose training ended by chance{_listed(chance)}; with two draws that differ "
+            "widely the estimate of the validation error falls below 0, and such an epoch was kept. With them "
+            f"{sum(line.too_sure for line in full + chance)} of {len(full + chance)} would be too sure."
+        )
     for which, called in ((short, "short runs"), (theirs, "networks of another group on EndoVis")):
         if which:
             over = [line for line in which if line.too_sure]
@@ -166,6 +181,12 @@ def words(paper: Paper, found: list[Line]) -> str:
             "**Does one factor repair it?** Before, the 90 % intervals of the full-length networks hold "
             f"{_span(before)}, after σ scaling {_span(after)}; the UCE (error of the mean) falls in {better} of "
             f"{len(full)}."
+        )
+    wild = [f"{line.title} ({line.regime}) in {percent(line.wild)}" for line in found if line.wild]
+    if wild:
+        said.append(
+            "**What it does not repair:** draws of some networks call a variance above 1, where targets are of size 1, "
+            f"on some test cases: {'; '.join(wild)}. Where they are many, they decide the UCE."
         )
     return "\n".join(f"- {one}" for one in said)
 
