@@ -81,9 +81,7 @@ def sets(data: Path | None) -> dict[str, Pair]:
             found[f"{title}, another group's {TITLES[network]}"] = elsewhere(path)
     for what, title in (("oct", "OCT poses"), ("boneage", "bone age")):
         for network in ("resnet101", "densenet201", "efficientnet_b4"):
-            # Those that the paper's reproduction had when this was measured.
-            short = "_short" if what == "oct" and network != "resnet101" else ""
-            found[f"{title}, {TITLES[network]}"] = ours(f"{what}_{network}{short}")
+            found[f"{title}, {TITLES[network]}"] = ours(f"{what}_{network}")
     return {name: thirds(*pair) for name, pair in found.items()}
 
 
