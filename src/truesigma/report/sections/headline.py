@@ -197,8 +197,8 @@ def few_groups(subject: Subject, calibration: Cases, clusters: int) -> str:
             "it has no interval."
         )
     return (
-        f"The factor's interval counts the {clusters} {one}s of the calibration cases, not the cases; so few {one}s "
-        f"show only roughly how {one}s differ."
+        f"The factor's error counts the {clusters} {one}s of the calibration cases: so few show only roughly how "
+        f"{one}s differ."
     )
 
 
@@ -211,8 +211,8 @@ def groups_not_counted(subject: Subject) -> str:
     if subject.before.patient is not None:
         return f"Intervals count cases, not their {count:,} patients, whose cases may err together."
     return (
-        f"Intervals on this page count the test cases, not their {count:,} groups: they speak of these groups. Where "
-        "cases are of patients, whose images err together, they are too narrow: name the column of the patient."
+        f"Intervals count the test cases, not their {count:,} groups. Where those are patients, whose images err "
+        "together, name that column as the patient."
     )
 
 
