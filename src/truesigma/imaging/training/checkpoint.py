@@ -108,7 +108,7 @@ def done(state: State, recipe: TrainingRecipe) -> bool:
         return True
     if not recipe.stop or not state.rows:
         return False
-    watched = smoothed([row[recipe.watch] for row in state.rows], recipe.smoothing)
+    watched = _watched(state.rows, recipe.watch, recipe)
     best = watched.index(min(watched))
     if recipe.schedule == "cosine":
         # While the rate is high errors leap, and the first epoch may stay the best for long.
@@ -151,7 +151,7 @@ def advance(state: State, row: dict[str, Any], net: nn.Module, recipe: TrainingR
             else:
                 state.best[name] = tensor.detach().clone()
     state.plateau = state.plateau.after(
-        smoothed([row[recipe.watch] for row in state.rows], recipe.smoothing)[-1],
+        _watched(state.rows, recipe.watch, recipe)[-1],
         patience=recipe.patience,
         factor=recipe.factor,
         floor=recipe.floor * recipe.learning_rate,
@@ -273,7 +273,17 @@ def _kept_by(rows: Sequence[Mapping[str, Any]], recipe: TrainingRecipe) -> list[
     """What the kept epoch has the smallest of, for each epoch."""
     if recipe.keep == "last":
         return [-float(row["epoch"]) for row in rows]
-    return smoothed([row[recipe.keep] for row in rows], recipe.smoothing)
+    return _watched(rows, recipe.keep, recipe)
+
+
+def _watched(rows: Sequence[Mapping[str, Any]], column: str, recipe: TrainingRecipe) -> list[float]:
+    """What a schedule looks at, for each epoch.
+
+    Two draws that differ widely can put the estimate of a squared error below 0: it is then off by more than its size,
+    and must not pass for the best.
+    """
+    size = abs if column.endswith("_mse") else float
+    return smoothed([size(row[column]) for row in rows], recipe.smoothing)
 
 
 def _best_of(rows: Sequence[Mapping[str, Any]], recipe: TrainingRecipe) -> dict[str, Any]:
