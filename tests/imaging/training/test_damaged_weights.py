@@ -1,5 +1,6 @@
 """Damaged weights are put back, or trained again; they are never resumed from, and never predicted with."""
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -115,3 +116,22 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     with locked(tmp_path):
         pass
     assert not (tmp_path / ".lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "value"),
+    [
+        ("data", "unit", [[1]]), ("data", "unit", [-1, "mm"]), ("record", "options", {"image": None}),
+        ("record", "options", {"spacing": []}),
+    ],
+)  # fmt: skip
+def test_a_strangers_description_is_refused_by_name(
+    data: DataSet, tmp_path: Path, place: str, key: str, value: object
+) -> None:
+    fit(data, TrainingRecipe(epochs=1, batch=8), backbone=PLAIN, out=tmp_path)
+    about = json.loads((tmp_path / "recipe.json").read_text())
+    del about["content_sha256"]
+    about[place][key] = value
+    (tmp_path / "recipe.json").write_text(json.dumps(about))
+    with pytest.raises(BadFile, match=rf"recipe\.json: {place}\.(unit|options)"):
+        load_run(tmp_path)

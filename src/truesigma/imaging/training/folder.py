@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ...core.provenance import versions
-from ...files.disk import fingerprint, read_json, reading, write_json
+from ...files.disk import check_like, fingerprint, read_json, reading, write_json
 from ..data.dataset import DataSet, Split
 from ..data.fingerprint import names_hash
 from ..data.units import units_from
@@ -41,7 +41,8 @@ LIKE = {  # of recipe.json
     "recipe": {"network": dict, "train": {"draws": int}},
     "data": {"name": str, "cases": dict, "unit": list, "offset": list, "factor": list},
     "record": {
-        "dataset?": str, "root?": str, "options?": dict, "prepare?": (dict, type(None)),
+        "dataset?": str, "root?": str, "options?": {"image?": str, "spacing?": (str, float, int)},
+        "prepare?": (dict, type(None)),
         "image?": {"shape": list, "dtype": str}, "inputs?": list,
         "fold?": {"number": int, "folds": int, "seed": int},
     },
@@ -132,6 +133,8 @@ def read_recipe(out: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"{out} is no training run: it has no {RECIPE}")
     found = dict(read_json(path, LIKE))
+    for unit in found["data"]["unit"]:
+        check_like(path, unit, str, "data.unit")
     with reading(path, "does not say the unit of its targets"):
         units_from(found)
     return found
