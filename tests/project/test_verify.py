@@ -323,3 +323,10 @@ def test_a_referral_is_found_again(tmp_path, monkeypatch, run):
     del stored["data"]["sha256"]
     (tmp_path / "card.json").write_text(json.dumps(stored))
     assert "card.json lacks 'sha256'" in verify(tmp_path / "card.json")[1].words
+
+
+@pytest.mark.parametrize("data", [None, 3, [], {"file": "a.npz"}])
+def test_what_holds_no_scores_is_said(tmp_path, data):
+    (tmp_path / "a.json").write_text(json.dumps({"rows": [], "data": data}))
+    with pytest.raises(ValueError, match=r"a\.json holds no card, and no scores"):
+        verify(tmp_path / "a.json")

@@ -216,9 +216,8 @@ def _json(path: Path) -> Iterator[Check]:
         card = read_card(path)
         yield Check(f"{path.name} is whole", True)
         yield _checked(f"{path.name} follows from its cases", partial(_card, path, card))
-    elif "rows" in found and "calibration" in found.get("data", ()):
+    elif "rows" in found and isinstance(data := found.get("data"), dict) and "calibration" in data:
         check_like(path, found, SCORES_LIKE)
-        data = found["data"]
         asked = found.get("questions", [])
         check_like(path, asked, list, "questions")
         likes = (FILE_LIKE, [one for one in [data.get("like")] if one is not None]), (FILE_LIKE, data["test"])
