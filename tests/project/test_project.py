@@ -39,7 +39,7 @@ from truesigma.project.project import read_project
         ("valid = 0.2 ", "valid = 0.0 ", "no cases for valid"),
         ("valid = 0.2 ", "share = 0.2 ", "table has no option 'share'"),
         ("size = 0 ", "size = [[1]] ", "data.size"),
-        ('backbone = "small"', 'backbone = "vgg"', "no backbones plug-in is called 'vgg'"),
+        ("backbone = ", 'backbone = "vgg" # ', "no backbones plug-in is called 'vgg'"),
         ("[output]", "output", "is not a TOML file"),
     ],
 )

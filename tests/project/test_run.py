@@ -189,7 +189,7 @@ def test_an_ensemble(begun, run):
     change(recipe, {'method = "dropout"': 'method = "ensemble"', "members = 5": "members = 2"})
     code, _, err = run("run", "recipe.toml", "--device", "cpu")
     assert code == 0, err
-    assert "1/7 training small 1 of 2" in err
+    assert "tiny_backbone.py 1 of 2" in err
     trained = json.loads((place / "output" / "runs" / "0" / "recipe.json").read_text())
     assert trained["recipe"]["train"]["keep"] == "valid_mse_one_pass"  # as its members predict
     test = ts.read(place / "output" / "test.npz")
@@ -233,7 +233,7 @@ def test_the_dry_run_says_what_it_will_take(begun, made, run):
     code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run", "--json", "plan.json")
     assert code == 0
     assert "cases: train 28 (14 groups), valid 10 (5 groups), test 10 (5 groups)" in out
-    assert "1. training small, 1 epochs" in out
+    assert "tiny_backbone.py, 1 epochs" in out
     assert "estimated from a few steps timed now" in out
     assert not (place / "output").exists()  # nothing is written
     plan = json.loads((place / "plan.json").read_text())

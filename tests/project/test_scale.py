@@ -162,7 +162,7 @@ def test_from_init_to_new_images_with_scale_and_inputs(tmp_path, monkeypatch):
     done = len((tmp_path / "output" / "runs" / "0" / "history.csv").read_text().splitlines()) - 1
     assert made["train"]["epochs"] == done
     assert 1 <= made["train"]["kept epoch"] <= done
-    assert made["dropout"] == {"before heads": 0.1, "in backbone": []}
+    assert made["dropout"] == {"before heads": 0.1, "in backbone": [0.2]}
     assert {key: made["options"][key] for key in ("mm_per_pixel", "size", "spacing", "inputs")} == {
         "mm_per_pixel": 1, "size": 32, "spacing": "mm", "inputs": "site",
     }  # fmt: skip

@@ -9,7 +9,8 @@ import pytest
 import truesigma as ts
 from truesigma.cli import main
 
-SMALL = ["--backbone", "small", "--epochs", "2", "--batch", "8", "--device", "cpu"]
+TINY = str(Path(__file__).with_name("tiny_backbone.py"))
+SMALL = ["--backbone", TINY, "--epochs", "2", "--batch", "8", "--device", "cpu"]
 
 
 def command(*words):

@@ -1,6 +1,7 @@
 """Folders of small images with their tables, for the tests of projects."""
 
 import csv
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -42,6 +43,8 @@ def change(path, changes):
 def tiny(path):
     """Make a recipe small enough for a test."""
     change(path, {"draws = 25": "draws = 3", "figures = true": "figures = false"})
+    backbone = Path(__file__).with_name("tiny_backbone.py").as_posix()
+    path.write_text(path.read_text().replace('backbone = "small"', f'backbone = "{backbone}"'))
 
 
 def call(*words):

@@ -20,7 +20,7 @@ def test_train_says_what_it_does_and_goes_on(place, run, tmp_path):
     columns = ["image=file", "target=months,width", "unit=months,px"]
     base = ["train", "table", "--root", place / "ages", *(word for c in columns for word in ("--option", c))]
     base += ["--variances", "each", "--likelihood", "laplace", "--head-dropout", "0.3"]
-    words = [*base, *SMALL, "-o", tmp_path / "run"]
+    words = [*base, *SMALL, "--backbone", "small", "-o", tmp_path / "run"]
     code, out, err = run(*words, "--json", tmp_path / "t.json")
     assert code == 0, err
     assert "ages: 14 train, 14 valid, 12 test cases; images 1 x 32 x 32, 2 outputs in months, px" in err
