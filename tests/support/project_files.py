@@ -40,9 +40,14 @@ def change(path, changes):
     path.write_text(text)
 
 
-def tiny(path):
-    """Make a recipe small enough for a test."""
+def short(path):
+    """Make a recipe short enough for a test."""
     change(path, {"draws = 25": "draws = 3", "figures = true": "figures = false"})
+
+
+def tiny(path):
+    """Make a recipe short, and its network small enough, for a test of what happens around it."""
+    short(path)
     backbone = Path(__file__).with_name("tiny_backbone.py").as_posix()
     path.write_text(path.read_text().replace('backbone = "small"', f'backbone = "{backbone}"'))
 
