@@ -278,3 +278,15 @@ def test_a_recalibration_that_cannot_be_fitted_is_a_row_with_its_reason():
     assert "conformal could not be fitted: " in str(found)
     with pytest.raises(ValueError, match="exchangeable"):
         evaluate(cases, cases, recalibrations=["none", "conformal"])
+
+
+@pytest.mark.filterwarnings("ignore:aux scaling was fitted on sigmas")
+def test_six_cases_of_nearly_one_sigma_give_every_row():
+    """From log-variances a millionth apart aux draws a steep line, which would leave the range of floats."""
+    rng = np.random.default_rng(0)
+    v = np.append(1 + 1e-6 * np.arange(6), np.geomspace(0.2, 5.0, 60))
+    y = np.sqrt(v) * rng.normal(size=66)
+    cases = Cases(Prediction(0 * v, v), y)
+    result = evaluate(cases[:6], cases[6:], metrics=["nll", "crps", "coverage"])
+    assert all(math.isfinite(row["value"]) for row in result.rows)
+    assert {row["recalibration"] for row in result.questions} == {"none", "sigma", "aux"}

@@ -93,6 +93,20 @@ def test_on_the_command_line(tmp_path, run):
     assert (code, "expected 30 at least" in err) == (2, True)
 
 
+@pytest.mark.parametrize(("here", "there"), [(20, 100), (100, 20)])
+def test_thirty_cases_of_each_site_are_needed(here, there):
+    words = f"there are {here} calibration and {there} new cases; expected 30 of each at least"
+    with pytest.raises(ValueError, match=words):
+        weighted_like(site(here, 0.0, 0), site(there, 0.1, 1).prediction)
+
+
+def test_four_patients_are_too_few_to_leave_one_out():
+    old = site(100, 0.0, 0)
+    few = ts.Cases(old.prediction, old.target, patient=np.arange(100) % 4)
+    with pytest.raises(ValueError, match="100 calibration cases are of 4 patients; expected 5 at least"):
+        weighted_like(few, site(100, 0.1, 1).prediction)
+
+
 @pytest.mark.parametrize(
     ("place", "value"),
     [

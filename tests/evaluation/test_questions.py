@@ -226,6 +226,16 @@ def test_recalibrations_that_change_the_law_are_asked_about_their_own():
     assert off(rows, "conformal") == {"centre"}
 
 
+def test_a_law_of_few_patients_is_not_judged():
+    """Forty cases of two patients: what chance does to a law fitted on them, nobody knows."""
+    parts = [world(seed, cases=cases) for seed, cases in ((1, 40), (3, 400))]
+    patients = np.repeat(["a", "b"], 20)
+    rows = ask(parts[0].cases(patient=patients), parts[1].cases(patient=np.arange(400)), names=("isotonic",))
+    words = {row["recalibration"]: row["words"] for row in rows if row["question"] == "shape"}
+    assert words["isotonic"] == "cannot be told: its law is of too few cases or groups (2)"
+    assert "Normal law: gap" in words["none"]  # which was not fitted
+
+
 def test_a_factor_for_each_output_is_asked_with_its_own_error():
     parts = [world(seed, outputs=3, cases=400) for seed in (1, 3)]
     rows = ask(

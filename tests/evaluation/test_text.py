@@ -6,7 +6,14 @@ import numpy as np
 
 import truesigma as ts
 from truesigma.evaluation.catalogue import catalogue
-from truesigma.evaluation.text import TextTable, comparison_table, evaluation_table, plain_text, print_table
+from truesigma.evaluation.text import (
+    TextTable,
+    comparison_table,
+    evaluation_table,
+    factor_doubt,
+    plain_text,
+    print_table,
+)
 
 
 class Terminal(io.StringIO):
@@ -106,3 +113,18 @@ def test_results_print_as_their_tables():
         shown = []
         found._repr_pretty_(type("Printer", (), {"text": staticmethod(shown.append)}), False)
         assert shown == [str(found)]
+
+
+def test_a_part_that_says_nothing_of_the_errors_is_not_doubted():
+    """Its factor is 0, or near it by chance, and no unit is wrong; a wrong unit shows in the other."""
+    small = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        aleatoric, noise = rng.gamma(4.0, 1.0, 500), rng.gamma(1.0, 2.0, 500)
+        p = ts.Prediction(0 * aleatoric, aleatoric, noise)
+        fitted = ts.recalibrate.two_factor.fit(p, np.sqrt(aleatoric) * rng.normal(size=500))
+        small.append(fitted.epistemic)
+        assert factor_doubt(fitted.to_dict()) == ""
+        wrong = ts.recalibrate.two_factor.fit(p, 40 * np.sqrt(aleatoric) * rng.normal(size=500))
+        assert factor_doubt(wrong.to_dict()).startswith(f"a factor of {max(wrong.factors):.3g} is far from 1")
+    assert min(small) == 0 < max(small) < 0.3

@@ -235,20 +235,48 @@ def test_stored_networks_are_checked(stored):
         aux.from_dict(stored)
 
 
-def test_what_lies_far_beyond_the_calibration_cases_is_doubted():
+def test_what_lies_far_beyond_the_calibration_cases_is_doubted_and_held():
     """Thirty cases with a sigma between 1 and 2 that is the wronger the larger it is; then one of 50."""
     v = np.geomspace(1.0, 4.0, 30)
     fitted = aux.fit(Prediction(0 * v, v), v**1.5)
     assert fitted.seen == pytest.approx((0.0, math.log(4.0)))
     with pytest.warns(
-        UserWarning, match=r"fitted on sigmas of 1 to 2; 1 of 3 lie beyond, 1 so far beyond"
+        UserWarning, match=r"fitted on sigmas of 1 to 2; 1 of 3 lie beyond, 1 so far beyond.*held at that\."
     ) as said:
-        fitted(Prediction(np.zeros(3), np.array([1.0, 4.0, 2500.0])))
+        new = fitted(Prediction(np.zeros(3), np.array([1.0, 4.0, 2500.0]))).scale
     assert said[0].filename == __file__
+    assert new[2] / 50 == pytest.approx(10 * new[1] / 2)
     again = load_recalibration(json.loads(json.dumps(fitted.to_dict())))
     assert again == fitted
     stored = {key: value for key, value in fitted.to_dict().items() if key != "seen"}  # of an earlier version
     assert load_recalibration(stored).seen is None
+
+
+@pytest.mark.filterwarnings("ignore:aux scaling was fitted on sigmas")
+@pytest.mark.parametrize("library", [np.asarray, torch.tensor])
+def test_it_is_held_as_the_equation_says(library):
+    """Element by element, from the network: sigma's ratio is within ten times that of the nearest case seen."""
+    v = np.geomspace(1.0, 1.1, 12)
+    fitted = aux.fit(Prediction(0 * v, v), v**8 * np.linspace(0.5, 2, 12))
+    far = np.geomspace(1e-3, 1e3, 25)
+    expected = []
+    for log_v in np.log(far).tolist():
+        nearest = min(max(log_v, fitted.seen[0]), fitted.seen[1])
+        own, last = (float(fitted.new_log_variance(np.array([x]))[0] - x) for x in (log_v, nearest))
+        expected.append(math.exp(min(max(own, last - 2 * math.log(10)), last + 2 * math.log(10))))
+    total = library(far)
+    np.testing.assert_allclose(fitted.variance_ratio(total), expected, rtol=1e-10)
+    np.testing.assert_allclose(fitted(Prediction(0 * total, total)).total / total, expected, rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:aux scaling was fitted on sigmas")
+def test_nearly_equal_sigmas_do_not_overflow():
+    """Six cases whose log-variances differ by a millionth: standardised, one twice as large is a million away."""
+    v = 1 + 1e-6 * np.arange(6)
+    fitted = aux.fit(Prediction(0 * v, v), np.array([0.3, -1.0, 0.5, 2.0, -0.7, 1.5]))
+    ratio = fitted(Prediction(np.zeros(2), np.array([0.5, 2.0]))).scale / np.sqrt([0.5, 2.0])
+    assert (ratio > 0.005).all()
+    assert (ratio < 50).all()
 
 
 @pytest.mark.filterwarnings("error")

@@ -86,8 +86,7 @@ def questions(
             ]
             continue
         if label != NONE and NONE in recalibrated and tested is recalibrated[NONE][1]:
-            # Left as it was, as by a region, which says nothing of sigma.
-            rows += [{**row, "recalibration": label} for row in rows if row["recalibration"] == NONE]
+            rows += _as_before(rows, label)
             continue
         known, seen = (
             view_of(c, p, grouped=clusters != "case") for c, p in ((calibration, fitted_on), (test, tested))
@@ -104,6 +103,11 @@ def questions(
         ]
         rows += _ask(rows, [whole], each, apart)
     return rows
+
+
+def _as_before(rows: Sequence[Row], label: str) -> list[Row]:
+    """The rows of what leaves predictions as they were, as a region does, which says nothing of sigma."""
+    return [{**row, "recalibration": label} for row in rows if row["recalibration"] == NONE]
 
 
 def _ask(rows: Sequence[Row], *families: Sequence[Asked]) -> list[Row]:
@@ -125,6 +129,9 @@ def summed_answers(
     """The questions that sums can answer, by the label of each recalibration: all outputs, then each of them."""
     rows: list[Row] = []
     for label, (seen, *parts) in test.items():
+        if label != NONE and NONE in test and np.array_equal(seen.sums, test[NONE][0].sums):
+            rows += _as_before(rows, label)
+            continue
         known, *own = calibration[label]
         whole = Asked(label, seen, known, np.zeros(1), log_size(known))
         each = [replace(whole, test=t, calibration=c, output=j) for j, (t, c) in enumerate(zip(parts, own))]

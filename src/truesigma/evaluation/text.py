@@ -221,12 +221,15 @@ def _caption(evaluation: "Evaluation") -> str:
 def factor_doubt(fitted: Mapping[str, Any]) -> str:
     """What to look for where a factor of a stored recalibration is far from 1; "" where none is.
 
+    Of two parts of the variance one may say nothing of the errors, and its factor is 0 or near it: the larger counts.
+
     >>> factor_doubt({"name": "sigma", "factor": 1.9})
     ''
     >>> factor_doubt({"name": "sigma", "factor": 217.0}).split(".")[0]
     'a factor of 217 is far from 1'
     """
     factors = fitted.get("factors", [fitted.get("factor")])
+    factors = [max(factors)] if fitted.get("name") == "two_factor" else factors
     far = [one for one in factors if isinstance(one, float) and not USUAL[0] <= one <= USUAL[1]]
     if not far:
         return ""

@@ -21,7 +21,9 @@ from ..core.checks import check_group
 from ..core.values import Prediction
 
 FOLDS = 5
-LEAST = 30.0  # effective calibration cases, below which nothing is said about the new site
+LEAST = (
+    30.0  # cases of each site, and effective calibration cases, below which nothing is said about the new one
+)
 APART = 0.98  # of telling the two sites apart, above which no weights make one look like the other
 MOST = 20  # features; more would tell any two sets apart
 PENALTY = 1.0  # on the square of each coefficient of a standardised feature: one case's worth
@@ -135,9 +137,14 @@ def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[Cova
     rng = np.random.default_rng(seed)
     part = (rng.permutation(int(code.max()) + 1) % FOLDS)[code]
     apart = rng.permutation(len(new)) % FOLDS
-    if min(np.unique(part).size, np.unique(apart).size) < FOLDS:
+    if min(len(old), len(new)) < LEAST:
         raise ValueError(
             f"there are {len(old)} calibration and {len(new)} new cases; expected {LEAST:g} of each at least."
+        )
+    if np.unique(part).size < FOLDS:
+        raise ValueError(
+            f"the {len(old)} calibration cases are of {int(code.max()) + 1} patients; expected {FOLDS} at least, since "
+            "no case is weighted by a model that has seen its patient."
         )
     both = np.concatenate([old, new])
     centre, spread = both.mean(axis=0), both.std(axis=0)

@@ -2,7 +2,9 @@ r"""Aux scaling: a small network from the predicted to the recalibrated log-vari
 
 $$\log v' = W_2 \, \mathrm{relu}(W_1 \log v + b_1) + b_2$$
 
-fitted to the likelihood of the calibration cases. More flexible than one factor, and able to overfit.
+fitted to the likelihood of the calibration cases. More flexible than one factor, and able to overfit. Beyond the
+calibration cases it is a line, which on few of them may be steep: sigma changes at most WILD times more, or less, than
+it does at the last of them.
 """
 
 import math
@@ -30,7 +32,7 @@ TITLE = "aux scaling"
 MANY, KEPT = 1 << 11, 1 << 16
 AT_A_TIME = 1 << 16  # elements through the network at once
 SOME = 0.05  # share of the cases beyond those it was fitted on, from which on it is doubted
-WILD = 10  # times that sigma changes by beyond the calibration cases, beside the last of them: then it is doubted
+WILD = 10  # times that sigma may change by beyond the calibration cases, beside the last of them: there it is held
 
 
 @dataclass(frozen=True)
@@ -65,31 +67,29 @@ class Aux:
         # Through the host: the network is a handful of numbers, and float64 there gives every library the same ratio.
         log_v = np.log(to_host(total).astype(np.float64))
         pieces = (log_v.ravel()[i : i + AT_A_TIME] for i in range(0, log_v.size, AT_A_TIME))
-        half = np.concatenate([(self.new_log_variance(piece) - piece) / 2 for piece in pieces])
-        self._doubt(log_v.ravel(), half, masked=chosen.mask is not None)
-        return rescale(chosen, like(np.exp(half).reshape(log_v.shape), chosen.location))
+        log_ratio = np.concatenate([self.new_log_variance(piece) - piece for piece in pieces])
+        self._hold(log_v.ravel(), log_ratio, masked=chosen.mask is not None)
+        return rescale(chosen, like(np.exp(log_ratio / 2).reshape(log_v.shape), chosen.location))
 
-    def _doubt(self, log_v: Host, half: Host, masked: bool) -> None:
-        """Warn where many cases lie beyond those it was fitted on, or it changes some of them wildly there."""
+    def _hold(self, log_v: Host, log_ratio: Host, masked: bool) -> None:
+        """Hold the ratios beyond the cases it was fitted on, in place; warn where there are many, or wild ones."""
         if self.seen is None:
             return
         beyond = (log_v < self.seen[0]) | (log_v > self.seen[1])
-        beyond &= (log_v != 0) | (not masked)  # what a mask leaves out is 1 here
-        edge = np.clip(log_v[beyond], *self.seen)
-        wild = abs(half[beyond] - (self.new_log_variance(edge) - edge) / 2) > math.log(WILD)
+        held = self._held(log_v[beyond], log_ratio[beyond])
+        counts = (log_v[beyond] != 0) | (not masked)  # what a mask leaves out is 1 here
+        wild = ((held != log_ratio[beyond]) & counts).sum()
+        log_ratio[beyond] = held
         ends = " to ".join(f"{math.exp(end / 2):.3g}" for end in self.seen)
-        if wild.any():
-            words = (
-                f"{beyond.sum()} of {log_v.size} lie beyond, {wild.sum()} so far beyond that it changes them over "
-                f"{WILD} times as much"
-            )
-        elif beyond.sum() > SOME * log_v.size:
-            words = f"{beyond.sum()} of {log_v.size} lie beyond, where nothing is known. Is the unit the same"
+        if wild:
+            words = f"{wild} so far beyond that sigma would change over {WILD} times as much, and is held at that."
+        elif counts.sum() > SOME * log_v.size:
+            words = "where nothing is known. Is the unit the same?"
         else:
             return
-        end = "." if wild.any() else "?"
+        words = f"{counts.sum()} of {log_v.size} lie beyond, {words}"
         remedy = "Fit it on more cases, or take sigma scaling."
-        warnings.warn(f"aux scaling was fitted on sigmas of {ends}; {words}{end} {remedy}", stacklevel=3)
+        warnings.warn(f"aux scaling was fitted on sigmas of {ends}; {words} {remedy}", stacklevel=3)
 
     def new_log_variance(self, log_v: Array) -> Array:
         """The network at log v, elementwise, in the kind and precision of the array."""
@@ -103,7 +103,16 @@ class Aux:
         """What both variances are multiplied by."""
         xp = namespace(total)
         log_v = xp.log(case_means(total) if self.outputs == "mean" and total.ndim > 1 else total)
-        return xp.exp(self.new_log_variance(log_v) - log_v)
+        return xp.exp(self._held(log_v, self.new_log_variance(log_v) - log_v))
+
+    def _held(self, log_v: Array, log_ratio: Array) -> Array:
+        """The ratio within WILD times, in sigma, of that at the nearest end of what was seen."""
+        if self.seen is None:
+            return log_ratio
+        xp = namespace(log_v)
+        end = xp.clip(log_v, *self.seen)
+        last, most = self.new_log_variance(end) - end, 2 * math.log(WILD)
+        return xp.clip(log_ratio, last - most, last + most)
 
     def to_dict(self) -> dict[str, Any]:
         return stored("aux", self)

@@ -51,3 +51,19 @@ def test_sums_answer_as_all_cases_do(outputs, labels, tmp_path, monkeypatch):
         else:
             assert (row["estimate"], row["low"], row["verdict"]) == (None, None, "unclear")
             assert "read in pieces" in row["words"]
+
+
+def test_sums_know_that_a_region_leaves_sigma_as_it_was(tmp_path, monkeypatch):
+    made_of = [made(seed, 3) for seed in (1, 2)]
+    sets = [
+        ts.Cases(one.prediction, one.target) for one in made_of
+    ]  # without weights, which a region refuses
+    whole, summed = both_ways(sets, tmp_path, monkeypatch, recalibrations=["none", "region"])
+    for rows in (whole, summed):
+        before, after = (
+            [row["words"] for row in rows if row["recalibration"] == name and row["question"] in SUMS]
+            for name in ("none", "region")
+        )
+        assert before == after
+        assert "too small" in " ".join(after)
+        assert "still" not in " ".join(after)

@@ -188,6 +188,8 @@ def _shape(asked: Asked) -> Answer:
     seen = clustered.shape(view.z, view.power, view.weight, view.code, view.clusters, view.law)
     fitted = None
     if not has_terms(view.law):
+        if own.clusters < LEAST:
+            return Answer(None, reason=f"its law is of too few cases or groups ({own.clusters})")
         fitted = clustered.shape(own.z, own.power, own.weight, own.code, own.clusters, own.law)
     found = clustered.gap(seen, fitted)
     beyond = ~view.holds(0.99, size)
