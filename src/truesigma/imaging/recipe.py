@@ -13,7 +13,9 @@ from ..files.toml import check_keys, read_toml
 
 __all__ = ["Planned", "Recipe", "TrainingRecipe", "load_recipe"]
 
-WATCHABLE = ("valid_mse", "valid_mse_one_pass", "valid_loss", "train_mse", "train_loss")
+WATCHABLE = (
+    "valid_mse_two_draws", "valid_mse", "valid_mse_one_pass", "valid_loss", "train_mse", "train_loss",
+)  # fmt: skip
 NETWORK = ("heads", "stage_dropout", "head_dropout")
 TRAIN = (
     "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "patience", "factor",
@@ -40,7 +42,9 @@ class TrainingRecipe:
     `watch` has not improved for the share `stop` of them in their second half (0: never). The weights kept are those
     of the best epoch by `keep` ("last": of the last epoch). `smoothing` is the weight of the epochs before in what the
     plateau, the early end and the choice of the best epoch look at, 0 for the epoch's own value alone. Validation is
-    with dropout, as the network is sampled; "valid_mse_one_pass" is without, as the members of an ensemble predict.
+    with dropout, as the network is sampled: "valid_mse_two_draws" is the error of the mean of two draws; "valid_mse",
+    that of the mean of many, is estimated from both, and comes near 0 or below by chance where the draws differ widely
+    and cases are few. "valid_mse_one_pass" is without dropout, as the members of an ensemble predict.
     loss: what is minimised. "nll" is the negative log-likelihood; "beta_nll" and "faithful" give up less of the mean's
     accuracy for a variance; "mse" trains the mean alone (see `losses`).
     draws, repeats: for the prediction that follows training.
@@ -63,8 +67,8 @@ class TrainingRecipe:
     patience: int = 20
     factor: float = 0.1
     floor: float = 0.01
-    watch: str = "valid_mse"
-    keep: str = "valid_mse"
+    watch: str = "valid_mse_two_draws"
+    keep: str = "valid_mse_two_draws"
     smoothing: float = 0.5
     warm_up: float = 0.0
     stop: float = 0.0
@@ -82,7 +86,7 @@ class TrainingRecipe:
             value = getattr(self, name)
             if str(value).startswith("test"):
                 raise ValueError(
-                    f"{name} = {value!r}: the test split must not choose anything; use 'valid_mse'"
+                    f"{name} = {value!r}: the test split must not choose anything; use 'valid_mse_two_draws'"
                 )
         _one_of("watch", self.watch, WATCHABLE)
         _one_of("keep", self.keep, (*WATCHABLE, "last"))

@@ -120,9 +120,11 @@ class Run:
     def misled(self) -> bool:
         """Whether the kept epoch has a validation error below 0, as two draws that differ widely can estimate it.
 
-        The plateau has looked at the same numbers, so that such a run ended by chance.
+        The plateau has looked at the same numbers, so that such a run ended by chance. Later runs look at an error that
+        is never below 0.
         """
-        return bool(self.column("valid_mse")[int(self.about["best_epoch"]) - 1] < 0)
+        kept_by = self.about["recipe"].get("train", {}).get("keep", "valid_mse")
+        return kept_by == "valid_mse" and bool(self.column(kept_by)[int(self.about["best_epoch"]) - 1] < 0)
 
     @property
     def regime(self) -> str:

@@ -57,6 +57,23 @@ def test_a_run_of_an_earlier_version_is_read(data: DataSet, tmp_path: Path) -> N
     assert row["valid_mse_one_pass"] == row["valid_mse"]
 
 
+def test_a_run_begun_with_the_product_of_two_draws_is_resumed_with_it(data: DataSet, tmp_path: Path) -> None:
+    """Recipe `exact` of an earlier version watched valid_mse, and its rows have no valid_mse_two_draws."""
+    earlier = TrainingRecipe(epochs=4, batch=8, watch="valid_mse", keep="valid_mse")
+    whole = fit(data, earlier, out=tmp_path / "whole")
+    fit(data, earlier, out=tmp_path / "part", time_limit=0.0)
+    tensors, values = read_state(tmp_path / "part" / "last.safetensors")
+    del values["rows"][0]["valid_mse_two_draws"]
+    write_state(tmp_path / "part" / "last.safetensors", tensors, values)
+    with pytest.warns(UserWarning, match="begun with valid_mse as watch and keep; it is resumed with it"):
+        again = fit(data, TrainingRecipe(epochs=4, batch=8), out=tmp_path / "part")
+    assert again.recipe.keep == "valid_mse"
+    assert again.best_epoch == whole.best_epoch
+    assert equal(weights(again), weights(whole))
+    header, first, *_ = (tmp_path / "part" / "history.csv").read_text().splitlines()
+    assert dict(zip(header.split(","), first.split(",")))["valid_mse_two_draws"] == ""
+
+
 def test_time_limit_stops_and_the_same_call_goes_on(data: DataSet, tmp_path: Path) -> None:
     whole = fit(data)
     part = fit(data, out=tmp_path, time_limit=0.0)

@@ -50,7 +50,7 @@ def test_two_draws_are_the_slow_loop(data: DataSet, likelihood: str) -> None:
         torch.manual_seed(7)
         (a, c), (b, d) = net(images), net(images)
     assert not torch.equal(a, b)
-    loss, error, variance, term = 0.0, 0.0, 0.0, 0.0
+    loss, error, variance, term, of_two = 0.0, 0.0, 0.0, 0.0, 0.0
     for case in range(len(split)):
         y = split.target[case : case + 1]
         for mean, spread in ((a, c), (b, d)):
@@ -62,8 +62,9 @@ def test_two_draws_are_the_slow_loop(data: DataSet, likelihood: str) -> None:
         for j in range(2):
             r, q = float(a[case, j] - y[0, j]), float(b[case, j] - y[0, j])
             error += r * q / 2
+            of_two += ((r + q) / 2) ** 2 / 2
             term += (r * q / v if likelihood == "gaussian" else abs((r + q) / 2) / (v / 2) ** 0.5) / 2
-    assert found.tolist() == pytest.approx([len(split), loss, error, variance, term], rel=1e-4)
+    assert found.tolist() == pytest.approx([len(split), loss, error, variance, term, of_two], rel=1e-4)
 
 
 def test_the_mean_over_seeds_is_the_error_of_the_mean_of_many_draws(data: DataSet) -> None:
@@ -76,6 +77,10 @@ def test_the_mean_over_seeds_is_the_error_of_the_mean_of_many_draws(data: DataSe
     spread, doubt = float(torch.as_tensor(many.epistemic).mean()), float(means.std()) / 200**0.5
     assert spread > 8 * doubt  # so that the squared error of single draws would be told apart
     assert float(means.mean()) == pytest.approx(error, abs=4 * doubt + spread / 2000)
+    # that of the mean of two has half the spread on top
+    of_two = found[:, 5] / found[:, 0]
+    doubt = float(of_two.std()) / 200**0.5
+    assert float(of_two.mean()) == pytest.approx(error + spread / 2, abs=4 * doubt + spread / 2000)
 
 
 @pytest.mark.parametrize("drawn", [True, False])
@@ -94,7 +99,8 @@ def test_without_dropout_both_errors_are_one(data: DataSet) -> None:
     net = build("small", 1, 2, recipe, seed=0)
     assert random_parts(net, data, data.splits["valid"], **WHERE) is None
     rows = train(net, data, recipe, seed=0, device="cpu", quiet=True).history
-    assert [row["valid_mse"] for row in rows] == [row["valid_mse_one_pass"] for row in rows]
+    for row in rows:
+        assert row["valid_mse"] == row["valid_mse_two_draws"] == row["valid_mse_one_pass"]
 
 
 def test_a_network_that_cannot_be_sampled_is_warned_of_before_it_is_trained(data: DataSet) -> None:
@@ -129,7 +135,7 @@ def test_the_error_with_dropout_chooses_where_the_two_differ(data: DataSet) -> N
     recipe = TrainingRecipe(epochs=6, batch=8, learning_rate=1e-3)
     with pytest.warns(UserWarning, match="without dropout this network errs far more"):
         trained = train(Shifted(), data, recipe, seed=0, device="cpu", quiet=True)
-    errors = [row["valid_mse"] for row in trained.history]
+    errors = [row["valid_mse_two_draws"] for row in trained.history]
     assert trained.best_epoch == errors.index(min(errors)) + 1
     assert trained.history[-1]["valid_mse_one_pass"] > 2 * trained.history[-1]["valid_mse"]
 

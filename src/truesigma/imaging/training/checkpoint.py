@@ -279,8 +279,8 @@ def _kept_by(rows: Sequence[Mapping[str, Any]], recipe: TrainingRecipe) -> list[
 def _watched(rows: Sequence[Mapping[str, Any]], column: str, recipe: TrainingRecipe) -> list[float]:
     """What a schedule looks at, for each epoch.
 
-    Two draws that differ widely can put the estimate of a squared error below 0: it is then off by more than its size,
-    and must not pass for the best.
+    Two draws that differ widely can put valid_mse below 0: it is then off by more than its size, and must not pass for
+    the best.
     """
     size = abs if column.endswith("_mse") else float
     return smoothed([size(row[column]) for row in rows], recipe.smoothing)

@@ -1,7 +1,9 @@
 """A training run's folder: what it says about itself, and the network read back from it."""
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ __all__ = [
     "HISTORY",
     "LAST",
     "RECIPE",
+    "as_begun",
     "check_same",
     "describe",
     "load_run",
@@ -84,6 +87,26 @@ def describe(
 def write_recipe(out: Path, description: Mapping[str, Any]) -> None:
     """Write recipe.json, atomically."""
     write_json(dict(description), out / RECIPE, strict=True, seal=True)
+
+
+def as_begun(out: Path | None, recipe: TrainingRecipe) -> TrainingRecipe:
+    """The recipe, for a run that is resumed with the error of its first epoch as what it watches and keeps by.
+
+    Runs of earlier versions have no valid_mse_two_draws: what their plateau has waited for was another number.
+    """
+    if out is None or not (out / LAST).is_file():
+        return recipe
+    stored = read_recipe(out)["recipe"]["train"]
+    begun = {
+        name: "valid_mse"
+        for name in ("watch", "keep")
+        if stored.get(name) == "valid_mse" and getattr(recipe, name) == "valid_mse_two_draws"
+    }
+    if begun:
+        warnings.warn(
+            f"{out} was begun with valid_mse as {' and '.join(begun)}; it is resumed with it", stacklevel=3
+        )
+    return replace(recipe, **begun)
 
 
 def check_same(out: Path, description: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ __all__ = ["COLUMNS", "Board", "Watch", "error_text", "rmse_in_unit", "write_his
 
 COLUMNS = (
     "epoch", "seconds", "train_seconds", "learning_rate", "train_loss", "train_mse", "train_variance",
-    "valid_loss", "valid_mse", "valid_mse_one_pass", "valid_variance", "valid_factor",
+    "valid_loss", "valid_mse", "valid_mse_two_draws", "valid_mse_one_pass", "valid_variance", "valid_factor",
     "test_loss", "test_mse", "test_variance", "test_factor", "test_variance_scaled",
     "train_rmse", "valid_rmse", "kept",
 )  # fmt: skip

@@ -18,7 +18,7 @@ from .checks import check_choices, check_detached, check_network, warn_of_scale
 from .devices import Fabric, average_buffers, over_all, start
 from .epoch import seed_of, train_epoch
 from .faster import faster
-from .folder import BEST, HISTORY, LAST, check_same, describe, write_recipe
+from .folder import BEST, HISTORY, LAST, as_begun, check_same, describe, write_recipe
 from .history import Board, Watch, rmse_in_unit, write_history
 from .step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
 from .validate import NonFinite, means, random_parts, validate, warn_of_shift
@@ -79,9 +79,9 @@ def train(
     A row of the history: epoch, seconds, train_seconds, learning_rate; train_* as running means over the epoch
     (augmented, dropout on, weights still moving); valid_* and test_* after it, with dropout, from two draws;
     valid_mse_one_pass without. The test split and the pass without dropout are looked at in every fifth epoch and in
-    each new best one, and are None in the others. loss is in nats per output, mse that of the mean of many draws (see
-    `case_scores`), variance the mean predicted (aleatoric) one v, factor = sqrt(mean(e / v)) (Laplace:
-    mean(|y - mu| / b)), and
+    each new best one, and are None in the others. loss is in nats per output, mse that of the mean of many draws,
+    estimated from the two, valid_mse_two_draws that of their own mean (see `case_scores`), variance the mean predicted
+    (aleatoric) one v, factor = sqrt(mean(e / v)) (Laplace: mean(|y - mu| / b)), and
     test_variance_scaled = valid_factor^2 test_variance. train_rmse and valid_rmse are in the target's unit, where all
     outputs have one scale.
 
@@ -129,6 +129,7 @@ def train(
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; expected the folder of a run, new or begun")
+    recipe = as_begun(folder, recipe) if resume else recipe
     said = describe(
         net, data, recipe, seed=seed, likelihood=likelihood, precision=precision, record=record or {}
     )

@@ -32,29 +32,32 @@ class NonFinite(ValueError):
 
 
 def case_scores(draws: Sequence[tuple[Tensor, Tensor]], target: Tensor, likelihood: str) -> Tensor:
-    """Loss, squared error, variance and recalibration term of each case, averaged over its outputs.
+    """Loss, two squared errors, variance and recalibration term of each case, averaged over its outputs.
 
     Loss and variance are means over the draws. One draw has its squared error. Two err independently around their mean,
     so that the product of their residuals is, on average, the squared error of the mean of many. The term is e / v for
     Gaussian and |y - mu| / b for Laplace, mu being the mean of the two; its mean over cases is the squared factor, or
-    the factor, of the aleatoric part (`definitions` 3).
-    draws: one or two pairs of mean (case, output) and log-variance or log b. target: (case, output). Returns (4, case).
+    the factor, of the aleatoric part (`definitions` 3). The other error, last, is that of the mean of the two: the
+    product and a quarter of their squared difference. It is larger on average, and never below 0.
+    draws: one or two pairs of mean (case, output) and log-variance or log b. target: (case, output). Returns (5, case).
 
     >>> zero, three = torch.zeros(1, 1), torch.full((1, 1), 3.0)
     >>> case_scores([(zero, zero)], three, "gaussian")[1:].flatten()
-    tensor([9., 1., 9.])
+    tensor([9., 1., 9., 9.])
     >>> case_scores([(zero, zero), (2 * three, zero)], three, "gaussian")[1:].flatten()
-    tensor([-9.,  1., -9.])
+    tensor([-9.,  1., -9.,  0.])
     """
     loss = torch.stack([LIKELIHOODS[likelihood](mean, second, target) for mean, second in draws]).mean(0)
     residuals = [mean.float() - target.float() for mean, _ in draws]
-    error = residuals[0] * residuals[-1]
+    error, middle = residuals[0] * residuals[-1], torch.stack(residuals).mean(0)
     variance = torch.stack([predicted_variance(second, likelihood) for _, second in draws]).mean(0)
     if likelihood == "gaussian":
         term = error / variance
     else:
-        term = torch.stack(residuals).mean(0).abs() / (variance / 2).sqrt()
-    return torch.stack([loss, *(value.flatten(1).mean(1) for value in (error, variance, term))])
+        term = middle.abs() / (variance / 2).sqrt()
+    return torch.stack(
+        [loss, *(value.flatten(1).mean(1) for value in (error, variance, term, middle.square()))]
+    )
 
 
 @torch.no_grad()
@@ -91,11 +94,11 @@ def validate(
     workers: int = 4,
     fast: bool = False,
 ) -> Tensor:
-    """Sums over the cases of a split: count, loss, squared error, variance, recalibration term.
+    """Sums over the cases of a split: count, and what `case_scores` gives.
 
     Running batch statistics, and two draws with these modules `on`; None: one pass without dropout. seed: of the draws.
     size: cases per batch. rank, world: take every world-th case only. fast: with fused kernels, as `faster` trains.
-    Returns a float64 tensor (5,) on the host.
+    Returns a float64 tensor (6,) on the host.
     """
     order = torch.arange(rank, len(split), world)
     parts: list[Tensor] = []
@@ -107,7 +110,7 @@ def validate(
                 draws = _draws(net, images, on)
             parts.append(case_scores(draws, batch.target, likelihood))
     if not parts:
-        return torch.zeros(5, dtype=torch.float64)
+        return torch.zeros(6, dtype=torch.float64)
     scores = torch.cat(parts, 1).cpu().double()
     wrong = ~torch.isfinite(scores).all(0)
     if bool(wrong.any()):
@@ -143,16 +146,16 @@ def means(train: Tensor, scores: Mapping[str, Tensor], likelihood: str) -> dict[
     train: cases, loss, squared error, variance. scores: what `validate` gave for "valid", "test" and "one pass", the
     validation split without dropout; what was not measured is None.
 
-    >>> row = means(torch.ones(4), {"valid": torch.tensor([2.0, 1.0, 4.0, 2.0, 8.0])}, "gaussian")
-    >>> row["valid_mse"], row["valid_mse_one_pass"], row["valid_factor"], row["test_mse"]
-    (2.0, None, 2.0, None)
+    >>> row = means(torch.ones(4), {"valid": torch.tensor([2.0, 1.0, 4.0, 2.0, 8.0, 6.0])}, "gaussian")
+    >>> row["valid_mse"], row["valid_mse_two_draws"], row["valid_mse_one_pass"], row["valid_factor"], row["test_mse"]
+    (2.0, 3.0, None, 2.0, None)
     """
     row: dict[str, float] = {}
     cases, *sums = train.tolist()
     row |= {f"train_{name}": total / cases for name, total in zip(("loss", "mse", "variance"), sums)}
     for split in ("valid", "test"):
-        cases, *sums = scores[split].tolist() if split in scores else (1.0, *(math.nan,) * 4)
-        loss, mse, variance, term = (total / cases for total in sums)
+        cases, *sums = scores[split].tolist() if split in scores else (1.0, *(math.nan,) * 5)
+        loss, mse, variance, term, of_two = (total / cases for total in sums)
         # The product of two residuals can be below 0, in the mean over very few cases too.
         factor = math.sqrt(max(0.0, term)) if likelihood == "gaussian" else term
         row |= {
@@ -161,6 +164,8 @@ def means(train: Tensor, scores: Mapping[str, Tensor], likelihood: str) -> dict[
             f"{split}_variance": variance,
             f"{split}_factor": factor,
         }
+        if split == "valid":
+            row["valid_mse_two_draws"] = of_two
     one_pass = scores.get("one pass")
     row["valid_mse_one_pass"] = math.nan if one_pass is None else float(one_pass[2] / one_pass[0])
     row["test_variance_scaled"] = row["valid_factor"] ** 2 * row["test_variance"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ..claims import judge, read_claims, rule
 from ..figures import lacking, read_figures
@@ -25,8 +26,9 @@ RUNS = """## The runs
 
 Errors at the kept epoch: training with dropout; validation and test with it too, as the network is sampled, or in one
 pass without, as the column says. s is the factor of the aleatoric part on the test split. What full-length means is
-said with the claims. Kept by: whether plateau and kept epoch looked at a mean over epochs, as recipe `exact` does now,
-or at each epoch's own value (raw)."""
+said with the claims. Kept by: whether plateau and kept epoch looked at a mean over epochs or at each epoch's own value
+(raw); two draws: of the error of the mean of two draws, as recipe `exact` does now, in place of the valid MSE, the
+estimate for the mean of many draws."""
 
 TABLES = """Lines: the paper's printed value; the mean of the five repeats in its published logs; ours under recipe
 `paper` (the text's definitions), mean ± standard deviation of five repeated test runs (for s its standard error); the
@@ -124,7 +126,7 @@ def run_lines(paper: Paper) -> str:
         body.append(
             [
                 one.name, str(about["epochs"]), str(best), str(patience), str(reduced),
-                run.regime.partition(",")[0], "mean" if schedule.get("smoothing", 0) else "raw",
+                run.regime.partition(",")[0], _kept_by(schedule),
                 f"{about.get('seconds', 0) / 60:.0f}", str(about.get("hardware", "")), how, *errors,
                 f"{run.column('test_factor')[best - 1]:.2f}",
             ]
@@ -143,6 +145,13 @@ def run_lines(paper: Paper) -> str:
     ]
     head += ["train MSE", "valid MSE", "test MSE", "test s"]
     return grid(head, body) if body else "No run yet."
+
+
+def _kept_by(schedule: Mapping[str, Any]) -> str:
+    """What plateau and kept epoch looked at, in a word."""
+    if not schedule.get("smoothing", 0):
+        return "raw"
+    return "mean, two draws" if schedule.get("keep") == "valid_mse_two_draws" else "mean"
 
 
 def missing_lines(paper: Paper) -> str:
