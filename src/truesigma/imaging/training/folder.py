@@ -97,7 +97,7 @@ def as_begun(out: Path | None, recipe: TrainingRecipe) -> TrainingRecipe:
     if out is None or not (out / LAST).is_file():
         return recipe
     stored = read_recipe(out)["recipe"]["train"]
-    begun = {
+    begun: dict[str, Any] = {
         name: "valid_mse"
         for name in ("watch", "keep")
         if stored.get(name) == "valid_mse" and getattr(recipe, name) == "valid_mse_two_draws"
