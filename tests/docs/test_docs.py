@@ -187,6 +187,12 @@ def test_the_table_of_recipes_is_that_of_the_files():
             (Path(ts.__file__).parent / "evaluation" / "recipes" / f"{name}.toml").read_text()
         )
         network, train = recipe["network"], recipe["train"]
+        words = {
+            "valid_mse_two_draws": "validation MSE of the mean of two draws",
+            "valid_mse": "validation MSE, with dropout",
+            "train_loss": "training loss",
+            "valid_loss": "validation loss",
+        }
         dropout = [network["head_dropout"][k] for k in ("resnet101", "densenet201", "efficientnet_b4")]
         expected = {
             "aleatoric": recipe["decompose"]["aleatoric"],
@@ -206,10 +212,8 @@ def test_the_table_of_recipes_is_that_of_the_files():
                 map(str, dropout if len(set(dropout)) > 1 else dropout[:1])
             ),
             "loss": train["loss"],
-            "plateau schedule watches": train["watch"]
-            .replace("valid_mse", "validation MSE")
-            .replace("train_loss", "training loss"),
-            "kept weights": "best " + train["keep"].replace("valid_", "validation ").replace("mse", "MSE"),
+            "plateau schedule watches": words[train["watch"]],
+            "kept weights": f"best {words[train['keep']]}",
         }
         for choice, value in expected.items():
             assert value in rows[choice][name], (
