@@ -26,8 +26,6 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, outputs: O
 
     Args:
         prediction: location and variance.
-        target: what was true, with the location's shape.
-        weight: (case,) or the location's shape.
         outputs: "separate" takes each output as an element; "mean" each case, averaged over its outputs.
 
     Returns:

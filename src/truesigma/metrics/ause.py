@@ -29,8 +29,6 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "
 
     Args:
         prediction: location and variance; only the order of the variances counts.
-        target: what was true, with the location's shape.
-        weight: (case,) or the location's shape.
         by: "case" removes whole cases, their error and variance averaged over the outputs; "element" each output alone.
 
     Returns:

@@ -26,9 +26,6 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, level: flo
     """Share of the targets inside the central interval of that level.
 
     Args:
-        prediction: location, scale and law.
-        target: what was true, with the location's shape.
-        weight: (case,) or the location's shape.
         level: 0.9 for the 90 % interval.
 
     Returns:

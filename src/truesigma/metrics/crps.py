@@ -36,11 +36,6 @@ SUMS = Mean(terms)
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
     """Continuous ranked probability score, in the target's unit; the mean absolute error of a prediction without doubt.
 
-    Args:
-        prediction: location, scale and law.
-        target: what was true, with the location's shape.
-        weight: (case,) or the location's shape.
-
     Returns:
         The mean over all elements.
 

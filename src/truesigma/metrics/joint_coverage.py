@@ -33,8 +33,6 @@ def score(
     """Share of the cases whose outputs lie inside all at once, in the joint region or in all their intervals.
 
     Args:
-        prediction: location, scale and law.
-        target: what was true, with the location's shape.
         weight: (case,) or the location's shape; a case counts with the mean over its outputs.
         region: what `recalibrate.region` fitted; None for the box of the central intervals. A case with an output that
             a mask hides then does not count.

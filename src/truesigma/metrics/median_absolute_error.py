@@ -21,8 +21,6 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
     """Median absolute error of the location, in the target's unit: a few wild errors do not move it.
 
     Args:
-        prediction: its location is used alone.
-        target: what was true, with the location's shape.
         weight: (case,) or the location's shape; an element of weight 2 equals the same one given twice.
 
     Returns:

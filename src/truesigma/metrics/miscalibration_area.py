@@ -26,11 +26,6 @@ SUMS = Pit(finish)
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
     """Area between observed and nominal coverage of the central intervals of every level.
 
-    Args:
-        prediction: location, scale and law.
-        target: what was true, with the location's shape.
-        weight: (case,) or the location's shape.
-
     Returns:
         0 for perfect coverage at every level, at most 0.5; from 1000 equal cells of |2 u - 1|.
 

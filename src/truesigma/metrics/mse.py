@@ -5,30 +5,16 @@ $$\mathrm{MSE} = \tfrac{1}{m} \sum_i (y_i - \mu_i)^2$$
 
 from typing import Any
 
-from ..core import Array, Elements, Mean, Prediction, score_of
+from ..core import Mean, Prediction, score_of
 
 TITLE = "MSE"
 BETTER = "lower"
 UNITS = 2
-
-
-def terms(elements: Elements) -> Array:
-    return elements.squared
-
-
-SUMS = Mean(terms)
+SUMS = Mean(lambda elements: elements.squared)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
     """Mean squared error of the location, in squared units of the target.
-
-    Args:
-        prediction: its location is used alone.
-        target: what was true, with the location's shape.
-        weight: (case,) or the location's shape.
-
-    Returns:
-        The mean of (target - location)^2 over all elements.
 
     Example:
         >>> score(Prediction([0.0, 0.0], [1.0, 1.0]), [3.0, 4.0])

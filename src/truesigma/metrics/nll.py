@@ -53,8 +53,6 @@ def score(
 
     Args:
         prediction: location, scale and law; `Undefined` for a law without a density.
-        target: what was true, with the location's shape.
-        weight: (case,) or the location's shape.
         outputs: "separate" scores each output with its own scale; "mean" one per case, its error and its variance
             averaged over the outputs.
         units: "nats", or "table" for the paper's mean(e / v + log v) = 2 NLL - log(2 pi).

@@ -23,11 +23,6 @@ UNITS = 0
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
     """Share of the targets' variance that the location explains: 1 is perfect, 0 no better than the targets' mean.
 
-    Args:
-        prediction: its location is used alone.
-        target: what was true, with the location's shape.
-        weight: (case,) or the location's shape.
-
     Returns:
         A plain number, at most 1; below 0 where the mean of the targets would err less.
 

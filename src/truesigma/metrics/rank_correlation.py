@@ -27,7 +27,6 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Args:
         prediction: location and scale; only the order of the scales counts.
-        target: what was true, with the location's shape.
         weight: (case,) or the location's shape; an element of weight 2 equals the same one given twice.
 
     Returns:

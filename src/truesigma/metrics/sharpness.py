@@ -6,22 +6,12 @@ $$\mathrm{sharpness} = \sqrt{\tfrac{1}{m} \sum_i v_i}$$
 import math
 from typing import Any
 
-from ..core import Array, Elements, Mean, Prediction, score_of
+from ..core import Mean, Prediction, score_of
 
 TITLE = "sharpness"
 BETTER = "lower"
 UNITS = 1
-
-
-def terms(elements: Elements) -> Array:
-    return elements.variance
-
-
-def finish(mean: float) -> float:
-    return math.sqrt(mean)
-
-
-SUMS = Mean(terms, finish)
+SUMS = Mean(lambda elements: elements.variance, math.sqrt)
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
@@ -30,7 +20,6 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
     Args:
         prediction: its variance is used alone.
         target: what was true; only its shape matters here.
-        weight: (case,) or the location's shape.
 
     Returns:
         The root of the mean variance over all elements.

@@ -39,8 +39,6 @@ def score(
 
     Args:
         prediction: location, variance, and for error="draws" the spread of the draws.
-        target: what was true, with the location's shape.
-        weight: (case,) or the location's shape.
         error: "mean" compares the squared error of the mean prediction; "draws" that of every draw,
             (mu - y)^2 + spread.
         outputs: "separate" bins each output; "mean" one element per case, averaged over its outputs.

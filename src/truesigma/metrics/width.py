@@ -26,7 +26,6 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, level: flo
     Args:
         prediction: scale and law.
         target: what was true; only its shape and mask matter here.
-        weight: (case,) or the location's shape.
         level: 0.9 for the 90 % interval.
 
     Returns:

@@ -37,9 +37,6 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, level: flo
     """Winkler score of the central interval of that level, in the target's unit: a proper score of intervals.
 
     Args:
-        prediction: location, scale and law.
-        target: what was true, with the location's shape.
-        weight: (case,) or the location's shape.
         level: 0.9 for the 90 % interval.
 
     Returns:
