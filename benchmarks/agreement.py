@@ -3,13 +3,11 @@
 python benchmarks/agreement.py --json benchmarks/results/agreement.json
 """
 
-import argparse
-import json
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command import command, write
 
 from truesigma import Prediction, Tally, metrics
 from truesigma.evaluation.items import LEVELS
@@ -90,18 +88,12 @@ def _intervals(location: Any, deviation: Any, target: Any, level: float) -> list
 
 def main() -> None:
     """Compare, and write it as json if a file is named."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, default=None)
-    args = parser.parse_args()
+    args = command(__doc__).parse_args()
     warnings.simplefilter("ignore")
     rows = agreement()
     for row in rows:
         print(f"{row['score']:40} {row['peer']:20} {row['ours']:.10g} {row['theirs']:.10g} {row['reason']}")
-    if args.json:
-        args.json.parent.mkdir(exist_ok=True)
-        args.json.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+    write(args.json, {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -3,14 +3,12 @@
 python benchmarks/conformal.py --json benchmarks/results/conformal.json
 """
 
-import argparse
-import json
 import warnings
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command import command, write
 
 from truesigma import Draws, Prediction, recalibrate
 from truesigma.core.by_case import Stated
@@ -193,20 +191,14 @@ def _crepes_by_site(data: Any, old: slice, new: slice, level: float) -> Bounds:
 
 def main() -> None:
     """Compare, and write it as json if a file is named."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, default=None)
-    args = parser.parse_args()
+    args = command(__doc__).parse_args()
     warnings.simplefilter("ignore")
     rows = agreement()
     for row in rows:
         what = f"{row['kind']:12} {row['peer']:8} {row['cases']:6} cases"
         print(f"{what}: {row['distance']:.1e} sigma apart, {row['others']} at another rank")
-    if args.json:
-        args.json.parent.mkdir(exist_ok=True)
-        used = {name: version(name) for name in ("mapie", "crepes", "numpy")}
-        args.json.write_text(json.dumps({"versions": used, "rows": rows}, indent=1) + "\n")
+    used = {name: version(name) for name in ("mapie", "crepes", "numpy")}
+    write(args.json, {"versions": used, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command import command, write
 
 from truesigma import Prediction, Tally
 from truesigma.evaluation.items import LEVELS
@@ -195,9 +195,7 @@ def versions() -> dict[str, str]:
 
 def main() -> None:
     """Measure what the command line asks for, print it, and write it as json if a file is named."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command(__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--sizes", default="1e4,1e5,1e6,1e7,1e8")
     parser.add_argument("--dtypes", default="float64,float32")
@@ -208,7 +206,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2, help="of a processor; set OMP_NUM_THREADS too")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
-    parser.add_argument("--json", type=Path, default=None)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     libraries = (args.libraries or ("torch" if args.device == "cuda" else "numpy,torch")).split(",")
@@ -227,9 +224,7 @@ def main() -> None:
     ]
     load = round(os.getloadavg()[2], 1) if hasattr(os, "getloadavg") else None
     result = {"hardware": hardware, "load": load, "versions": versions(), "rows": rows}
-    if args.json:
-        args.json.parent.mkdir(exist_ok=True)
-        args.json.write_text(json.dumps(result, indent=1) + "\n")
+    write(args.json, result)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,13 @@ which prepare nothing, over two. Times are divided by the number of batches.
 import argparse
 import copy
 import importlib
-import json
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from command import command, processor, write
 from torch import Tensor, nn
 
 from truesigma.imaging.network.two_head import build
@@ -201,9 +200,7 @@ def measure(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure what the command line asks for, print it, and write it as json if a file is named."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command(__doc__)
     parser.add_argument("--networks", default="timm:resnet18,resnet101,densenet201,efficientnet_b4")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--size", type=int, default=256)
@@ -221,19 +218,14 @@ def main() -> None:
         "--clock", choices=CLOCKS, default="wall", help="cpu: the processor's time, for a busy machine"
     )
     parser.add_argument("--no-peers", dest="peers", action="store_false")
-    parser.add_argument("--json", type=Path, default=None)
     args = parser.parse_args()
     rows: list[dict[str, Any]] = []
     for name in args.networks.split(","):
         rows += measure(name, args)
-    if args.json:
-        cores = torch.get_num_threads()
-        on_cpu = f"{cores} CPU core{'s' if cores > 1 else ''}"
-        hardware = torch.cuda.get_device_name() if args.device.startswith("cuda") else on_cpu
-        settings = {k: v for k, v in vars(args).items() if k not in ("json", "networks", "peers") and v}
-        settings["torch"] = torch.__version__
-        result = {"hardware": hardware, "settings": settings, "rows": rows}
-        args.json.write_text(json.dumps(result, indent=1) + "\n")
+    hardware = torch.cuda.get_device_name() if args.device.startswith("cuda") else processor()
+    settings = {k: v for k, v in vars(args).items() if k not in ("json", "networks", "peers") and v}
+    settings["torch"] = torch.__version__
+    write(args.json, {"hardware": hardware, "settings": settings, "rows": rows})
 
 
 if __name__ == "__main__":

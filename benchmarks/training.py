@@ -10,15 +10,13 @@ resident uint8 set, prepared, and varied by the paper's colour jitter. `share` i
 step's, `setup_s` what the faster step takes until it is captured.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
+from command import command, processor, write
 from torch import Tensor
 from torch.optim import Adam
 
@@ -120,15 +118,12 @@ def ours(name: str, data: DataSet, batch: int, steps: int) -> dict[str, Any]:
 
 def main() -> None:
     """Print one line per network; write the numbers where --json says."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command(__doc__)
     parser.add_argument("--networks", default="resnet101,densenet201,efficientnet_b4")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--size", type=int, default=256)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     device = torch.device(given.device)
     if device.type == "cuda" and device.index is None:
@@ -160,13 +155,9 @@ def main() -> None:
         )
         if device.type == "cuda":
             torch.cuda.empty_cache()
-    if given.json:
-        cores = torch.get_num_threads()
-        on_cpu = f"{cores} CPU core{'s' if cores > 1 else ''}"
-        hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else on_cpu
-        settings = {"batch": given.batch, "size": given.size, "torch": torch.__version__}
-        result = {"hardware": hardware, "settings": settings, "rows": rows}
-        given.json.write_text(json.dumps(result, indent=1) + "\n")
+    hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
+    settings = {"batch": given.batch, "size": given.size, "torch": torch.__version__}
+    write(given.json, {"hardware": hardware, "settings": settings, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -12,6 +12,12 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
+@pytest.fixture(autouse=True)
+def beside(monkeypatch):
+    """As when a benchmark is run: it finds the files beside it."""
+    monkeypatch.syspath_prepend(FOLDER)
+
+
 def load(name):
     spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", FOLDER / f"{name}.py")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)

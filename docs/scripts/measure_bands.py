@@ -4,12 +4,11 @@ Another group's bone ages by predicted age: 20 labelled cases of one band, drawn
 of the others. DATA is the folder with predictions/*_boneage.npz. Writes `assets/bands.csv`; `guarantees.md` shows it.
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
 from measure_guarantees import inside
-from measured import Row, markdown, read, write
+from measured import Row, command, markdown, read, write
 
 import truesigma as ts
 from truesigma.recalibrate import conformal, sigma, sigma_by_group
@@ -74,9 +73,7 @@ def table() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command(__doc__)
     parser.add_argument("data", type=Path)
     write("bands.csv", bands(parser.parse_args().data))
 

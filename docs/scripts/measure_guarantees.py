@@ -4,13 +4,12 @@ Simulated cases whose truth is known, with heavy tails, a bias, sites of differe
 images, and three outputs that err together. Writes `assets/guarantees.csv`; `guarantees.md` shows it.
 """
 
-import argparse
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from measured import Row, markdown, read, write
+from measured import Row, markdown, measure_by_command, read
 
 import truesigma as ts
 from truesigma.core.by_case import Stated
@@ -192,13 +191,5 @@ def table() -> str:
     return markdown("| | " + " | ".join(f"{n:,}" for n in SIZES) + " |", rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, default=1000)
-    write("guarantees.csv", measure(parser.parse_args().seeds))
-
-
 if __name__ == "__main__":
-    main()
+    measure_by_command(__doc__, "guarantees.csv", measure, count="seeds", usual=1000)

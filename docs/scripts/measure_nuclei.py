@@ -6,7 +6,6 @@ among the rest of that modality. NUCLEI is the folder with table.csv and images/
 Writes `assets/nuclei.csv`.
 """
 
-import argparse
 import csv
 import math
 import tempfile
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from measure_guarantees import inside
-from measured import Row, markdown, read, write
+from measured import Row, command, markdown, read, write
 
 import truesigma as ts
 from truesigma.imaging.data.source import Source
@@ -109,9 +108,7 @@ def table() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command(__doc__)
     parser.add_argument("root", type=Path)
     parser.add_argument("--size", type=int, default=96)
     parser.add_argument("--epochs", type=int, default=40)

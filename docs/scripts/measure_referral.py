@@ -4,11 +4,10 @@ Simulated worlds in which the truth is known: one where sigma knows, one where e
 where the surest are wrong more often, and one of patients. Writes `assets/referral.csv`; `guarantees.md` shows it.
 """
 
-import argparse
 import math
 
 import numpy as np
-from measured import Row, markdown, read, write
+from measured import Row, markdown, measure_by_command, read
 
 import truesigma as ts
 from truesigma.recalibrate import _referral
@@ -89,13 +88,5 @@ def table() -> str:
     return markdown("| | cases | promise holds | kept | most that could be |", rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, default=1000)
-    write("referral.csv", referrals(parser.parse_args().seeds))
-
-
 if __name__ == "__main__":
-    main()
+    measure_by_command(__doc__, "referral.csv", referrals, count="seeds", usual=1000)

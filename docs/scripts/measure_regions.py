@@ -4,12 +4,11 @@ Random splits of the paper's OCT poses, from the draws in `paper/results`: what 
 jointly, and their volumes. Writes `assets/regions.csv`; `guarantees.md` shows it.
 """
 
-import argparse
 import math
 from pathlib import Path
 
 import numpy as np
-from measured import Row, markdown, read, write
+from measured import Row, markdown, measure_by_command, read
 
 import truesigma as ts
 from truesigma.recalibrate import conformal, region
@@ -80,13 +79,5 @@ def table() -> str:
     return markdown("| | cases | ellipsoid | box | Bonferroni | volume of the ellipsoid | of the box |", rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--splits", type=int, default=200)
-    write("regions.csv", regions(parser.parse_args().splits))
-
-
 if __name__ == "__main__":
-    main()
+    measure_by_command(__doc__, "regions.csv", regions, count="splits", usual=200)

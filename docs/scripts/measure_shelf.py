@@ -7,14 +7,13 @@ says that a score cannot be told from the best of the test cases, and `within` t
 score of the calibration cases by at most two standard errors.
 """
 
-import argparse
 import warnings
 from pathlib import Path
 
 import numpy as np
 from measure_bands import AGES, MONTHS
 from measure_regions import RESULTS
-from measured import Row, read, write
+from measured import Row, command, read, write
 
 import truesigma as ts
 from truesigma.core.values import changed
@@ -166,9 +165,7 @@ def counts() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command(__doc__)
     parser.add_argument("--data", type=Path, help="folder with predictions/*.npz")
     given = parser.parse_args()
     warnings.simplefilter("ignore")

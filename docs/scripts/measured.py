@@ -1,7 +1,9 @@
 """Measured numbers: a script writes them to a table in `assets/`, and the page shows what is there."""
 
+import argparse
 import csv
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,20 @@ from truesigma.files.disk import write_atomically
 
 ASSETS = Path(__file__).parents[1] / "assets"
 Row = dict[str, Any]
+
+
+def command(words: str | None) -> argparse.ArgumentParser:
+    """A parser that shows these words, those of the script, as they are."""
+    return argparse.ArgumentParser(description=words, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def measure_by_command(
+    words: str | None, file: str, measure: Callable[[int], list[Row]], *, count: str, usual: int
+) -> None:
+    """Write what is measured in so many seeds or splits, as the command line says."""
+    parser = command(words)
+    parser.add_argument(f"--{count}", dest="count", type=int, default=usual)
+    write(file, measure(parser.parse_args().count))
 
 
 def write(name: str, rows: list[Row]) -> None:

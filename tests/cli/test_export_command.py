@@ -8,6 +8,7 @@ import onnxruntime
 import pandas as pd
 import pytest
 from PIL import Image
+from project_files import grey_image
 
 from truesigma.cli import main
 from truesigma.files.disk import fingerprint
@@ -20,9 +21,7 @@ def place(tmp_path_factory):
     rng = np.random.default_rng(0)
     rows = ["image,target,split"]
     for k in range(24):
-        level = rng.uniform(40, 200)
-        pixels = np.clip(level + rng.normal(0, 20, (24, 24)), 0, 255).astype(np.uint8)
-        Image.fromarray(pixels).save(folder / f"{k:02d}.png")
+        level = grey_image(folder / f"{k:02d}.png", rng, 24)
         rows.append(f"{k:02d}.png,{level:.3f},{('train', 'valid', 'test')[k % 3]}")
     (folder / "table.csv").write_text("\n".join(rows) + "\n")
     for seed in (0, 1):

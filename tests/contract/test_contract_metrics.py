@@ -5,7 +5,7 @@ import typing
 
 import numpy as np
 import pytest
-from samples import KINDS, Sample, arrays_of, draw
+from samples import KINDS, Sample, arrays_of, draw, missing_words
 
 from truesigma import Undefined
 from truesigma.core import plugins
@@ -58,12 +58,7 @@ def test_says_what_it_is(name):
     assert module.TITLE
     assert module.BETTER in ("lower", "higher", "nominal")
     assert module.UNITS in (0, 1, 2, "log", "volume")
-    for document, needed in (
-        (module.__doc__, ["$$"]),
-        (module.score.__doc__, ["Example:", ">>>", "Reference:"]),
-    ):
-        assert document
-        assert [word for word in needed if word not in document] == []
+    assert missing_words(module, module.score) == []
     parameters = typing.get_type_hints(module.score)
     for option, parameter in plugins.options("metrics", module).items():
         assert parameter.default is not parameter.empty, f"{option} has no default"

@@ -7,7 +7,7 @@ import typing
 
 import numpy as np
 import pytest
-from samples import KINDS, Sample, arrays_of, draw
+from samples import KINDS, Sample, arrays_of, draw, missing_words
 
 from truesigma import Prediction, Undefined, load_recalibration
 from truesigma.core import plugins
@@ -77,12 +77,7 @@ def effect(recalibration, prediction) -> np.ndarray:
 def test_says_what_it_is(name):
     module = plugins.load("recalibrate", name)
     assert module.TITLE
-    for document, needed in (
-        (module.__doc__, ["$$"]),
-        (module.fit.__doc__, ["Example:", ">>>", "Reference:"]),
-    ):
-        assert document
-        assert [word for word in needed if word not in document] == []
+    assert missing_words(module, module.fit) == []
     hints = typing.get_type_hints(module.fit)
     for option, parameter in plugins.options("recalibrate", module).items():
         assert isinstance(parameter.default, str | int | float | bool), f"{option} is no plain option"

@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from project_files import call, make_images, tiny, write_table
+from project_files import asked, call, make_images, tiny, write_table
 
 
 @pytest.fixture
@@ -19,18 +19,9 @@ def made(tmp_path_factory):
     """A folder with images, a table, a recipe, and what a run made of it."""
     folder = tmp_path_factory.mktemp("project")
     write_table(folder / "labels.csv", make_images(folder))
-    words = [
-        "--images",
-        folder / "scans",
-        "--table",
-        folder / "labels.csv",
-        "--target",
-        "age",
-        "--unit",
-        "months",
-    ]
+    words = [*asked(folder), "--unit", "months", "--epochs", 1, "--device", "cpu"]
     recipe = folder / "recipe.toml"
-    assert call("--quiet", "init", *words, "--epochs", 1, "--device", "cpu", "-o", recipe) == 0
+    assert call("--quiet", "init", *words, "-o", recipe) == 0
     tiny(recipe)
     assert call("--quiet", "run", recipe, "--device", "cpu", "--json", folder / "result.json") == 0
     return folder

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from project_files import make_images, marks, write_table
+from project_files import asked, make_images, marks, write_table
 
 
 def flip(path, place):
@@ -58,19 +58,7 @@ def test_a_damaged_image_is_named(tmp_path, monkeypatch, run, name, content):
     (tmp_path / "scans" / name).write_bytes(content)
     rows.insert(0, {**rows[0], "file": name})
     write_table(tmp_path / "labels.csv", rows)
-    words = [
-        "--images",
-        "scans",
-        "--table",
-        "labels.csv",
-        "--target",
-        "age",
-        "--epochs",
-        1,
-        "--device",
-        "cpu",
-    ]
-    code, _, err = run("init", *words, "-o", "recipe.toml")
+    code, _, err = run("init", *asked(), "--epochs", 1, "--device", "cpu", "-o", "recipe.toml")
     assert code == 0, err
     assert f"cannot be read: {name}" in err
     code, _, err = run("run", "--device", "cpu")

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from project_files import call, make_images, tiny, write_table
+from project_files import asked, call, make_images, tiny, write_table
 
 import truesigma as ts
 from truesigma.imaging.data.folds import HELD, Fold
@@ -23,18 +23,9 @@ def crossed(tmp_path_factory):
     """A project of 48 images of 24 patients at two sites, run across folds."""
     place = tmp_path_factory.mktemp("folds")
     write_table(place / "labels.csv", make_images(place))
-    asked = [
-        "--images",
-        place / "scans",
-        "--table",
-        place / "labels.csv",
-        "--target",
-        "age",
-        "--unit",
-        "months",
-    ]
-    asked += ["--patient", "patient", "--group", "site", "--folds", FOLDS, "--epochs", 1, "--device", "cpu"]
-    assert call("--quiet", "init", *asked, "-o", place / "recipe.toml") == 0
+    words = [*asked(place), "--unit", "months", "--epochs", 1, "--device", "cpu"]
+    words += ["--patient", "patient", "--group", "site", "--folds", FOLDS]
+    assert call("--quiet", "init", *words, "-o", place / "recipe.toml") == 0
     tiny(place / "recipe.toml")
     assert call("--quiet", "run", place / "recipe.toml", "--device", "cpu") == 0
     return place

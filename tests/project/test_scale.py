@@ -9,7 +9,7 @@ import tomllib
 import numpy as np
 import pytest
 from PIL import Image
-from project_files import call, make_images, tiny, write_table
+from project_files import asked, call, make_images, tiny, write_table
 
 from truesigma.project.project import read_project
 from truesigma.project.propose import Wishes, propose
@@ -100,18 +100,7 @@ def test_volumes_that_say_their_spacing(tmp_path, low, high, wanted):
 
 
 def test_what_the_user_says_is_taken(place, run):
-    words = [
-        "--images",
-        "scans",
-        "--table",
-        "labels.csv",
-        "--target",
-        "age",
-        "--inputs",
-        "site",
-        "--device",
-        "cpu",
-    ]
+    words = [*asked(), "--inputs", "site", "--device", "cpu"]
     code, _, err = run("init", *words, "--mm-per-pixel", "0.5", "--spacing", "0.4", "--size", "24,32")
     assert code == 0, err
     data = tomllib.loads((place / "recipe.toml").read_text())["data"]
@@ -140,18 +129,7 @@ def test_from_init_to_new_images_with_scale_and_inputs(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     write_table(tmp_path / "labels.csv", [{**row, "mm": f"{rng.uniform(0.9, 1.1):.3f}"} for row in rows])
     monkeypatch.chdir(tmp_path)
-    words = [
-        "--images",
-        "scans",
-        "--table",
-        "labels.csv",
-        "--target",
-        "age",
-        "--unit",
-        "months",
-        "--epochs",
-        2,
-    ]
+    words = [*asked(), "--unit", "months", "--epochs", 2]
     scale = ["--mm-per-pixel", 1, "--size", 32, "--spacing", "mm", "--inputs", "site"]
     assert call("--quiet", "init", *words, *scale, "--device", "cpu") == 0
     tiny(tmp_path / "recipe.toml")

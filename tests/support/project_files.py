@@ -15,12 +15,33 @@ def make_images(folder, cases=48, *, side=32, seed=0, ending=".png"):
     (folder / "scans").mkdir(parents=True)
     rows = []
     for k in range(cases):
-        level = rng.uniform(40, 200)
-        pixels = np.clip(level + rng.normal(0, 20, (side, side)), 0, 255).astype(np.uint8)
-        Image.fromarray(pixels).save(folder / "scans" / f"s{k:03d}{ending}")
+        level = grey_image(folder / "scans" / f"s{k:03d}{ending}", rng, side)
         row = {"id": f"s{k:03d}", "age": f"{level + rng.normal(0, 5):.2f}", "patient": f"p{k // 2}"}
         rows.append({**row, "site": "AB"[k % 2]})
     return rows
+
+
+def grey_image(path, rng, side=32):
+    """Save a grey image with noise, and return its brightness."""
+    level = rng.uniform(40, 200)
+    pixels = np.clip(level + rng.normal(0, 20, (side, side)), 0, 255).astype(np.uint8)
+    Image.fromarray(pixels).save(path)
+    return level
+
+
+def noise_images(folder, rows, shape=(32, 32), seed=0):
+    """Save an image of noise for every row of a table, and the table as `table.csv`."""
+    rng = np.random.default_rng(seed)
+    for row in rows:
+        Image.fromarray(rng.integers(0, 256, shape, dtype=np.uint8)).save(folder / row["image"])
+    write_table(folder / "table.csv", rows)
+    return folder
+
+
+def asked(folder="."):
+    """What `init` is told of such a folder and its table."""
+    images, table = (Path(folder, name).as_posix() for name in ("scans", "labels.csv"))
+    return ["--images", images, "--table", table, "--target", "age"]
 
 
 def write_table(path, rows, delimiter=","):

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,12 @@ class Sample:
         return replace(
             self, **place, **{n: k * k * getattr(self, n) for n in ("aleatoric", "epistemic", "spread")}
         )
+
+
+def missing_words(module: ModuleType, main: Callable[..., Any]) -> list[str]:
+    """What a plug-in does not say: a formula in its file, an example and a reference in its main function."""
+    documents = {"$$": module, **dict.fromkeys(["Example:", ">>>", "Reference:"], main)}
+    return [word for word, where in documents.items() if word not in (where.__doc__ or "")]
 
 
 def draw(

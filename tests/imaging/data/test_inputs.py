@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from project_files import noise_images
 
 from truesigma.imaging.data.augment import flip
 from truesigma.imaging.data.dataset import batches
@@ -58,14 +59,10 @@ def test_augmentation_leaves_them_alone():
 
 
 def test_a_table_with_inputs(tmp_path):
-    from PIL import Image
-
-    rng = np.random.default_rng(0)
-    lines = ["image,target,split,age,sex"]
-    for k in range(12):
-        Image.fromarray(rng.integers(0, 256, (8, 6), dtype=np.uint8)).save(tmp_path / f"{k}.png")
-        lines.append(f"{k}.png,{k},{['train', 'valid', 'test'][k // 4]},{20 + 3 * k},{'MF'[k % 2]}")
-    (tmp_path / "table.csv").write_text("\n".join(lines))
+    splits = ("train", "valid", "test")
+    rows = [{"image": f"{k}.png", "target": k, "split": splits[k // 4]} for k in range(12)]
+    rows = [{**row, "age": 20 + 3 * k, "sex": "MF"[k % 2]} for k, row in enumerate(rows)]
+    noise_images(tmp_path, rows, (8, 6))
     data = table.load(str(tmp_path), inputs="age, sex")
     assert (len(data.inputs), data.channels) == (3, 1)
     batch = next(batches(data.splits["valid"], 3, prepare=data.prepare, order=torch.tensor([2, 0, 3])))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from hand_images import RECIPE
-from PIL import Image
+from project_files import grey_image
 
 from truesigma.imaging.data.source import Source
 from truesigma.imaging.prediction.runs import open_runs
@@ -17,9 +17,7 @@ def folder(tmp_path_factory):
     rng = np.random.default_rng(0)
     rows = ["image,target,split,group"]
     for k in range(36):
-        level = rng.uniform(40, 200)
-        pixels = np.clip(level + rng.normal(0, 20, (32, 32)), 0, 255).astype(np.uint8)
-        Image.fromarray(pixels).save(root / f"{k:02d}.png")
+        level = grey_image(root / f"{k:02d}.png", rng)
         split = ("train", "valid", "test")[min(k // 16, 2)]
         rows.append(f"{k:02d}.png,{level + rng.normal(0, 5):.3f},{split},p{k}")
     (root / "table.csv").write_text("\n".join(rows) + "\n")

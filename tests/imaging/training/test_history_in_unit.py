@@ -3,23 +3,16 @@
 import csv
 
 import pytest
-from project_files import call
+from project_files import call, noise_images
 
 from truesigma.imaging.training.history import Watch, error_text, rmse_in_unit
 
 
 @pytest.fixture
 def data(tmp_path):
-    import numpy as np
-    from PIL import Image
-
-    rng = np.random.default_rng(0)
-    lines = ["image,target,split"]
-    for k in range(24):
-        Image.fromarray(rng.integers(0, 256, (32, 32), dtype=np.uint8)).save(tmp_path / f"{k}.png")
-        lines.append(f"{k}.png,{20 + 10 * rng.random():.3f},{('train', 'train', 'valid', 'test')[k % 4]}")
-    (tmp_path / "table.csv").write_text("\n".join(lines))
-    return tmp_path
+    splits = ("train", "train", "valid", "test")
+    rows = [{"image": f"{k}.png", "target": 20 + 7 * k % 10, "split": splits[k % 4]} for k in range(24)]
+    return noise_images(tmp_path, rows)
 
 
 @pytest.mark.parametrize("more", [[], ["--test"]])

@@ -12,14 +12,8 @@ def record(book: Book) -> None:
     folders.tables(book.folder)
     folders.parts(book.folder)
     folders.plugins(book.folder)
-    _evaluate(book)
-    _sets(book)
-    _cards(book)
-    _compare(book)
-    _reports(book)
-    _figures(book)
-    _lists(book)
-    _refusals(book)
+    for some in (_evaluate, _sets, _cards, _compare, _reports, _figures, _lists, _refusals):
+        some(book)
 
 
 def _evaluate(book: Book) -> None:

@@ -26,12 +26,8 @@ QUICK = ["none", "sigma"]
 def record(book: Book) -> None:
     folders.tables(book.folder)
     folders.parts(book.folder)
-    _round_trips(book)
-    _tables(book)
-    _frames(book)
-    _sets(book)
-    _maps(book)
-    _engines(book)
+    for some in (_round_trips, _tables, _frames, _sets, _maps, _engines):
+        some(book)
 
 
 def _round_trips(book: Book) -> None:
