@@ -228,6 +228,65 @@ def test_gradients_on_a_gpu_round_no_more_than_the_plain_steps(backbone: str) ->
     assert errors[1] <= 1.1 * errors[0]
 
 
+@needs_gpu
+@pytest.mark.parametrize("backbone", ["densenet201", "efficientnet_b4"])
+def test_running_statistics_on_a_gpu_round_no_more_than_the_plain_steps(
+    backbone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty steps at rate 0, without dropout: what every norm has gathered, and outputs with it, beside float32."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    still = {"densenet201": ":layer_dropout=0.0"}.get(backbone, ":drop_connect=0.0")
+    recipe = TrainingRecipe(stage_dropout=0.0, head_dropout={"other": 0.0}, learning_rate=0.0)
+    torch.manual_seed(1)
+    coarse = torch.rand(30, 16, 3, 16, 16, device=DEVICE)
+    batches = [
+        (channels_last(F.interpolate(one, size=256, mode="bilinear")), torch.rand(16, 6, device=DEVICE))
+        for one in coarse
+    ]
+    found = []
+    for precision, quick in (("fp32", False), ("bf16", False), ("bf16", True)):
+        net = build(backbone + still, 3, 6, recipe, seed=0).to(DEVICE).train()
+        for parameter in net.parameters():
+            parameter.data = channels_last(parameter.data)
+        optimizer, meter = make_optimizer(net, recipe, DEVICE), Meter(DEVICE)
+
+        def make(forward, backward, optimizer, meter=meter, precision=precision):
+            return plain(forward, backward, optimizer, meter, likelihood="gaussian", precision=precision)
+
+        if quick:
+            step = fast.faster(make, net, optimizer, meter, *batches[0], precision=precision)
+            assert step is not None
+        else:
+            step = make(net, Tensor.backward, optimizer)
+        for batch in batches:
+            step(*batch)
+        norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
+        assert {int(norm.num_batches_tracked) for norm in norms} == {len(batches)}
+        with torch.no_grad():
+            outputs = torch.cat([part.float() for part in net.eval()(batches[0][0])], 1)
+        found.append(
+            {
+                "mean": torch.cat([norm.running_mean for norm in norms]),
+                "variance": torch.cat([norm.running_var for norm in norms]),
+                "outputs": outputs,
+            }
+        )
+    exact = found[0]
+    sizes = {
+        "mean": exact["variance"].sqrt() + 1e-6,
+        "variance": exact["variance"] + 1e-12,
+        "outputs": exact["outputs"].std(0) + 1e-6,
+    }
+    for name, size in sizes.items():
+        away = [((one[name] - exact[name]) / size).abs() for one in found[1:]]
+        plainly, quickly = (float(one.square().mean().sqrt()) for one in away)
+        print(
+            f"{backbone}, {name}: away by {plainly:.2g} and {quickly:.2g} (plain, faster), at most "
+            f"{float(away[0].max()):.2g} and {float(away[1].max()):.2g}"
+        )
+        assert quickly <= 1.3 * plainly + 1e-4
+
+
 def test_what_the_kernels_count_in_lives_as_long_as_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """A graph knows an address only: memory that was freed would belong to somebody else soon."""
     counters: list[weakref.ref[Tensor]] = []
