@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from truesigma.core import Part, Prediction, observed_z, rescale, select_part
+from truesigma.core import Cases, Part, Prediction, observed_z, on_cases, rescale, select_part
 
 TITLE = "median scaling"
 
@@ -33,16 +33,12 @@ class Median:
         return {"name": Path(__file__).stem, "factor": self.factor, "part": self.part}
 
 
-def fit(
-    prediction: Prediction, target: Any, *, weight: Any = None, group: Any = None, part: Part = "total"
-) -> Median:
+@on_cases
+def fit(cases: Cases, *, part: Part = "total") -> Median:
     """Fit one factor on the median error, which a few gross outliers do not move.
 
     Args:
-        prediction: of the calibration cases.
-        target: of the calibration cases, with the location's shape.
-        weight: not supported.
-        group: not used.
+        cases: of the calibration, or their arrays: `on_cases` lets it be called with both.
         part: "total", or "aleatoric" to leave the epistemic part out.
 
     Returns:
@@ -54,10 +50,11 @@ def fit(
 
     Reference: Rousseeuw and Croux, "Alternatives to the Median Absolute Deviation", 1993.
     """
-    if weight is not None:
+    if cases.weight is not None:
         raise ValueError("weight is given, which the median does not take; use sigma, or leave it out.")
-    z, _ = observed_z(select_part(prediction, part), target)  # of what the mask lets count, on the host
-    return Median(float(np.median(abs(z)) / prediction.law.quantile(0.75)), part)
+    chosen = select_part(cases.prediction, part)
+    z, _ = observed_z(chosen, cases.target)  # of what the mask lets count, on the host
+    return Median(float(np.median(abs(z)) / chosen.law.quantile(0.75)), part)
 
 
 def from_dict(stored: Mapping[str, Any]) -> Median:

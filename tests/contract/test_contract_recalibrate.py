@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from samples import KINDS, Sample, arrays_of, draw, missing_words
 
-from truesigma import Prediction, Undefined, load_recalibration
+from truesigma import Cases, Prediction, Undefined, load_recalibration
 from truesigma.core import plugins
 from truesigma.core.arrays import namespace, to_host
 
@@ -82,6 +82,18 @@ def test_says_what_it_is(name):
     for option, parameter in plugins.options("recalibrate", module).items():
         assert isinstance(parameter.default, str | int | float | bool), f"{option} is no plain option"
         assert option in hints, f"{option} has no type"
+
+
+@each
+def test_cases_are_fitted_on_as_their_arrays(name):
+    sample = draw(2, mask=True)
+    prediction = sample.prediction()
+    cases = Cases(prediction, sample.target, group=group_of(prediction))
+    module, quick = plugins.load("recalibrate", name), QUICK.get(name, {})
+    expected = module.fit(prediction, sample.target, group=cases.group, **quick)
+    assert module.fit(cases, **quick).to_dict() == expected.to_dict()
+    with pytest.raises(ValueError, match=r"give it alone, as fit\(cases\)"):
+        module.fit(cases, group=cases.group)
 
 
 @each_part

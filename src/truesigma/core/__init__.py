@@ -13,7 +13,7 @@ from .cells import segment_sums
 from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
 from .law import Empirical, Laplace, Law, Normal, Undefined, central_bounds, has_terms
 from .ranking import keep_lowest, rank
-from .recalibration import Recalibration, observed_z, rescale, select_part, with_law
+from .recalibration import Recalibration, observed_z, on_cases, rescale, select_part, with_law
 from .scores import Binned, Mean, Pit, edges_over, measure, request, score_of
 from .sums import Sum, accumulate, add_sums, flat, join_sums
 from .tally import Tally
@@ -25,7 +25,7 @@ __all__ += ["segment_sums"]
 __all__ += ["Block", "Elements", "Error", "Outputs", "Part", "Terms", "blocks"]
 __all__ += ["Empirical", "Laplace", "Law", "Normal", "Undefined", "central_bounds", "has_terms"]
 __all__ += ["keep_lowest", "rank"]
-__all__ += ["Recalibration", "observed_z", "rescale", "select_part", "with_law"]
+__all__ += ["Recalibration", "observed_z", "on_cases", "rescale", "select_part", "with_law"]
 __all__ += ["Binned", "Mean", "Pit", "edges_over", "measure", "request", "score_of"]
 __all__ += ["Sum", "accumulate", "add_sums", "flat", "join_sums"]
 __all__ += ["Tally"]

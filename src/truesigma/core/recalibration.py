@@ -1,9 +1,11 @@
 """What every fitted recalibration is, and the way back from its stored form."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, Protocol, runtime_checkable
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Any, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
 
@@ -12,7 +14,10 @@ from .arrays import Host, extremes, namespace
 from .checks import check_choice, nothing_left, too_few
 from .elements import NO_ALEATORIC, Part, blocks
 from .law import Law, Undefined
-from .values import Draws, Interval, Prediction, changed, check_prediction, raw_spread
+from .tally import Tally
+from .values import Cases, Draws, Interval, Prediction, changed, check_prediction, raw_spread
+
+Fitted = TypeVar("Fitted", covariant=True)
 
 
 @runtime_checkable
@@ -70,6 +75,59 @@ def applied(
             "each, or a table with a row for each case and fold."
         )
     return recalibration.of_members(draws)
+
+
+class Fitting(Protocol[Fitted]):
+    """A `fit` as users call it: on cases, on their arrays, or on a tally where its sums are enough.
+
+    The arrays are those of `Cases`: the target with the location's shape, weights of that shape or (case,), and one
+    name for each case in the others. `shift` are the weights of new cases, where `weight` makes these look like them.
+    """
+
+    def __call__(
+        self,
+        prediction: Prediction | Cases | Tally,
+        target: Any = None,
+        *,
+        weight: Any = None,
+        group: Any = None,
+        patient: Any = None,
+        fold: Any = None,
+        shift: Any = None,
+        **options: Any,
+    ) -> Fitted: ...
+
+
+def on_cases(fit: Callable[..., Fitted]) -> Fitting[Fitted]:
+    """Let a fit on cases be called as `Fitting` says; its keywords are the options.
+
+    >>> @on_cases
+    ... def fit(cases, *, power=1):
+    ...     return float((abs(cases.target) ** power).sum())
+    >>> fit(Prediction([0.0], [1.0]), [3.0], power=2), fit(Cases(Prediction([0.0], [1.0]), [3.0]))
+    (9.0, 3.0)
+    """
+    (cases, *options), known = signature(fit).parameters.values(), signature(Fitting.__call__).parameters
+    sums_do = Tally in get_args(cases.annotation)
+
+    @wraps(fit)
+    def call(prediction: Any, target: Any = None, **given: Any) -> Fitted:
+        data = {name: given.pop(name) for name in known if name in given}
+        if isinstance(prediction, Cases) or (sums_do and isinstance(prediction, Tally)):
+            if target is not None or any(value is not None for value in data.values()):
+                kind = type(prediction).__name__
+                raise ValueError(
+                    f"targets, weights or names are given beside a {kind}, which holds its own; give it alone, as "
+                    f"fit({kind.lower()}), or give the arrays."
+                )
+            return fit(prediction, **given)
+        return fit(Cases(prediction, target, **data), **given)
+
+    _, *arrays, _ = known.values()
+    if not sums_do:
+        arrays[1] = arrays[1].replace(default=Parameter.empty)
+    call.__signature__ = Signature([*arrays, *options])  # type: ignore[attr-defined]
+    return call
 
 
 def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:

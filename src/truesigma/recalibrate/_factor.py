@@ -50,12 +50,11 @@ def gather(
     return {**sums, **grouped, **{f"cluster {name}": column for name, column in zip(names, clusters.T)}}
 
 
-def check_alone(*given: Any, error: Error) -> None:
-    """Refuse what a caller gives beside a tally, or asks of it and it does not hold."""
-    if any(value is not None for value in given) or error != "mean":
+def check_error_of_tally(error: Error) -> None:
+    """Refuse what a tally does not hold."""
+    if error != "mean":
         raise ValueError(
-            "a tally holds the targets, weights and groups of its cases already, and errors of mean predictions; "
-            "give it alone, as fit(tally), or give the cases."
+            f"error is {error!r}, and a tally holds errors of mean predictions; leave it out, or give the cases."
         )
 
 

@@ -20,7 +20,7 @@ from ..core.checks import check_whole
 from ..core.elements import Block, Elements, Outputs, Part, blocks, check_outputs
 from ..core.law import Law
 from ..core.outputs import case_means
-from ..core.recalibration import rescale, select_part, stored
+from ..core.recalibration import on_cases, rescale, select_part, stored
 from ..core.sketches import LogMeans, in_cells
 from ..core.sums import Sum, accumulate, factor_sums
 from ..core.values import Cases, Prediction
@@ -122,12 +122,10 @@ class Aux:
         return f"Aux({hidden} hidden, part={self.part!r}, outputs={self.outputs!r})"
 
 
+@on_cases
 def fit(
-    prediction: Prediction,
-    target: Any,
+    cases: Cases,
     *,
-    weight: Any = None,
-    group: Any = None,
     part: Part = "total",
     outputs: Outputs = "separate",
     hidden: int = 16,
@@ -139,10 +137,7 @@ def fit(
     """Fit a two-layer network from the log-variance to the recalibrated one.
 
     Args:
-        prediction: of the calibration cases.
-        target: of the calibration cases, with the location's shape.
-        weight: (case,) or the location's shape.
-        group: not used.
+        cases: of the calibration, or their arrays, as `Fitting` says.
         part: "total", or "aleatoric" to recalibrate and keep the aleatoric part alone.
         outputs: "separate" takes each output as an element; "mean" each case, averaged over its outputs.
         hidden: ReLU units; 0 leaves a single bias in log space, which is sigma scaling.
@@ -165,9 +160,9 @@ def fit(
     """
     check_outputs(outputs)
     chosen: dict[str, Any] = {"part": part, "outputs": outputs, "hidden": hidden}
-    sums = gather(Cases(prediction, target, weight=weight), **chosen)
+    sums = gather(cases, **chosen)
     options: dict[str, Any] = {"steps": steps, "rate": rate, "seed": seed, "standardise": standardise}
-    return fit_gathered(sums, prediction.law, **chosen, **options)
+    return fit_gathered(sums, cases.prediction.law, **chosen, **options)
 
 
 def gather(

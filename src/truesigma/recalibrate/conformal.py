@@ -24,8 +24,8 @@ from ..core.by_case import ByCase
 from ..core.checks import check_group
 from ..core.elements import Part
 from ..core.law import Empirical
-from ..core.recalibration import select_part, with_law
-from ..core.values import Prediction, changed
+from ..core.recalibration import on_cases, select_part, with_law
+from ..core.values import Cases, Prediction, changed
 from ._ranks import Promise, Ranks, check_promise, half_of, observed, ranks_of
 from ._shift import CovariateShift, features_of, shift_from
 
@@ -167,31 +167,18 @@ class Conformal:
         return f"Conformal({cases} cases{by}, tails={self.tails!r}, part={self.part!r})"
 
 
+@on_cases
 def fit(
-    prediction: Prediction,
-    target: Any,
-    *,
-    weight: Any = None,
-    group: Any = None,
-    patient: Any = None,
-    shift: CovariateShift | None = None,
-    part: Part = "total",
-    by: By = "all",
-    tails: Tails = "both",
-    promise: Promise = "one",
+    cases: Cases, *, part: Part = "total", by: By = "all", tails: Tails = "both", promise: Promise = "one"
 ) -> Conformal:
     """Widen the intervals until they cover: a share of new cases of at least the level, whatever the errors' law.
 
     The guarantee is over calibration and test cases that are exchangeable: of one population, none chosen by its error.
     It is for one output of a new case; `promise="all"` for all of them at once, and for all cases of a new patient.
+    Weights are refused, as cases that count differently are not exchangeable, unless they are those of a `shift`.
 
     Args:
-        prediction: of the calibration cases.
-        target: of the calibration cases, with the location's shape.
-        weight: refused: cases that count differently are not exchangeable; unless it is that of a `shift`.
-        group: one name per case (a site, a scanner), for by="group".
-        patient: one name per case: cases that belong together. The promise is then about a new patient.
-        shift: the weights of new cases, where `weight` makes the calibration cases look like them.
+        cases: of the calibration, or their arrays, as `Fitting` says.
         part: "total", or "aleatoric" to leave the epistemic part out.
         by: "all" cases together, or "group": the level holds in each group, from its own cases.
         tails: "both" alike, symmetric about the location; "apart", as many misses below as above; "lower" or "upper",
@@ -214,6 +201,7 @@ def fit(
     "Algorithmic Learning in a Random World", 2005, section 4.5 (Mondrian); Lee, Barber and Willett, 2023, Eq. 9
     (patients); Linusson et al., ACML 2014 (tails apart); Tibshirani et al., NeurIPS 2019, Eq. 6 (weights).
     """
+    shift, weight = cases.shift, cases.weight
     if shift is not None and (weight is None or by == "group" or promise == "all"):
         raise ValueError(
             "cases weighted to be like those of a new site need their weights, and are taken together, one at a time; "
@@ -225,16 +213,16 @@ def fit(
         ("promise", promise, ("one", "all")),
     )
     check_promise("conformal", weight if shift is None else None, *options)
-    chosen = select_part(prediction, part)
-    z, case, cluster = observed(chosen, target, patient)
+    chosen = select_part(cases.prediction, part)
+    z, case, cluster = observed(chosen, cases.target, cases.patient)
     groups = None
     if by == "group":
-        if group is None:
+        if cases.first_group is None:
             raise ValueError(
                 "by='group' was asked for and no group given; expected one name for each calibration case: a column "
                 "`group` in the file."
             )
-        names = check_group(group, len(chosen)).astype(str)[case]
+        names = cases.first_group.astype(str)[case]
         groups = {
             str(name): _sides(z[names == name], cluster[names == name], tails, promise)
             for name in np.unique(names)

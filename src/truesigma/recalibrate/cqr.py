@@ -17,10 +17,9 @@ import numpy as np
 
 from ..core.arrays import Host, to_host
 from ..core.by_case import Stated
-from ..core.checks import check_target
 from ..core.law import Bounded
-from ..core.recalibration import with_law
-from ..core.values import Prediction, changed, check_prediction
+from ..core.recalibration import on_cases, with_law
+from ..core.values import Cases, Prediction, changed, check_prediction
 from ._ranks import Promise, check_promise, observed, ranks_of
 
 TITLE = "conformalized quantiles"
@@ -79,27 +78,16 @@ class Cqr:
         return {"name": "cqr", "levels": list(self.levels), **ends, **kind}
 
 
-def fit(
-    prediction: Prediction,
-    target: Any,
-    *,
-    weight: Any = None,
-    group: Any = None,
-    patient: Any = None,
-    tails: Tails = "both",
-    promise: Promise = "one",
-) -> Cqr:
+@on_cases
+def fit(cases: Cases, *, tails: Tails = "both", promise: Promise = "one") -> Cqr:
     """Move predicted bounds until they cover: a share of new cases of at least their level, whatever the errors' law.
 
     The bounds are columns of a table, `lower_90` and `upper_90` for those of the 90 % interval, at one level or
-    several, as a model for quantiles predicts them: those of 5 and 95 %.
+    several, as a model for quantiles predicts them: those of 5 and 95 %. Weights are refused, as for `conformal`;
+    where patients are named, the promise is about a new one.
 
     Args:
-        prediction: of the calibration cases, with the bounds that were predicted.
-        target: of the calibration cases, with the location's shape.
-        weight: refused: cases that count differently are not exchangeable.
-        group: not used.
-        patient: one name per case: cases that belong together. The promise is then about a new patient.
+        cases: of the calibration, with the bounds that were predicted; or their arrays, as `Fitting` says.
         tails: "both" ends moved alike, or "apart": as many misses below as above.
         promise: "one" case of a new patient, or "all" of them.
 
@@ -118,13 +106,15 @@ def fit(
     Reference: Romano, Patterson and Candes, "Conformalized Quantile Regression", NeurIPS 2019, Theorems 1 and 2; Gupta,
     Kuchibhotla and Ramdas, "Nested Conformal Prediction", 2022 (sets that nest).
     """
-    check_promise("cqr", weight, ("tails", tails, ("both", "apart")), ("promise", promise, ("one", "all")))
+    check_promise(
+        "cqr", cases.weight, ("tails", tails, ("both", "apart")), ("promise", promise, ("one", "all"))
+    )
+    prediction, target = cases.prediction, to_host(cases.target).astype(np.float64)
     bounds, scale = _stated(prediction), _scale(prediction)
-    target = to_host(check_target(prediction.location, prediction.mask, target)).astype(np.float64)
-    _, _, cluster = observed(prediction, target, patient)
+    _, _, cluster = observed(prediction, cases.target, cases.patient)
     counts = np.ones(target.shape, bool) if prediction.mask is None else to_host(prediction.mask)
     z = (target - to_host(prediction.location)) / scale
-    lower, upper, cases = [], [], 0
+    lower, upper, counted = [], [], 0
     for level in bounds.levels:
         low, high = (
             np.broadcast_to(end.reshape(*end.shape, *[1] * (z.ndim - end.ndim)), z.shape)
@@ -136,8 +126,8 @@ def fit(
         found = [one.bound(level if tails == "both" else (1 + level) / 2) for one in ranks]
         lower.append(found[0])
         upper.append(found[-1])
-        cases = ranks[0].cases
-    return Cqr(bounds.levels, tuple(lower), tuple(upper), cases, tails, promise)
+        counted = ranks[0].cases
+    return Cqr(bounds.levels, tuple(lower), tuple(upper), counted, tails, promise)
 
 
 def _stated(prediction: Prediction) -> Stated:

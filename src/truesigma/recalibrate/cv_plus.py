@@ -19,8 +19,8 @@ from ..core.arrays import Host, to_host
 from ..core.by_case import one_output
 from ..core.decompose import decompose
 from ..core.law import cases_needed
-from ..core.recalibration import with_law
-from ..core.values import Draws, Prediction, changed
+from ..core.recalibration import on_cases, with_law
+from ..core.values import Cases, Draws, Prediction, changed
 from ._ranks import SLACK, Ranks, check_promise, observed, symmetric_law, thinned
 
 TITLE = "CV+"
@@ -138,27 +138,17 @@ class CvPlus:
         return f"CvPlus({self.models} folds, {self.cases} cases)"
 
 
-def fit(
-    prediction: Prediction,
-    target: Any,
-    *,
-    weight: Any = None,
-    group: Any = None,
-    patient: Any = None,
-    fold: Any = None,
-) -> CvPlus:
+@on_cases
+def fit(cases: Cases) -> CvPlus:
     """Gather the errors of cases that were each predicted by a model which had not seen them.
 
     No case has to be set aside: all are trained on, and all calibrate. With a level of 90 % at least 80 % of new cases
-    are promised to be held, and usually 90 % are.
+    are promised to be held, and usually 90 % are. Weights are refused, as for `conformal`; the cases of a patient are
+    in one fold, and the promise is about a new patient.
 
     Args:
-        prediction: of each case, by the model of the folds without it.
-        target: of each case, with the location's shape.
-        weight: refused: cases that count differently are not exchangeable.
-        group: not used.
-        patient: one name per case: cases that belong together, and are in one fold. The promise is about a new one.
-        fold: the fold of each case: a column `fold` in the file. The first model is that of the first name in order.
+        cases: predicted by the model of the folds without them, with the `fold` of each: a column in the file. The
+            first model is that of the first name in order. Or their arrays, as `Fitting` says.
 
     Returns:
         The recalibration: `.of_members(draws)` takes what the folds' models predict for new cases.
@@ -171,19 +161,19 @@ def fit(
     Reference: Barber, Candes, Ramdas and Tibshirani, "Predictive Inference with the Jackknife+", Annals of Statistics
     2021, section 3 (CV+) and Theorem 4.
     """
-    check_promise("cv_plus", weight)
-    if fold is None:
+    check_promise("cv_plus", cases.weight)
+    if cases.fold is None:
         raise ValueError(
             "cv_plus was given no fold; expected that of each case, whose model had not seen it: a column `fold` in "
             "the file. With one model and cases it was not trained on use conformal."
         )
-    names, number = np.unique(np.asarray(fold), return_inverse=True)
-    if number.shape != (len(prediction),) or names.size < 2:
+    names, number = np.unique(cases.fold, return_inverse=True)
+    if names.size < 2:
         raise ValueError(
-            f"fold has shape {np.shape(fold)} and {names.size} name(s); expected one of two or more for each of the "
-            f"{len(prediction)} cases."
+            f"fold has shape {number.shape} and {names.size} name(s); expected one of two or more for each of the "
+            f"{len(cases)} cases."
         )
-    z, case, cluster = observed(prediction, target, patient)
+    z, case, cluster = observed(cases.prediction, cases.target, cases.patient)
     code, sizes = np.unique(cluster, return_inverse=True, return_counts=True)[1:]
     torn = (
         [one for one in range(sizes.size) if np.unique(number[case[code == one]]).size > 1]

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..core.elements import Part
 from ..core.law import Empirical
-from ..core.recalibration import observed_z, select_part, stored, with_law
-from ..core.values import Prediction
+from ..core.recalibration import observed_z, on_cases, select_part, stored, with_law
+from ..core.values import Cases, Prediction
 
 TITLE = "isotonic"
 KEPT = 4096  # more observed z than this are thinned to as many quantiles
@@ -53,17 +53,15 @@ class Isotonic:
         return f"Isotonic({len(self.values)} values, part={self.part!r})"
 
 
-def fit(
-    prediction: Prediction, target: Any, *, weight: Any = None, group: Any = None, part: Part = "total"
-) -> Isotonic:
+@on_cases
+def fit(cases: Cases, *, part: Part = "total") -> Isotonic:
     """Take the shape of the errors from the calibration cases: quantiles become the observed ones.
 
+    An element of weight 2 equals the same one given twice. So weights count cases in units of the smallest: where they
+    are uneven and few, intervals come out too narrow.
+
     Args:
-        prediction: of the calibration cases.
-        target: of the calibration cases, with the location's shape.
-        weight: (case,) or the location's shape; an element of weight 2 equals the same one given twice. So weights
-            count cases in units of the smallest: where they are uneven and few, intervals come out too narrow.
-        group: not used.
+        cases: of the calibration, or their arrays, as `Fitting` says.
         part: "total", or "aleatoric" to leave the epistemic part out.
 
     Returns:
@@ -78,16 +76,15 @@ def fit(
     Reference: Kuleshov, Fenner and Ermon, "Accurate Uncertainties for Deep Learning Using Calibrated Regression", ICML
     2018, Algorithm 1.
     """
-    chosen = select_part(prediction, part)
-    z, share = observed_z(chosen, target, weight)
+    chosen = select_part(cases.prediction, part)
+    z, share = observed_z(chosen, cases.target, cases.weight)
     # In units of the smallest weight, as in equal-mass bins.
     copies = share / max(share.min(), share.sum() * 1e-12)
     last = np.cumsum(copies)
     # The first and the last copy of each value: between them the distribution function rises in one step.
-    rank = (
-        np.stack([np.minimum(last - copies + 1, last), last], axis=1).ravel() if weight is not None else last
-    )
-    values = np.repeat(z, 2) if weight is not None else z
+    values, rank = z, last
+    if cases.weight is not None:
+        values, rank = np.repeat(z, 2), np.stack([np.minimum(last - copies + 1, last), last], axis=1).ravel()
     probability = rank / (last[-1] + 1)
     if values.size > KEPT:
         keep = np.unique(np.round(np.linspace(0, values.size - 1, KEPT)).astype(np.int64))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.elements import Part
-from ..core.recalibration import select_part, stored
+from ..core.recalibration import on_cases, select_part, stored
 from ..core.values import Cases, Prediction
 
 TITLE = "none"
@@ -31,16 +31,12 @@ class Identity:
         return stored("none", self)
 
 
-def fit(
-    prediction: Prediction, target: Any, *, weight: Any = None, group: Any = None, part: Part = "total"
-) -> Identity:
+@on_cases
+def fit(cases: Cases, *, part: Part = "total") -> Identity:
     """Leave the uncertainty as it is.
 
     Args:
-        prediction: of the calibration cases.
-        target: of the calibration cases.
-        weight: not used.
-        group: not used.
+        cases: of the calibration, or their arrays, as `Fitting` says.
         part: "total", or "aleatoric" to leave the epistemic part out.
 
     Returns:
@@ -52,8 +48,7 @@ def fit(
 
     Reference: Laves et al., MELBA 2021, Table 1, columns "none".
     """
-    select_part(prediction, part)  # says at once where there is no such part
-    return Identity(part)
+    return fit_gathered(gather(cases, part=part), cases.prediction.law, part=part)
 
 
 def gather(cases: Cases, *, part: Part = "total") -> dict[str, Any]:

@@ -17,12 +17,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Host, like, namespace, to_host
-from ..core.checks import check_group, check_level, check_target, nothing_left, too_few
+from ..core.checks import check_level, nothing_left, too_few
 from ..core.elements import Part, blocks
 from ..core.law import Undefined, cases_needed
-from ..core.recalibration import select_part
+from ..core.recalibration import on_cases, select_part
 from ..core.sums import MOST_OUTPUTS
-from ..core.values import Interval, Prediction, check_prediction
+from ..core.values import Cases, Interval, Prediction, check_prediction
 from ._ranks import Promise, Ranks, check_promise, ranks_of
 
 TITLE = "joint region"
@@ -166,13 +166,10 @@ class Region:
         )
 
 
+@on_cases
 def fit(
-    prediction: Prediction,
-    target: Any,
+    cases: Cases,
     *,
-    weight: Any = None,
-    group: Any = None,
-    patient: Any = None,
     part: Part = "total",
     shape: Shape = "ellipsoid",
     level: float = 0.9,
@@ -181,14 +178,11 @@ def fit(
     """Fit a region that holds all outputs of a new case at once, with the level as its probability.
 
     Second moments, not correlations: where one sigma serves all outputs, those that err more get more room. Cases with
-    an output that a mask hides are left out.
+    an output that a mask hides are left out. Weights are refused, as for `conformal`; where patients are
+    named, the promise is about a new one.
 
     Args:
-        prediction: of the calibration cases.
-        target: of the calibration cases, with the location's shape.
-        weight: refused: cases that count differently are not exchangeable.
-        group: not used.
-        patient: one name per case: cases that belong together. The promise is then about a new patient.
+        cases: of the calibration, or their arrays, as `Fitting` says.
         part: "total", or "aleatoric" to leave the epistemic part out.
         shape: "ellipsoid", which follows how outputs err together and is the smaller, or "box", bounds of each output.
         level: of the region; `contains` and `volume` take others, too.
@@ -212,22 +206,21 @@ def fit(
     al., "Ellipsoidal Conformal Inference for Multi-Target Regression", COPA 2022; Barber et al., "Predictive Inference
     with the Jackknife+", 2021, for scores that leave one out.
     """
-    check_promise("region", weight, ("promise", promise, ("one", "all")))
+    check_promise("region", cases.weight, ("promise", promise, ("one", "all")))
     check_level(level)
     _check_shape(shape)
-    chosen = select_part(prediction, part)
+    chosen = select_part(cases.prediction, part)
     outputs = math.prod(chosen.location.shape[1:])
     if outputs > MOST_OUTPUTS:
         raise ValueError(
             f"there are {outputs} outputs; expected at most {MOST_OUTPUTS} for a joint region. Maps have intervals."
         )
-    z = _errors(chosen, check_target(chosen.location, chosen.mask, target))
-    patient = check_group(patient, len(chosen), "patient")
+    z = _errors(chosen, cases.target)
     whole = np.isfinite(z).all(axis=1)
     if not whole.any():
         raise nothing_left()
-    cluster = np.arange(len(z)) if patient is None else np.unique(patient, return_inverse=True)[1]
-    z, cluster = z[whole], np.unique(cluster[whole], return_inverse=True)[1]
+    who = np.arange(len(z)) if cases.patient is None else cases.patient
+    z, cluster = z[whole], np.unique(who[whole], return_inverse=True)[1]
     if cluster.max() < 1:
         raise too_few(better=100)
     silent = np.flatnonzero(~z.any(axis=0))

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 from ..core.elements import Error, Outputs, Part
 from ..core.law import Law
-from ..core.recalibration import rescale, select_part, stored
+from ..core.recalibration import on_cases, rescale, select_part, stored
 from ..core.sums import Sum
 from ..core.tally import Tally
 from ..core.values import Cases, Prediction
-from ._factor import Solver, check_alone, factor_from, factor_of_tally, gather
+from ._factor import Solver, check_error_of_tally, factor_from, factor_of_tally, gather
 
 TITLE = "sigma scaling"
 
@@ -46,13 +46,10 @@ class Sigma:
         return stored("sigma", self)
 
 
+@on_cases
 def fit(
-    prediction: Prediction | Tally,
-    target: Any = None,
+    cases: Cases | Tally,
     *,
-    weight: Any = None,
-    group: Any = None,
-    patient: Any = None,
     part: Part = "total",
     outputs: Outputs = "separate",
     error: Error = "mean",
@@ -61,18 +58,15 @@ def fit(
     """Fit the one factor that makes the calibration targets most probable.
 
     Args:
-        prediction: of the calibration cases; or a tally of them, which holds all else already: `fit(tally)`.
-        target: of the calibration cases, with the location's shape.
-        weight: (case,) or the location's shape.
-        group: one name per case; where no patient is given, the standard error counts groups, not cases.
-        patient: one name per case: cases that belong together; the standard error then counts patients.
+        cases: of the calibration, or a tally of them; or their arrays, as `Fitting` says.
         part: "total", or "aleatoric" to scale and keep the aleatoric part alone (Levi et al.).
         outputs: "separate" takes each output as an element; "mean" each case, averaged over its outputs.
         error: "mean" fits the error of the mean prediction; "draws" that of every draw, (mu - y)^2 + spread.
         solver: "closed" form, or "gradient" for the descent the paper describes; they agree.
 
     Returns:
-        The recalibration, with `.factor` and its `.standard_error` by cluster (None when there is only one).
+        The recalibration, with `.factor` and its `.standard_error` by patient, else by group, else by case (None where
+        there is only one).
 
     Example:
         >>> fit(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]).factor
@@ -80,17 +74,16 @@ def fit(
 
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9; Appendix B; Levi et al., 2019.
     """
-    if isinstance(prediction, Tally):
-        check_alone(target, weight, group, patient, error=error)
-        if outputs not in ("separate", prediction.outputs):
+    if isinstance(cases, Tally):
+        check_error_of_tally(error)
+        if outputs not in ("separate", cases.outputs):
             raise ValueError(
-                f"outputs is {outputs!r}, and this tally has outputs={prediction.outputs!r}; make it with "
+                f"outputs is {outputs!r}, and this tally has outputs={cases.outputs!r}; make it with "
                 f"Tally.empty(outputs={outputs!r})."
             )
-        return from_tally(prediction, part=part, solver=solver)
-    cases = Cases(prediction, target, weight=weight, group=group, patient=patient)
+        return from_tally(cases, part=part, solver=solver)
     sums = gather(cases, part=part, outputs=outputs, error=error)
-    return fit_gathered(sums, prediction.law, part=part, solver=solver)
+    return fit_gathered(sums, cases.prediction.law, part=part, solver=solver)
 
 
 def fit_gathered(

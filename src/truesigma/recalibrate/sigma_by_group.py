@@ -22,7 +22,7 @@ from ..core.cells import members
 from ..core.checks import check_group, nothing_left
 from ..core.elements import Error, Outputs, Part
 from ..core.law import Law, Normal
-from ..core.recalibration import rescale, select_part, with_law
+from ..core.recalibration import on_cases, rescale, select_part, with_law
 from ..core.student import Student
 from ..core.sums import Sum, squares
 from ..core.values import Cases, Prediction, changed
@@ -114,16 +114,9 @@ class SigmaByGroup:
         return f"SigmaByGroup({factors}{', ...' if len(self.groups) > 5 else ''})"
 
 
+@on_cases
 def fit(
-    prediction: Prediction,
-    target: Any,
-    *,
-    weight: Any = None,
-    group: Any = None,
-    patient: Any = None,
-    part: Part = "total",
-    outputs: Outputs = "separate",
-    error: Error = "mean",
+    cases: Cases, *, part: Part = "total", outputs: Outputs = "separate", error: Error = "mean"
 ) -> SigmaByGroup:
     """Fit a factor for each group, drawn towards that of the others as far as its own error asks.
 
@@ -131,11 +124,8 @@ def fit(
     little harm where its errors are like everybody's.
 
     Args:
-        prediction: of the calibration cases.
-        target: of the calibration cases, with the location's shape.
-        weight: (case,) or the location's shape.
-        group: one name per case: the site, the scanner; it must be given.
-        patient: one name per case: cases that belong together; errors and degrees of freedom then count patients.
+        cases: of the calibration, with the `group` of each: its site, its scanner. Or their arrays, as `Fitting` says.
+            Where patients are named, errors and degrees of freedom count patients.
         part: "total", or "aleatoric" to scale and keep the aleatoric part alone (Levi et al.).
         outputs: "separate" takes each output as an element; "mean" each case, averaged over its outputs.
         error: "mean" fits the error of the mean prediction; "draws" that of every draw, (mu - y)^2 + spread.
@@ -156,8 +146,8 @@ def fit(
     Reference: Laves et al., MELBA 2021, Eq. 9, for each group; the positive-part shrinkage of James and Stein, 1961
     (Efron and Morris, JASA 1973, Eq. 1.5), for each group beside the others; Student, 1908.
     """
-    cases = Cases(prediction, target, weight=weight, group=group, patient=patient)
-    return fit_gathered(gather(cases, part=part, outputs=outputs, error=error), prediction.law, part=part)
+    sums = gather(cases, part=part, outputs=outputs, error=error)
+    return fit_gathered(sums, cases.prediction.law, part=part)
 
 
 def gather(

@@ -18,11 +18,11 @@ from ..core.checks import nothing_left
 from ..core.elements import Error, Part
 from ..core.law import Law, Undefined
 from ..core.outputs import output_of
-from ..core.recalibration import rescale, select_part, stored
+from ..core.recalibration import on_cases, rescale, select_part, stored
 from ..core.sums import MOST_OUTPUTS, Sum
 from ..core.tally import Tally
 from ..core.values import Cases, Prediction
-from ._factor import Factor, check_alone, factor_from, factor_of_tally
+from ._factor import Factor, check_error_of_tally, factor_from, factor_of_tally
 from ._factor import gather as gather_one
 
 TITLE = "sigma scaling by output"
@@ -63,24 +63,13 @@ class SigmaByOutput:
         return stored("sigma_by_output", self)
 
 
-def fit(
-    prediction: Prediction | Tally,
-    target: Any = None,
-    *,
-    weight: Any = None,
-    group: Any = None,
-    patient: Any = None,
-    part: Part = "total",
-    error: Error = "mean",
-) -> SigmaByOutput:
+@on_cases
+def fit(cases: Cases | Tally, *, part: Part = "total", error: Error = "mean") -> SigmaByOutput:
     """Fit the factor of each output that makes its calibration targets most probable.
 
     Args:
-        prediction: of the calibration cases; or a tally of them, made with `Tally.empty(by_output=True)`.
-        target: of the calibration cases, with the location's shape.
-        weight: (case,) or the location's shape.
-        group: one name per case; where no patient is given, the standard errors count groups, not cases.
-        patient: one name per case: cases that belong together; the standard errors then count patients.
+        cases: of the calibration, or a tally of them, made with `Tally.empty(by_output=True)`; or their arrays, as
+            `Fitting` says.
         part: "total", or "aleatoric" to scale and keep the aleatoric part alone (Levi et al.).
         error: "mean" fits the error of the mean prediction; "draws" that of every draw, (mu - y)^2 + spread.
 
@@ -93,12 +82,11 @@ def fit(
 
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9, for each output.
     """
-    if isinstance(prediction, Tally):
-        check_alone(target, weight, group, patient, error=error)
-        each = dict(enumerate(prediction.outputs_apart()))
+    if isinstance(cases, Tally):
+        check_error_of_tally(error)
+        each = dict(enumerate(cases.outputs_apart()))
         return _together(each, lambda one: factor_of_tally(one, part=part), part)
-    cases = Cases(prediction, target, weight=weight, group=group, patient=patient)
-    return fit_gathered(gather(cases, part=part, error=error), prediction.law, part=part)
+    return fit_gathered(gather(cases, part=part, error=error), cases.prediction.law, part=part)
 
 
 def gather(cases: Cases, *, part: Part = "total", error: Error = "mean") -> dict[str, Sum]:

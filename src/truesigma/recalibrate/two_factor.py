@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.checks import check_group, nothing_left, too_few
+from ..core.checks import nothing_left, too_few
 from ..core.elements import Outputs, blocks, check_outputs
 from ..core.law import Undefined
-from ..core.recalibration import rescale
+from ..core.recalibration import on_cases, rescale
 from ..core.sums import cluster_covariance
-from ..core.values import Prediction, check_prediction
+from ..core.values import Cases, Prediction, check_prediction
 
 TITLE = "two factors"
 GAIN = 1e-10  # of the mean loss, in nats: with less than that over one factor for both, one is taken
@@ -64,31 +64,20 @@ class TwoFactor:
         return {"name": "two_factor", **numbers}
 
 
-def fit(
-    prediction: Prediction,
-    target: Any,
-    *,
-    weight: Any = None,
-    group: Any = None,
-    patient: Any = None,
-    outputs: Outputs = "separate",
-) -> TwoFactor:
+@on_cases
+def fit(cases: Cases, *, outputs: Outputs = "separate") -> TwoFactor:
     """Fit the factors of the aleatoric and of the epistemic part that make the calibration targets most probable.
 
     For one ratio of the two the best level is that of sigma scaling, in closed form; what remains is a search over the
     ratio. Where one factor for both is as good (E is 0, or the same share of A everywhere), the two are equal.
 
     Args:
-        prediction: of the calibration cases, with aleatoric and epistemic variances.
-        target: of the calibration cases, with the location's shape.
-        weight: (case,) or the location's shape.
-        group: one name per case; where no patient is given, the standard errors count groups, not cases.
-        patient: one name per case: cases that belong together; the standard errors then count patients.
+        cases: of the calibration, with aleatoric and epistemic variances; or their arrays, as `Fitting` says.
         outputs: "separate" takes each output as an element; "mean" each case, averaged over its outputs.
 
     Returns:
-        The recalibration, with `.aleatoric`, `.epistemic` and their `.standard_errors` by cluster (None for a factor
-        of 0, and where the two cannot be told apart).
+        The recalibration, with `.aleatoric`, `.epistemic` and their `.standard_errors` by patient, else by group, else
+        by case (None for a factor of 0, and where the two cannot be told apart).
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -102,10 +91,8 @@ def fit(
     for the two parts.
     """
     check_outputs(outputs)
-    _check_split(prediction)
-    patient = check_group(patient, len(prediction), "patient")
-    group = check_group(group, len(prediction)) if patient is None else patient
-    data = _Data.of(prediction, target, weight, group, outputs)
+    _check_split(cases.prediction)
+    data = _Data.of(cases, outputs)
     a, b = _minimise(data)
     return TwoFactor((math.sqrt(a), math.sqrt(b)), data.standard_errors(a, b))
 
@@ -123,22 +110,23 @@ class _Data:
     unit: float
 
     @staticmethod
-    def of(prediction: Prediction, target: Any, weight: Any, group: Any, outputs: Outputs) -> "_Data":
-        columns, cases = [], 0
-        moment, unit = prediction.law.moment, prediction.law.unit
-        code = np.arange(len(prediction)) if group is None else np.unique(group, return_inverse=True)[1]
-        for block in blocks(prediction, target, weight):
+    def of(cases: Cases, outputs: Outputs) -> "_Data":
+        columns, count, law = [], 0, cases.prediction.law
+        moment, unit = law.moment, law.unit
+        who = np.arange(len(cases)) if cases.cluster is None else cases.cluster
+        code = np.unique(who, return_inverse=True)[1]
+        for block in blocks(cases.prediction, cases.target, cases.weight):
             part = block.wide.view(outputs)
             share = np.ones_like(part.total) if part.weight is None else part.weight
             counts = share > 0
-            cases += int(counts.any(axis=1).sum())
+            count += int(counts.any(axis=1).sum())
             power = part.squared if moment == 2 else part.size
             cluster = np.broadcast_to(code[block.rows, None], share.shape)
             arrays = power, part.aleatoric, np.maximum(part.total - part.aleatoric, 0.0), share, cluster
             columns.append([array[counts] for array in arrays])
-        if cases == 0:
+        if count == 0:
             raise nothing_left()
-        if cases < 2:
+        if count < 2:
             raise too_few(better=100)
         power, aleatoric, epistemic, share, cluster = (np.concatenate(parts) for parts in zip(*columns))
         if not power.any():
