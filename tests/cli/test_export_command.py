@@ -8,7 +8,7 @@ import onnxruntime
 import pandas as pd
 import pytest
 from PIL import Image
-from project_files import grey_image
+from project_files import grey_image, write_table
 
 from truesigma.cli import main
 from truesigma.files.disk import fingerprint
@@ -19,11 +19,9 @@ def place(tmp_path_factory):
     """Images, two runs trained for one epoch, and a card for each way to predict."""
     folder = tmp_path_factory.mktemp("place")
     rng = np.random.default_rng(0)
-    rows = ["image,target,split"]
-    for k in range(24):
-        level = grey_image(folder / f"{k:02d}.png", rng, 24)
-        rows.append(f"{k:02d}.png,{level:.3f},{('train', 'valid', 'test')[k % 3]}")
-    (folder / "table.csv").write_text("\n".join(rows) + "\n")
+    rows = [{"image": f"{k:02d}.png", "split": ("train", "valid", "test")[k % 3]} for k in range(24)]
+    rows = [{**row, "target": f"{grey_image(folder / row['image'], rng, 24):.3f}"} for row in rows]
+    write_table(folder / "table.csv", rows)
     for seed in (0, 1):
         do("train", "table", "--root", folder, "--option", "unit=months", "--backbone", "small", "--epochs", 1,
            "--batch", 8, "--device", "cpu", "--seed", seed, "-o", folder / f"run{seed}")  # fmt: skip

@@ -205,7 +205,7 @@ def test_what_is_not_understood_is_said(tmp_path, run):
 def test_what_a_network_predicts_is_referred_in_the_cards_unit(tmp_path, unit):
     pytest.importorskip("torch")
     from truesigma.imaging.data.units import Units
-    from truesigma.imaging.prediction.write import recalibrated, referred, write_images
+    from truesigma.imaging.prediction.write import names_of, recalibrated, referred, write_predictions
 
     units = Units(("mm",), np.array([5.0]), np.array([20.0]))
     old, new = (
@@ -224,6 +224,8 @@ def test_what_a_network_predicts_is_referred_in_the_cards_unit(tmp_path, unit):
     found = referred(card, new, units)
     assert np.array_equal(found["refer"], expected)
     names = [tmp_path / f"{k}.png" for k in range(9)]
-    write_images(names, recalibrated(card, new, units), units, [0.9], tmp_path / "out.csv", found)
+    write_predictions(
+        names_of(names), recalibrated(card, new, units), units, [0.9], tmp_path / "out.csv", found
+    )
     with (tmp_path / "out.csv").open() as lines:
         assert [row["refer"] == "true" for row in csv.DictReader(lines)] == expected.tolist()

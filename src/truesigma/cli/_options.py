@@ -1,5 +1,9 @@
 """Options that several commands have, each said once; what their texts mean, and what a shell offers after TAB."""
 
+from collections.abc import Callable
+from dataclasses import fields
+from functools import update_wrapper
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +37,28 @@ def offer(kind: str, incomplete: str) -> list[str]:
     return [f"{head}{comma}{name}" for name in known if name.startswith(last)]
 
 
+def as_one(command: Callable[..., None], argument: str, kind: Any) -> Callable[..., None]:
+    """Give a command that takes a value the options that are its fields; one without that argument is left as it is."""
+    if argument not in signature(command).parameters:
+        return command
+    options = fields(kind)
+
+    def run(**given: Any) -> None:
+        value = kind(**{one.name: given.pop(one.name) for one in options if one.name in given})
+        command(**{argument: value}, **given)
+
+    parameters: list[Parameter] = []
+    for one in signature(command).parameters.values():
+        if one.name == argument:
+            made = ((o.name, o.default, o.type) for o in options)
+            parameters += [Parameter(name, one.kind, default=d, annotation=t) for name, d, t in made]
+        else:
+            parameters.append(one)
+    update_wrapper(run, command).__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {}  # those of the signature hold
+    return run
+
+
 Json = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - for stdout.")
 ]
@@ -49,6 +75,12 @@ Part = Annotated[
     str, typer.Option("--part", help="total, or aleatoric: for each recalibration that takes it.")
 ]
 RecipeName = Annotated[str, named_option("--recipe", "recipes", "exact, own, paper, code, or a TOML file.")]
+Recalibrations = Annotated[
+    str,
+    named_option(
+        "--recalibrate", "recalibrate", "Comma list, with options as sigma:part=aleatoric,aux:hidden=4."
+    ),
+]
 Masking = Annotated[bool, typer.Option("--mask-missing", help="Leave out cases whose target is empty.")]
 Like = Annotated[
     Path | None,

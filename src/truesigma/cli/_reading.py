@@ -1,14 +1,12 @@
 """How commands read cases: the options that say it, which arrive as one value."""
 
-import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import update_wrapper
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from ._options import GroupColumns, LawName, LocationColumn, Masking, ScaleColumn
+from ._options import GroupColumns, LawName, LocationColumn, Masking, ScaleColumn, as_one
 
 
 def _column(flag: str, help: str) -> Any:
@@ -68,20 +66,4 @@ PLAIN = Reading()
 
 def reads_cases(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of `Reading` where it has the argument `reading`."""
-    names = [one.name for one in fields(Reading)]
-
-    def run(**given: Any) -> None:
-        command(reading=Reading(**{name: given.pop(name) for name in names}), **given)
-
-    parameters: list[inspect.Parameter] = []
-    for one in inspect.signature(command).parameters.values():
-        if one.name == "reading":
-            parameters += [
-                inspect.Parameter(f.name, one.kind, default=f.default, annotation=f.type)
-                for f in fields(Reading)
-            ]
-        else:
-            parameters.append(one)
-    update_wrapper(run, command).__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {}  # those of the signature hold
-    return run
+    return as_one(command, "reading", Reading)

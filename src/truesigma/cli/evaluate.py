@@ -12,6 +12,7 @@ from ._options import (
     Json,
     Like,
     Part,
+    Recalibrations,
     RecipeName,
     named_option,
     numbers,
@@ -50,12 +51,7 @@ def evaluate(
             "--test", metavar="FILES", help="Cases to score on, likewise; given again: repeats, mean and sd."
         ),
     ],
-    recalibrate: Annotated[
-        str,
-        named_option(
-            "--recalibrate", "recalibrate", "Comma list, with options as sigma:part=aleatoric,aux:hidden=4."
-        ),
-    ] = "none,sigma,aux",
+    recalibrate: Recalibrations = "none,sigma,aux",
     part: Part = "total",
     metrics: Annotated[
         str | None,

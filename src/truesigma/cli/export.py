@@ -1,17 +1,17 @@
 """export: a trained run with its card as one ONNX file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ._options import Json, split_levels
+from ._options import Json, as_one, split_levels
 from ._session import check_json, check_target
-from .predict import CardFile, DrawsOfEach, Levels, MasksKind, Seed
+from .predict import AS_TOLD, CardFile, Drawing, Levels
 
 
 def register(app: typer.Typer) -> None:
-    app.command("export")(export)
+    app.command("export")(as_one(export, "drawing", Drawing))
 
 
 def export(
@@ -21,9 +21,7 @@ def export(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The .onnx file to write.")],
     card: CardFile = None,
-    draws: DrawsOfEach = None,
-    seed: Seed = None,
-    masks: MasksKind = None,
+    drawing: Drawing = AS_TOLD,
     deterministic: Annotated[
         bool, typer.Option("--deterministic", help="A single pass without dropout.")
     ] = False,
@@ -44,8 +42,7 @@ def export(
         context.obj.say(
             "note: without a --card its intervals are the network's own, which are often too narrow."
         )
-    sampling: dict[str, Any] = {"draws": draws, "seed": seed, "masks": masks}
-    made = export_runs(runs, out, card=loaded, deterministic=deterministic, levels=levels, **sampling)
+    made = export_runs(runs, out, card=loaded, deterministic=deterministic, levels=levels, **vars(drawing))
     result = {
         "output": {"file": out.name, "sha256": fingerprint(out), "bytes": made.path.stat().st_size},
         "runs": [str(run) for run in runs],

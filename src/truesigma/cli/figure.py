@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._filesets import refuse_maps
-from ._inputs import read_set
-from ._options import Json, LawName, Masking, RecipeName, named_option, split_choices
+from ._inputs import predicted, read_set
+from ._options import Json, Recalibrations, RecipeName, named_option, split_choices
 from ._reading import PLAIN, Reading, reads_cases
 from ._session import check_json, check_target
 
@@ -28,9 +28,6 @@ Test = Annotated[
     list[Path], typer.Option("--test", metavar="FILE", help="Cases to show; given again: repeated runs.")
 ]
 One = Annotated[Path, typer.Option("--test", metavar="FILE", help="Cases to show.")]
-Choices = Annotated[
-    str, named_option("--recalibrate", "recalibrate", "Comma list, as none,sigma,aux:hidden=4.")
-]
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="A .pdf, .png or .svg file.")]
 Title = Annotated[str, typer.Option("--title", help="Of the panel.")]
 Unit = Annotated[str | None, typer.Option("--unit", help="Of the target. [default: the file's]")]
@@ -43,7 +40,7 @@ def register(app: typer.Typer) -> None:
     commands = typer.Typer(no_args_is_help=True, help="Publication figures as .pdf, .png or .svg.")
     for draw, kind in ((calibration, Test), (coverage, Test), (rejection, One)):
         commands.command(draw.__name__)(of_files(draw, kind))
-    for command in (shift, history, region):
+    for command in (reads_cases(shift), history, reads_cases(region)):
         commands.command(command.__name__)(command)
     app.add_typer(commands, name="figure")
 
@@ -61,7 +58,7 @@ def of_files(draw: Callable[..., Drawn], kind: Any) -> Callable[..., None]:
         test: Test,
         out: Out,
         fitting: Fitting = None,
-        recalibrate: Choices = "none,sigma",
+        recalibrate: Recalibrations = "none,sigma",
         recipe: RecipeName = "exact",
         reading: Reading = PLAIN,
         json: Json = None,
@@ -149,22 +146,21 @@ def shift(
     title: Title = "",
     unit: Unit = None,
     recipe: RecipeName = "exact",
-    law: LawName = None,
-    mask_missing: Masking = False,
+    reading: Reading = PLAIN,
     json: Json = None,
 ) -> None:
     """Histograms of the variance of test and shifted cases, with the AUROC."""
     from ..core.values import Cases
     from ..diagrams import shift as diagram
     from ..evaluation.recipe import load_recipe
-    from ..files.store import read_cases, read_new
+    from ..files.store import read_new
 
     _check(out, json, fitting, test, *shifted)
     if len({path.stem for path in [test, *shifted]}) < 1 + len(shifted):
         raise ValueError("two of the files have the same name, which the legend shows; rename one.")
-    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
-    given = {path.stem: read_new(path, **reading) for path in [test, *shifted]}
-    fitted_on = None if fitting is None else read_cases(fitting, **reading)
+    plain: dict[str, Any] = {**reading.in_pieces, "columns": predicted(reading.columns)}
+    given = {path.stem: read_new(path, **plain) for path in [test, *shifted]}
+    fitted_on = None if fitting is None else read_set(context.obj, fitting, **reading.whole)
     apply = _fit(fitted_on, [recalibrate], load_recipe(recipe))[recalibrate]
     named = {name: apply(value) for name, value in given.items()}
     first = given[test.stem]
@@ -210,8 +206,7 @@ def region(
     title: Title = "",
     unit: Unit = None,
     recipe: RecipeName = "exact",
-    law: LawName = None,
-    mask_missing: Masking = False,
+    reading: Reading = PLAIN,
     json: Json = None,
 ) -> None:
     """The joint region of one case with two outputs, such as a landmark, on its image."""
@@ -224,11 +219,11 @@ def region(
     from ..recalibrate.region import Region
 
     _check(out, json, fitting, test, image)
-    reading: dict[str, Any] = {"law": law, "mask_missing": mask_missing}
-    card = _fit(read_cases(fitting, **reading), [recalibrate], load_recipe(recipe))[recalibrate]
+    fitted_on = read_set(context.obj, fitting, **reading.whole)
+    card = _fit(fitted_on, [recalibrate], load_recipe(recipe))[recalibrate]
     if not isinstance(card.recalibration, Region):
         raise ValueError(f"{recalibrate} is not a joint region; expected region, or region:shape=box.")
-    cases = read_cases(test, **reading)
+    cases = read_cases(test, **reading.in_pieces)  # all of them: --case counts those of the file
     table = diagram.table(card.recalibration, card(cases), cases.target, case=case)
     shown = None if image is None else np.squeeze(np.moveaxis(read_image(image, dimensions=2), 0, -1))
     known = cases.unit if unit is None else unit

@@ -1,12 +1,13 @@
 """paper: the tables, figures and claims of the paper, from committed results; and new results for it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import Json
+from ._options import Json, as_one
 from ._session import check_json
 
 if TYPE_CHECKING:
@@ -19,6 +20,31 @@ Data = Annotated[
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where training keeps its state.")]
 Hours = Annotated[float | None, typer.Option("--hours", help="Time for training; another call resumes it.")]
 HERE, RUNS = Path("paper"), Path("runs")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of the paper, and what is run first where the data is there."""
+
+    root: Root = HERE
+    data: Data = None
+    runs: Runs = RUNS
+    hours: Hours = None
+
+    def complete(self, context: typer.Context, paper: "Paper", **which: Any) -> "Paper":
+        """The folder with what could be run where the data is; as it is without."""
+        seconds = _seconds(self.hours)
+        if self.data is None:
+            return paper
+        from ..reproduce import open_paper
+        from ..reproduce.run import run_missing
+
+        say, quiet = context.obj.say, context.obj.quiet
+        run_missing(paper, self.data, say, seconds=seconds, runs=self.runs, quiet=quiet, **which)
+        return open_paper(paper.root)
+
+
+PLAIN = Place()
 BESIDE = "ours, the paper's, the published logs'"  # what a table shows
 
 
@@ -35,27 +61,20 @@ def register(app: typer.Typer) -> None:
         "run": run,
     }
     for name, command in named.items():
-        commands.command(name)(command)
+        commands.command(name)(as_one(command, "place", Place))
     app.add_typer(commands, name="paper")
 
 
 def table_command(name: str, words: str) -> Callable[..., None]:
     """Make the command that shows a table of the paper; `words` are its help."""
 
-    def command(
-        context: typer.Context,
-        root: Root = HERE,
-        data: Data = None,
-        runs: Runs = RUNS,
-        hours: Hours = None,
-        json: Json = None,
-    ) -> None:
+    def command(context: typer.Context, place: Place = PLAIN, json: Json = None) -> None:
         from ..reproduce.tables import planned_names, read_table, rows
         from ..reproduce.text import table_text
 
-        paper = _open(root, json)
+        paper = _open(place.root, json)
         table = read_table(paper.root, name)
-        paper = _completed(context, paper, data, runs, hours, names=planned_names(paper, table))
+        paper = place.complete(context, paper, names=planned_names(paper, table))
         numbers = rows(paper, table)
         texts = table_text(paper, table, numbers)
         shown = [table.title, table.caption]
@@ -69,23 +88,20 @@ def table_command(name: str, words: str) -> Callable[..., None]:
 def figure(
     context: typer.Context,
     number: Annotated[str, typer.Argument(metavar="N", help="1 to 23, C, tails or size.")],
-    root: Root = HERE,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Where PDF and PNG go. [default: ROOT/figures]"),
     ] = None,
-    data: Data = None,
-    runs: Runs = RUNS,
-    hours: Hours = None,
+    place: Place = PLAIN,
     json: Json = None,
 ) -> None:
     """Draw a figure as PDF and PNG, and give its numbers."""
     from ..reproduce.figures import find_figure
     from ..reproduce.write import draw_one
 
-    paper = _open(root, json)
+    paper = _open(place.root, json)
     spec = find_figure(paper.root, number)
-    paper = _completed(context, paper, data, runs, hours, names=spec.runs)
+    paper = place.complete(context, paper, names=spec.runs)
     made = draw_one(paper, spec, paper.root / "figures" if out is None else out)
     context.obj.deliver(made.text, {"rows": list(made.rows)}, json)
 
@@ -102,10 +118,7 @@ def status(context: typer.Context, root: Root = HERE, json: Json = None) -> None
 
 def everything(
     context: typer.Context,
-    root: Root = HERE,
-    data: Data = None,
-    runs: Runs = RUNS,
-    hours: Hours = None,
+    place: Place = PLAIN,
     engine: Annotated[
         str, typer.Option("--engine", help="local, or ray: run what is missing there.")
     ] = "local",
@@ -117,7 +130,7 @@ def everything(
     from ..reproduce.write import write_all
 
     where: dict[str, Any] = {"engine": engine, "address": address, "gpus": gpus}
-    paper = _completed(context, _open(root, json), data, runs, hours, **where)
+    paper = place.complete(context, _open(place.root, json), **where)
     result = write_all(paper, context.obj.say)
     context.obj.deliver(result["text"], {"rows": result["rows"], "claims": result["claims"]}, json)
 
@@ -164,21 +177,6 @@ def _open(root: Path, json: str | None) -> "Paper":
 
     check_json(json)
     return open_paper(root)
-
-
-def _completed(
-    context: typer.Context, paper: "Paper", data: Path | None, runs: Path, hours: float | None, **which: Any
-) -> "Paper":
-    """The folder with what could be run where the data is; as it is without."""
-    seconds = _seconds(hours)
-    if data is None:
-        return paper
-    from ..reproduce import open_paper
-    from ..reproduce.run import run_missing
-
-    say, quiet = context.obj.say, context.obj.quiet
-    run_missing(paper, data, say, seconds=seconds, runs=runs, quiet=quiet, **which)
-    return open_paper(paper.root)
 
 
 def _seconds(hours: float | None) -> float | None:

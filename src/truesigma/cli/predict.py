@@ -1,13 +1,14 @@
 """predict and ensemble: draws of a split, or a table of new images, from trained runs."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from inspect import Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import DatasetOptions, Device, Json, pairs, split_levels
+from ._options import DatasetOptions, Device, Json, as_one, pairs, split_levels
 from ._progress import ticker
 from ._session import Session, check_json, check_target
 
@@ -65,6 +66,18 @@ Precision = Annotated[str | None, typer.Option("--precision", help="fp32 or bf16
 Compiled = Annotated[
     bool, typer.Option("--compile", help="Compile first, for minutes; pays on a GPU with many images.")
 ]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How a network is drawn from; what is None is as its card or its recipe says."""
+
+    draws: DrawsOfEach = None
+    seed: Seed = None
+    masks: MasksKind = None
+
+
+AS_TOLD = Drawing()
 OF_DRAWS = ("draws", "seed", "repeat", "masks", "compile")
 
 
@@ -85,9 +98,7 @@ def sampling(*, joined: bool) -> Callable[..., None]:
         table: Table = None,
         card: CardFile = None,
         level: Levels = None,
-        draws: DrawsOfEach = None,
-        seed: Seed = None,
-        masks: MasksKind = None,
+        drawing: Drawing = AS_TOLD,
         repeat: Annotated[
             int, typer.Option("--repeat", help="Runs with seeds one apart, written to FILE-0, FILE-1, ...")
         ] = 1,
@@ -103,8 +114,11 @@ def sampling(*, joined: bool) -> Callable[..., None]:
         json: Json = None,
     ) -> None:
         session: Session = context.obj
-        chosen = {"draws": draws, "seed": seed, "batch": batch, "precision": precision}
-        chosen |= {} if joined else {"compile": compile, "masks": masks}
+        chosen = {**vars(drawing), "batch": batch, "precision": precision}
+        if joined:
+            del chosen["masks"]
+        else:
+            chosen["compile"] = compile
         given: dict[str, Any] = {"root": root, "options": pairs(option), "device": device}
         # What follows --images on the line is images, up to the next option; members of an ensemble have a recipe.
         members = (
@@ -128,16 +142,17 @@ def sampling(*, joined: bool) -> Callable[..., None]:
             )
         session.deliver(result.pop("text"), result, json)
 
-    options = signature(command).parameters
+    made = as_one(command, "drawing", Drawing)
+    options = signature(made).parameters
     if joined:
-        command.__doc__ = "Join single predictions of networks trained apart."
+        made.__doc__ = "Join single predictions of networks trained apart."
         kept = [one for name, one in options.items() if name not in OF_DRAWS]
     else:
-        command.__doc__ = "Draw predictions of a split, or of new images."
+        made.__doc__ = "Draw predictions of a split, or of new images."
         one_run = Annotated[list[Path], typer.Argument(metavar="RUN", help="The folder that train wrote.")]
         kept = [one.replace(annotation=one_run) if name == "runs" else one for name, one in options.items()]
-    command.__dict__["__signature__"] = Signature(kept)
-    return command
+    made.__dict__["__signature__"] = Signature(kept)
+    return made
 
 
 def _split(
@@ -212,7 +227,7 @@ def _images(
     from ..imaging.data.source import intake, recorded
     from ..imaging.prediction.predict import list_images, predict_images
     from ..imaging.prediction.runs import mark_of, marks_of, open_runs
-    from ..imaging.prediction.write import needs_draws, recalibrated, referred, write_images
+    from ..imaging.prediction.write import names_of, needs_draws, recalibrated, referred, write_predictions
 
     check_suffix(out)
     check_target(out, *wanted, *([] if card is None else [card]))
@@ -249,7 +264,7 @@ def _images(
     applied = UNTOUCHED if loaded is None else loaded.recalibration.to_dict()["name"]
     marks: dict[str, Any] = {**marks_of(runs, None if joined else settings), "recalibration": applied}
     marks |= {} if loaded is None else referred(loaded, found, units)
-    write_images(read, prediction, units, levels, out, marks, errors[0])
+    write_predictions(names_of(read), prediction, units, levels, out, marks, errors[0])
     about = {"unit": units.text, "levels": levels, "left_out": len(files) - len(read)}
     if card is not None:
         about["card"] = {"file": card.name, "sha256": fingerprint(card)}

@@ -25,7 +25,7 @@ from .fit import Choice, Chosen, Named, choose_all, each, fit, label_of
 from .items import items_of
 from .recipe import Recipe, load_recipe
 from .replicates import Replicates, Resampling, from_rows
-from .text import comparison_table, plain_text
+from .text import comparison_table, notebook_text, plain_text
 
 LEVEL = 0.9  # of the intervals whose width tells sharpness
 FEWEST, LARGEST = 30, 200_000  # cases or patients, and elements, between which a remedy is looked for
@@ -77,9 +77,7 @@ class Comparison:
         """The table that the command line prints."""
         return plain_text(comparison_table(self))
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What a notebook shows of it."""
-        printer.text(str(self))
+    _repr_pretty_ = notebook_text
 
 
 def compare(

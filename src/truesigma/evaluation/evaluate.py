@@ -13,7 +13,7 @@ from ..core.values import Cases, Prediction
 from .fit import Choice, Named, choose_all, each, fit_all
 from .items import Item, asked_metrics, items_of, row_of
 from .recipe import Recipe, load_recipe
-from .text import evaluation_table, plain_text
+from .text import evaluation_table, notebook_text, plain_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +80,7 @@ class Evaluation:
         """The table that the command line prints."""
         return plain_text(evaluation_table(self))
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What a notebook shows of it."""
-        printer.text(str(self))
+    _repr_pretty_ = notebook_text
 
 
 def evaluate(

@@ -16,6 +16,11 @@ DASH = "-"  # where a number is not defined
 USUAL = (0.3, 5.0)  # factors of networks; beyond, a mistake in the table is more likely
 
 
+def notebook_text(result: Any, printer: Any, cycle: bool) -> None:
+    """Show a result in a notebook as it is printed: its `_repr_pretty_`."""
+    printer.text(str(result))
+
+
 @dataclass(frozen=True)
 class TextTable:
     """Cells of text under a head, with a title above and notes below; `best` marks cells (row, column) to stand out."""

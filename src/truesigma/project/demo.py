@@ -128,7 +128,7 @@ def predict_new(folder: Path, settings: Settings) -> None:
     from ..imaging.datasets.simulated import simulate
     from ..imaging.prediction.predict import list_images, predict_images
     from ..imaging.prediction.runs import marks_of, open_runs, sampled_like
-    from ..imaging.prediction.write import recalibrated, write_images
+    from ..imaging.prediction.write import names_of, recalibrated, write_predictions
 
     simulate(str(folder / "new"), cases=NEW, raw=NEW, seed=settings.seed + 1)
     run = open_runs([folder / RUNS / "0"], device="cpu")[0]
@@ -138,7 +138,7 @@ def predict_new(folder: Path, settings: Settings) -> None:
     files, drawn = predict_images(run.net, images, way, **sampling, note=errors.append)
     marks = {**marks_of([run], sampling), "recalibration": card.recalibration.to_dict()["name"]}
     prediction = recalibrated(card, drawn, run.units)
-    write_images(files, prediction, run.units, [0.9], folder / "new.csv", marks, errors[0])
+    write_predictions(names_of(files), prediction, run.units, [0.9], folder / "new.csv", marks, errors[0])
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The folder `paper/` opened: its plan, its expected numbers, and evaluations that are made once and kept."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +49,13 @@ class Paper:
                 self._damaged[name] = str(problem)
                 warnings.warn(f"{problem}.", stacklevel=2)
         return self._runs[name]
+
+    def finished(self) -> Iterator[tuple[Planned, Run]]:
+        """Every experiment of the plan that has a result, with it."""
+        for one in self.plan.experiments:
+            run = self.run(one.name)
+            if run is not None:
+                yield one, run
 
     def reason(self, planned: Planned | Ensemble | None, data_set: str = "") -> str | None:
         """Why there is no result; None where there is one."""

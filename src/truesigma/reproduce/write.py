@@ -110,8 +110,7 @@ def score_files(paper: Paper) -> dict[Path, dict[str, Any]]:
     """What scores.json of every run holds: its evaluation under each recipe."""
     return {
         run.folder / "scores.json": {recipe: _plain(paper, one.name, recipe) for recipe in RECIPES}
-        for one in paper.plan.experiments
-        if (run := paper.run(one.name)) is not None
+        for one, run in paper.finished()
     }
 
 

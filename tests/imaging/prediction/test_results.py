@@ -8,7 +8,7 @@ from hand_images import MONTHS, POSE
 
 import truesigma as ts
 from truesigma.evaluation.card import calibrate
-from truesigma.imaging.prediction.write import needs_draws, recalibrated, write_images
+from truesigma.imaging.prediction.write import names_of, needs_draws, recalibrated, write_predictions
 
 
 class TestCards:
@@ -51,7 +51,7 @@ class TestCards:
         made = recalibrated(calibrate(scaled, choice), scaled.prediction, POSE)
         files = [Path(f"{k}.png") for k in range(300)]
         out = tmp_path / f"new.{suffix}"
-        write_images(files, made, POSE, [0.5, 0.9], out)
+        write_predictions(names_of(files), made, POSE, [0.5, 0.9], out)
         if suffix == "npz":
             with np.load(out) as kept:
                 columns = {name: kept[name] for name in kept}
@@ -72,7 +72,9 @@ class TestCards:
         p = ts.Prediction(
             np.float32([[0.1], [0.2]]), np.float32([[0.04], [0.09]]), np.float32([[0.0], [0.0]])
         )
-        write_images([Path("a/x.png"), Path("b/x.png")], p, MONTHS, [0.9], tmp_path / "new.csv")
+        write_predictions(
+            names_of([Path("a/x.png"), Path("b/x.png")]), p, MONTHS, [0.9], tmp_path / "new.csv"
+        )
         head, first, _ = (tmp_path / "new.csv").read_text().splitlines()
         assert head == "id,location,scale,aleatoric,epistemic,unit,lower_90,upper_90"
         assert first.startswith("a/x.png,0.1,0.2,0.04,0.0,months,-0.2289707")

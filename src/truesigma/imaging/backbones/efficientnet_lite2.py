@@ -11,9 +11,7 @@ def build(channels: int, *, pretrained: bool = False, drop_connect: float = 0.2)
     Its ImageNet weights, TensorFlow's, expect images (x - 0.5) / 0.5 with x in [0, 1].
 
     Arguments:
-        channels: of the images.
-        pretrained: timm's ImageNet weights.
-        drop_connect: the rate at the deepest block; it grows linearly from 0.
+        channels, pretrained, drop_connect: as for `efficientnet_b4`.
 
     Returns:
         (module giving (case, 1280), 1280)

@@ -12,9 +12,7 @@ def build(
 
     Arguments:
         channels: of the volumes, 16 x 16 x 16 or larger.
-        pretrained: there are no such weights.
-        stage_dropout: the probability after each stage; otherwise the recipe's.
-        design: "residual", or "plain" as in version 0.1.
+        pretrained, stage_dropout, design: as for `small`.
 
     Returns:
         (module giving (case, 128), 128)

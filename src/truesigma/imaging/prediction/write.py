@@ -94,22 +94,11 @@ def error_fields(error: MonteCarloError | None, units: Units | None) -> dict[str
     return {"location_mc_error": location, "scale_mc_error_relative": error.relative_scale}
 
 
-def write_images(
-    files: Sequence[Path],
-    prediction: Prediction,
-    units: Units,
-    levels: Sequence[float],
-    out: Path,
-    marks: Mapping[str, Any] | None = None,
-    error: MonteCarloError | None = None,
-) -> None:
-    """Write the predictions of new images with the bounds of their intervals: .csv, .parquet or .npz.
-
-    marks, error: as for `write_split`; `recalibration` says which card was applied, or none, and `refer` whom to refer.
-    """
+def names_of(files: Sequence[Path]) -> dict[str, Any]:
+    """The labels of images: their files' names, or their paths where two have the same name."""
     names = [path.name for path in files]
     unique = names if len(set(names)) == len(names) else [str(path) for path in files]
-    write_predictions({"id": np.asarray(unique)}, prediction, units, levels, out, marks, error)
+    return {"id": np.asarray(unique)}
 
 
 def write_predictions(
@@ -123,7 +112,8 @@ def write_predictions(
 ) -> None:
     """Write labels (id, group, patient, target), location, variances, scale and bounds, all in the target's unit.
 
-    A single output has plain columns (`location`), several have numbered ones (`location_0`).
+    A single output has plain columns (`location`), several have numbered ones (`location_0`). marks, error: as for
+    `write_split`; `recalibration` says which card was applied, or none, and `refer` whom to refer.
     """
     found: dict[str, Any] = {
         **labels,

@@ -18,44 +18,25 @@ _LIBRARY.define(
 OP = torch.ops.truesigma.conv_relu.default
 
 
-def _plain(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    other: Tensor | None,
-    stride: list[int],
-    padding: list[int],
-    dilation: list[int],
-    groups: int,
-) -> Tensor:
-    found = torch.conv2d(x, weight, bias, stride, padding, dilation, groups)
+# `how` is stride, padding, dilation and groups.
+def _plain(x: Tensor, weight: Tensor, bias: Tensor, other: Tensor | None, *how: Any) -> Tensor:
+    found = torch.conv2d(x, weight, bias, *how)
     return torch.relu(found if other is None else found + other)
 
 
-def _cudnn(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    other: Tensor | None,
-    stride: list[int],
-    padding: list[int],
-    dilation: list[int],
-    groups: int,
-) -> Tensor:
+def _cudnn(x: Tensor, weight: Tensor, bias: Tensor, other: Tensor | None, *how: Any) -> Tensor:
     low = x.dtype in (torch.bfloat16, torch.float16)
     if low and not _refused and torch.backends.cudnn.is_available():
         try:
             if other is None:
-                return torch.cudnn_convolution_relu(x, weight, bias, stride, padding, dilation, groups)
-            return torch.cudnn_convolution_add_relu(
-                x, weight, other, 1.0, bias, stride, padding, dilation, groups
-            )
+                return torch.cudnn_convolution_relu(x, weight, bias, *how)
+            return torch.cudnn_convolution_add_relu(x, weight, other, 1.0, bias, *how)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as problem:  # this version has no such kernel for the shape
             _refused.append(str(problem))
             warnings.warn(f"cuDNN's joined convolution is left out: {problem}", stacklevel=2)
-    return _plain(x, weight, bias, other, stride, padding, dilation, groups)
+    return _plain(x, weight, bias, other, *how)
 
 
 _refused: list[str] = []

@@ -167,10 +167,7 @@ def _held(prediction: Prediction, target: Any) -> Any:
 def without_dropout(paper: Paper) -> str:
     """The error of the draws beside that of one pass without dropout, at the kept epoch and at the last one."""
     rows = []
-    for one in paper.plan.experiments:
-        run = paper.run(one.name)
-        if run is None:
-            continue
+    for one, run in paper.finished():
         errors = [run.error("test", member=member) for member in (False, True)]
         drawn = run.column("valid_mse")[-1] if run.validated_with_dropout else None
         passes = run.column("valid_mse_one_pass" if run.validated_with_dropout else "valid_mse")

@@ -112,10 +112,7 @@ the images."""
 def run_lines(paper: Paper) -> str:
     """One line for each run: how long it was trained, and what it reached."""
     body = []
-    for one in paper.plan.experiments:
-        run = paper.run(one.name)
-        if run is None:
-            continue
+    for one, run in paper.finished():
         about, best = run.about, int(run.about["best_epoch"])
         errors = [number(run.column(f"{split}_mse")[best - 1], "mse") for split in ("train", "valid", "test")]
         schedule = about["recipe"].get("train", {})
