@@ -266,6 +266,16 @@ def test_an_error_in_passing_tells_the_case(monkeypatch):
         accumulate(Prediction(0 * v, v), v, {"it": lambda block: np.zeros(1)}, through=Sigma(1e10, None))
 
 
+def test_a_target_that_is_not_a_number_is_named_by_its_case_in_any_block(monkeypatch):
+    small_blocks(monkeypatch, 16)
+    y = np.ones(200)
+    y[[150, 170]] = np.nan
+    with pytest.raises(ValueError, match=r"target is not finite in 2 places, the first at index \(150,\)"):
+        Tally.empty().add(Prediction(np.zeros(200), np.ones(200)), y)
+    masked = Tally.empty().add(Prediction(np.zeros(200), np.ones(200), mask=np.isfinite(y)), y)
+    assert masked.summary()["n"] == 198
+
+
 def test_others_are_recalibrated_once(monkeypatch):
     small_blocks(monkeypatch, 16)
     sample, calls = draw(6, cases=200, outputs=(1,)), []

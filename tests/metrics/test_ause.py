@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from truesigma import Prediction, Undefined
-from truesigma.core.ranking import keep_lowest, rank
+from truesigma.core.ranking import keep_lowest, rank, sort_with_places
 from truesigma.metrics import ause
 
 
@@ -131,3 +131,23 @@ def test_the_area_of_many_cases_is_that_of_the_curve(monkeypatch, ties, weighted
         for size in (7, 250, 1000, 4096):
             monkeypatch.setattr("truesigma.core.ranking.AT_A_TIME", size)
             assert kept.area == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        np.exp(np.random.default_rng(0).normal(size=70_000)),
+        np.random.default_rng(1).integers(0, 5, 1000).astype(float),
+        1 + 2.0**-52 * np.random.default_rng(2).permutation(5000),
+        # So far apart that the bits in which most of them differ have no room beside the place.
+        np.concatenate([[1e300, 0.0, 5e-324], 1 + 2.0**-52 * np.random.default_rng(3).permutation(5000)]),
+        np.random.default_rng(4).normal(size=100),
+        np.array([3.0]),
+    ],
+    ids=["many", "ties", "narrow", "wide", "below 0", "one"],
+)
+def test_numbers_are_sorted_with_their_places(key):
+    rising, place = sort_with_places(key)
+    expected = np.argsort(key, kind="stable")
+    assert (place == expected).all()
+    assert (rising == key[expected]).all()

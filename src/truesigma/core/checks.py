@@ -162,6 +162,13 @@ def check_law(law: Any) -> None:
 
 def check_target(location: Array, mask: Array, target: Any) -> Array:
     """The target as an array beside the prediction, checked where the mask lets it count."""
+    target = target_beside(location, target)
+    check_finite("target", target, mask)
+    return target
+
+
+def target_beside(location: Array, target: Any) -> Array:
+    """The same, whose numbers have yet to be looked at."""
     target = as_array("target", target)
     namespace(location, target)  # of one library, on one device
     if tuple(target.shape) != tuple(location.shape):
@@ -169,7 +176,6 @@ def check_target(location: Array, mask: Array, target: Any) -> Array:
             f"target has shape {tuple(target.shape)}; expected the location's {tuple(location.shape)}. "
             "Reshape it; nothing is broadcast here, because a wrong pairing would give a silent wrong number."
         )
-    check_finite("target", target, mask)
     return target
 
 

@@ -14,7 +14,16 @@ import numpy as np
 
 from .arrays import Array, Host, chunk_size, like, namespace, on_host, to_host, total
 from .by_case import Bounds, ByCase, laws_of
-from .checks import check_choice, check_group, check_level, check_target, check_weight, nothing_left
+from .checks import (
+    WrongValue,
+    check_choice,
+    check_finite,
+    check_group,
+    check_level,
+    check_weight,
+    nothing_left,
+    target_beside,
+)
 from .law import Law, Pairs, Undefined, central_bounds, has_terms, too_few_for
 from .values import Prediction, check_prediction, raw_spread, take
 
@@ -332,7 +341,7 @@ def block_makers(
 ) -> Iterator[Callable[[], Block]]:
     """The same as functions that make a block each, so that threads share that work, too.
 
-    `checked` says that the target is that of `Cases`: to look at all of it again takes time.
+    `checked` says that the target is that of `Cases`; the numbers of others are looked at block by block, in the cache.
 
     `through` is a recalibration that changes the cases, with their names in `group`: block by block where it says
     `by_block`, so that what it makes stays in the cache; else all of them at once.
@@ -343,7 +352,7 @@ def block_makers(
     if len(prediction) == 0:
         raise nothing_left()
     if not checked:
-        target = check_target(prediction.location, prediction.mask, target)
+        target = target_beside(prediction.location, target)
     weight = check_weight(weight, prediction.location, prediction.mask)
     group = check_group(group, len(prediction))
     cases = len(prediction)
@@ -360,6 +369,12 @@ def block_makers(
 
     def make(rows: slice) -> Block:
         some = part(rows)
+        if not checked:
+            try:
+                check_finite("target", target[rows], take(prediction.mask, rows))
+            except WrongValue:
+                check_finite("target", target, prediction.mask)  # likewise
+                raise
         whole: dict[str, Array] = {
             "location": some.location,
             "target": target[rows],

@@ -12,11 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .arrays import Host, to_host
+from .arrays import Host, float_bits, to_host
 from .checks import check_choice, check_target, check_weight, nothing_left
 from .elements import Block
 from .law import variance_ratio
-from .rows import weight_of
 from .sums import accumulate, flat
 from .values import Prediction, check_prediction
 
@@ -54,14 +53,17 @@ def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "c
     def columns(block: Block) -> Gathered:
         e = block.wide.view("mean" if by == "case" else "separate")
         case = np.broadcast_to(number[block.rows, None], e.squared.shape)
-        found = (*flat(e.squared, e.total * variance_ratio(e.law)), weight_of(e).ravel(), case.ravel())
+        found = flat(e.squared, e.total * variance_ratio(e.law), e.weight, case)
         return Gathered([found if e.weight is None else [column[found[2] > 0] for column in found]])
 
     gathered: Gathered = accumulate(prediction, target, {"all": columns}, weight=weight)["all"]
-    ranked = Ranked(*(np.concatenate(column) for column in zip(*gathered.parts)))
-    if not ranked.case.size:
+    joined: list[Any] = [
+        None if column[0] is None else np.concatenate(column) for column in zip(*gathered.parts)
+    ]
+    error, variance, share, case = joined
+    if not case.size:
         raise nothing_left()
-    return ranked
+    return Ranked(error, variance, np.broadcast_to(1.0, error.shape) if share is None else share, case)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +162,34 @@ def keep_lowest(key: Host, error: Host, weight: Host) -> Kept:
     if key is error and alike:
         key = error = np.sort(key)
     else:
-        order = np.argsort(key)
-        key, error = key[order], error[order]
+        key, order = sort_with_places(key)
+        error = error[order]
         weight = weight if alike else weight[order]
     return in_order(key, error, weight)
+
+
+def sort_with_places(key: Host) -> tuple[Host, Host]:
+    """Numbers as they rise, and the place that each of them had.
+
+    numpy sorts numbers in half the time of their places: therefore the first bits of each number are sorted with its
+    place behind them. Where the first bits of some are alike, their order is found at the end.
+
+    >>> sort_with_places(np.array([2.0, 0.5, 1.0]))
+    (array([0.5, 1. , 2. ]), array([1, 2, 0]))
+    """
+    bits, room = float_bits(key), key.size.bit_length()
+    low, high = int(bits.min()), int(bits.max())
+    place = bits - low
+    place >>= max((high - low).bit_length() + room - 63, 0)
+    place <<= room
+    place |= np.arange(key.size)
+    place.sort()
+    place &= (1 << room) - 1
+    key = key[place]
+    if (key[1:] < key[:-1]).any():
+        again = np.argsort(key, kind="stable")
+        key, place = key[again], place[again]
+    return key, place
 
 
 def in_order(key: Host, error: Host, weight: Host) -> Kept:

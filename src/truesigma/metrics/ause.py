@@ -10,11 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-
 from ..core import Prediction, Undefined, keep_lowest, rank
 from ..core.arrays import Host, workers
-from ..core.ranking import By, in_order
+from ..core.ranking import By, in_order, sort_with_places
 
 TITLE = "AUSE"
 BETTER = "lower"
@@ -57,9 +55,8 @@ def resampled(
     cases = rank(prediction, target, weight=weight, by=by)
     sorted_by = []
     for key in (cases.variance, cases.error):
-        order = np.argsort(key)
-        parts = (cases.error, cases.weight, cases.case)
-        sorted_by.append((key[order], *(part[order] for part in parts)))
+        rising, order = sort_with_places(key)
+        sorted_by.append((rising, *(part[order] for part in (cases.error, cases.weight, cases.case))))
 
     def score(times: Host | float) -> float:
         areas, mse = [], 0.0
