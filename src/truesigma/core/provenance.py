@@ -1,5 +1,7 @@
 """Where a result comes from: the versions of what computed it."""
 
+from functools import cache
+
 
 def versions(*packages: str) -> dict[str, str]:
     """The versions of Python, of this package and of others, NumPy and SciPy where none are named.
@@ -7,13 +9,17 @@ def versions(*packages: str) -> dict[str, str]:
     >>> list(versions("torch"))
     ['python', 'truesigma', 'torch']
     """
-    import platform  # these two are slow to import, and only results that are written need them
-    from importlib.metadata import PackageNotFoundError, version
+    import platform  # slow to import, and only results that are written need it
 
-    found = {"python": platform.python_version()}
-    for name in ("truesigma", *(packages or ("numpy", "scipy"))):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # run from a source tree that is not installed
-            found[name] = "unknown"
-    return found
+    names = ("truesigma", *(packages or ("numpy", "scipy")))
+    return {"python": platform.python_version(), **{name: _version(name) for name in names}}
+
+
+@cache  # all that a package says about itself is parsed for it
+def _version(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version  # slow to import, too
+
+    try:
+        return version(name)
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "unknown"
