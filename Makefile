@@ -1,6 +1,8 @@
 # Two commands for a fresh machine: `make demo` and `make test`. Both run `make setup` when it is needed.
 PYTHON ?= python3
 BIN := .venv/bin
+# Compiling all that is installed takes longer than installing it: modules are compiled, and kept, as they are imported.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test test-slow check size docs bench clean
 setup: .venv/.ready
@@ -9,18 +11,19 @@ setup: .venv/.ready
 	@echo 'Installing into .venv: some minutes and about 7 GB the first time.'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	touch $@
 
 demo: setup
 	$(BIN)/truesigma demo --out demo-output
 
-# One thread each: the tests already run two at a time, and torch would start as many threads again.
+# One thread each: the tests already run two at a time, and torch would start as many threads again. Tests of one file
+# stay together, so that what they share is made once, until one of the two has nothing left to do.
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 check: setup
 	$(BIN)/ruff check .

@@ -1,6 +1,9 @@
 """What all tests share: one thread, the real data, how to run a command, how hypothesis looks for counterexamples."""
 
+import copy
+import functools
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,25 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("truesigma")
+
+
+def pytest_runtest_setup() -> None:
+    """Let torch's exporter read its table of operations once for all tests: it parses 500 functions, for every file."""
+    module = sys.modules.get("torch.onnx._internal.exporter._registration")
+    made = getattr(getattr(module, "ONNXRegistry", None), "from_torchlib", None)
+    if made is None or hasattr(made, "cache_info"):
+        return
+    kept = functools.cache(made)
+
+    def table(*args, **options):
+        found = copy.copy(kept(*args, **options))
+        found.functions = {
+            name: list(some) for name, some in found.functions.items()
+        }  # an export adds to them
+        return found
+
+    table.cache_info = kept.cache_info  # the mark of what was done
+    module.ONNXRegistry.from_torchlib = staticmethod(table)
 
 
 @pytest.fixture(scope="session")

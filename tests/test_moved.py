@@ -129,3 +129,14 @@ def test_nothing_of_the_package_itself_uses_an_old_path():
     code = "import truesigma.report, truesigma.project, truesigma.reproduce, truesigma.cli; truesigma.cli.build()"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_packages_own_modules_are_not_looked_for_elsewhere(monkeypatch):
+    """`from . import conv_relu` asks the package first: what is imported then may ask for what asked."""
+    import truesigma.files
+
+    asked = []
+    monkeypatch.setattr("truesigma._moved.importlib.import_module", asked.append)
+    with pytest.raises(AttributeError, match="no attribute 'disk'"):
+        truesigma.files.__getattr__("disk")
+    assert asked == []

@@ -4,7 +4,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -58,7 +58,9 @@ def old_names(module: str) -> Callable[[str], Any]:
     old = module.removeprefix("truesigma.")
 
     def find(name: str) -> Any:
-        for home in () if name.startswith("__") else MOVED[old].split():
+        # Of a package, its own modules are asked for first, by `from . import name`; they are not old names.
+        own = PathFinder.find_spec(f"{module}.{name}", vars(sys.modules[module]).get("__path__", []))
+        for home in () if name.startswith("__") or own else MOVED[old].split():
             held = importlib.import_module(f"truesigma.{home}")
             new = RENAMED.get(f"{old}.{name}", name)
             if hasattr(held, new):
