@@ -62,6 +62,16 @@ function drawCounts(to, bins, turn) {
   }
 }
 
+// What was observed over a column, with its band, a line for each recalibration.
+function drawObserved(to, section, every, over) {
+  for (const label of section.labels) {
+    const some = every.filter((row) => row.recalibration === label);
+    band(to, some.map((row) => [row[over], row.low, row.high]), kindOf(label));
+    line(to, some.map((row) => [row[over], row.observed]), kindOf(label));
+    for (const row of some) mark(to, row[over], row.observed, `mark ${kindOf(label)}`, 3.5);
+  }
+}
+
 function drawIntervals(host, section) {
   const width = Math.min(host.clientWidth, 680);
   legend(host, section.labels.map((label) => [kindOf(label), wordsOf(label)]).concat([["dash", "perfect"]]));
@@ -72,12 +82,7 @@ function drawIntervals(host, section) {
   });
   line(to, [[0, 0], [1, 1]], "ideal");
   const every = rows(section);
-  for (const label of section.labels) {
-    const some = every.filter((row) => row.recalibration === label);
-    band(to, some.map((row) => [row.level, row.low, row.high]), kindOf(label));
-    line(to, some.map((row) => [row.level, row.observed]), kindOf(label));
-    for (const row of some) mark(to, row.level, row.observed, `mark ${kindOf(label)}`, 3.5);
-  }
+  drawObserved(to, section, every, "level");
   watch(to, every.map((row) => ({
     x: row.level, y: row.observed, head: `${percent(row.level)} interval, ${wordsOf(row.recalibration)}`,
     rows: [`holds ${percent(row.observed, 1)} [${(100 * row.low).toFixed(1)}, ${(100 * row.high).toFixed(1)}]`],
@@ -264,12 +269,7 @@ function drawContent(host, section, unit) {
     y: { from: Math.max(0, Math.min(section.level, ...every.map((row) => row.low)) - 0.03), to: 1, percent: true, label: `inside the ${percent(section.level)} interval (%)` },
   });
   line(to, [[to.x.from, section.level], [to.x.to, section.level]], "ideal");
-  for (const label of section.labels) {
-    const some = every.filter((row) => row.recalibration === label);
-    band(to, some.map((row) => [row.middle, row.low, row.high]), kindOf(label));
-    line(to, some.map((row) => [row.middle, row.observed]), kindOf(label));
-    for (const row of some) mark(to, row.middle, row.observed, `mark ${kindOf(label)}`, 3.5);
-  }
+  drawObserved(to, section, every, "middle");
   watch(to, every.map((row) => ({
     x: row.middle, y: row.observed, head: `${words} ${number(row.from)} to ${withUnit(number(row.to), unit)}, ${wordsOf(row.recalibration)}`,
     rows: [`holds ${percent(row.observed, 1)} [${(100 * row.low).toFixed(1)}, ${(100 * row.high).toFixed(1)}]`, `${number(row.count)} of them`],
