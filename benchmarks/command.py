@@ -13,6 +13,18 @@ def command(words: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def network_command(words: str | None, networks: str) -> argparse.ArgumentParser:
+    """The same for benchmarks of networks on images, which are these where no others are named."""
+    import torch
+
+    parser = command(words)
+    parser.add_argument("--networks", default=networks)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=16)
+    return parser
+
+
 def write(file: Path | None, result: dict[str, Any]) -> None:
     """Write what was measured, if a file is named."""
     if file is not None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from command import command, processor, write
+from command import network_command, processor, write
 from torch import Tensor, nn
 
 from truesigma.imaging.network.two_head import build
@@ -200,11 +200,7 @@ def measure(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure what the command line asks for, print it, and write it as json if a file is named."""
-    parser = command(__doc__)
-    parser.add_argument("--networks", default="timm:resnet18,resnet101,densenet201,efficientnet_b4")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--size", type=int, default=256)
-    parser.add_argument("--batch", type=int, default=16)
+    parser = network_command(__doc__, "timm:resnet18,resnet101,densenet201,efficientnet_b4")
     parser.add_argument("--batches", type=int, default=8, help="batches in a row")
     parser.add_argument("--draws", type=int, default=25)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")

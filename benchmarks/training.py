@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from command import command, processor, write
+from command import network_command, processor, write
 from torch import Tensor
 from torch.optim import Adam
 
@@ -118,12 +118,8 @@ def ours(name: str, data: DataSet, batch: int, steps: int) -> dict[str, Any]:
 
 def main() -> None:
     """Print one line per network; write the numbers where --json says."""
-    parser = command(__doc__)
-    parser.add_argument("--networks", default="resnet101,densenet201,efficientnet_b4")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser = network_command(__doc__, "resnet101,densenet201,efficientnet_b4")
     parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--size", type=int, default=256)
     given = parser.parse_args()
     device = torch.device(given.device)
     if device.type == "cuda" and device.index is None:

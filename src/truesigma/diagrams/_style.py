@@ -118,7 +118,7 @@ def labelled(tables: T | Mapping[str, T]) -> dict[str, T]:
     return dict(tables) if isinstance(tables, Mapping) else {"": tables}
 
 
-def note_power(axis: Any, label: str, unit: str = "", log: bool = False, square: bool = True) -> None:
+def note_power(axis: Any, label: str, unit: str = "", log: bool = False) -> None:
     """Label an axis, with its power of ten in the label: `predicted variance (mm², ×10⁻³)`.
 
     matplotlib writes the power in the corner of the panel, where it meets other text. Call it when the limits are set.
@@ -128,7 +128,7 @@ def note_power(axis: Any, label: str, unit: str = "", log: bool = False, square:
     low, high = sorted(abs(v) for v in axis.get_view_interval())
     short = log and 0 < high < 200 * low  # a power of ten or two: its decades alone would leave the axis bare
     power = 0 if log and not short else _power(math.sqrt(low * high) if log else high)
-    parts = [f"{unit}²" if square else unit] if unit else []
+    parts = [f"{unit}²"] if unit else []
     if log:
         axis.set_minor_formatter(NullFormatter())
     if short:
@@ -170,9 +170,9 @@ def scientific(value: float, deviation: float | None = None) -> str:
     return rf"${head}\times 10^{{{power}}}$" if power else f"${head}$"
 
 
-def strip(ax: Axes, height: float = 0.13) -> Axes:
+def strip(ax: Axes) -> Axes:
     """A narrow panel on top of the axes, with the same x axis and no frame."""
-    inset = ax.inset_axes([0, 1.0, 1, height], sharex=ax)
+    inset = ax.inset_axes([0, 1.0, 1, 0.13], sharex=ax)
     inset.axis("off")
     return inset
 

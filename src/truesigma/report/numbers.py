@@ -79,16 +79,14 @@ def estimate_parts(found: Estimate, *, share: bool = False, digits: int | None =
     return texts[0] + behind, f"[{texts[1]}, {texts[2]}]" if len(texts) == 3 else ""
 
 
-def estimate_text(
-    found: Estimate, *, unit: str = "", power: int = 1, share: bool = False, digits: int | None = None
-) -> str:
+def estimate_text(found: Estimate, *, unit: str = "", share: bool = False) -> str:
     """Write value, unit and interval in a row of text.
 
     >>> estimate_text(Estimate(13.337, 12.981, 13.691), unit="mm")
     '13.3\\xa0mm [13.0, 13.7]'
     """
-    value, interval = estimate_parts(found, share=share, digits=digits)
-    return f"{with_unit(value, unit, power)} {interval}".strip()
+    value, interval = estimate_parts(found, share=share)
+    return f"{with_unit(value, unit)} {interval}".strip()
 
 
 def capital(text: str) -> str:

@@ -165,11 +165,11 @@ class Paper:
         return self.scores(name, recipe).recalibrations[f"{recalibration}:part={part}"]
 
     def predictions(
-        self, name: str, split: str, recipe: str, recalibration: str, part: str = "total"
+        self, name: str, split: str, recipe: str, recalibration: str
     ) -> tuple[Sequence[Prediction], Sequence[Any]]:
         """Recalibrated predictions of a split, one for each repeat, and their targets."""
         chosen, cases = self.scores(name, recipe).recipe, self.cases(name, split)
-        fitted = self.fitted(name, recipe, recalibration, part)
+        fitted = self.fitted(name, recipe, recalibration)
         return [fitted(chosen.prediction(one)) for one in cases], [one.target for one in cases]
 
     def score(

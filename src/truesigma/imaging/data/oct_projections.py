@@ -7,7 +7,7 @@ A raw volume is an npz file with `data` (512, 64, 64) uint8 and `pos` (6,). The 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -77,7 +77,7 @@ def project(volume: NDArray[Any]) -> NDArray[np.uint8]:
     return np.stack([cube.argmax(axis) for axis in range(3)], axis=-1).astype(np.uint8)
 
 
-def read_volumes(folder: Path, *, workers: int = 0) -> Projections:
+def read_volumes(folder: Path) -> Projections:
     """Project every raw volume of a folder, sorted by file name; the broken ones are named, all at once."""
     names = sorted(path.name for path in folder.glob("*.npz"))
     if not names:
@@ -92,7 +92,7 @@ def read_volumes(folder: Path, *, workers: int = 0) -> Projections:
             return project(raw["data"])
 
     row = {name: k for k, name in enumerate(names)}
-    complain(fill(image, names, decode, workers=workers), names, remedy="Fetch them again.")
+    complain(fill(image, names, decode), names, remedy="Fetch them again.")
     return Projections(image, pose, np.asarray(names))
 
 
@@ -103,12 +103,13 @@ def read_projections(path: Path) -> Projections:
         return Projections(kept["image"], kept["pose"], kept["name"])
 
 
-def arrays(projections: Projections) -> dict[str, NDArray[Any]]:
-    """What a projected file holds."""
-    return {"image": projections.image, "pose": projections.pose, "name": projections.name}
+def read_volume(path: str, size: int) -> torch.Tensor:
+    """One raw volume file as the data sets store it: uint8 (3, size, size)."""
+    with reading(path), np.load(path, allow_pickle=False) as raw:
+        return enlarge(project(raw["data"])[None], size)[0]
 
 
-def enlarge(image: NDArray[np.uint8], size: int, *, workers: int = 0) -> torch.Tensor:
+def enlarge(image: NDArray[np.uint8], size: int) -> torch.Tensor:
     """Projections (case, 64, 64, 3) resized with a Lanczos filter to uint8 (case, 3, size, size).
 
     >>> enlarge(np.zeros((2, 64, 64, 3), np.uint8), 128).shape
@@ -123,7 +124,7 @@ def enlarge(image: NDArray[np.uint8], size: int, *, workers: int = 0) -> torch.T
         return np.asarray(resized).transpose(2, 0, 1)
 
     rows = [str(row) for row in range(len(image))]
-    complain(fill(out, rows, one, workers=workers), rows, remedy="")
+    complain(fill(out, rows, one), rows, remedy="")
     return torch.from_numpy(out)
 
 
@@ -134,14 +135,13 @@ def data_set(
     *,
     size: int,
     augment: Step,
-    largest: Sequence[float] = LARGEST,
     centred: bool = False,
 ) -> DataSet:
-    """The data set of some projections: poses over `largest`, images enlarged to size x size and over 255.
+    """The data set of some projections: poses over LARGEST, images enlarged to size x size and over 255.
 
     centred: then (x - 0.5) / 0.5; the augmentation still sees x in [0, 1].
     """
-    factor = np.asarray(largest, np.float64)
+    factor = np.asarray(LARGEST, np.float64)
     splits = {
         split: Split(
             enlarge(projections.image[rows], size),

@@ -17,22 +17,11 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from ...files.disk import reading
 from ..data.archive import remember
 from ..data.dataset import DataSet
-from ..data.oct_projections import (
-    Projections,
-    arrays,
-    data_set,
-    enlarge,
-    jitters,
-    project,
-    read_projections,
-    read_volumes,
-)
+from ..data.oct_projections import Projections, data_set, jitters, read_projections, read_volume, read_volumes
 from ..data.splits import published, seeded
 
 TITLE = "3-D OCT needle pose"
@@ -84,8 +73,7 @@ def load(
 
 def read(path: str, *, size: int = 256) -> torch.Tensor:
     """One raw volume file as this data set stores it: uint8 (3, size, size)."""
-    with reading(path), np.load(path, allow_pickle=False) as raw:
-        return enlarge(project(raw["data"])[None], size)[0]
+    return read_volume(path, size)
 
 
 def projected(root: Path) -> Projections:
@@ -98,5 +86,5 @@ def projected(root: Path) -> Projections:
             f"{root} holds neither projections.npz nor a folder data of raw volumes; get them from {SOURCE}"
         )
     projections = read_volumes(root / "data")
-    remember(path, arrays(projections), compress=True)
+    remember(path, vars(projections), compress=True)
     return projections

@@ -23,16 +23,7 @@ from ...files.disk import BadFile, reading
 from ..data.archive import save_arrays
 from ..data.dataset import DataSet
 from ..data.needle import draw_voxels, projections, volume
-from ..data.oct_projections import (
-    LARGEST,
-    Projections,
-    arrays,
-    data_set,
-    enlarge,
-    jitters,
-    project,
-    read_projections,
-)
+from ..data.oct_projections import LARGEST, Projections, data_set, jitters, read_projections, read_volume
 
 TITLE = "Simulated needle poses"
 SOURCE = "made by truesigma.imaging.datasets.simulated"
@@ -80,8 +71,7 @@ def load(
 
 def read(path: str, *, size: int = 64) -> torch.Tensor:
     """One raw volume file as this data set stores it: uint8 (3, size, size)."""
-    with reading(path), np.load(path, allow_pickle=False) as raw:
-        return enlarge(project(raw["data"])[None], size)[0]
+    return read_volume(path, size)
 
 
 def simulate(root: str, *, cases: int = 4000, raw: int = 3, seed: int = 0) -> None:
@@ -120,7 +110,7 @@ def simulate(root: str, *, cases: int = 4000, raw: int = 3, seed: int = 0) -> No
             whole = {"data": volume(voxels, k - start), "pos": pose[k - start]}
             save_arrays(folder / "data" / names[k], whole, compress=True)
     image, pose, truth, sigma = (np.concatenate(part)[:cases] for part in zip(*parts))
-    kept = arrays(Projections(image, pose, np.asarray(names)))
+    kept = vars(Projections(image, pose, np.asarray(names)))
     more = {"truth": truth, "sigma": sigma, "seed": np.array(seed)}
     save_arrays(folder / "projections.npz", {**kept, **more}, compress=True)
 
