@@ -17,8 +17,38 @@ __all__ = ["TwoHead", "build", "rebuild"]
 
 # the variance of a target spread evenly over [0, 1]: what a network that knows nothing should say
 FIRST_LOG_VARIANCE = -math.log(12.0)
+SMALLEST_VARIANCE = 1e-8  # that a head starts with, where the targets have none
 VERSION = 2  # of the plan: the first had none, and its small backbones were plain
 REDESIGNED = ("small", "small3d")
+
+
+class Standardise(nn.Module):
+    """Features less their running mean, over their running sd; as batch norm, but for batches of any size.
+
+    Features grow as the mean needs them. A head that cannot shape them would otherwise learn most from the largest.
+
+    >>> Standardise(2).eval()(torch.tensor([[1.0, -2.0]]))
+    tensor([[ 1., -2.]])
+    """
+
+    mean: Tensor
+    square: Tensor
+
+    def __init__(self, features: int, rate: float = 0.1, smallest: float = 1e-5) -> None:
+        """Start at mean 0 and sd 1; a batch counts for `rate` of the running means."""
+        super().__init__()
+        self.rate, self.smallest = rate, smallest
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("square", torch.ones(features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(case, feature) -> the same."""
+        if self.training:
+            with torch.no_grad():
+                self.mean.lerp_(x.mean(0), self.rate)
+                self.square.lerp_(x.square().mean(0), self.rate)
+        variance = (self.square - self.mean.square()).clamp(min=self.smallest)
+        return (x - self.mean) * variance.rsqrt()
 
 
 class TwoHead(nn.Module):
@@ -29,7 +59,8 @@ class TwoHead(nn.Module):
     heads: "linear", or "deep" (ReLU, then two layers with a leaky ReLU each, as in the published code).
     inputs: numbers beside the image, as that many planes of one value behind its channels; they go into both heads
     with the features, and are never dropped.
-    detached: the second head takes the features as given and does not shape them, as the loss `faithful` needs.
+    detached: the second head takes the features as given, standardised, and does not shape them, as the loss `faithful`
+    needs.
 
     >>> from truesigma.imaging.backbones import small
     >>> net = TwoHead(*small.build(1), outputs=3, dropout=0.2)
@@ -64,12 +95,33 @@ class TwoHead(nn.Module):
         self.before = nn.ReLU() if heads == "deep" else nn.Identity()
         self.dropout = nn.Dropout(dropout)
         self.mean = _head(features + inputs, outputs, heads)
-        self.log_variance = _head(features + inputs, 1 if variances == "one" else outputs, heads)
-        last = self.log_variance[-1] if isinstance(self.log_variance, nn.Sequential) else self.log_variance
+        self.log_variance = _head(features + inputs, 1 if variances == "one" else outputs, heads, detached)
+        last = self._last
         assert isinstance(last, nn.Linear)
         nn.init.normal_(last.weight, std=1e-3)
         nn.init.constant_(last.bias, FIRST_LOG_VARIANCE)
         self.plan: dict[str, Any] | None = None  # how `build` made it, so that a run can be read back
+
+    @property
+    def _last(self) -> nn.Module:
+        """The last layer of the second head."""
+        return self.log_variance[-1] if isinstance(self.log_variance, nn.Sequential) else self.log_variance
+
+    def expect(self, variance: Tensor) -> None:
+        """Start the second head at a variance of each output, the same for all cases; one that has learned stays.
+
+        >>> net = TwoHead(nn.Flatten(), 4, 2, dropout=0.0, variances="each")
+        >>> net.expect(torch.tensor([0.5, 0.02]))
+        >>> net(torch.rand(1, 1, 2, 2))[1].exp()
+        tensor([[0.5000, 0.0200]], grad_fn=<ExpBackward0>)
+        """
+        last = self._last
+        if not isinstance(last, nn.Linear) or bool((last.bias != torch.tensor(FIRST_LOG_VARIANCE)).any()):
+            return
+        known = variance if len(last.bias) > 1 else variance.mean()
+        nn.init.zeros_(last.weight)
+        with torch.no_grad():
+            last.bias.copy_(known.clamp(min=SMALLEST_VARIANCE).log())
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Images (case, channel, *space) -> mean (case, output), log-variance (case, 1) or (case, output)."""
@@ -178,10 +230,12 @@ def rebuild(plan: dict[str, Any]) -> TwoHead:
     )
 
 
-def _head(features: int, outputs: int, heads: str) -> nn.Module:
-    if heads == "linear":
+def _head(features: int, outputs: int, heads: str, apart: bool = False) -> nn.Module:
+    if heads == "linear" and not apart:
         return nn.Linear(features, outputs)
-    return nn.Sequential(nn.Linear(features, features), nn.LeakyReLU(), nn.Linear(features, outputs))
+    first = [Standardise(features)] if apart else []
+    deep = [nn.Linear(features, features), nn.LeakyReLU()] if heads == "deep" else []
+    return nn.Sequential(*first, *deep, nn.Linear(features, outputs))
 
 
 def find_backbone(backbone: str) -> tuple[str, Callable[..., tuple[nn.Module, int]], dict[str, Any]]:

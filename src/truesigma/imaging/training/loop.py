@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from ...files.disk import locked
 from ..data.dataset import DataSet, Split, batches, resident
+from ..network.two_head import TwoHead
 from ..recipe import TrainingRecipe
 from .checkpoint import State, advance, done, fresh, improves, mend, rate, restore, save, tidy
 from .checks import check_choices, check_detached, check_network, warn_of_scale
@@ -143,6 +144,8 @@ def train(
         net.to(where)
         for parameter in net.parameters():
             parameter.data = channels_last(parameter.data)
+        if recipe.loss != "nll" and isinstance(net, TwoHead):
+            net.expect(splits["train"].target.var(0, correction=0))
         optimizer = make_optimizer(net, recipe, where)
         if folder is not None and leads:
             tidy(folder)
