@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from truesigma.imaging.network.two_head import TwoHead, build, rebuild
+from truesigma.imaging.network.two_head import Standardise, TwoHead, build, rebuild
 from truesigma.imaging.network.weights import load_weights
 from truesigma.imaging.recipe import TrainingRecipe, from_dict, load_recipe
 
@@ -42,6 +42,22 @@ def test_first_variance_is_that_of_an_even_spread() -> None:
     net = build("small", 1, 1, RECIPE, seed=0).eval()
     variance = net(images(16))[1].exp()
     torch.testing.assert_close(variance, torch.full_like(variance, 1 / 12), rtol=0.05, atol=0)
+
+
+def test_standardised_features_are_those_of_batch_norm() -> None:
+    """In evaluation, after the same batches; a batch of one is no trouble, and features never seen say nothing."""
+    generator = torch.Generator().manual_seed(0)
+    batches = 3 + 2 * torch.randn(400, 8, 5, generator=generator)
+    ours, known = Standardise(5), nn.BatchNorm1d(5, affine=False)
+    for batch in batches:
+        ours(batch), known(batch)
+    ours.eval(), known.eval()
+    new = torch.randn(20, 5, generator=generator)
+    torch.testing.assert_close(ours(new), known(new), rtol=0.1, atol=0.1)
+    alone = Standardise(5)
+    for case in batches.flatten(0, 1)[:, None]:
+        assert alone(case).abs().max() <= 3.001
+    torch.testing.assert_close(alone.mean, batches.mean((0, 1)), rtol=0.5, atol=0)
 
 
 def test_dropout_before_the_heads_is_the_recipes() -> None:

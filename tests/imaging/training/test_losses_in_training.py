@@ -12,9 +12,12 @@ import torch
 from blob_images import QUICK, SIDE, Halves, fit, weights
 from torch import nn
 
-from truesigma.imaging.data.dataset import DataSet
+from truesigma.imaging.data.dataset import DataSet, Split
+from truesigma.imaging.network.two_head import TwoHead, build
+from truesigma.imaging.recipe import load_recipe
 from truesigma.imaging.training.folder import load_run
 from truesigma.imaging.training.loop import train
+from truesigma.imaging.training.step import APART, make_optimizer
 
 PLAIN = "small:design=plain"  # learns a variance in few steps
 
@@ -36,11 +39,53 @@ def test_faithful_has_the_mean_of_an_mse_network(data: DataSet, heads: str) -> N
     for row, other in zip(faithful.history, squared.history, strict=True):
         assert row["valid_mse"] == other["valid_mse"]
         assert row["train_mse"] == other["train_mse"]
-    assert faithful.history[-1]["train_loss"] < squared.history[-1]["train_loss"]
+    learned = [
+        value for name, value in weights(faithful).items() if "log_variance" in name and value.ndim > 1
+    ]
+    assert all(value.any() for value in learned)
     assert not torch.equal(
         of_the_mean(plain)["mean.weight" if heads == "linear" else "mean.0.weight"],
         one["mean.weight" if heads == "linear" else "mean.0.weight"],
     )
+
+
+def test_faithful_learns_which_cases_are_noisy() -> None:
+    """One pixel shows the noise of the target; the others, brighter by far, show nothing."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(600, 1, 4, 4, generator=generator) * torch.tensor([1.0, *[20.0] * 15]).reshape(4, 4)
+    noise = torch.exp(2 * images[:, 0, 0, :1] - 4)
+    target = 0.5 + noise * torch.randn(600, 1, generator=generator)
+    names = tuple(map(str, range(600)))
+    parts = {
+        name: Split(images[a:b], target[a:b], names[a:b])
+        for name, a, b in (("train", 0, 400), ("valid", 400, 600))
+    }
+    data = DataSet("noise", parts, torch.Tensor.float, blob_images.same, ("",), torch.zeros(1), torch.ones(1))
+    net = TwoHead(nn.Flatten(), 16, 1, dropout=0.0, detached=True)
+    nn.init.zeros_(net.mean.weight)  # the mean is one for all
+    recipe = load_recipe("own", epochs=16, loss="faithful")
+    train(net, data, recipe, seed=0, device="cpu", quiet=True)
+    with torch.no_grad():
+        known, found = 2 * noise[400:].log(), net(images[400:])[1]
+    assert torch.corrcoef(torch.stack([known.flatten(), found.flatten()]))[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("name", ["paper", "code", "exact"])
+def test_only_a_head_on_its_own_has_a_decay_of_its_own(name: str) -> None:
+    """Recipes that minimise the likelihood train as they always did: one group, one rate, their decay."""
+    recipe = load_recipe(name)
+    groups = make_optimizer(build("small", 1, 2, recipe, seed=0), recipe, torch.device("cpu")).param_groups
+    assert [group["weight_decay"] for group in groups] == [recipe.weight_decay]
+    own = load_recipe("own")
+    net = build("small", 1, 2, own, seed=0)
+    decay = {
+        parameter: group["weight_decay"]
+        for group in make_optimizer(net, own, torch.device("cpu")).param_groups
+        for parameter in group["params"]
+    }
+    assert decay.keys() == set(net.parameters())
+    second, bias = net.log_variance[-1].weight, net.log_variance[-1].bias
+    assert (decay[second], decay[bias], decay[net.mean.weight]) == (APART, 0.0, own.weight_decay)
 
 
 def test_an_mse_network_keeps_the_variance_of_its_targets(data: DataSet) -> None:
@@ -48,6 +93,13 @@ def test_an_mse_network_keeps_the_variance_of_its_targets(data: DataSet) -> None
     known = data.splits["train"].target.var(0, correction=0).mean()
     assert trained.history[-1]["valid_variance"] == pytest.approx(float(known), rel=1e-5)
     assert trained.history[-1]["valid_mse"] < trained.history[0]["valid_mse"]
+
+
+def test_a_network_that_knows_a_variance_keeps_it(data: DataSet) -> None:
+    net = build("small", 1, 2, replace(QUICK, loss="mse"), seed=0)
+    nn.init.constant_(net.log_variance.bias, -3.0)
+    net.expect(torch.tensor([0.5, 0.5]))
+    assert net.log_variance.bias.item() == -3.0
 
 
 def test_a_run_keeps_its_loss(data: DataSet, tmp_path: Path) -> None:

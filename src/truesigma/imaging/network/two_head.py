@@ -33,11 +33,13 @@ class Standardise(nn.Module):
 
     mean: Tensor
     square: Tensor
+    seen: Tensor
 
     def __init__(self, features: int, rate: float = 0.1, smallest: float = 1e-5) -> None:
-        """Start at mean 0 and sd 1; a batch counts for `rate` of the running means."""
+        """A batch counts for `rate` of the running means, the first ones for an equal share."""
         super().__init__()
         self.rate, self.smallest = rate, smallest
+        self.register_buffer("seen", torch.zeros(()))
         self.register_buffer("mean", torch.zeros(features))
         self.register_buffer("square", torch.ones(features))
 
@@ -45,8 +47,10 @@ class Standardise(nn.Module):
         """(case, feature) -> the same."""
         if self.training:
             with torch.no_grad():
-                self.mean.lerp_(x.mean(0), self.rate)
-                self.square.lerp_(x.square().mean(0), self.rate)
+                self.seen += 1
+                share = (1 / self.seen).clamp(min=self.rate)
+                self.mean.lerp_(x.mean(0), share)
+                self.square.lerp_(x.square().mean(0), share)
         variance = (self.square - self.mean.square()).clamp(min=self.smallest)
         return (x - self.mean) * variance.rsqrt()
 

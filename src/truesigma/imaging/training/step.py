@@ -21,11 +21,8 @@ Step = Callable[[Tensor, Tensor], None]  # (images, target): updates the weights
 
 # the paper's loss (Eq. 6) is twice the Gaussian likelihood's; it matters to SGD and beside the weight decay
 OBJECTIVE = {"gaussian": 2.0, "laplace": 1.0}
+APART = 10.0  # decay of the weights of a variance head on its own
 WARM_UP = 3  # steps before the capture: libraries choose their kernels and the optimiser makes its state
-APART_RATE, APART_DECAY = (
-    3.0,
-    10.0,
-)  # of a variance head on its own: times the mean's rate, and its weights' decay
 
 
 class Meter:
@@ -65,55 +62,33 @@ def channels_last(images: Tensor) -> Tensor:
 def make_optimizer(net: nn.Module, recipe: TrainingRecipe, device: torch.device) -> Optimizer:
     """The recipe's optimiser; on a GPU fused, with the rate as a tensor so that a captured step sees it change."""
     on_gpu = device.type == "cuda"
+    parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
     rate = torch.tensor(recipe.learning_rate, device=device) if on_gpu else recipe.learning_rate
     fused = True if on_gpu else None
-    groups = [{**group, "lr": group["times"] * rate} for group in _groups(net, recipe)]
     if recipe.optimizer == "adamw":
-        return AdamW(groups, fused=fused, capturable=on_gpu)
-    if recipe.optimizer == "adam":
-        return Adam(groups, fused=fused, capturable=on_gpu)
-    return SGD(groups, momentum=recipe.momentum, fused=fused)
-
-
-def _groups(net: nn.Module, recipe: TrainingRecipe) -> list[dict[str, Any]]:
-    """Parameters by their decay, and by how many times the rate they are trained with.
-
-    A variance head on its own cannot cost the mean anything. Errors say little about a variance, and nothing once cases
-    are learned by heart; so it leaves the variance that is one for all cases only as far as errors keep asking for it:
-    its weights decay strongly, its bias does not.
-    """
-    trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
-    apart = set(net.log_variance.parameters()) if isinstance(net, TwoHead) and net.detached else set()
-    parts = [
-        (1.0, recipe.weight_decay, [p for p in trained if p not in apart]),
-        (APART_RATE, APART_DECAY, [p for p in trained if p in apart]),
-    ]
-    if recipe.optimizer != "adamw":
-        groups = [
-            {"params": part, "weight_decay": recipe.weight_decay, "times": times} for times, _, part in parts
-        ]
-    else:
         # Decay holds what multiplies an input; to shrink a bias or the scale of a norm only moves the function.
+        held = {p: recipe.weight_decay if p.ndim > 1 else 0.0 for p in parameters}
+        if isinstance(net, TwoHead) and net.detached:
+            # Errors tell little of a variance, and nothing of cases learned by heart: it leaves what is one for all
+            # cases only as far as they keep asking for it.
+            held |= {p: APART for p in net.log_variance.parameters() if p.ndim > 1}
         groups = [
-            {
-                "params": [p for p in part if (p.ndim > 1) == matrix],
-                "weight_decay": decay * matrix,
-                "times": times,
-            }
-            for times, decay, part in parts
-            for matrix in (True, False)
+            {"params": [p for p in parameters if held[p] == decay], "weight_decay": decay}
+            for decay in dict.fromkeys(held.values())
         ]
-    return [group for group in groups if group["params"]]
+        return AdamW(groups, lr=rate, fused=fused, capturable=on_gpu)
+    if recipe.optimizer == "adam":
+        return Adam(parameters, lr=rate, weight_decay=recipe.weight_decay, fused=fused, capturable=on_gpu)
+    return SGD(parameters, lr=rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay, fused=fused)
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate, in place where it is a tensor; a group may have a multiple of it."""
+    """Set the learning rate, in place where it is a tensor."""
     for group in optimizer.param_groups:
-        its = group["times"] * rate
         if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(its)
+            group["lr"].fill_(rate)
         else:
-            group["lr"] = its
+            group["lr"] = rate
 
 
 def plain(
