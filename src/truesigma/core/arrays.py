@@ -172,25 +172,33 @@ def normal_share(z: Array) -> Array:
     """
     if not isinstance(z, np.ndarray) or z.dtype != np.float64 or z.size < ROW:
         return _special(z).erf(z * math.sqrt(0.5))
-    # From the nearest z_0 in a table, half as long as scipy takes: with d = phi(z_0) h it is
-    # share(z_0) + 2 d (1 - z_0 h / 2 + (z_0^2 - 1) h^2 / 6), and what follows is below 1e-15 for |h| <= 1 / 4096.
-    share, density = _normal_table()
+    # From the nearest z_0 in a table, faster than scipy: with d = 2 phi(z_0) h and w = h (z_0 + h / 3) it is
+    # share(z_0) + d (1 - w / 2 + w^2 / 6), and what follows is below 1e-15 for |h| <= 1 / 4096.
     near, scale = z * TABLE, TABLE**-2
     near = near if z.max() < END else np.minimum(near, END * TABLE)
-    place = np.rint(near)
-    row, near = place.astype(np.int32), near - place
-    place *= near
-    ratio = (place * (scale**2 / 6) - scale / 2) * place - near * near * (scale / 6) + 1
-    return ratio * near * density.take(row, mode="clip") + share.take(row, mode="clip")
+    w = np.rint(near)
+    found = _normal_table().take(w.astype(np.int32), mode="clip")
+    near -= w
+    w += near * (1 / 3)
+    w *= near
+    share = (w * (scale**2 / 6) - scale / 2) * w + 1
+    share *= near
+    share *= found.imag
+    share += found.real
+    return share
 
 
 @cache
-def _normal_table() -> tuple[Host, Host]:
-    """The share of the normal law within 0 to END, TABLE numbers to one, and 2 phi of them in units of such a step."""
+def _normal_table() -> Host:
+    """The share of the normal law within 0 to END, TABLE numbers to one; beside each, 2 phi in units of such a step.
+
+    As one array of complex numbers, because both are looked up at a time.
+    """
     z = np.arange(END * TABLE + 1) / TABLE
     density = math.sqrt(2 / math.pi) / TABLE * np.exp(-z * z / 2)
     density[-1] = 0  # all beyond is 1
-    return _special(z).erf(z * math.sqrt(0.5)), density
+    found: Host = _special(z).erf(z * math.sqrt(0.5)) + 1j * density
+    return found
 
 
 @cache
@@ -245,28 +253,18 @@ def _total_of_rows(flat: Array) -> Array:
     return found + torch.sum(flat[whole:], dtype=torch.float64) if whole < len(flat) else found
 
 
-def less(values: Array, factor: float, others: Array) -> Array:
-    """values - factor * others, in one pass where the library can.
+def excess(values: Array, factor: float, others: Array) -> Array:
+    """max(values - factor * others, 0).
 
-    >>> less(np.array([3.0]), 2.0, np.array([1.0]))
-    array([1.])
+    >>> excess(np.array([3.0, 1.0]), 2.0, np.array([1.0, 1.0]))
+    array([1., 0.])
     """
     if is_torch_array(values):
         import torch
 
-        return torch.sub(values, others, alpha=factor)
-    return others * -factor + values
-
-
-def above_zero(values: Array) -> tuple[float, Array]:
-    """A factor and an array whose product is max(values, 0).
-
-    >>> above_zero(np.array([-1.0, 3.0]))
-    (0.5, array([0., 6.]))
-    """
-    if is_torch_array(values):
-        return 1.0, values.clamp(min=0)
-    return 0.5, namespace(values).abs(values) + values  # faster than a comparison
+        return torch.sub(values, others, alpha=factor).clamp(min=0)
+    bound = others * factor  # numpy finds the larger of two arrays in less time than that of an array and 0
+    return namespace(values).maximum(values, bound) - bound
 
 
 def float_bits(values: Array) -> Array:

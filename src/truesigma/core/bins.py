@@ -117,7 +117,7 @@ def assign(values: Array, edges: Host, *, closed: bool = True) -> Array:
         # Counting the edges below is faster than a search among so few, with the same result.
         index = np.zeros(values.shape, dtype=np.uint8)
         for edge in known[1:-1]:
-            index += values >= edge
+            index += (values >= edge).view(np.uint8)
         return index.astype(np.intp)
     if closed:
         # The outer edges need no comparison: everything below or above belongs to the outer bins.

@@ -6,16 +6,16 @@ variance averaged over its outputs (the paper: its network has one sigma per ima
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from .arrays import Array, Host, chunk_size, like, namespace, on_host, to_host, total
 from .by_case import Bounds, ByCase, laws_of
 from .checks import (
-    WrongValue,
     check_choice,
     check_finite,
     check_group,
@@ -27,6 +27,7 @@ from .checks import (
 from .law import Law, Pairs, Undefined, central_bounds, has_terms, too_few_for
 from .values import Prediction, check_prediction, raw_spread, take
 
+T = TypeVar("T")
 Outputs = Literal["separate", "mean"]
 Error = Literal["mean", "draws"]
 Part = Literal["total", "aleatoric"]
@@ -36,6 +37,12 @@ NO_ALEATORIC = (
 ONE_SIDE = "a bound on one side alone has no width."
 Terms = Array | Pairs  # one value an element; or pairs (factor, values) that add up to it
 Through = Callable[..., Prediction]  # a recalibration: from (prediction, group=...) to another prediction
+
+
+class once(cached_property[T]):
+    """A cached property whose lock, which Python 3.11 has, does not make threads at other blocks wait."""
+
+    lock = property(lambda self: nullcontext(), lambda self, lock: None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +58,7 @@ class Elements:
     bounds: Bounds | None = None  # of intervals, where the law does not give them
     mean_squared: Array = None  # over outputs, where it is not the square of the residual
 
-    @cached_property
+    @once
     def squared(self) -> Array:
         return self.residual * self.residual if self.mean_squared is None else self.mean_squared
 
@@ -77,34 +84,34 @@ class Elements:
         crossed, middle = low > high, (low + high) / 2
         return xp.where(crossed, middle, low), xp.where(crossed, middle, high)
 
-    @cached_property
+    @once
     def scale(self) -> Array:
         return namespace(self.total).sqrt(self.total if self.law.unit == 1 else self.total / self.law.unit)
 
-    @cached_property
+    @once
     def size(self) -> Array:
         """|residual|."""
         return namespace(self.residual).abs(self.residual)
 
-    @cached_property
+    @once
     def z(self) -> Array:
         return self.residual / self.scale
 
-    @cached_property
+    @once
     def cdf(self) -> Array:
         return self.law.cdf(self.z)
 
-    @cached_property
+    @once
     def folded(self) -> Array:
         """|z| where the law is symmetric, as its intervals and its CRPS are the same there; else z."""
         return self.size / self.scale if self.law.symmetric else self.z
 
-    @cached_property
+    @once
     def folded_cdf(self) -> Array:
         """The distribution function at `folded`: of one sign it takes half as long."""
         return self.law.cdf(self.folded)
 
-    @cached_property
+    @once
     def central(self) -> Array:
         """|2 u - 1|, u the probability integral transform: the level of the central interval that ends at y."""
         if has_terms(self.law):
@@ -112,15 +119,15 @@ class Elements:
         twice = 2 * self.folded_cdf - 1
         return twice if self.law.symmetric else namespace(twice).abs(twice)
 
-    @cached_property
+    @once
     def variance(self) -> Array:
         return _variance(self.law, self.total)
 
-    @cached_property
+    @once
     def log2_variance(self) -> Array:
         return namespace(self.variance).log2(self.variance)
 
-    @cached_property
+    @once
     def count(self) -> Any:
         """The sum of the weights: a number, or an array without axes where the elements are."""
         return float(math.prod(self.residual.shape)) if self.weight is None else total(self.weight)
@@ -136,7 +143,7 @@ class Elements:
             )
         return self.squared + self.spread
 
-    @cached_property
+    @once
     def power(self) -> Array:
         """|z|^moment."""
         known = self.law.moment == 1 and self.law.symmetric
@@ -156,7 +163,7 @@ class Elements:
         over = variance if self.law.unit == 1 else variance / self.law.unit
         return squared / over if self.law.moment == 2 else self.size / namespace(over).sqrt(over)
 
-    @cached_property
+    @once
     def _positive_aleatoric(self) -> Array:
         """The aleatoric variance, where every element that counts has one."""
         if self.aleatoric is None:
@@ -172,7 +179,7 @@ class Elements:
             raise Undefined(NO_ALEATORIC)
         return xp.where(some, self.aleatoric, xp.ones_like(self.aleatoric))
 
-    @cached_property
+    @once
     def sums(self) -> dict[Any, Any]:
         """Sums that are known already, by the identity of the array, or of the edges: several scores share them."""
         return {}
@@ -202,7 +209,7 @@ class Block:
     rows: slice | Host
     bounds: Bounds | None = None
 
-    @cached_property
+    @once
     def elements(self) -> Elements:
         """Each output of each case; masked ones get weight 0 and harmless values."""
         part = dict(self.parts)
@@ -225,7 +232,7 @@ class Block:
             bounds=self.bounds,
         )
 
-    @cached_property
+    @once
     def wide(self) -> "Block":
         """The same cases in float64 on the host, for sums that overflow float32."""
         parts = {name: None if a is None else to_host(a) for name, a in self.parts.items()}
@@ -260,7 +267,7 @@ class Block:
             part = {k: None if a is None else a[:, start : start + step] for k, a in self.parts.items()}
             yield Block(self.law, part, self.rows)
 
-    @cached_property
+    @once
     def pooled(self) -> Elements:
         """One element a case: the means over its outputs that count."""
         if self.parts["target"].shape[1] == 1:
@@ -359,22 +366,19 @@ def block_makers(
     step = max(1, chunk_size(target) * cases // math.prod(target.shape))
 
     def part(rows: slice) -> Prediction:
-        if through is None:
-            return prediction[rows]
         try:
-            return through(prediction[rows], group=take(group, rows))
+            if not checked:
+                check_finite("target", target[rows], take(prediction.mask, rows))
+            return prediction[rows] if through is None else through(prediction[rows], group=take(group, rows))
         except ValueError:
-            through(prediction, group=group)  # whose error tells where, counted from the first case
+            # All of them once more: the error then tells where, counted from the first case.
+            check_finite("target", target, prediction.mask)
+            if through is not None:
+                through(prediction, group=group)
             raise
 
     def make(rows: slice) -> Block:
         some = part(rows)
-        if not checked:
-            try:
-                check_finite("target", target[rows], take(prediction.mask, rows))
-            except WrongValue:
-                check_finite("target", target, prediction.mask)  # likewise
-                raise
         whole: dict[str, Array] = {
             "location": some.location,
             "target": target[rows],

@@ -7,7 +7,7 @@ $$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i)
 from typing import Any
 
 from ..core import Elements, Mean, Prediction, Terms, namespace, score_of
-from ..core.arrays import above_zero, less
+from ..core.arrays import excess
 
 TITLE = "Winkler"
 BETTER = "lower"
@@ -22,12 +22,11 @@ def terms(elements: Elements, *, level: float = 0.9) -> Terms:
         outside = namespace(low).clip(namespace(low).maximum(*ends), 0, None)
         return [(1.0, (high - low) * elements.scale), (2 / (1 - level), outside)]
     if elements.law.symmetric:
-        beyond = less(elements.size, high, elements.scale)
+        outside = excess(elements.size, high, elements.scale)
     else:
-        ends = less(-elements.residual, -low, elements.scale), less(elements.residual, high, elements.scale)
-        beyond = namespace(elements.residual).maximum(*ends)
-    factor, outside = above_zero(beyond)
-    return [(high - low, elements.scale), (2 * factor / (1 - level), outside)]
+        ends = ((-elements.residual, -low), (elements.residual, high))
+        outside = sum(excess(beyond, end, elements.scale) for beyond, end in ends)
+    return [(high - low, elements.scale), (2 / (1 - level), outside)]
 
 
 SUMS = Mean(terms)
