@@ -14,10 +14,8 @@ def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2
     Returns:
         (module giving (case, 64), 64)
 
-    >>> import torch
-    >>> net, features = build(1)
-    >>> net(torch.zeros(2, 1, 32, 32)).shape
-    torch.Size([2, 64])
+    >>> build(1)[1]
+    64
     """
     if pretrained:
         raise ValueError("this backbone has no pretrained weights; give pretrained=False")

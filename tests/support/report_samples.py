@@ -26,9 +26,20 @@ def make(cases=300, outputs=0, seed=0, factor=0.6, groups=(), prefix="t", unit="
     return ts.Cases(prediction, y, group=group, unit=unit, id=names, **more)
 
 
+USUAL = {
+    "recalibrations": ("sigma",),
+    "recipe": "exact",
+    "shifted": None,
+    "level": 0.9,
+    "by": "auto",
+    "seed": 0,
+}
+
+
 def subject_of(test, *, fitted_on=None, replicates=80, **more):
     outputs = 0 if test.prediction.location.ndim == 1 else test.prediction.location.shape[1]
-    return make_subject(fitted_on or make(seed=1, outputs=outputs), test, replicates=replicates, **more)
+    fitted_on = fitted_on or make(seed=1, outputs=outputs)
+    return make_subject(fitted_on, test, replicates=replicates, **{**USUAL, **more})
 
 
 def rows_of(rows, **wanted):

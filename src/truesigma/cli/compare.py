@@ -7,7 +7,7 @@ import typer
 
 from ._filesets import refuse_maps
 from ._inputs import read_set
-from ._options import Calibration, Json, Part, RecipeName, named_option, recalibrations
+from ._options import Calibration, Json, Part, Recalibrations, RecipeName, named_option, recalibrations
 from ._reading import PLAIN, Reading, reads_cases
 from ._session import check_card, check_json
 
@@ -19,9 +19,7 @@ def register(app: typer.Typer) -> None:
 def compare(
     context: typer.Context,
     calibration: Calibration,
-    recalibrate: Annotated[
-        str, named_option("--recalibrate", "recalibrate", "Comma list, with options as aux:hidden=4; or all.")
-    ] = "none,sigma,aux",
+    recalibrate: Recalibrations = "none,sigma,aux",
     part: Part = "total",
     metric: Annotated[
         str, named_option("--metric", "metrics", "A proper score: nll, crps, winkler:level=0.9.")
@@ -38,7 +36,10 @@ def compare(
     reading: Reading = PLAIN,
     json: Json = None,
 ) -> None:
-    """Compare recalibrations by cross-fitting, and choose one."""
+    """Compare recalibrations by cross-fitting, and choose one.
+
+    --recalibrate all compares every one that takes predictions as these are.
+    """
     from ..evaluation.card import describe
     from ..evaluation.compare import compare as run
     from ..evaluation.text import comparison_table

@@ -79,11 +79,7 @@ def _value(
 
 
 def from_frame(
-    frame: Any,
-    *,
-    law: Law | str | None = None,
-    mask_missing: bool = False,
-    columns: Columns | None = None,
+    frame: Any, *, law: Law | str | None = None, mask_missing: bool = False, columns: Columns | None = None
 ) -> Cases:
     """Cases from a pandas or polars frame with the columns of a table file, among them `target`.
 
@@ -98,30 +94,25 @@ def from_frame(
         >>> from_frame(pyarrow.table({"target": [1.0, 2.0], "location": [1.2, 1.9], "scale": [0.5, 0.1]}))
         Cases(2 cases, normal)
     """
-    found = read(frame, law=law, mask_missing=mask_missing, columns=columns)
-    if not isinstance(found, Cases):
-        raise ValueError(
-            f"the frame has no column 'target', which cases need; read(frame) gives the {found!r} alone."
-        )
-    return found
+    return read_cases(frame, law=law, mask_missing=mask_missing, columns=columns)
 
 
 def read_cases(
-    path: str | Path,
-    *,
-    law: Law | str | None = None,
-    mask_missing: bool = False,
-    columns: Columns | None = None,
+    source: Any, *, law: Law | str | None = None, mask_missing: bool = False, columns: Columns | None = None
 ) -> Cases:
-    """`read` for a file that must have its targets."""
-    found = read(path, law=law, mask_missing=mask_missing, columns=columns)
-    if not isinstance(found, Cases):
-        npz = check_suffix(Path(path)) == ".npz"
-        hint = rename_hint(list(list_members(Path(path))) if npz else _table(Path(path)).column_names)
-        raise BadFile(
-            f"{path} has no target, without which nothing can be fitted or scored; add it to the file{hint}."
+    """`read` for a file or a frame that must have its targets."""
+    found = read(source, law=law, mask_missing=mask_missing, columns=columns)
+    if isinstance(found, Cases):
+        return found
+    if not isinstance(source, str | Path):
+        raise ValueError(
+            f"the frame has no column 'target', which cases need; read(frame) gives the {found!r} alone."
         )
-    return found
+    npz = check_suffix(Path(source)) == ".npz"
+    hint = rename_hint(list(list_members(Path(source))) if npz else _table(Path(source)).column_names)
+    raise BadFile(
+        f"{source} has no target, without which nothing can be fitted or scored; add it to the file{hint}."
+    )
 
 
 def read_new(

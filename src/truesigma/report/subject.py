@@ -82,13 +82,13 @@ def make_subject(
     calibration: Cases,
     test: Cases,
     *,
-    recalibrations: Iterable[Choice] = ("sigma",),
-    recipe: str | Recipe = "exact",
-    shifted: Cases | Prediction | Draws | None = None,
-    level: float = 0.9,
-    by: By = "auto",
-    replicates: int = 1000,
-    seed: int = 0,
+    recalibrations: Iterable[Choice],
+    recipe: str | Recipe,
+    shifted: Cases | Prediction | Draws | None,
+    level: float,
+    by: By,
+    replicates: int,
+    seed: int,
 ) -> Subject:
     """Fit the recalibrations, as `evaluate` does, and apply them to test cases on the host, in float64."""
     check_level(level)

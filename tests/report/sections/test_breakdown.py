@@ -7,7 +7,6 @@ from report_samples import make, subject_of
 import truesigma as ts
 from truesigma.evaluation.replicates import Resampling
 from truesigma.report.sections import breakdown
-from truesigma.report.subject import make_subject
 
 
 def test_the_group_that_is_off_is_found():
@@ -37,7 +36,7 @@ def test_groups_that_are_right_are_seldom_called_off():
         rng = np.random.default_rng(seed)
         y, mu = rng.normal(size=600), 3 * rng.normal(size=600)
         cases = ts.Cases(ts.Prediction(mu, 0 * y + 1), mu + y, group=rng.choice(list("abcdefgh"), 600))
-        subject = make_subject(cases, cases, recalibrations=(), replicates=20)
+        subject = subject_of(cases, fitted_on=cases, recalibrations=(), replicates=20)
         alarms += any("sure" in part.verdict for part in breakdown.groups(subject))
     assert alarms <= 7  # 5 % of 50, with room for chance
 
@@ -92,12 +91,12 @@ def test_patients_are_not_judged_one_by_one():
     patient = np.repeat([f"p{k}" for k in range(25)], 30)
     y = np.repeat(rng.normal(size=25), 30)  # sigma is true, and all images of a patient have the same error
     cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, group=patient)
-    subject = make_subject(cases, cases, recalibrations=(), replicates=50)
+    subject = subject_of(cases, fitted_on=cases, recalibrations=(), replicates=50)
     parts = breakdown.groups(subject)
     assert {part.verdict for part in parts} == {""}
     found = breakdown.section(subject, parts, [])
     assert "none of the 25 groups is judged on its own" in found.body
-    as_sites = make_subject(cases, cases, recalibrations=(), replicates=50, by="case")
+    as_sites = subject_of(cases, fitted_on=cases, recalibrations=(), replicates=50, by="case")
     assert any("too sure" in part.verdict for part in breakdown.groups(as_sites))
 
 
@@ -115,7 +114,7 @@ def test_no_remedy_is_named_whose_effect_was_not_computed():
     y = np.random.default_rng(4).normal(size=(400, 2)) * [0.3, 2.0]
     cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y)
     for name, off in (("sigma", True), ("sigma_by_output", False)):
-        subject = make_subject(cases, cases, recalibrations=(name,), replicates=50)
+        subject = subject_of(cases, fitted_on=cases, recalibrations=(name,), replicates=50)
         parts = breakdown.outputs(subject)
         assert [("sure" in part.verdict) for part in parts] == [off, off]
         assert "remedy" not in str(breakdown.section(subject, [], parts).body)
