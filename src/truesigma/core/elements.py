@@ -31,6 +31,10 @@ T = TypeVar("T")
 Outputs = Literal["separate", "mean"]
 Error = Literal["mean", "draws"]
 Part = Literal["total", "aleatoric"]
+NO_SPLIT = (
+    "part='aleatoric' needs the aleatoric/epistemic split, which this prediction does not have; use part='total', or "
+    "give aleatoric and epistemic."
+)
 NO_ALEATORIC = (
     "part='aleatoric' needs aleatoric variances above 0, which some cases lack; use part='total', or a mask."
 )
@@ -167,10 +171,7 @@ class Elements:
     def _positive_aleatoric(self) -> Array:
         """The aleatoric variance, where every element that counts has one."""
         if self.aleatoric is None:
-            raise Undefined(
-                "part='aleatoric' needs the aleatoric/epistemic split, which this prediction does not have; use "
-                "part='total', or give aleatoric and epistemic."
-            )
+            raise Undefined(NO_SPLIT)
         xp = namespace(self.aleatoric)
         some = self.aleatoric > 0
         if bool(xp.all(some)):

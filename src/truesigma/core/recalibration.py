@@ -12,7 +12,7 @@ import numpy as np
 from . import plugins
 from .arrays import Host, extremes, namespace
 from .checks import check_choice, nothing_left, too_few
-from .elements import NO_ALEATORIC, Part, blocks
+from .elements import NO_ALEATORIC, NO_SPLIT, Part, blocks
 from .law import Law, Undefined
 from .tally import Tally
 from .values import Cases, Draws, Interval, Prediction, changed, check_prediction, raw_spread
@@ -170,10 +170,7 @@ def select_part(prediction: Prediction, part: Part) -> Prediction:
     if part == "total":
         return prediction
     if prediction.epistemic is None:
-        raise Undefined(
-            "part='aleatoric' needs the aleatoric/epistemic split, which this prediction does not have: it was given "
-            "its scale only. Use part='total', or give aleatoric and epistemic."
-        )
+        raise Undefined(NO_SPLIT)
     xp, some = namespace(prediction.location), prediction.aleatoric > 0
     if not bool(xp.all(some if prediction.mask is None else some | ~prediction.mask)):
         raise Undefined(NO_ALEATORIC)

@@ -110,11 +110,6 @@ def variance_sums(block: Block, *, outputs: Outputs, keep: float, ends: bool = F
 def pit_sums(block: Block) -> Array:
     """Weight in equal cells of |2 u - 1|, u the probability integral transform: central intervals."""
     central, weight = flat(block.elements.central, block.elements.weight)
-    return pit_counts(central, weight)
-
-
-def pit_counts(central: Array, weight: Array) -> Array:
-    """The same, from |2 u - 1| of each element."""
     if weight is None:
         return unit_counts(central, PIT_CELLS)
     xp = namespace(central)
@@ -129,11 +124,6 @@ def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part) -> 
     With S_c and W_c the sums of w |z|^moment and of w in case c: (C, sum W, sum S, sum S^2, sum S W, sum W^2).
     """
     return squares(*_case_sums(block, outputs, error, part))
-
-
-def output_factor_sums(block: Block, *, part: Part) -> Array:
-    """`factor_sums` of each output alone, shape (6, output)."""
-    return each_output(block, statistic=partial(factor_sums, outputs="separate", error="mean", part=part))
 
 
 def each_output(block: Block, *, statistic: Statistic) -> Array:

@@ -31,7 +31,6 @@ from .sums import (
     factor_of,
     factor_sums,
     join_sums,
-    output_factor_sums,
 )
 from .values import Prediction, check_prediction, take
 
@@ -168,9 +167,8 @@ class Tally:
                 found.setdefault(name, {})[one.options["level"]] = plain
             else:
                 found[name] = plain
-        for part in ("total", "aleatoric"):
+        for part, key in (("total", "factor"), ("aleatoric", "factor_aleatoric")):
             sums = self.sums[f"factor {part}"]
-            key = "factor" if part == "total" else "factor_aleatoric"
             found[key] = None if isinstance(sums, Undefined) else factor_of(sums, self.moment)
             if self.by_output:
                 each = self.sums[f"factor {part} by output"]
@@ -283,5 +281,6 @@ def _plan(
     for part in ("total", "aleatoric"):
         statistics[f"factor {part}"] = partial(factor_sums, outputs=outputs, error="mean", part=part)
         if by_output:
-            statistics[f"factor {part} by output"] = partial(output_factor_sums, part=part)
+            one = partial(factor_sums, outputs="separate", error="mean", part=part)
+            statistics[f"factor {part} by output"] = partial(each_output, statistic=one)
     return Statistics(statistics, {"n", *metrics.by_piece})

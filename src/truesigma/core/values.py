@@ -238,9 +238,9 @@ class Prediction:
         if self.bounds is not None:
             check_level(level)
             low, high = (beside(like(end, scale), scale) for end in self.bounds.z(level))
-            return Interval(self.location + scale * low, self.location + scale * high)
-        low = of_each(self.law, lambda law: central_bounds(law, level)[0], scale)
-        high = of_each(self.law, lambda law: central_bounds(law, level)[1], scale)
+        else:
+            low = of_each(self.law, lambda law: central_bounds(law, level)[0], scale)
+            high = of_each(self.law, lambda law: central_bounds(law, level)[1], scale)
         return Interval(self.location + scale * low, self.location + scale * high)
 
     def __len__(self) -> int:
@@ -248,12 +248,10 @@ class Prediction:
 
     def __getitem__(self, index: Any) -> "Prediction":
         """The prediction of some cases: a slice, a boolean mask or an index array over the cases."""
-        parts = {
-            name: take(part, index) for name, part in vars(self).items() if name not in ("law", "bounds")
-        }
-        bounds = (
-            None if self.bounds is None else self.bounds[to_host(index) if is_array_api_obj(index) else index]
-        )
+        index = to_host(index) if is_array_api_obj(index) else index
+        apart = ("law", "bounds")
+        parts = {name: take(part, index) for name, part in vars(self).items() if name not in apart}
+        bounds = None if self.bounds is None else self.bounds[index]
         return changed(self, **parts, law=law_at(self.law, index), bounds=bounds)
 
     def __repr__(self) -> str:

@@ -96,7 +96,9 @@ class Aux:
         if len(self.weights) == 1:
             return log_v + self.weights[0][0]
         x = (namespace(log_v).reshape(log_v, (-1,)) - self.shift) / self.divisor
-        out, _ = _forward([like(np.array(w), x) for w in self.weights], x)
+        first, bias, second, last = (like(np.array(w), x) for w in self.weights)
+        hidden = x[:, None] * first + bias
+        out = (hidden * (hidden > 0)) @ second + last[0]  # ReLU, in whatever library x is of
         return namespace(out).reshape(out + self.offset, log_v.shape)
 
     def variance_ratio(self, total: Array) -> Array:
@@ -240,14 +242,6 @@ def _means(elements: Elements) -> LogMeans:
     columns = np.stack([np.log(elements.total).ravel(), power.ravel(), share.ravel()])
     columns = columns[:, columns[2] > 0]
     return LogMeans(columns, columns.shape[1], KEPT)
-
-
-def _forward(parameters: list[Array], x: Array) -> tuple[Array, Array]:
-    """The network's output and its hidden layer."""
-    first, bias, second, last = parameters
-    hidden = x[:, None] * first + bias
-    hidden = hidden * (hidden > 0)  # ReLU, in whatever library x is of
-    return hidden @ second + last[0], hidden
 
 
 def _train(
