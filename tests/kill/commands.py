@@ -25,12 +25,12 @@ class Command:
 
 def make_project(folder: Path) -> None:
     """A folder of small images with their recipe."""
-    from project_files import call, make_images, short, write_table
+    from project_files import call, make_images, tiny, write_table
 
     write_table(folder / "labels.csv", make_images(folder, 32))
     words = ["--images", folder / "scans", "--table", folder / "labels.csv", "--target", "age", "--epochs", 2]
     assert call("--quiet", "init", *words, "--device", "cpu", "-o", folder / "recipe.toml") == 0
-    short(folder / "recipe.toml")
+    tiny(folder / "recipe.toml")
 
 
 def make_trained(folder: Path) -> None:
