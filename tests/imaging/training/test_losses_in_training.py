@@ -123,16 +123,21 @@ def test_losses_of_the_gaussian_likelihood_refuse_laplace(data: DataSet) -> None
 
 
 @pytest.mark.slow
-def test_two_processes_train_where_parameters_get_no_gradient(tmp_path: Path) -> None:
-    """Processes would wait for those of the variance's head."""
+def test_two_processes_train_the_same_mean_with_and_without_a_variance(tmp_path: Path) -> None:
+    """The parameters of a variance's head get no gradient from squared errors: processes would wait for them."""
     script = tmp_path / "two.py"
     script.write_text(
         "import dataclasses, sys\n"
         f"sys.path.insert(0, {str(Path(blob_images.__file__).parent)!r})\n"
         "import blob_images as t\n"
-        "recipe = dataclasses.replace(t.QUICK, epochs=1, loss='mse')\n"
+        "recipe = dataclasses.replace(t.QUICK, epochs=1, loss=sys.argv[1])\n"
         "data = t.dataset(t.blobs(44, 1), t.blobs(25, 2), None)\n"
-        "assert t.fit(data, recipe, devices=2, out=sys.argv[1]).finished\n"
+        "assert t.fit(data, recipe, devices=2, out=sys.argv[2]).finished\n"
     )
-    done = subprocess.run([sys.executable, str(script), str(tmp_path / "run")], env=os.environ)
-    assert done.returncode == 0
+    states = {}
+    for loss in ("mse", "faithful"):
+        done = subprocess.run([sys.executable, str(script), loss, str(tmp_path / loss)], env=os.environ)
+        assert done.returncode == 0
+        states[loss] = load_run(tmp_path / loss)[0].state_dict()
+    of_mean = [name for name in states["mse"] if not name.startswith("log_variance")]
+    assert all(torch.equal(states["mse"][name], states["faithful"][name]) for name in of_mean)
