@@ -144,7 +144,8 @@ def train(
         net.to(where)
         for parameter in net.parameters():
             parameter.data = channels_last(parameter.data)
-        if recipe.loss != "nll" and isinstance(net, TwoHead):
+        if recipe.loss in ("faithful", "mse") and isinstance(net, TwoHead):
+            # Where the variance weighs the mean's errors, another start would be another training of the mean.
             net.expect(splits["train"].target.var(0, correction=0))
         optimizer = make_optimizer(net, recipe, where)
         if folder is not None and leads:
