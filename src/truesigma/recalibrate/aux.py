@@ -258,17 +258,23 @@ def _train(
     parameters = np.concatenate([random.uniform(-limit, limit, size) for limit, size in sizes])
     parts = [hidden, 2 * hidden, 3 * hidden]
     first, bias, second, last = np.split(parameters, parts)  # views
-    mean, square, running = np.zeros_like(parameters), np.zeros_like(parameters), np.zeros((2, len(x) + 1))
+    inner = parameters[: 2 * hidden].reshape(2, hidden)  # slope and height of every unit's line, unweighted
+    mean, square, gradient = np.zeros_like(parameters), np.zeros_like(parameters), np.empty_like(parameters)
+    pull, running = np.empty((2, len(x))), np.zeros((2, len(x) + 1))
+    lines, ends = np.empty((2, hidden + 1)), np.zeros(hidden + 2, dtype=np.intp)
+    ends[-1] = len(x)
     best, kept, waiting = math.inf, parameters, 0
     for step in range(1, steps + 1):
         rising = first > 0
-        kinks = np.searchsorted(x, -bias / first, side="right")
-        lines = second * np.stack([first, bias])  # slope and height of every unit's line
-        start = lines[:, ~rising].sum(axis=1) + np.array([0.0, last[0]])
-        order = np.argsort(kinks)
-        lines = np.column_stack([start, np.where(rising, lines, -lines)[:, order]]).cumsum(axis=1)
-        slope, height = np.repeat(lines, np.diff(kinks[order], prepend=0, append=len(x)), axis=1)
-        log_s = np.clip((slope * x + height) / 2, -300, 300)
+        kinks = x.searchsorted(-bias / first, side="right")
+        units = second * inner
+        lines[:, 0] = units[:, ~rising].sum(axis=1)
+        lines[1, 0] += last[0]
+        order = kinks.argsort()
+        lines[:, 1:] = np.where(rising, units, -units)[:, order]
+        ends[1:-1] = kinks[order]
+        slope, height = lines.cumsum(axis=1).repeat(ends[1:] - ends[:-1], axis=1)
+        log_s = np.minimum(np.maximum((slope * x + height) / 2, -300), 300)
         ratio = size * np.exp(-moment * log_s)
         loss = float(share @ (log_s + ratio / moment))
         if loss < best - 1e-12 * abs(best if best < math.inf else 1):
@@ -277,10 +283,14 @@ def _train(
             waiting += 1
             if waiting > 100:
                 rate, waiting = rate * 0.1, 0
-        pull = share * (1 - ratio) / 2
-        np.cumsum([x * pull, pull], axis=1, out=running[:, 1:])
-        on = np.where(rising, running[:, -1:] - running[:, kinks], running[:, kinks])
-        gradient = np.concatenate([*(second * on), first * on[0] + bias * on[1], running[1, -1:]])
+        pull[1] = share * (1 - ratio) / 2
+        np.multiply(x, pull[1], out=pull[0])
+        pull.cumsum(axis=1, out=running[:, 1:])
+        at_kinks = running[:, kinks]
+        on = np.where(rising, running[:, -1:] - at_kinks, at_kinks)
+        gradient[: 2 * hidden] = (second * on).ravel()
+        gradient[2 * hidden : -1] = first * on[0] + bias * on[1]
+        gradient[-1] = running[1, -1]
         mean += 0.1 * (gradient - mean)
         square += 0.001 * (gradient * gradient - square)
         parameters -= rate * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)

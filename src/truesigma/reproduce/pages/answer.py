@@ -153,10 +153,13 @@ def words(paper: Paper, found: list[Line]) -> str:
         f"{sum(line.too_sure_by_draws for line in full)}."
     ]
     if chance:
+        again = {(line.title, line.weights) for line in chance}
+        instead = [line for line in full if (line.title, line.weights) not in again] + chance
+        of = " in place of their second runs" if len(instead) < len(full) + len(chance) else ""
         said[0] += (
             f" Not counted: {len(chance)} whose training ended by chance{_listed(chance)}; with two draws that differ "
-            "widely the estimate of the validation error falls below 0, and such an epoch was kept. With them "
-            f"{sum(line.too_sure for line in full + chance)} of {len(full + chance)} would be too sure."
+            "widely the estimate of the validation error falls below 0, and such an epoch was kept. With them"
+            f"{of} {sum(line.too_sure for line in instead)} of {len(instead)} would be too sure."
         )
     for which, called in ((short, "short runs"), (theirs, "networks of another group on EndoVis")):
         if which:

@@ -74,8 +74,11 @@ def rare_draws(paper: Paper) -> str:
                 valid[0], test, recalibrations=("none", "sigma"), metrics=metrics, recipe="paper"
             )
             scores += [number(row["value"], "uce") for row in found.rows]
-        rows.append([title(paper, name), *shares, *scores])
+        best = int(run.about["best_epoch"]) - 1
+        variances = [number(run.column(f"{s}_variance")[best], "mse") for s in ("train", "test")]
+        rows.append([title(paper, name), *shares, *scores, *variances])
     head = ["network", "draws", "cases", "mean: none", "mean: σ", "median: none", "median: σ"]
+    head += ["variance in training", "variance on test"]
     return grid(head, rows) if rows else "Not yet run."
 
 

@@ -55,11 +55,14 @@ Observed shares of the intervals after σ scaling. One factor sets the width; th
 
 RARE = """### One draw among 25
 
-The aleatoric part is the mean of the draws' variances, and a mean follows its largest term. Where sampling drops whole
-blocks, as EfficientNet's drop-connect does, now and then one draw leaves what the network has learned and calls a
-variance tens to thousands of times that of the others. The cases that it falls on then stretch the bins of equal width,
-and most of the UCE is theirs. Draws whose variance is over 20 times the median of their case, cases with such a draw,
-and UCE x 100 (error of the mean, means over outputs) with the mean of the variances and with their median instead."""
+The aleatoric part is the mean of the draws' variances, and a mean follows its largest term. Now and then one draw
+leaves what the network has learned and calls a variance tens of times that of the others, or larger by many orders of
+magnitude; in a few cases most draws do. Such cases stretch the bins of equal width, and most of the UCE can be theirs.
+Sampling is not training: there a batch norm works with running statistics, in training with those of its own 16
+images, and behind many layers of dropout, as DenseNet has them, the difference adds up. Draws whose variance is over
+20 times the median of their case, and cases with such a draw; UCE x 100 (error of the mean, means over outputs) with
+the mean of the variances and with their median instead; the mean variance of the kept epoch in training and on the test
+split, both with dropout."""
 
 EACH = """### One sigma for six outputs
 
