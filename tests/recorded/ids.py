@@ -26,6 +26,7 @@ GONE = {  # tests that went with what they tested, or that a wider one replaced
     "tests/test_headers.py::test_a_patient_that_is_no_group": "patients have a column of their own",
     "tests/test_apply.py::test_a_law_that_a_csv_cannot_hold_is_named": "the law is kept beside the csv",
     "tests/export/test_onnx_metadata.py::test_a_network_whose": "a unit that nobody declares is refused",
+    "tests/recalibrate/test_aux.py::test_what_lies_far": "what is doubted is held, too: test_..._is_doubted_and_held",
     "tests/imaging/training/test_resume.py::test_kill_9": "tests/kill kills every command",
 }
 
