@@ -94,6 +94,8 @@ def test_cases_are_fitted_on_as_their_arrays(name):
     assert module.fit(cases, **quick).to_dict() == expected.to_dict()
     with pytest.raises(ValueError, match=r"give it alone, as fit\(cases\)"):
         module.fit(cases, group=cases.group)
+    with pytest.raises(ValueError, match="without its target"):
+        module.fit(prediction)
 
 
 @each_part

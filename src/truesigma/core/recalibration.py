@@ -121,6 +121,8 @@ def on_cases(fit: Callable[..., Fitted]) -> Fitting[Fitted]:
                     f"fit({kind.lower()}), or give the arrays."
                 )
             return fit(prediction, **given)
+        if target is None and isinstance(prediction, Prediction):
+            raise ValueError("a prediction is given without its target; expected both, or cases: fit(cases).")
         return fit(Cases(prediction, target, **data), **given)
 
     _, *arrays, _ = known.values()
