@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
+from aged_images import TINY
 from PIL import Image
 from project_files import grey_image, write_table
 
@@ -23,7 +24,7 @@ def place(tmp_path_factory):
     rows = [{**row, "target": f"{grey_image(folder / row['image'], rng, 24):.3f}"} for row in rows]
     write_table(folder / "table.csv", rows)
     for seed in (0, 1):
-        do("train", "table", "--root", folder, "--option", "unit=months", "--backbone", "small", "--epochs", 1,
+        do("train", "table", "--root", folder, "--option", "unit=months", "--backbone", TINY, "--epochs", 1,
            "--batch", 8, "--device", "cpu", "--seed", seed, "-o", folder / f"run{seed}")  # fmt: skip
     do("predict", folder / "run0", "--split", "valid", "-o", folder / "valid.npz")
     do("ensemble", folder / "run0", "--split", "valid", "-o", folder / "single.npz")
@@ -89,7 +90,7 @@ def test_draws_inside_and_the_card_with_them(place, run, tmp_path):
         "dtype": "uint8",
     }
     network = json.loads(found["network"])[0]
-    assert network["backbone"] == "small"
+    assert network["backbone"] == "tiny_backbone.py"
     assert network["weights"] == fingerprint(place / "run0" / "best.safetensors")
     assert str(place).encode() not in out.read_bytes()  # nobody's folders travel with it
     session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
