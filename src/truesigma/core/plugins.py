@@ -141,6 +141,15 @@ def defaults(kind: str, module: ModuleType) -> dict[str, Any]:
     return {name: option.default for name, option in options(kind, module).items()}
 
 
+def settled(kind: str, module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of a plug-in: those given, and the others at their defaults, which its main function alone says.
+
+    >>> settled("recalibrate", load("recalibrate", "none"), {})
+    {'part': 'total'}
+    """
+    return {**defaults(kind, module), **given}
+
+
 def is_option(kind: str, name: str) -> bool:
     """Whether a keyword is an option; a data set may call the names of its columns `target` and `group`.
 

@@ -159,7 +159,7 @@ def request(metric: ModuleType, options: Options) -> Request:
     >>> request(plugins.load("metrics", "coverage"), {}).options
     {'level': 0.9}
     """
-    return Request(metric.SUMS, {**plugins.defaults("metrics", metric), **options})
+    return Request(metric.SUMS, plugins.settled("metrics", metric, options))
 
 
 def range_plan(requests: Mapping[str, Request], *, keep: float) -> Statistics:

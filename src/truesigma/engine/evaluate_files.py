@@ -55,7 +55,8 @@ def fit_files(files: FileSet, recalibrations: Iterable[Choice], passes: Passes) 
         if one in summed:
             start = f"{summed.index(one)}/"
             own = {key.removeprefix(start): value for key, value in sums.items() if key.startswith(start)}
-            options = plugins.accepted(one.module.fit_gathered, one.settings)
+            options = plugins.settled("recalibrate", one.module, one.settings)
+            options = plugins.accepted(one.module.fit_gathered, options)
             found[label] = Fit(one, one.module.fit_gathered(own, files.law, **options))
         else:
             whole = whole or read_whole(

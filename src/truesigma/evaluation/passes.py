@@ -112,7 +112,8 @@ def needs_whole_cases(task: Mapping[str, Any]) -> bool:
 
 def fit_step(task: Mapping[str, Any]) -> Step:
     """What each recalibration in `fits`, (plug-in, options) pairs, has to know; keys are NUMBER/NAME."""
-    modules = [(plugins.load("recalibrate", plugin), options) for plugin, options in task["fits"]]
+    loaded = [(plugins.load("recalibrate", plugin), options) for plugin, options in task["fits"]]
+    modules = [(module, plugins.settled("recalibrate", module, options)) for module, options in loaded]
 
     def step(chunk: Chunk, prediction: Prediction) -> Sums:
         cases = changed(chunk.cases, prediction=prediction)

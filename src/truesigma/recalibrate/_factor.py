@@ -29,9 +29,7 @@ class Factor(NamedTuple):
     standard_error: float | None
 
 
-def gather(
-    cases: Cases, *, part: Part = "total", outputs: Outputs = "separate", error: Error = "mean"
-) -> dict[str, Sum]:
+def gather(cases: Cases, *, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
     """What the fit needs to know of some cases: sums that add up over batches and files."""
     check_outputs(outputs)
     check_error(error)
@@ -63,7 +61,8 @@ def factor_from(sums: Mapping[str, Sum], law: Law, *, solver: Solver = "closed")
 
     >>> from truesigma import Prediction
     >>> cases = Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])
-    >>> factor_from(gather(cases), cases.prediction.law).value
+    >>> sums = gather(cases, part="total", outputs="separate", error="mean")
+    >>> factor_from(sums, cases.prediction.law).value
     2.0
     """
     return factor_of_sums(*both_sums(sums), law.moment, solver)

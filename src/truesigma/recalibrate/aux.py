@@ -167,9 +167,7 @@ def fit(
     return fit_gathered(sums, cases.prediction.law, **chosen, **options)
 
 
-def gather(
-    cases: Cases, *, part: Part = "total", outputs: Outputs = "separate", hidden: int = 16
-) -> dict[str, Sum]:
+def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[str, Sum]:
     """What the fit needs to know of some cases: sums that add up over batches and files."""
     chosen = select_part(cases.prediction, part)
 
@@ -189,13 +187,13 @@ def fit_gathered(
     sums: Mapping[str, Sum],
     law: Law,
     *,
-    part: Part = "total",
-    outputs: Outputs = "separate",
-    hidden: int = 16,
-    steps: int = 2000,
-    rate: float = 3e-3,
-    seed: int = 0,
-    standardise: bool = True,
+    part: Part,
+    outputs: Outputs,
+    hidden: int,
+    steps: int,
+    rate: float,
+    seed: int,
+    standardise: bool,
 ) -> Aux:
     """The fit from what was gathered; the options are those of `fit`."""
     for name, count, least in (("hidden", hidden, 0), ("steps", steps, 1), ("seed", seed, 0)):

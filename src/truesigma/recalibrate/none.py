@@ -51,13 +51,13 @@ def fit(cases: Cases, *, part: Part = "total") -> Identity:
     return fit_gathered(gather(cases, part=part), cases.prediction.law, part=part)
 
 
-def gather(cases: Cases, *, part: Part = "total") -> dict[str, Any]:
+def gather(cases: Cases, *, part: Part) -> dict[str, Any]:
     """What the fit needs to know of some cases: nothing, but that they have that part."""
     select_part(cases.prediction, part)
     return {}
 
 
-def fit_gathered(sums: Mapping[str, Any], law: Any, *, part: Part = "total") -> Identity:
+def fit_gathered(sums: Mapping[str, Any], law: Any, *, part: Part) -> Identity:
     """The fit from what was gathered."""
     return Identity(part)
 

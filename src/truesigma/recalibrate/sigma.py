@@ -86,9 +86,7 @@ def fit(
     return fit_gathered(sums, cases.prediction.law, part=part, solver=solver)
 
 
-def fit_gathered(
-    sums: Mapping[str, Sum], law: Law, *, part: Part = "total", solver: Solver = "closed"
-) -> Sigma:
+def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part, solver: Solver) -> Sigma:
     """The fit from what was gathered; the options are those of `fit`."""
     return Sigma(*factor_from(sums, law, solver=solver), part)
 

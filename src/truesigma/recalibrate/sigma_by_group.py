@@ -150,9 +150,7 @@ def fit(
     return fit_gathered(sums, cases.prediction.law, part=part)
 
 
-def gather(
-    cases: Cases, *, part: Part = "total", outputs: Outputs = "separate", error: Error = "mean"
-) -> dict[str, Sum]:
+def gather(cases: Cases, *, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
     """What the fit needs to know of some cases: that of `sigma` for each group."""
     if cases.group is None:
         raise ValueError(
@@ -167,7 +165,7 @@ def gather(
     return found
 
 
-def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part = "total") -> SigmaByGroup:
+def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part) -> SigmaByGroup:
     """The fit from what was gathered; the options are those of `fit`."""
     own: dict[str, dict[str, Sum]] = {}
     for key, value in sums.items():

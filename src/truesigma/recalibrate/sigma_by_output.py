@@ -89,7 +89,7 @@ def fit(cases: Cases | Tally, *, part: Part = "total", error: Error = "mean") ->
     return fit_gathered(gather(cases, part=part, error=error), cases.prediction.law, part=part)
 
 
-def gather(cases: Cases, *, part: Part = "total", error: Error = "mean") -> dict[str, Sum]:
+def gather(cases: Cases, *, part: Part, error: Error) -> dict[str, Sum]:
     """What the fit needs to know of some cases: that of `sigma` for each output, as OUTPUT/NAME."""
     count = math.prod(cases.prediction.location.shape[1:])
     if count > MOST_OUTPUTS:
@@ -97,11 +97,12 @@ def gather(cases: Cases, *, part: Part = "total", error: Error = "mean") -> dict
             f"there are {count} outputs; expected at most {MOST_OUTPUTS}, for a factor each. Maps need one for all: "
             "sigma."
         )
-    each = (gather_one(output_of(cases, output), part=part, error=error) for output in range(count))
+    choice: dict[str, Any] = {"part": part, "outputs": "separate", "error": error}
+    each = (gather_one(output_of(cases, output), **choice) for output in range(count))
     return {f"{output}/{key}": value for output, sums in enumerate(each) for key, value in sums.items()}
 
 
-def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part = "total") -> SigmaByOutput:
+def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part) -> SigmaByOutput:
     """The fit from what was gathered; the options are those of `fit`."""
     if not sums:
         raise nothing_left()
