@@ -69,6 +69,11 @@ def test_groups_by_pattern_and_a_group_that_is_none(tmp_path):
     for group in ("([0-9]+_[0-9])HC", "filename"):
         made = propose(seen, Wishes(wishes, group=group), tmp_path / "r.toml", gpu=False)
         assert any(f"every image has a group of its own by {group}" in note for note in made.notes)
+        beside = propose(seen, Wishes(wishes, patient=group, group=""), tmp_path / "r.toml", gpu=False)
+        found = [note for note in beside.notes if f"every image has a patient of its own by {group}" in note]
+        assert ["--group" in note for note in found] == [False]
+    with pytest.raises(ValueError, match=r"too few to split.* give --patient beside --group"):
+        propose(seen, Wishes(wishes, group="(_)"), tmp_path / "r.toml", gpu=False)
     for group, words in (
         ("(x+)_", r"40 of 40 images have no group by the pattern '\(x\+\)_': 000_0HC.png"),
         ("(", "which is not a regular expression"),

@@ -172,9 +172,11 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
             "the file names: --patient '([0-9]+)_'"
         )
     if groups is not None and len(set(groups)) == len(groups):
+        apart = wishes.patient is not None
         notes.append(
-            f"every image has a group of its own by {whose}: if several are of one patient, this is not the patient, "
-            'and they will be in several splits; if not, --group "" says so'
+            f"every image has a {'patient' if apart else 'group'} of its own by {whose}: if several are of one "
+            "patient, this is not the patient, and they will be in several splits"
+            + ("" if apart else '; if not, --group "" says so')
         )
     if seen.missing or seen.unreadable:
         notes.append(
@@ -207,6 +209,10 @@ def split_cases(
         rows_of = by_group(groups, valid=SHARE, test=SHARE, seed=seed)
         what = f"groups in {group!r}" if group else "cases"
         remedy = f"{len(set(groups))} {what} are too few to split; give a column with --split, or more cases"
+        if group:
+            remedy += (
+                ". To look at groups apart, give --patient beside --group: a column of who belongs together"
+            )
     cases = {name: len(rows) for name, rows in rows_of.items()}
     empty = [name for name, count in cases.items() if not count]
     if empty:
