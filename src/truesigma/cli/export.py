@@ -56,7 +56,7 @@ def export(
         "metadata": dict(made.metadata),
     }
     shape = " x ".join(map(str, made.input))
-    unit = made.metadata["unit"] or "the target's unit"
+    unit = made.metadata["unit"] or "in the target's unit"
     on = f"{len(made.known)} validation images" if made.known else "noise: the run's images are not there"
     beside = ", inputs" if "inputs" in made.metadata else ""
     words = (
