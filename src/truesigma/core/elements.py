@@ -55,12 +55,16 @@ class Elements:
 
     law: Law
     residual: Array  # target minus location; with outputs="mean" its mean size
-    total: Array  # aleatoric + epistemic
+    variances: tuple[Array, ...]  # aleatoric and epistemic, where both are known; the total is their sum
     aleatoric: Array  # None where the split is unknown
     spread: Array  # None where the split is unknown
     weight: Array
     bounds: Bounds | None = None  # of intervals, where the law does not give them
     mean_squared: Array = None  # over outputs, where it is not the square of the residual
+
+    @once
+    def total(self) -> Array:
+        return sum(self.variances[1:], self.variances[0])
 
     @once
     def squared(self) -> Array:
@@ -226,7 +230,7 @@ class Block:
         return Elements(
             law=self.law,
             residual=part["target"] - part["location"],
-            total=aleatoric if epistemic is None else aleatoric + epistemic,
+            variances=(aleatoric,) if epistemic is None else (aleatoric, epistemic),
             aleatoric=None if epistemic is None else aleatoric,
             spread=part["spread"],
             weight=weight,
@@ -292,7 +296,7 @@ class Block:
             law=self.law,
             residual=xp.sqrt(squared) if self.law.moment == 2 else size,
             mean_squared=squared,
-            total=total,
+            variances=(total,),
             aleatoric=aleatoric,
             spread=spread,
             weight=share / xp.clip(counted, 1, None) if weighted else None,
@@ -327,10 +331,8 @@ class Block:
         """The variances of the elements and their weights; no errors are computed for them where none is needed."""
         if outputs == "mean" or self.parts["mask"] is not None:
             return self.view(outputs).variance, self.view(outputs).weight
-        aleatoric, epistemic = self.parts["aleatoric"], self.parts["epistemic"]
-        return _variance(self.law, aleatoric if epistemic is None else aleatoric + epistemic), self.parts[
-            "weight"
-        ]
+        total, epistemic = self.parts["aleatoric"], self.parts["epistemic"]
+        return _variance(self.law, total if epistemic is None else total + epistemic), self.parts["weight"]
 
 
 def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
