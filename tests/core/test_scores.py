@@ -77,14 +77,14 @@ def test_weights_of_very_different_sizes():
 
 
 def test_blocks_hold_whole_cases():
-    sample = draw(2, cases=50_000, outputs=(3,))
+    sample = draw(2, cases=100_000, outputs=(3,))
     seen = 0
     for block in blocks(sample.prediction(), sample.target):
         assert block.rows.start == seen
         seen = block.rows.stop
         assert block.elements.residual.shape == (block.rows.stop - block.rows.start, 3)
-    assert seen == 50_000
-    large = draw(3, cases=2, outputs=(80_000,))
+    assert seen == 100_000
+    large = draw(3, cases=2, outputs=(140_000,))
     assert [b.rows.stop - b.rows.start for b in blocks(large.prediction(), large.target)] == [1, 1]
 
 

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +36,6 @@ from .sketches import LogCells, Sketch
 from .values import Prediction, check_prediction
 
 PIT_CELLS = 1000
-RUN = 2  # blocks that a thread takes at a time
 MOST_OUTPUTS = 64  # that have a factor each; more are a map
 Sum = Any  # a numpy array, something with `merge`, or the `Undefined` that says why there is none: values that add up
 Statistic = Callable[[Block], Sum]
@@ -244,42 +242,39 @@ def accumulate(
     """
     check_prediction(prediction)
     keep_memory()
-    each = block_makers(prediction, target, weight, group=group, through=through, checked=checked)
-    runs = iter(lambda: list(islice(each, RUN)), [])
-    work = partial(_run_sums, plan=plan if isinstance(plan, Statistics) else Statistics(plan))
-    some = math.prod(prediction.location.shape) > 2 * RUN * chunk_size(prediction.location)
-    return join_sums(_in_order(work, runs, workers(prediction.location) if some else 1))
+    makers = block_makers(prediction, target, weight, group=group, through=through, checked=checked)
+    work = partial(_made_sums, plan=plan if isinstance(plan, Statistics) else Statistics(plan))
+    some = math.prod(prediction.location.shape) > 2 * chunk_size(prediction.location)
+    return join_sums(_in_order(work, makers, workers(prediction.location) if some else 1))
 
 
 def _in_order(
-    work: Callable[[list[Any]], dict[str, Sum]], runs: Iterable[list[Any]], threads: int
+    work: Callable[[Callable[[], Block]], dict[str, Sum]], makers: Iterable[Callable[[], Block]], threads: int
 ) -> Iterator[dict[str, Sum]]:
-    """What becomes of each run, by so many threads, in the order of the runs; only a few are held at a time."""
+    """What becomes of each block, by so many threads, in the order of the blocks; only a few are held at a time."""
     if threads == 1:
-        yield from map(work, runs)
+        yield from map(work, makers)
         return
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[dict[str, Sum]]] = deque()
-        for run in runs:
-            waiting.append(pool.submit(work, run))
+        for make in makers:
+            waiting.append(pool.submit(work, make))
             if len(waiting) > 2 * threads:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
 
-def _run_sums(run: list[Callable[[], Block]], *, plan: Statistics) -> dict[str, Sum]:
-    """Sums of every statistic over some blocks, of which only one is held at a time."""
+def _made_sums(make: Callable[[], Block], *, plan: Statistics) -> dict[str, Sum]:
+    """Sums of every statistic over one block, which is made for them."""
     pieces = {key: plan.by_key[key] for key in plan.by_piece}
     whole = {key: statistic for key, statistic in plan.by_key.items() if key not in plan.by_piece}
 
     def each() -> Iterator[dict[str, Sum]]:
-        for make in run:
-            for block in make().by_law():
-                if block.is_large:
-                    yield from (block_sums(piece, pieces) for piece in block.pieces())
-                yield block_sums(block, whole if block.is_large else plan.by_key)
-                del block  # and all that it computed
+        for block in make().by_law():
+            if block.is_large:
+                yield from (block_sums(piece, pieces) for piece in block.pieces())
+            yield block_sums(block, whole if block.is_large else plan.by_key)
 
     return join_sums(each())
 
