@@ -248,6 +248,16 @@ def test_the_dry_run_says_what_it_will_take(begun, made, run):
     assert "training less than a second" in out
 
 
+def test_the_dry_run_counts_patients_where_they_are_named(begun, run):
+    recipe = begun / "recipe.toml"
+    text = recipe.read_text()
+    assert 'group = "patient"' in text
+    recipe.write_text(text.replace('group = "patient"', 'patient = "patient"'))
+    code, out, err = run("run", "recipe.toml", "--device", "cpu", "--dry-run")
+    assert code == 0, err
+    assert "train 28 (14 patients), valid 10 (5 patients), test 10 (5 patients)" in out
+
+
 def test_json_alone_on_stdout(begun, run):
     code, out, _ = run("--quiet", "run", "recipe.toml", "--device", "cpu", "--dry-run", "--json", "-")
     assert code == 0

@@ -16,7 +16,8 @@ class Plan:
     """What a run will do; seconds and bytes were measured on a few steps here and now."""
 
     cases: dict[str, int]
-    groups: dict[str, int]
+    groups: dict[str, int]  # or patients, where they are known
+    of: str  # which of the two they are
     image: tuple[int, ...]
     unit: tuple[str, ...]
     parts: dict[str, str]  # name -> what it does, with what is done already
@@ -53,7 +54,7 @@ class Plan:
         """Describe the plan, line by line."""
         shape = " x ".join(map(str, self.image))
         splits = [
-            f"{name} {count}" + (f" ({self.groups[name]} groups)" if name in self.groups else "")
+            f"{name} {count}" + (f" ({self.groups[name]} {self.of})" if name in self.groups else "")
             for name, count in self.cases.items()
         ]
         lines = [f"cases: {', '.join(splits)}", f"images: {shape}, {size(self.images)} in memory", "will do:"]
@@ -104,6 +105,7 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
             for name, split in data.splits.items()
             if split.together is not None
         },
+        of="groups" if first.patient is None else "patients",
         image=first.shape,
         unit=data.unit,
         parts={part.name: part.words for part in parts},
