@@ -246,10 +246,10 @@ def page(results: dict[str, dict[str, Any]]) -> str:
         text += (
             about(cpu) + targets(cpu, results.get("metrics_cpu_first", cpu), gpu) + scores(cpu) + timed(cpu)
         )
-    if "evaluate_cpu" in results:
-        text += evaluated(results["evaluate_cpu"])
     if "agreement" in results:
         text += same(results["agreement"])
+    if "evaluate_cpu" in results:
+        text += evaluated(results["evaluate_cpu"])
     if gpu:
         text += about(gpu) + scores(gpu).replace("## All scores in one pass", "## All scores on a GPU")
     return text
