@@ -43,6 +43,14 @@ print("loaded:", *[m for m in sys.argv[1].split() if m in sys.modules])
     assert loaded.split() == []
 
 
+def test_predicting_and_exporting_do_not_load_lightning():
+    code = (
+        "import sys, truesigma.imaging.prediction.runs, truesigma.imaging.export.runs; "
+        "print('lightning' in sys.modules, 'lightning_fabric' in sys.modules)"
+    )
+    assert python(code).split() == ["False", "False"]
+
+
 def test_the_numeric_half_needs_no_optional_package(tmp_path):
     """Everything from files to scores, with every optional package made impossible to import."""
     code = """

@@ -17,7 +17,7 @@ from ..data.fingerprint import names_hash
 from ..data.units import Units, units_from
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead
-from ..training.devices import start
+from ..training.devices import chosen_device
 from ..training.folder import BEST, LAST, load_run, weights_mark
 
 
@@ -73,7 +73,9 @@ def open_runs(folders: Sequence[str | Path], *, device: str = "auto") -> list[Op
         _check_alike(runs[0], other)
     if runs[0].fold is not None:  # what is fitted across folds knows its networks by their places
         runs.sort(key=lambda run: run.fold or 0)
-    where = start(device, 1).device
+    where = chosen_device(device)
+    if where.type == "cuda":
+        torch.cuda.set_device(where)  # kernels of our own start on the current one
     for run in runs:
         run.net.to(where)
         if where.type == "cuda":

@@ -14,7 +14,7 @@ from ...core.law import Law
 from ..data.dataset import DataSet, Split
 from ..network.two_head import TwoHead, build
 from ..recipe import TrainingRecipe, load_recipe
-from ..training.devices import start
+from ..training.devices import chosen_device
 from ..training.loop import train
 from .predict import predict_split
 
@@ -68,8 +68,9 @@ def try_out(
         data, recipe, likelihood, precision, device: as for `train`.
         law, draws, batch: as for `predict_split`.
     """
-    where = start(device, 1).device
+    where = chosen_device(device)
     if where.type == "cuda":
+        torch.cuda.set_device(where)
         torch.cuda.reset_peak_memory_stats(where)
     settings: dict[str, Any] = {"likelihood": likelihood, "precision": precision, "device": device}
     step, validate = _train(nets[0], data, recipe, 1, settings)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +16,16 @@ from ..network.two_head import TwoHead
 from ..recipe import TrainingRecipe
 from .checkpoint import State, advance, done, fresh, improves, mend, rate, restore, save, tidy
 from .checks import check_choices, check_detached, check_network, warn_of_scale
-from .devices import Fabric, average_buffers, over_all, start
+from .devices import average_buffers, over_all, start
 from .epoch import seed_of, train_epoch
 from .faster import faster
 from .folder import BEST, HISTORY, LAST, as_begun, check_same, describe, write_recipe
 from .history import Board, Watch, rmse_in_unit, write_history
 from .step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
 from .validate import NonFinite, means, random_parts, validate, warn_of_shift
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
 
 __all__ = ["NonFinite", "Trained", "train"]
 
@@ -268,7 +271,7 @@ def _step(
     net: nn.Module,
     optimizer: Optimizer,
     meter: Meter,
-    fabric: Fabric,
+    fabric: "Fabric",
     data: DataSet,
     split: Split,
     graph: str,
