@@ -86,7 +86,11 @@ def about(result: dict[str, Any]) -> str:
     """What it ran on."""
     used = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     hardware = result["hardware"].replace("2 CPU", "two CPU")
-    others = f" Others were at work on the machine: its load was {result['load']}." if busy(result) else ""
+    others = (
+        f" The machine's load over 15 minutes was {result['load']}, our two threads among it."
+        if busy(result)
+        else ""
+    )
     return f"\nMeasured on {hardware}, with {used}.{others}\n"
 
 
@@ -231,7 +235,11 @@ def evaluated(result: dict[str, Any]) -> str:
             both = [row[clock] for clock in ("seconds", "core_seconds")]
             ratios = [f"{clock['this']['tally'] / clock['older']['tally']:.2f}" for clock in both]
             lines.append([size(row["n"]), "the `Tally` itself, over that of before", "1", *ratios, "", ""])
-    others = f"; others were at work on the machine, its load was {result['load']}" if busy(result) else ""
+    others = (
+        f"; the machine's load over 15 minutes was {result['load']}, our two threads among it"
+        if busy(result)
+        else ""
+    )
     hardware = result["hardware"].replace("2 CPU", "two CPU")
     head = ["cases", "of what", "aim", "on the wall", "by cores", "before, on the wall", "before, by cores"]
     said = EVALUATE.format(hardware=hardware, others=others)
