@@ -18,6 +18,7 @@ from .reach import Reach
 
 VALUES = Path(__file__).parent / "values"
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))  # where the parts find made-up numbers
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from made_up import drawn_spots
 from torch import Tensor, nn
 
 from truesigma import imaging
@@ -47,17 +48,9 @@ def pixels(cases: int = 10, seed: int = 0, side: int = SIDE) -> Tensor:
 
 
 def spots(cases: int, seed: int) -> imaging.Split:
-    """A spot whose place is the target (two outputs), on grey whose brightness is the target's noise."""
-    generator = torch.Generator().manual_seed(seed)
-    place, level = torch.rand(cases, 2, generator=generator), torch.rand(cases, 1, generator=generator)
-    axis = torch.linspace(0, 1, SIDE)
-    spot = torch.exp(
-        -((axis[None, :, None] - place[:, :1, None]) ** 2 + (axis - place[:, 1:, None]) ** 2) / 0.02
-    )
-    image = (100 * spot + 150 * level[:, :, None]).clamp(0, 255).to(torch.uint8)[:, None]
-    target = place + (0.01 + 0.2 * level) * torch.randn(cases, 2, generator=generator)
+    """Spots whose place is the target; two images of each patient."""
     names = tuple(f"case{i}.png" for i in range(cases))
-    return imaging.Split(image, target, names, tuple(f"p{i // 2}" for i in range(cases)))
+    return imaging.Split(*drawn_spots(cases, seed, SIDE), names, tuple(f"p{i // 2}" for i in range(cases)))
 
 
 def scaled(images: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from made_up import drawn
 
 import truesigma as ts
 
@@ -51,11 +52,7 @@ def sample(
     """Predictions whose sigma is off by a factor that grows with it, so that no score is trivial."""
     rng = np.random.default_rng([seed, cases, len(outputs)])
     shape = (cases, *outputs)
-    aleatoric = np.exp(rng.normal(size=shape))
-    epistemic = 0.3 * aleatoric * rng.uniform(0.2, 1.8, size=shape)
-    location = 2 + rng.normal(size=shape)
-    z = rng.normal(size=shape) if law == "normal" else rng.laplace(size=shape) / np.sqrt(2)
-    target = location + z * 1.4 * (aleatoric + epistemic) ** 0.6
+    location, target, aleatoric, epistemic = drawn(rng, shape, law)
     keep = rng.uniform(size=shape) < 0.8
     keep.reshape(cases, -1)[:, 0] = True
     share = rng.integers(1, 4, size=shape if weight == "element" else cases).astype(float)

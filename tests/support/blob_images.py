@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from made_up import drawn_spots
 from torch import Tensor, nn
 
 from truesigma.imaging.data.dataset import DataSet, Split
@@ -24,16 +25,8 @@ def shaken(images: Tensor, target: Tensor, generator: torch.Generator) -> tuple[
 
 
 def blobs(cases: int, seed: int) -> Split:
-    """A spot whose place is the target (2 outputs), on grey whose brightness is the noise of the target."""
-    generator = torch.Generator().manual_seed(seed)
-    place, level = torch.rand(cases, 2, generator=generator), torch.rand(cases, 1, generator=generator)
-    axis = torch.linspace(0, 1, SIDE)
-    spot = torch.exp(
-        -((axis[None, :, None] - place[:, :1, None]) ** 2 + (axis - place[:, 1:, None]) ** 2) / 0.02
-    )
-    image = (100 * spot + 150 * level[:, :, None]).clamp(0, 255).to(torch.uint8)[:, None]
-    target = place + (0.01 + 0.2 * level) * torch.randn(cases, 2, generator=generator)
-    return Split(image, target, tuple(f"case{i}.png" for i in range(cases)))
+    """Spots whose place is the target (2 outputs)."""
+    return Split(*drawn_spots(cases, seed, SIDE), tuple(f"case{i}.png" for i in range(cases)))
 
 
 def dataset(train: Split, valid: Split, test: Split | None, augment: Callable[..., Any] = shaken) -> DataSet:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from made_up import drawn
 from reference import Element
 
 from truesigma import Laplace, Normal, Prediction
@@ -83,11 +84,7 @@ def draw(
     """Predictions that are off by a factor that grows with the variance, so that no score is trivial."""
     rng = np.random.default_rng(seed)
     shape = (cases, *outputs)
-    aleatoric = np.exp(rng.normal(size=shape))
-    epistemic = 0.3 * aleatoric * rng.uniform(0.2, 1.8, size=shape)
-    location = 2 + rng.normal(size=shape)
-    z = rng.normal(size=shape) if law == "normal" else rng.laplace(size=shape) / np.sqrt(2)
-    target = location + z * 1.4 * (aleatoric + epistemic) ** 0.6
+    location, target, aleatoric, epistemic = drawn(rng, shape, law)
     keep = rng.uniform(size=shape) < 0.8 if mask else None
     share = rng.integers(1, 4, size=cases).astype(float) if weight else None
     return Sample(location, target, aleatoric, epistemic, 0.9 * epistemic, keep, share, law)

@@ -23,6 +23,14 @@ class Estimate:
     high: float | None = None
     reason: str | None = None
 
+    def columns(self, name: str) -> dict[str, float | None]:
+        """Lay out the score and its interval as columns of a table.
+
+        >>> Estimate(2.0, 1.5, 2.5).columns("mae")
+        {'mae': 2.0, 'mae_low': 1.5, 'mae_high': 2.5}
+        """
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
 
 def bootstrap(
     cases: Cases,

@@ -140,8 +140,3 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     {'a': [1, 3], 'b': [2, 4]}
     """
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
-
-
-def estimate_columns(name: str, found: Estimate) -> dict[str, float | None]:
-    """Lay out a number and its interval as columns of a csv."""
-    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}

@@ -19,18 +19,16 @@ def gpus(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("count", "asked", "device"),
-    [
-        (0, "auto", "cpu"),
-        (2, "auto", "cuda:0"),
-        (2, "cuda", "cuda:0"),
-        (2, "cuda:1", "cuda:1"),
-        (2, "cpu", "cpu"),
-    ],
+    ("asked", "device"), [("auto", "cuda:0"), ("cuda", "cuda:0"), ("cuda:1", "cuda:1"), ("cpu", "cpu")]
 )
-def test_the_device_asked_for_or_the_best(gpus, count, asked, device):
-    gpus(count)
+def test_the_device_asked_for_or_the_best(gpus, asked, device):
+    gpus(2)
     assert chosen_device(asked) == torch.device(device)
+
+
+def test_without_a_gpu_the_best_is_the_processor(gpus):
+    gpus(0)
+    assert chosen_device("auto") == torch.device("cpu")
 
 
 @pytest.mark.parametrize(

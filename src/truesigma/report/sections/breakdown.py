@@ -24,7 +24,6 @@ from ..blocks import (
     columns,
     csv_button,
     details,
-    estimate_columns,
     gauge,
     paragraph,
     table,
@@ -255,6 +254,6 @@ def _row(part: Subset) -> dict[str, Any]:
     numbers: dict[str, Any] = {}
     for name in ("after", "before", "factor", "rmse"):
         label = f"coverage_{name}" if name in ("after", "before") else name
-        numbers |= estimate_columns(label, getattr(part, name))
+        numbers |= getattr(part, name).columns(label)
     head = {"part": part.kind, "name": part.name, "cases": part.cases}
     return {**head, "verdict": part.verdict, **numbers, "sigma": part.sigma}

@@ -11,17 +11,7 @@ from ...evaluation.catalogue import catalogue
 from ...evaluation.chance import calibrated_range
 from ...evaluation.items import LEVELS
 from ...evaluation.replicates import Replicates, replicate
-from ..blocks import (
-    Section,
-    cell,
-    columns,
-    csv_button,
-    details,
-    estimate_columns,
-    paragraph,
-    table,
-    value_cell,
-)
+from ..blocks import Section, cell, columns, csv_button, details, paragraph, table, value_cell
 from ..markup import Html, element, join
 from ..numbers import DASH, capital, number, percent
 from ..subject import BEFORE, Subject
@@ -215,7 +205,7 @@ def _best(score: Score, labels: list[str]) -> str | None:
 def _row(score: Score, labels: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {"score": score.name, "level": score.options.get("level")}
     for label in labels:
-        row |= estimate_columns(label, score.values[label])
-    row |= estimate_columns("change", score.change or Estimate(None))
+        row |= score.values[label].columns(label)
+    row |= (score.change or Estimate(None)).columns("change")
     ideal = score.ideal or (None, None)
     return {**row, "if_true_low": ideal[0], "if_true_high": ideal[1]}
