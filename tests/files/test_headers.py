@@ -5,6 +5,7 @@ import pytest
 from dicom_files import write_dicom
 from PIL import Image
 
+from truesigma.files.disk import BadFile
 from truesigma.files.headers import Header, read_header
 from truesigma.files.images import read_image
 
@@ -106,3 +107,47 @@ def test_other_places_where_dicom_says_it(tmp_path):
         "frames": (5.0, 0.7, 0.4),
         "film": (),
     }
+
+
+def group(**sequences):
+    """A functional group of an enhanced DICOM file: what it says, by the sequence that says it."""
+    pydicom = pytest.importorskip("pydicom")
+    made = pydicom.Dataset()
+    for name, said in sequences.items():
+        item = pydicom.Dataset()
+        for key, value in said.items():
+            setattr(item, key, value)
+        setattr(made, name, [item])
+    return made
+
+
+@pytest.mark.parametrize("common", [True, False])
+def test_an_enhanced_dicom_file_says_it_of_each_frame(tmp_path, common):
+    frames = np.zeros((4, 6, 8), np.uint16)
+    apart = {"PixelMeasuresSequence": {"PixelSpacing": [0.6, 0.4], "SliceThickness": 9}}
+    flat = {"PlaneOrientationSequence": {"ImageOrientationPatient": [1, 0, 0, 0, 1, 0]}}
+    places = [{"PlanePositionSequence": {"ImagePositionPatient": [0, 0, -3 * k]}} for k in range(4)]
+    if common:
+        shared, each = [group(**apart, **flat)], [group(**place) for place in places]
+    else:
+        shared, each = [], [group(**apart, **flat, **place) for place in places]
+    more = {"SharedFunctionalGroupsSequence": shared} if shared else {}
+    write_dicom(tmp_path / "e.dcm", frames, PerFrameFunctionalGroupsSequence=each, **more)
+    assert read_header(tmp_path / "e.dcm").spacing == (3.0, 0.6, 0.4)
+    each[1].PlanePositionSequence[0].ImagePositionPatient = [0, 0, 1]
+    write_dicom(tmp_path / "e.dcm", frames, PerFrameFunctionalGroupsSequence=each, **more)
+    with pytest.raises(BadFile, match=r"slices are -7 to 1 mm apart"):
+        read_header(tmp_path / "e.dcm")
+    if not common:
+        each[2].PixelMeasuresSequence[0].PixelSpacing = [0.6, 0.6]
+        del each[3].PlanePositionSequence
+        write_dicom(tmp_path / "e.dcm", frames, PerFrameFunctionalGroupsSequence=each)
+        assert read_header(tmp_path / "e.dcm").spacing == ()
+
+
+def test_nifti_of_two_axes(tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    pixels = np.arange(12, dtype=np.float32).reshape(4, 3)
+    nibabel.save(nibabel.Nifti1Image(pixels, np.diag([-0.7, 0.4, 1, 1])), tmp_path / "a.nii")
+    assert read_header(tmp_path / "a.nii").spacing == (0.4, 0.7)
+    np.testing.assert_array_equal(read_image(tmp_path / "a.nii")[0], pixels[::-1].T)

@@ -10,6 +10,7 @@ from PIL import Image
 from project_files import make_images, write_table
 
 from truesigma.cli import _ask as asking
+from truesigma.imaging.datasets.table import load as load_table
 from truesigma.project.project import read_project
 from truesigma.project.propose import Wishes, propose
 from truesigma.project.survey import survey
@@ -194,7 +195,7 @@ def test_missing_and_broken_images_are_said(place, run):
         (["--images", "nowhere", "--target", "age"], "there is no folder nowhere"),
         (["--images", "scans"], "the columns of numbers in labels.csv are age: give one as --target"),
         (["--images", "scans", "--target", "height"], "has no column height; it has id, age, patient, site"),
-        (["--images", "scans", "--target", "site"], "targets are not finite numbers: line 2, site 'A'"),
+        (["--images", "scans", "--target", "site"], "targets are not finite numbers: row 1, site 'A'"),
         (["--images", "scans", "--target", "age", "--group", "hospital"], "has no column hospital"),
         (["--images", "scans", "--target", "age", "--table", "no.csv"], "there is no file"),
         (["--images", "scans", "--target", "age", "--image", "{id}.tif"], "none of the images"),
@@ -277,6 +278,32 @@ def test_mixed_dimensions_are_refused(tmp_path):
         file.write("v.npy,3\n")
     with pytest.raises(ValueError, match="2-D and 3-D images are mixed"):
         survey(tmp_path / "scans", path)
+
+
+def test_grey_images_among_those_in_colour_are_named(tmp_path):
+    rows = make_images(tmp_path, 6)
+    for row in rows[:4]:
+        Image.new("RGBA", (32, 32)).save(tmp_path / "scans" / f"{row['id']}.png")
+    table = write_table(tmp_path / "t.csv", rows)
+    with pytest.raises(
+        ValueError, match=r"4 images have 3 channels, 2 have not: s004.png \(1\), s005.png \(1\);"
+    ):
+        survey(tmp_path / "scans", table)
+    with pytest.raises(
+        ValueError, match=r"s004.png \(has 1 channels, the others 3; save all as grey, or all as"
+    ):
+        load_table(str(tmp_path / "scans"), csv="../t.csv", image="{id}.png", target="age")
+
+
+def test_every_head_that_cannot_be_read_is_said(tmp_path):
+    """Not only those of the images that are opened, of which there are twelve."""
+    rows = make_images(tmp_path, 40, side=8)
+    for k in (2, 5):
+        (tmp_path / "scans" / f"s{k:03}.png").write_bytes(b"no image")
+    seen = survey(tmp_path / "scans", write_table(tmp_path / "t.csv", rows))
+    assert [*seen.unreadable] == ["s002.png", "s005.png"]
+    assert [k for k, head in enumerate(seen.heads) if head is None] == [2, 5]
+    assert sum(line.startswith("cannot be read: s00") for line in seen.lines()) == 2
 
 
 def test_colour_images(tmp_path):

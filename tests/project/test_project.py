@@ -34,7 +34,7 @@ from truesigma.project.project import read_project
         ('recalibrate = "auto"', 'recalibrate = "sigmma"', "no recalibrate plug-in is called 'sigmma'"),
         ('compare = ["none", "aux"]', 'compare = "aux"', "report.compare is 'aux'; expected a list of texts"),
         ('group = "patient"', 'group = "hospital"', "has no column hospital; it has id, age, patient, site"),
-        ('target = ["age"]', 'target = ["site"]', "48 targets are not finite numbers: line 2, site 'A'"),
+        ('target = ["age"]', 'target = ["site"]', "48 targets are not finite numbers: row 1, site 'A'"),
         ('image = "{id}.png"', 'image = "{patient}.png"', "24 images stand in more than one row"),
         ("valid = 0.2 ", "valid = 0.0 ", "no cases for valid"),
         ("valid = 0.2 ", "share = 0.2 ", "table has no option 'share'"),

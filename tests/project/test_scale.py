@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from project_files import asked, call, make_images, tiny, write_table
 
+from truesigma.imaging.data.rows import rows_of, spacings
 from truesigma.project.project import read_project
 from truesigma.project.propose import Wishes, propose
 from truesigma.project.scale import is_physical, unit_in
@@ -61,6 +62,98 @@ def test_a_column_that_looks_like_a_pixel_size(tmp_path):
     months = propose(seen, Wishes((target,), ("months",)), tmp_path / "r.toml", gpu=False)
     assert "mm_per_pixel" not in months.project.options
     assert any("give --mm-per-pixel" in note for note in months.notes)
+
+
+def in_pixels(folder, columns, cases=30):
+    """What is seen of pictures of one size with columns of pixel sizes, functions of a random number in [0, 1)."""
+    rng = np.random.default_rng(0)
+    rows = [{**row, "hc_mm": row["age"]} for row in make_images(folder, cases)]
+    for row in rows:
+        row |= {name: of(rng.random()) for name, of in columns.items()}
+    write_table(folder / "labels.csv", rows)
+    return survey(folder / "scans", folder / "labels.csv")
+
+
+@pytest.mark.parametrize(
+    ("columns", "spacing", "unit"),
+    [
+        ({"pixel size (um)": lambda u: 500 + 400 * u}, "pixel size (um)", 0.001),
+        ({"µm_per_px": lambda u: 500 + 400 * u}, "µm_per_px", 0.001),
+        ({"mpp": lambda u: 500 + 400 * u}, "mpp", 0.001),
+        ({"PixelSizeCM": lambda u: 0.05 + 0.04 * u}, "PixelSizeCM", 10.0),
+        ({"pixel_width": lambda u: 0.5, "pixel_height": lambda u: 1 + u}, "pixel_height,pixel_width", 1.0),
+        ({"SpacingX": lambda u: 0.5, "SpacingY": lambda u: 1 + u}, "SpacingY,SpacingX", 1.0),
+        ({"spacing": lambda u: 0.5, "spacing_y": lambda u: 1 + u}, "spacing_y,spacing", 1.0),
+    ],
+)
+def test_columns_of_pixel_sizes_by_axis_and_unit(tmp_path, columns, spacing, unit):
+    seen = in_pixels(tmp_path, columns)
+    assert seen.candidates == ["age", "hc_mm"]
+    options = propose(seen, Wishes(("hc_mm",)), tmp_path / "r.toml", gpu=False).project.options
+    assert options["spacing"] == spacing
+    said = np.array([[float(row[name]) * unit for name in spacing.split(",")] for row in seen.rows])
+    middle = np.median(said, axis=0)
+    got = np.array(str(options["mm_per_pixel"]).split(","), float)
+    assert (got >= 0.999 * middle).all()
+    assert (got <= 1.11 * middle).all()
+    image = next((tmp_path / "scans").iterdir())
+    row = rows_of([image], tmp_path / "labels.csv", "{id}.png", [])
+    np.testing.assert_allclose(
+        spacings(row, spacing, "t")[0], [float(row[0][c]) * unit for c in spacing.split(",")]
+    )
+
+
+def test_a_size_that_is_given_keeps_the_scale(tmp_path):
+    """Squeezed to the size, a length could no longer be seen; without a unit the named column says enough."""
+    seen = in_pixels(tmp_path, {"pixel size": lambda u: 0.5 + u})
+    for wishes in (
+        Wishes(("hc_mm",), size="24"),
+        Wishes(("age",), size="24", spacing="pixel size"),
+    ):
+        options = propose(seen, wishes, tmp_path / "r.toml", gpu=False).project.options
+        assert (options["size"], options["spacing"]) == (24, "pixel size")
+        largest = 32 * max(float(row["pixel size"]) for row in seen.rows)
+        assert largest <= 24 * options["mm_per_pixel"] <= 1.11 * largest
+    for wishes in (Wishes(("age",), size="24"), Wishes(("hc_mm",), size="0")):
+        assert "mm_per_pixel" not in propose(seen, wishes, tmp_path / "r.toml", gpu=False).project.options
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({}, "nothing says how large pixels are: a target in mm needs it"),
+        (
+            {"pixel size": lambda u: "" if u < 0.1 else 1 + u},
+            "pixel size is called like the size of pixels, and does",
+        ),
+        ({"dx": lambda u: 1 + u}, "dx is called like the size of pixels, and does"),
+        ({"pixel size": lambda u: 1.0}, ""),
+    ],
+)
+def test_why_no_scale_is_proposed_is_said(tmp_path, columns, words):
+    made = propose(in_pixels(tmp_path, columns), Wishes(("hc_mm",)), tmp_path / "r.toml", gpu=False)
+    assert "mm_per_pixel" not in made.project.options
+    assert (
+        any(words in note for note in made.notes)
+        if words
+        else not any("a target in" in note for note in made.notes)
+    )
+
+
+def test_one_volume_that_does_not_say_its_spacing_is_named(tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    (tmp_path / "v").mkdir()
+    for k in range(20):
+        image = nibabel.Nifti1Image(np.zeros((16, 16, 16), np.uint8) + k, np.diag([1 + k / 20, 1, 1, 1]))
+        image.header["pixdim"][1] = 9 if k == 7 else 1 + k / 20
+        nibabel.save(image, tmp_path / "v" / f"{k}.nii")
+    write_table(tmp_path / "t.csv", [{"id": k, "volume_ml": k} for k in range(20)])
+    seen = survey(tmp_path / "v", tmp_path / "t.csv")
+    assert not seen.unreadable  # its pixels can be used
+    notes = propose(seen, Wishes(("volume_ml",)), tmp_path / "r.toml", gpu=False).notes
+    assert any(
+        note.startswith("1 images do not say how large their pixels are, such as 7.nii") for note in notes
+    )
 
 
 def test_groups_by_pattern_and_a_group_that_is_none(tmp_path):

@@ -16,6 +16,8 @@ MM = {"meter": 1000.0, "micron": 0.001}  # of NIfTI's units; all else, "unknown"
 TURNED = (5, 6, 7, 8)  # EXIF orientations that lie on a side
 EVEN = 0.01  # of their distance by which neighbouring slices may differ
 CENTIMETRE = 3  # of an ultrasound region's axes
+# Where an enhanced DICOM file says what the head of a slice would say.
+FRAME = ("PixelMeasuresSequence", "PlanePositionSequence", "PlaneOrientationSequence")
 
 
 @dataclass(frozen=True)
@@ -100,18 +102,31 @@ def _dicom(path: Path) -> Header:
     dtype = f"{'int' if signed else 'uint'}{first.get('BitsAllocated', 8)}"
     volume = path.is_dir() or depth > 1
     shape = (int(first.get("SamplesPerPixel", 1)), *([depth] if volume else []), *plane)
-    inside = _in_plane(first)
-    across = _between(pieces) if volume else ()
-    known = inside and (across or not volume)
-    return Header(shape, dtype, _sound((*across, *inside)) if known else ())
+    slices = pieces if path.is_dir() else [*_frames(first), *pieces]
+    inside = {plane for piece in slices if (plane := _in_plane(piece))}
+    across = (_between(slices if path.is_dir() else _frames(first)) or _between(pieces)) if volume else ()
+    known = len(inside) == 1 and (across or not volume)
+    return Header(shape, dtype, _sound((*across, *inside.pop())) if known else ())
+
+
+def _frames(piece: Any) -> list[dict[str, Any]]:
+    """What an enhanced DICOM file says of each frame, or of all, as the head of a slice would."""
+    shared = _said(piece.get("SharedFunctionalGroupsSequence") or ())
+    each = [shared | _said([frame]) for frame in piece.get("PerFrameFunctionalGroupsSequence") or ()]
+    return each or ([shared] if shared else [])
+
+
+def _said(groups: Any) -> dict[str, Any]:
+    items = [item for group in groups for name in FRAME for item in group.get(name) or ()]
+    return {element.keyword: element.value for item in items for element in item}
 
 
 def _in_plane(piece: Any) -> tuple[float, ...]:
     """The distance of rows, and of columns."""
-    for place in (_measures(piece), piece):
-        for name in ("PixelSpacing", "ImagerPixelSpacing"):
-            if place is not None and place.get(name):
-                return tuple(float(one) for one in place.get(name))
+    for name in ("PixelSpacing", "ImagerPixelSpacing"):
+        if piece.get(name):
+            row, column = piece.get(name)
+            return float(row), float(column)
     regions: Any = piece.get("SequenceOfUltrasoundRegions") or []
     units = [(r.get("PhysicalUnitsXDirection"), r.get("PhysicalUnitsYDirection")) for r in regions]
     if units == [(CENTIMETRE, CENTIMETRE)]:
@@ -121,26 +136,16 @@ def _in_plane(piece: Any) -> tuple[float, ...]:
 
 def _between(pieces: list[Any]) -> tuple[float, ...]:
     """The distance of slices: by their places, else as the header says it."""
-    one = pieces[0]
     if len(pieces) > 1 and all(piece.get("ImagePositionPatient") is not None for piece in pieces):
         steps = np.diff([slice_position(piece)[0] for piece in pieces])
-        if np.ptp(steps) > EVEN * max(steps.mean(), 1e-9):
+        if np.ptp(steps) > EVEN * max(abs(steps.mean()), 1e-9):
             raise BadFile(
                 f"slices are {steps.min():.4g} to {steps.max():.4g} mm apart, as if some were missing; expected one "
                 "distance. Restore them, or give the spacing yourself"
             )
-        return (round(float(steps.mean()), 6),)
-    for place in (_measures(one), one):
-        if place is not None and place.get("SpacingBetweenSlices"):
-            return (float(place.SpacingBetweenSlices),)
-    return ()
-
-
-def _measures(piece: Any) -> Any:
-    """What all frames of an enhanced DICOM file share about their pixels; None where it is not one."""
-    shared = piece.get("SharedFunctionalGroupsSequence")
-    found = shared[0].get("PixelMeasuresSequence") if shared else None
-    return found[0] if found else None
+        return (round(abs(float(steps.mean())), 6),)
+    said = pieces[0].get("SpacingBetweenSlices") if pieces else None
+    return (float(said),) if said else ()
 
 
 def _sound(spacing: Any) -> tuple[float, ...]:

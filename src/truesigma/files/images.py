@@ -186,6 +186,7 @@ def medical(package: str, path: Path) -> Any:
 def _nifti(path: Path) -> NDArray[Any]:
     nibabel = medical("nibabel", path)
     array, grid = read_volume(path)  # scaled by the header's slope and intercept
+    array = array[(...,) + (None,) * (3 - array.ndim)]  # a plane has two axes
     array = nibabel.apply_orientation(array, nibabel.io_orientation(grid))
     while array.ndim > 3 and array.shape[-1] == 1:
         array = array[..., 0]

@@ -11,7 +11,7 @@ import numpy as np
 from ..files.tables import need_columns
 from .plan import clock
 from .project import AUTO, FOLDS, CalibrationTable, Network, Project, Reporting, Sampling, Training
-from .scale import propose_scale, unit_in
+from .scale import propose_scale, scale_doubt, unit_in
 from .survey import Survey
 from .variation import propose_variation
 
@@ -166,6 +166,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
             "area or a volume give --mm-per-pixel, and where the files do not say the size of their pixels --spacing, "
             "a column or a number of mm"
         )
+    if not scale and not wishes.spacing and (doubt := scale_doubt(seen, units)):
+        notes.append(doubt)
     if not whose:
         notes.append(
             "no patient: if several images are of one, name that column as --patient, or a pattern that finds it in "
@@ -230,13 +232,14 @@ def _layout(
         raise ValueError(
             "--mm-per-pixel needs --size: the pixels that images are padded or cropped to, as 128 or 48,64,48"
         )
-    if wishes.mm_per_pixel is not None or wishes.size is not None:
-        Layout.of(wishes.size or 0, wishes.mm_per_pixel or "")
-        scale = (
-            {"mm_per_pixel": wishes.mm_per_pixel, "spacing": wishes.spacing} if wishes.mm_per_pixel else {}
-        )
+    sides = Layout.of(wishes.size or 0, wishes.mm_per_pixel or "").size
+    if wishes.mm_per_pixel is not None:
+        scale = {"mm_per_pixel": wishes.mm_per_pixel, "spacing": wishes.spacing}
         return _number(wishes.size or "0"), "", {key: _number(value) for key, value in scale.items() if value}
-    found = propose_scale(seen, units, gpu, wishes.spacing)
+    as_they_are = wishes.size is not None and not sides
+    found = None if as_they_are else propose_scale(seen, units, gpu, wishes.spacing, wishes.size or "")
+    if found is None and wishes.size is not None:
+        return _number(wishes.size), "", {}
     if found is None:
         return *_size(seen, gpu), {}
     options = {"mm_per_pixel": found.mm_per_pixel, "spacing": found.spacing}

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .pixel_columns import is_pixel_size
 from .survey import Survey
 
 PHYSICAL = re.compile(
-    r"(nm|um|µm|mm|cm|dm|m|in|inch|inches) ?(\^?[23]|²|³)?|(sq|cu)[ .]?(um|µm|mm|cm|m)|[muµcd]?l|cc|lit(er|re)s?"
+    r"([nuµμmcd]?m|in|inch|inches) ?(\^?[23]|²|³)?|(sq|cu)[ .]?[uµμmc]?m|[muµμcd]?l|cc|lit(er|re)s?"
 )
 # Pixels of the longest side, by the number of dimensions, without and with a GPU.
 LONGEST = {2: (128, 256), 3: (40, 96)}
@@ -39,21 +40,25 @@ def is_physical(unit: str) -> bool:
 def unit_in(column: str) -> str:
     """Find the unit of length, area or volume at the end of a column's name; "" where there is none.
 
-    >>> unit_in("volume_mm3"), unit_in("head circumference (mm)"), unit_in("age")
-    ('mm3', 'mm', '')
+    >>> unit_in("volume_mm3"), unit_in("head circumference (mm)"), unit_in("age"), unit_in("cells_per_mm2")
+    ('mm3', 'mm', '', '')
     """
-    words = [word for word in re.split(r"[\s_()\[\]]+", column) if word]
-    return words[-1] if len(words) > 1 and is_physical(words[-1]) else ""
+    words = [word for word in re.split(r"[\s_()\[\].-]+", column) if word]
+    rate = words[-2:-1] == ["per"]  # of a count, which has another unit
+    return words[-1] if len(words) > 1 and not rate and is_physical(words[-1]) else ""
 
 
-def propose_scale(seen: Survey, units: Sequence[str], gpu: bool, spacing: str = "") -> Scale | None:
+def propose_scale(
+    seen: Survey, units: Sequence[str], gpu: bool, spacing: str = "", size: str = ""
+) -> Scale | None:
     """Propose a scale where a target is physical, pixels are of known size, and images differ; None otherwise.
 
     spacing: columns or a number that the user has named; "" for what the files or the table say.
+    size: pixels that the user wants; "" where the scale may choose them.
     """
-    from ..imaging.data.rows import spacings
+    from ..imaging.data.rows import per_axis, spacings
 
-    if not any(map(is_physical, units)):
+    if not spacing and not any(map(is_physical, units)):
         return None
     column = spacing or ("" if seen.spacings else ",".join(seen.pixel))
     apart = spacings(seen.rows, column, seen.table) if column else seen.spacings
@@ -67,18 +72,33 @@ def propose_scale(seen: Survey, units: Sequence[str], gpu: bool, spacing: str = 
     largest = seen.extents(apart).max(0)
     # As fine as most images are, or as coarse as the longest side needs.
     finest = np.median(known, axis=0)
-    coarse = largest.max() / LONGEST[axes][gpu]
+    sides = per_axis("size", size)
+    coarse = float((largest / (sides or LONGEST[axes][gpu])).max())
     scale = [_up(max(float(fine), coarse)) for fine in finest]
-    size = [MULTIPLE * math.ceil(extent / mm / MULTIPLE) for extent, mm in zip(largest, scale)]
+    pixels = sides or [MULTIPLE * math.ceil(extent / mm / MULTIPLE) for extent, mm in zip(largest, scale)]
     what = f"pixels are {seen.scale_text()}" if not spacing else f"pixels differ by {spacing}"
     differ = what if varies else "images differ in size"
-    unit = next(unit for unit in units if is_physical(unit))
-    return Scale(
-        _short(scale),
-        _short(size),
-        column,
-        f"a target in {unit} is a matter of mm, and {differ}: squeezed to one size it would be lost",
-    )
+    unit = next(filter(is_physical, units), "")
+    why = f"a target in {unit} is a matter of mm, and {differ}: squeezed to one size it would be lost"
+    return Scale(_short(scale), _short([int(n) for n in pixels]), column, why if unit else differ)
+
+
+def scale_doubt(seen: Survey, units: Sequence[str]) -> str:
+    """Say what keeps a physical target from being brought to one scale; "" where nothing does."""
+    unit = next(filter(is_physical, units), "")
+    if not unit or seen.pixel:
+        return ""
+    bare = [name for name, head in zip(seen.names, seen.heads) if head and not head.spacing]
+    unsure = [name for name in seen.header if is_pixel_size(name) and name not in seen.pixel]
+    if not bare:
+        return ""
+    if len(bare) < sum(map(bool, seen.heads)):
+        why = f"{len(bare)} images do not say how large their pixels are, such as {bare[0]}"
+    elif unsure:
+        why = f"{unsure[0]} is called like the size of pixels, and does not give it of every row, or not of every axis"
+    else:
+        why = "nothing says how large pixels are"
+    return f"{why}: a target in {unit} needs it where they differ; give --spacing, a column or a number of mm"
 
 
 def _up(value: float) -> float:

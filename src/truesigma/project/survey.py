@@ -1,15 +1,15 @@
 """Looking at a folder of images and its table before anything is decided: paths, targets, groups, sizes, gaps."""
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..files.tables import Row, need_columns, read_table
+from .pixel_columns import is_pixel_size, pixel_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,10 +21,7 @@ PATIENTS = ("patient", "subject", "person", "participant", "mrn")  # how columns
 GROUPS, MANY = ("slide", "video", "case", "study", "group"), 10
 SPLITS = ("split", "set", "subset", "partition")
 LOOKED_AT = 12  # images that are opened; of the others the head is read
-# How columns of the size of a pixel are called: nothing to learn.
-PIXEL = re.compile(
-    r"(pixel|voxel|px)[ _.-]?(size|spacing|width|height)|spacing|mm[ _]?(per|/)[ _]?(px|pixel)|^d[xyz]$"
-)
+SHOWN = 10  # images that cannot be read and are named
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +96,10 @@ class Survey:
             lines.append(f"splits: {self.split} says " + ", ".join(f"{name} {n}" for name, n in said.items()))
         if self.missing:
             lines.append(f"missing: {len(self.missing)} images, {', '.join(self.missing[:5])}")
-        lines += [f"cannot be read: {name} ({why})" for name, why in self.unreadable.items()]
+        broken = [f"cannot be read: {name} ({why})" for name, why in self.unreadable.items()]
+        lines += broken[:SHOWN]
+        if len(broken) > SHOWN:
+            lines.append(f"cannot be read: {len(broken) - SHOWN} more")
         return lines
 
     def extents(self, spacing: "Sequence[tuple[float, ...]]") -> "NDArray[np.float64]":
@@ -115,26 +115,19 @@ class Survey:
 
     def scale_text(self) -> str:
         """Describe how large pixels are, where files or columns say so."""
+        from ..imaging.data.rows import mm_in
+
         by = "by the files" if self.spacings else f"in {', '.join(self.pixel)}"
         if self.spacings:
             values = np.array([one for head, one in zip(self.heads, self.spacings) if head])
             low, high = values.min(0), values.max(0)
         elif self.pixel:
-            low, high = np.transpose([self.numeric[name] for name in self.pixel])
+            low, high = np.transpose([np.multiply(mm_in(name), self.numeric[name]) for name in self.pixel])
         else:
             return ""
         return (
             " x ".join(f"{a:.3g}" if a == b else f"{a:.3g}..{b:.3g}" for a, b in zip(low, high)) + f" mm {by}"
         )
-
-
-def is_pixel_size(column: str) -> bool:
-    """Tell whether a column is called like the size of a pixel.
-
-    >>> is_pixel_size("pixel size(mm)"), is_pixel_size("dx"), is_pixel_size("age")
-    (True, True, False)
-    """
-    return PIXEL.search(column.lower()) is not None
 
 
 def survey(images: str | Path, table: str | Path | None = None, *, image: str | None = None) -> Survey:
@@ -177,13 +170,15 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
             f"none of the images that {path} names is there, such as {root / names[0]}; give the folder that its paths "
             "start from as --images, or a pattern such as --image '{id}.png'"
         )
-    dtype, unreadable = _open_some(root, present)
-    usable = [found and name not in unreadable for name, found in zip(names, there)]
-    heads = [head if good else None for head, good in zip(read_headers(root, names), usable)]
+    found = dict(zip(names, read_headers(root, names)))
+    some = [present[k] for k in np.unique(np.linspace(0, len(present) - 1, LOOKED_AT).astype(int))]
+    opened, unreadable = _open(root, dict.fromkeys([*some, *(name for name in present if not found[name])]))
+    dtype = next(iter(opened.values())).dtype
+    # A head that contradicts itself says nothing about the size of pixels, which is only one of its uses.
+    found |= {name: found[name] or head for name, head in opened.items()} | dict.fromkeys(unreadable)
+    heads = [found[name] for name in names]
     counted = Counter(head.shape for head in heads if head)
-    examples = {len(head.shape): f"{name} {head.shape}" for name, head in zip(names, heads) if head}
-    if len(examples) > 1:
-        raise ValueError(f"2-D and 3-D images are mixed ({', '.join(examples.values())}); split the table")
+    _check_alike({name: head.shape for name, head in found.items() if head})
     shapes = tuple(shape for shape, _ in counted.most_common())
     numeric = _numeric(header, rows)
     return Survey(
@@ -201,7 +196,7 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
         shapes=shapes,
         dtype=dtype,
         heads=tuple(heads),
-        pixel=_pixel_columns(numeric, len(shapes[0]) - 1),
+        pixel=pixel_columns(numeric, len(shapes[0]) - 1),
     )
 
 
@@ -243,14 +238,6 @@ def _group(header: Sequence[str], rows: Sequence[Row], taken: Sequence[str]) -> 
     return ""
 
 
-def _pixel_columns(numeric: Mapping[str, tuple[float, float]], axes: int) -> tuple[str, ...]:
-    """Find the columns of the mm between pixels: one for all axes, or one for each (depth, row, column)."""
-    known = {name.lower(): name for name, (low, _) in numeric.items() if low > 0 and is_pixel_size(name)}
-    each = [known.get(f"d{axis}", "") for axis in "zyx"[3 - axes :]]
-    whole = [name for key, name in known.items() if not re.fullmatch("d[xyz]", key)]
-    return tuple(each) if all(each) else tuple(whole[:1])
-
-
 def _split(header: Sequence[str], rows: Sequence[Row]) -> str:
     from ..imaging.data.splits import SPELLINGS, by_column
 
@@ -262,21 +249,37 @@ def _split(header: Sequence[str], rows: Sequence[Row]) -> str:
     return ""
 
 
-def _open_some(root: Path, names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Open some images: the first dtype, and what could not be read."""
+def _check_alike(shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse images of which some are 2-D and others 3-D, or some grey and others in colour."""
+    examples = {len(shape): f"{name} {shape}" for name, shape in shapes.items()}
+    if len(examples) > 1:
+        raise ValueError(f"2-D and 3-D images are mixed ({', '.join(examples.values())}); split the table")
+    usual = Counter(shape[0] for shape in shapes.values()).most_common(1)[0][0]
+    odd = [f"{name} ({shape[0]})" for name, shape in shapes.items() if shape[0] != usual]
+    if odd:
+        raise ValueError(
+            f"{len(shapes) - len(odd)} images have {usual} channels, {len(odd)} have not: {', '.join(odd[:SHOWN])}; "
+            "save all as grey, or all as colour"
+        )
+
+
+def _open(root: Path, names: Iterable[str]) -> "tuple[dict[str, Header], dict[str, str]]":
+    """Open images: their shape and dtype, and what could not be read."""
     from ..files.disk import UNREADABLE, reason
+    from ..files.headers import Header
     from ..files.images import read_image
 
     unreadable: dict[str, str] = {}
-    kinds: list[Any] = []
-    for k in np.unique(np.linspace(0, len(names) - 1, LOOKED_AT).astype(int)):
+    opened: dict[str, Header] = {}
+    for name in names:
         try:
-            kinds.append(read_image(root / names[k]).dtype)
+            image = read_image(root / name)
+            opened[name] = Header(image.shape, str(image.dtype))
         except UNREADABLE as error:
-            unreadable[names[k]] = reason(error)
-    if not kinds:
+            unreadable[name] = reason(error)
+    if not opened:
         name, why = next(iter(unreadable.items()))
         raise ValueError(
             f"none of the {len(unreadable)} images looked at can be read, such as {root / name} ({why})"
         )
-    return str(kinds[0]), unreadable
+    return opened, unreadable

@@ -126,8 +126,13 @@ def test_nothing_can_be_read(tmp_path):
         (["image,target"], "a header but no rows"),
         (
             ["image,target", "0.png,", "1.png,nan", "2.png,x"],
-            r"3 targets are not finite numbers: line 2, target ''",
+            r"3 targets are not finite numbers: row 1, target ''",
         ),
+        (
+            ["image;target", "0.png;1,5", "", "1.png;2"],
+            r"row 1, target '1,5'\. .*with a point before decimals",
+        ),
+        (["image,target", "0.png,1", "", "1.png,x"], "row 2, target 'x'. Correct them, or take"),
         (["image,target", "0.png,1", "1.png,1", "2.png,1", "3.png,1"], "all training targets are equal"),
         (["image,target", "0.png,1", "1.png,2"], "no cases for .*2 groups are too few"),
     ],

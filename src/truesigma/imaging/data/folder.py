@@ -60,6 +60,10 @@ class FileReader:
     def decode(self, row: int) -> NDArray[Any]:
         """The stored form of one image, if it is like the others."""
         image = _decoded(self.folder, self.names, self.layout, self.spacing, row)
+        if len(image) != len(self.like):
+            raise ValueError(
+                f"has {len(image)} channels, the others {len(self.like)}; save all as grey, or all as colour"
+            )
         if image.shape != self.like.shape:
             raise ValueError(
                 f"has shape {image.shape}, the others {self.like.shape}; a size makes them equal"

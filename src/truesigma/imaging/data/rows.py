@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from ...files.tables import Row, read_table
 
 SHOWN = 10  # faults that a message names
+# Of a column that says the distance of pixels: mm in the unit that its name holds; mm where it holds none.
+MM = {**dict.fromkeys(("um", "µm", "μm", "micron", "microns", "mpp"), 1e-3), "nm": 1e-6, "cm": 10.0}
 
 
 def pattern_columns(image: str) -> list[str]:
@@ -80,10 +82,13 @@ def targets(rows: Sequence[Row], columns: Sequence[str], path: Path) -> NDArray[
     values = np.array([[number(row[column]) for column in columns] for row in rows])
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
-        shown = "; ".join(f"line {k + 2}, {columns[j]} {rows[k][columns[j]]!r}" for k, j in bad[:SHOWN])
+        shown = "; ".join(f"row {k + 1}, {columns[j]} {rows[k][columns[j]]!r}" for k, j in bad[:SHOWN])
         more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
+        first = rows[bad[0][0]][columns[bad[0][1]]].strip()
+        comma = "" if np.isnan(number(first.replace(",", ".", 1))) else ", with a point before decimals"
         raise ValueError(
-            f"{path}: {len(bad)} targets are not finite numbers: {shown}{more}. Correct them, or take their rows out"
+            f"{path}: {len(bad)} targets are not finite numbers: {shown}{more}. Correct them{comma}, or take their "
+            "rows out"
         )
     return values
 
@@ -124,6 +129,16 @@ def spacing_columns(spacing: float | str) -> list[str]:
     return [] if all(np.isfinite(number(word)) for word in words) else words
 
 
+def mm_in(column: str) -> float:
+    """The mm in one unit of a column that says the distance of pixels, by its name.
+
+    >>> mm_in("pixel size (um)"), mm_in("PixelSpacing"), mm_in("spacingCM")
+    (0.001, 1.0, 10.0)
+    """
+    words = re.findall(r"[A-Z]?[a-zµμ]+|[A-Z]+", column)
+    return next((MM[word.lower()] for word in reversed(words) if word.lower() in MM), 1.0)
+
+
 def spacings(rows: Sequence[Row], spacing: float | str, path: Path | str) -> list[tuple[float, ...]] | None:
     """The mm between pixels of each row's image, by columns or by a number; None where the files say it."""
     columns = spacing_columns(spacing)
@@ -135,10 +150,10 @@ def spacings(rows: Sequence[Row], spacing: float | str, path: Path | str) -> lis
     if len(bad):
         shown = "; ".join(f"row {k + 1}, {[rows[k][column] for column in columns]}" for k in bad[:SHOWN])
         raise ValueError(
-            f"{path}: the spacing in {', '.join(columns)} is not a number of mm above 0 in {len(bad)} rows: {shown}. "
+            f"{path}: the spacing in {', '.join(columns)} is not a number above 0 in {len(bad)} rows: {shown}. "
             "Fill them in, or take the rows out"
         )
-    return [tuple(row) for row in values.tolist()]
+    return [tuple(row) for row in (values * [mm_in(column) for column in columns]).tolist()]
 
 
 def number(cell: str) -> float:
