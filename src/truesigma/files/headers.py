@@ -102,9 +102,9 @@ def _dicom(path: Path) -> Header:
     dtype = f"{'int' if signed else 'uint'}{first.get('BitsAllocated', 8)}"
     volume = path.is_dir() or depth > 1
     shape = (int(first.get("SamplesPerPixel", 1)), *([depth] if volume else []), *plane)
-    slices = pieces if path.is_dir() else [*_frames(first), *pieces]
-    inside = {plane for piece in slices if (plane := _in_plane(piece))}
-    across = (_between(slices if path.is_dir() else _frames(first)) or _between(pieces)) if volume else ()
+    frames = [] if path.is_dir() else _frames(first)
+    inside = {_in_plane(piece) for piece in (*frames, *pieces)} - {()}
+    across = (_between(frames) or _between(pieces)) if volume else ()
     known = len(inside) == 1 and (across or not volume)
     return Header(shape, dtype, _sound((*across, *inside.pop())) if known else ())
 
