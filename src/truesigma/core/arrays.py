@@ -18,8 +18,7 @@ from array_api_compat import device as device_of
 Array = Any  # an array of any library the array API covers; the libraries share no common base class
 Host = np.ndarray[Any, np.dtype[Any]]
 
-# Elements at a time: what the CPU's cache can hold, and enough that threads seldom wait for Python; or to fill a GPU.
-CHUNK = {"cpu": 1 << 18, "other": 1 << 26}
+CHUNK = {"cpu": 1 << 17, "other": 1 << 26}  # elements at a time: the CPU's cache, or enough to fill a GPU
 
 TABLE = 2048  # numbers in a step of 1, of the table of the normal law, and where that ends: its share is 1
 END = 9
