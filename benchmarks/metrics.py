@@ -29,7 +29,7 @@ from truesigma import Prediction, Tally
 from truesigma.evaluation.items import LEVELS
 
 PEERS_UP_TO = {"uncertainty-toolbox": 1e6, "netcal": 1e7}
-SHORT, LONG = 2.0, 10.0  # seconds, from which on a way has two turns, or one
+SHORT, LONG = 0.5, 4.0  # seconds, from which on a way has two turns, or one
 Way = Callable[[], Any]
 
 

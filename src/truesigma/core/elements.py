@@ -132,10 +132,6 @@ class Elements:
         return _variance(self.law, self.total)
 
     @once
-    def log2_variance(self) -> Array:
-        return namespace(self.variance).log2(self.variance)
-
-    @once
     def count(self) -> Any:
         """The sum of the weights: a number, or an array without axes where the elements are."""
         return float(math.prod(self.residual.shape)) if self.weight is None else total(self.weight)

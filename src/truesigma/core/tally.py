@@ -125,11 +125,10 @@ class Tally:
         """The tally of both; neither order nor grouping matters, up to rounding."""
         if not isinstance(other, Tally):
             raise ValueError(f"cannot merge a tally with a {type(other).__name__}; expected a Tally.")
-        settings = [(t.levels, t.edges, t.outputs, t.error, t.by_output) for t in (self, other)]
-        if settings[0] != settings[1]:
+        if self._settings != other._settings:
             raise ValueError(
-                f"cannot merge tallies of other settings, (levels, edges, outputs, error, by_output) = {settings[0]} "
-                f"and {settings[1]}; make both with the same arguments of Tally.empty."
+                "cannot merge tallies of other settings, (levels, edges, outputs, error, by_output) = "
+                f"{self._settings} and {other._settings}; make both with the same arguments of Tally.empty."
             )
         if None not in (self.moment, other.moment) and self.moment != other.moment:
             raise ValueError(
@@ -216,12 +215,13 @@ class Tally:
         groups = f", {len(self.groups)} groups" if self.groups else ""
         return f"Tally({count:g} elements{groups}, outputs={self.outputs!r}, error={self.error!r})"
 
-    def _plan(self) -> Statistics:
-        return _plan(self.levels, self.edges, self.outputs, self.error, self.by_output)
+    @property
+    def _settings(self) -> tuple[Any, ...]:
+        return self.levels, self.edges, self.outputs, self.error, self.by_output
 
     def _of(self, prediction: Prediction, target: Any, weight: Any) -> "Tally":
         """A tally of the same settings that holds these cases alone."""
-        sums = accumulate(prediction, target, self._plan(), weight=weight)
+        sums = accumulate(prediction, target, _plan(*self._settings), weight=weight)
         return replace(self, sums=sums, groups={}, patients={}, moment=prediction.law.moment)
 
     def _patients(

@@ -24,13 +24,10 @@ def terms(elements: Elements, *, units: str = "nats") -> Terms:
         )
     law = elements.law
     if has_terms(law):
-        # log scale and |z|^moment, which the cells of the variance and the factor are made of, too.
+        # log scale and |z|^moment, which the factor is made of, too.
         constant = law.log_norm - 0.5 * math.log(law.variance)
-        return [
-            (0.5 * math.log(2), elements.log2_variance),
-            (1 / law.moment, elements.power),
-            (constant, 1.0),
-        ]
+        log_variance = namespace(elements.variance).log(elements.variance)
+        return [(0.5, log_variance), (1 / law.moment, elements.power), (constant, 1.0)]
     return namespace(elements.scale).log(elements.scale) - law.log_density(elements.z)
 
 
