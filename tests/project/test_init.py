@@ -270,6 +270,50 @@ def test_questions_are_asked_on_a_terminal(place, monkeypatch, run):
     assert "splits: 38 in 3 folds, 10 test, by patient" in out + err
 
 
+def test_enter_takes_the_unit_in_the_name_and_its_scale(place, monkeypatch, run):
+    """A length in mm is not squeezed for want of an answer, but it can be."""
+    rows = make_images(place / "more", 12)
+    rows = [{**row, "length_mm": row["age"], "spacing": 1 + k} for k, row in enumerate(rows)]
+    write_table(place / "t.csv", rows)
+    answers = {"Folder": "more/scans", "Their": "t.csv", "Columns": "length_mm", "Pixels": "32"}
+    monkeypatch.setattr(
+        asking, "ask", lambda question, default="", *_: answers.get(question.split()[0], default)
+    )
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    for mm, scaled in (("", True), ("0", False)):
+        answers |= {"mm": mm} if mm else {}
+        code, _, err = run("init", "--epochs", 3, "--device", "cpu", "--force")
+        assert code == 0, err
+        options = read_project(place / "recipe.toml").options
+        assert options["unit"] == "mm"
+        assert ("mm_per_pixel" in options, options["size"]) == (scaled, 32)
+
+
+def test_units_with_commas_between(tmp_path, place, run):
+    rows = [
+        {**row, "length": row["age"], "spacing": 1 + k}
+        for k, row in enumerate(make_images(tmp_path / "more"))
+    ]
+    write_table(place / "t.csv", rows)
+    words = [
+        "init",
+        "--images",
+        "more/scans",
+        "--table",
+        "t.csv",
+        "--target",
+        "length,age",
+        "--device",
+        "cpu",
+    ]
+    assert run(*words, "--unit", "mm,years")[0] == 0
+    options = read_project(place / "recipe.toml").options
+    assert options["unit"] == "mm,years"
+    assert options["spacing"] == "spacing"
+    assert "3 units for 2 targets" in run(*words, "--unit", "mm,mm,years", "--force")[2]
+
+
 def test_mixed_dimensions_are_refused(tmp_path):
     rows = make_images(tmp_path, 6)
     np.save(tmp_path / "scans" / "v.npy", np.zeros((8, 8, 8), np.float32))

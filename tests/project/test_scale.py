@@ -114,7 +114,13 @@ def test_a_size_that_is_given_keeps_the_scale(tmp_path):
         assert (options["size"], options["spacing"]) == (24, "pixel size")
         largest = 32 * max(float(row["pixel size"]) for row in seen.rows)
         assert largest <= 24 * options["mm_per_pixel"] <= 1.11 * largest
-    for wishes in (Wishes(("age",), size="24"), Wishes(("hc_mm",), size="0")):
+    given = propose(seen, Wishes(("age",), size="24", mm_per_pixel="2"), tmp_path / "r.toml", gpu=False)
+    assert given.project.options["spacing"] == "pixel size"  # the files do not say it
+    for wishes in (
+        Wishes(("age",), size="24"),
+        Wishes(("hc_mm",), size="0"),
+        Wishes(("hc_mm",), size="24", mm_per_pixel="0"),
+    ):
         assert "mm_per_pixel" not in propose(seen, wishes, tmp_path / "r.toml", gpu=False).project.options
 
 

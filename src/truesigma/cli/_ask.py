@@ -45,6 +45,7 @@ def table() -> Path | None:
 def wishes(seen: "Survey", given: "Wishes", out: Path, gpu: bool) -> "Wishes":
     """Ask for what was not said: targets, units, groups, size, backbone, epochs, and how to draw."""
     from ..project.propose import propose, target_names
+    from ..project.scale import unit_in
 
     if not given.target:
         while not given.target or not set(given.target) <= set(seen.header):
@@ -52,7 +53,9 @@ def wishes(seen: "Survey", given: "Wishes", out: Path, gpu: bool) -> "Wishes":
             answer = ask(f"Columns to predict, of {', '.join(seen.candidates)}", some)
             given = replace(given, target=target_names([answer]))
     if not given.unit:
-        given = replace(given, unit=tuple(ask(f"Unit of {name} (Enter: none)") for name in given.target))
+        found = {name: unit_in(name) for name in given.target}
+        asked = (ask(f"Unit of {name}" + " (Enter: none)" * (not unit), unit) for name, unit in found.items())
+        given = replace(given, unit=tuple(asked))
     if given.group is None and given.patient is None:
         question = "Column of the patient, never in two splits (none: every image alone)"
         answer = ask(question, seen.group or "none")
@@ -69,7 +72,7 @@ def wishes(seen: "Survey", given: "Wishes", out: Path, gpu: bool) -> "Wishes":
         if "mm_per_pixel" in options:
             question = f"mm per pixel, 0 to squeeze images to one size ({usual.reasons['mm_per_pixel']})"
             answer = ask(question, str(options["mm_per_pixel"]))
-            given = replace(given, mm_per_pixel=None if answer == "0" else answer)
+            given = replace(given, mm_per_pixel=answer)
         reason = usual.reasons["size"] or "for the largest image"
         question = f"Pixels of every side, 0 as they are ({reason})"
         given = replace(

@@ -67,7 +67,8 @@ def init(
     mm_per_pixel: Annotated[
         str | None,
         typer.Option(
-            "--mm-per-pixel", help="Resample to it, then pad or crop to the size. [default: proposed]"
+            "--mm-per-pixel",
+            help="Resample to it, then pad or crop to the size; 0: squeeze. [default: proposed]",
         ),
     ] = None,
     spacing: Annotated[
@@ -99,7 +100,7 @@ def init(
 ) -> None:
     """Look at images and their table, and write a recipe."""
     from ..files.disk import write_text
-    from ..project.propose import Wishes, check_backbone, has_gpu, propose, target_names
+    from ..project.propose import Wishes, check_backbone, has_gpu, propose, target_names, unit_names
     from ..project.survey import survey
     from ..project.template import recipe_text
 
@@ -125,7 +126,7 @@ def init(
     session.say("\n".join(seen.lines()))
     gpu = has_gpu(device)
     wishes = Wishes(
-        columns, tuple(unit or ()), group, patient, split, size, mm_per_pixel, spacing, target_names(inputs or []),
+        columns, unit_names(unit or []), group, patient, split, size, mm_per_pixel, spacing, target_names(inputs or []),
         backbone, likelihood, epochs, ensemble, output, seed, folds,
     )  # fmt: skip
     if asking:

@@ -57,7 +57,7 @@ class Wishes:
     patient: str | None = None
     split: str | None = None
     size: str | None = None
-    mm_per_pixel: str | None = None
+    mm_per_pixel: str | None = None  # "0": images are squeezed
     spacing: str = ""
     inputs: tuple[str, ...] = ()
     backbone: str | None = None
@@ -228,20 +228,20 @@ def _layout(
     """Return size, its reason, and the scale where images are resampled to one."""
     from ..imaging.data.prepare import Layout
 
-    if wishes.mm_per_pixel is not None and wishes.size is None:
+    given = wishes.mm_per_pixel not in (None, "0")
+    if given and wishes.size is None:
         raise ValueError(
             "--mm-per-pixel needs --size: the pixels that images are padded or cropped to, as 128 or 48,64,48"
         )
     sides = Layout.of(wishes.size or 0, wishes.mm_per_pixel or "").size
-    if wishes.mm_per_pixel is not None:
-        scale = {"mm_per_pixel": wishes.mm_per_pixel, "spacing": wishes.spacing}
+    if given:
+        spacing = wishes.spacing or ("" if seen.spacings else ",".join(seen.pixel))
+        scale = {"mm_per_pixel": str(wishes.mm_per_pixel), "spacing": spacing}
         return _number(wishes.size or "0"), "", {key: _number(value) for key, value in scale.items() if value}
-    as_they_are = wishes.size is not None and not sides
-    found = None if as_they_are else propose_scale(seen, units, gpu, wishes.spacing, wishes.size or "")
-    if found is None and wishes.size is not None:
-        return _number(wishes.size), "", {}
+    proposed = wishes.mm_per_pixel is None and (sides or wishes.size is None)
+    found = propose_scale(seen, units, gpu, wishes.spacing, wishes.size or "") if proposed else None
     if found is None:
-        return *_size(seen, gpu), {}
+        return (*_size(seen, gpu), {}) if wishes.size is None else (_number(wishes.size), "", {})
     options = {"mm_per_pixel": found.mm_per_pixel, "spacing": found.spacing}
     return found.size, found.reason, {key: value for key, value in options.items() if value}
 
@@ -336,3 +336,12 @@ def target_names(texts: Sequence[str]) -> tuple[str, ...]:
     ('age', 'height', 'weight')
     """
     return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
+
+
+def unit_names(texts: Sequence[str]) -> tuple[str, ...]:
+    """Split units that were given one by one, or with commas between; one may be empty.
+
+    >>> unit_names(["mm,,deg"])
+    ('mm', '', 'deg')
+    """
+    return tuple(unit.strip() for text in texts for unit in text.split(","))
