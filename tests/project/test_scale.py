@@ -217,6 +217,7 @@ def test_what_the_user_says_is_taken(place, run):
     for more, wrong in (
         (["--mm-per-pixel", "0.5"], "--mm-per-pixel needs --size"),
         (["--inputs", "height"], "has no column height"),
+        (["--inputs", "site,age"], "age is both target and input"),
         (["--inputs", "id"], "id has 48 values in 48 training cases"),
         (["--backbone", "restnet18"], "do you mean timm:resnet18"),
         (["--backbone", "timm:restnet18"], "close to it: resnet18"),

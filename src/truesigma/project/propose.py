@@ -102,9 +102,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         )
     if split:
         check_filled(seen.rows, split, seen.table)
-    fit_inputs(
-        seen.rows, wishes.inputs, seen.table
-    )  # a column that is missing, or not an input, is said here
+    # A column that is missing, or cannot be an input, is said here.
+    fit_inputs(seen.rows, wishes.inputs, seen.table, wishes.target)
     groups = groups_of(seen.rows, seen.names, whose, seen.table)
     cases = split_cases(seen, groups, whose, split, wishes.seed)
     units = [*wishes.unit] or [unit_in(name) for name in wishes.target]

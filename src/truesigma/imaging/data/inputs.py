@@ -64,10 +64,13 @@ class Inputs:
         """Of the numbers, in their order."""
         return tuple(name for column in self.columns for name in column.names)
 
-    def raw(self, rows: Sequence[Row], where: str | Path) -> Host:
-        """The numbers (case, input) as the table says them, categories as 0 and 1; an error names what is missing."""
+    def raw(self, rows: Sequence[Row], where: str | Path, names: Sequence[str] = ()) -> Host:
+        """The numbers (case, input) as the table says them, categories as 0 and 1; an error names what is missing.
+
+        names: of the images, where these are not the rows of the table in its order.
+        """
         parts = [
-            _levels(rows, one, where) if one.levels else _numbers(rows, one.name, where)
+            _levels(rows, one, where, names) if one.levels else _numbers(rows, one.name, where, names)
             for one in self.columns
         ]
         return np.concatenate([np.zeros((len(rows), 0)), *parts], axis=1)
@@ -99,11 +102,18 @@ def inputs_from(stored: Sequence[Mapping[str, Any]]) -> Inputs:
     return Inputs(tuple(Column(**{**one, "levels": tuple(one.get("levels", ()))}) for one in stored))
 
 
-def fit_inputs(rows: Sequence[Row], columns: Sequence[str], where: str | Path) -> Inputs:
+def fit_inputs(
+    rows: Sequence[Row], columns: Sequence[str], where: str | Path, target: Sequence[str] = ()
+) -> Inputs:
     """Mean and sd, or the levels, of columns in the training rows.
 
-    A column of which every cell is a number is a number; any other is a category.
+    A column of which every cell is a number is a number; any other is a category. A target is refused.
     """
+    if known := [name for name in columns if name in target]:
+        raise ValueError(
+            f"{', '.join(known)} is both target and input: what is to be predicted would be given to the network; "
+            "leave it out of the inputs"
+        )
     made = []
     for name in columns:
         cells = [row[name].strip() for row in rows]
@@ -148,9 +158,9 @@ def leaving_planes(augment: Step, count: int) -> Step:
     return vary if count else augment
 
 
-def _numbers(rows: Sequence[Row], name: str, where: str | Path) -> Host:
+def _numbers(rows: Sequence[Row], name: str, where: str | Path, names: Sequence[str]) -> Host:
     cells = [row[name].strip() for row in rows]
-    _check_filled(cells, name, where)
+    _check_filled(cells, name, where, names)
     values = np.array([number(cell) for cell in cells])
     if not np.isfinite(values).all():
         bad = dict.fromkeys(cell for cell, value in zip(cells, values) if not np.isfinite(value))
@@ -160,9 +170,9 @@ def _numbers(rows: Sequence[Row], name: str, where: str | Path) -> Host:
     return values[:, None]
 
 
-def _levels(rows: Sequence[Row], column: Column, where: str | Path) -> Host:
+def _levels(rows: Sequence[Row], column: Column, where: str | Path, names: Sequence[str]) -> Host:
     cells = [row[column.name].strip() for row in rows]
-    _check_filled(cells, column.name, where)
+    _check_filled(cells, column.name, where, names)
     unknown = sorted(set(cells) - set(column.levels))
     if unknown:
         raise ValueError(
@@ -172,10 +182,10 @@ def _levels(rows: Sequence[Row], column: Column, where: str | Path) -> Host:
     return np.array([[float(cell == level) for level in column.levels] for cell in cells])
 
 
-def _check_filled(cells: Sequence[str], name: str, where: str | Path) -> None:
+def _check_filled(cells: Sequence[str], name: str, where: str | Path, names: Sequence[str] = ()) -> None:
     bare = [k for k, cell in enumerate(cells) if cell.lower() in ("", "nan", "na", "n/a", "none")]
     if bare:
-        lines = ", ".join(f"row {k + 1}" for k in bare[:SHOWN])
+        lines = ", ".join(names[k] if names else f"row {k + 1}" for k in bare[:SHOWN])
         raise ValueError(
             f"{where}: the input {name} is missing in {len(bare)} of {len(cells)} rows ({lines}); fill them in, take "
             "the rows out, or leave it out of the inputs"

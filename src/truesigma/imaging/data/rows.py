@@ -139,8 +139,13 @@ def mm_in(column: str) -> float:
     return next((MM[word.lower()] for word in reversed(words) if word.lower() in MM), 1.0)
 
 
-def spacings(rows: Sequence[Row], spacing: float | str, path: Path | str) -> list[tuple[float, ...]] | None:
-    """The mm between pixels of each row's image, by columns or by a number; None where the files say it."""
+def spacings(
+    rows: Sequence[Row], spacing: float | str, path: Path | str, names: Sequence[str] = ()
+) -> list[tuple[float, ...]] | None:
+    """The mm between pixels of each row's image, by columns or by a number; None where the files say it.
+
+    names: of the images, where these are not the rows of the table in its order.
+    """
     columns = spacing_columns(spacing)
     if not columns:
         given = per_axis("spacing", spacing)
@@ -148,7 +153,8 @@ def spacings(rows: Sequence[Row], spacing: float | str, path: Path | str) -> lis
     values = np.array([[number(row[column]) for column in columns] for row in rows])
     bad = np.flatnonzero(~((values > 0) & np.isfinite(values)).all(1))
     if len(bad):
-        shown = "; ".join(f"row {k + 1}, {[rows[k][column] for column in columns]}" for k in bad[:SHOWN])
+        places = [names[k] if names else f"row {k + 1}" for k in bad[:SHOWN]]
+        shown = "; ".join(f"{at}, {[rows[k][column] for column in columns]}" for at, k in zip(places, bad))
         raise ValueError(
             f"{path}: the spacing in {', '.join(columns)} is not a number above 0 in {len(bad)} rows: {shown}. "
             "Fill them in, or take the rows out"

@@ -197,11 +197,11 @@ def intake(
     spacing: dict[Path, str] = {}
     if table is not None:
         rows = rows_of(files, table, source.options.get("image", "image"), columns)
-        beside = dict(zip(files, inputs.raw(rows, table))) if inputs else {}
+        names = [file.name for file in files]
+        beside = dict(zip(files, inputs.raw(rows, table, names))) if inputs else {}
         if spacing_columns(apart):
-            spacing = {
-                path: ",".join(map(repr, one)) for path, one in zip(files, spacings(rows, apart, table) or ())
-            }
+            known = spacings(rows, apart, table, names) or ()
+            spacing = {path: ",".join(map(repr, one)) for path, one in zip(files, known)}
     image = kept["image"]
     return Intake(
         read, prepare, tuple(image["shape"]), getattr(torch, image["dtype"]), inputs, beside, spacing
