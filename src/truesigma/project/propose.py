@@ -4,16 +4,20 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..files.tables import need_columns
+from .doubts import doubts
 from .plan import clock
 from .project import AUTO, FOLDS, CalibrationTable, Network, Project, Reporting, Sampling, Training
-from .scale import propose_scale, scale_doubt, unit_in
+from .scale import propose_scale, unit_in
 from .survey import Survey
 from .variation import propose_variation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SIDES = {
     2: (32, 48, 64, 96, 128, 160, 192, 224, 256),
@@ -30,7 +34,6 @@ RATE = {
 }  # of the small backbones, and of large ones, which may start from other weights
 BATCH = {True: 8, False: 16}  # of the same: few cases want many steps
 QUICK = 128  # pixels a side at most without a GPU, where images are squeezed
-FEW = 50  # calibration cases below which a factor is a rough one
 SHARE = 0.2  # of the cases for validation and for test each
 # Of the small backbones: before the heads alone, so that the mean of the draws predicts about as well as one pass
 # without dropout, and all draws share the pass through the backbone. Between stages with batch norm it can be worse.
@@ -105,7 +108,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     # A column that is missing, or cannot be an input, is said here.
     fit_inputs(seen.rows, wishes.inputs, seen.table, wishes.target)
     groups = groups_of(seen.rows, seen.names, whose, seen.table)
-    cases = split_cases(seen, groups, whose, split, wishes.seed)
+    parts = split_rows(seen, groups, whose, split, wishes.seed)
+    cases = {name: len(rows) for name, rows in parts.items()}
     units = [*wishes.unit] or [unit_in(name) for name in wishes.target]
     size, reason, scale = _layout(seen, wishes, units, gpu)
     backbone, backbone_reason = _backbone(seen, gpu) if wishes.backbone is None else (wishes.backbone, "")
@@ -153,37 +157,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         calibrate=CalibrationTable("cv_plus", FOLDS) if wishes.folds else CalibrationTable(AUTO, split=on),
         report=Reporting(),
     )
-    notes = []
-    if cases[on] < FEW and not wishes.folds:
-        notes.append(
-            f"{cases[on]} cases to recalibrate on are few: sigma's factor is uncertain by "
-            f"{71 / cases[on] ** 0.5:.0f} %; --folds 5 uses all but the test cases for both training and recalibration"
-        )
-    if size and len(seen.shapes) > 1 and not scale:
-        notes.append(
-            f"images differ in size, and each is stretched to {size} pixels a side: for a target that is a length, an "
-            "area or a volume give --mm-per-pixel, and where the files do not say the size of their pixels --spacing, "
-            "a column or a number of mm"
-        )
-    if not scale and not wishes.spacing and (doubt := scale_doubt(seen, units)):
-        notes.append(doubt)
-    if not whose:
-        notes.append(
-            "no patient: if several images are of one, name that column as --patient, or a pattern that finds it in "
-            "the file names: --patient '([0-9]+)_'"
-        )
-    if groups is not None and len(set(groups)) == len(groups):
-        apart = wishes.patient is not None
-        notes.append(
-            f"every image has a {'patient' if apart else 'group'} of its own by {whose}: if several are of one "
-            "patient, this is not the patient, and they will be in several splits"
-            + ("" if apart else '; if not, --group "" says so')
-        )
-    if seen.missing or seen.unreadable:
-        notes.append(
-            f"{len(seen.missing) + len(seen.unreadable)} images are missing or broken: `run` stops at them and names "
-            "them all; restore them, take their rows out of the table, or set skip_broken = true"
-        )
+    notes = doubts(seen, wishes, options, units, (whose, groups), parts)
     reasons = {
         "size": "",
         "mm_per_pixel" if scale else "size": reason,
@@ -191,13 +165,13 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         "epochs": "" if wishes.epochs else epochs_reason,
         **varied.reasons,
     }
-    return Proposal(project, reasons, cases, tuple(notes))
+    return Proposal(project, reasons, cases, notes)
 
 
-def split_cases(
+def split_rows(
     seen: Survey, groups: Sequence[str] | None, group: str, split: str, seed: int
-) -> dict[str, int]:
-    """Count the cases each split will have; an error where one would have none."""
+) -> "dict[str, NDArray[np.int64]]":
+    """Find the rows each split will have; an error where one would have none."""
     from ..imaging.data.splits import by_column, by_group, check_groups
 
     groups = [str(k) for k in range(len(seen.rows))] if groups is None else list(groups)
@@ -214,11 +188,10 @@ def split_cases(
             remedy += (
                 ". To look at groups apart, give --patient beside --group: a column of who belongs together"
             )
-    cases = {name: len(rows) for name, rows in rows_of.items()}
-    empty = [name for name, count in cases.items() if not count]
+    empty = [name for name, rows in rows_of.items() if not len(rows)]
     if empty:
         raise ValueError(f"no cases for {', '.join(empty)}: {remedy}")
-    return cases
+    return rows_of
 
 
 def _layout(

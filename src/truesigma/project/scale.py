@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .pixel_columns import is_pixel_size
 from .survey import Survey
 
 PHYSICAL = re.compile(
@@ -81,24 +80,6 @@ def propose_scale(
     unit = next(filter(is_physical, units), "")
     why = f"a target in {unit} is a matter of mm, and {differ}: squeezed to one size it would be lost"
     return Scale(_short(scale), _short([int(n) for n in pixels]), column, why if unit else differ)
-
-
-def scale_doubt(seen: Survey, units: Sequence[str]) -> str:
-    """Say what keeps a physical target from being brought to one scale; "" where nothing does."""
-    unit = next(filter(is_physical, units), "")
-    if not unit or seen.pixel:
-        return ""
-    bare = [name for name, head in zip(seen.names, seen.heads) if head and not head.spacing]
-    unsure = [name for name in seen.header if is_pixel_size(name) and name not in seen.pixel]
-    if not bare:
-        return ""
-    if len(bare) < sum(map(bool, seen.heads)):
-        why = f"{len(bare)} images do not say how large their pixels are, such as {bare[0]}"
-    elif unsure:
-        why = f"{unsure[0]} is called like the size of pixels, and does not give it of every row, or not of every axis"
-    else:
-        why = "nothing says how large pixels are"
-    return f"{why}: a target in {unit} needs it where they differ; give --spacing, a column or a number of mm"
 
 
 def _up(value: float) -> float:

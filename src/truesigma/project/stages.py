@@ -253,9 +253,12 @@ def _title(work: Work) -> str:
 def _across(work: Work) -> str:
     """Say what the intervals of the card hold, where they are made across folds."""
     level = work.project.report.level
-    lower, upper = work.card(work.test).interval(level)
+    made = work.card(work.test)
+    lower, upper = made.interval(level)
     held = float(np.mean((lower <= work.test.target) & (work.test.target <= upper)))
-    return f"Those across folds ({work.chosen}), which the card makes, hold {100 * held:.0f} %."
+    endless = made.bounds.too_few_for(level) if made.bounds else None
+    said = f": {endless}" if endless else "."
+    return f"Those across folds ({work.chosen}), which the card makes, hold {100 * held:.0f} %{said}"
 
 
 def draw(work: Work) -> list[str]:

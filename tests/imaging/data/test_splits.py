@@ -80,6 +80,16 @@ def test_groups_are_never_torn(groups, seed):
     check_groups(groups, index)
 
 
+def test_a_patient_with_most_of_the_images_leaves_room_for_every_split():
+    groups = ["a"] * 60 + [*"bcdefghijkl"]
+    index = by_group(groups, valid=0.2, test=0.2)
+    assert [len(index[key]) for key in ("train", "valid", "test")] == [67, 2, 2]
+    for count in (2, 3):  # with as many patients as splits each has one
+        index = by_group(["a", "b", "c"][:count] * 4, valid=0.15, test=0.15 * (count > 2))
+        assert [len(index[key]) for key in ("train", "valid", "test")] == [4, 4, 4 * (count > 2)]
+    assert len(by_group(["a", "b"], valid=0.2, test=0.2)["valid"]) == 0  # too few
+
+
 def test_shares_are_met_with_many_groups():
     groups = [f"p{k}" for k in np.random.default_rng(0).integers(0, 300, 1000)]
     index = by_group(groups, valid=0.2, test=0.3)

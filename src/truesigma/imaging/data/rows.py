@@ -154,7 +154,9 @@ def spacings(
     bad = np.flatnonzero(~((values > 0) & np.isfinite(values)).all(1))
     if len(bad):
         places = [names[k] if names else f"row {k + 1}" for k in bad[:SHOWN]]
-        shown = "; ".join(f"{at}, {[rows[k][column] for column in columns]}" for at, k in zip(places, bad.tolist()))
+        shown = "; ".join(
+            f"{at}, {[rows[k][column] for column in columns]}" for at, k in zip(places, bad.tolist())
+        )
         raise ValueError(
             f"{path}: the spacing in {', '.join(columns)} is not a number above 0 in {len(bad)} rows: {shown}. "
             "Fill them in, or take the rows out"

@@ -95,6 +95,8 @@ def seeded(cases: int, sizes: Mapping[str, int], *, seed: int = 0) -> dict[str, 
 def by_group(groups: Sequence[str], *, valid: float, test: float, seed: int = 0) -> dict[str, Index]:
     """A seeded split that keeps every group (patient) whole, close to the given shares of the cases.
 
+    Where groups are so unequal that a split would be empty, they are shares of the groups, and the largest train.
+
     >>> index = by_group(["a", "a", "b", "b", "c", "c", "d", "d"], valid=0.25, test=0.25)
     >>> [len(index[split]) for split in ("train", "valid", "test")]
     [4, 2, 2]
@@ -112,6 +114,12 @@ def by_group(groups: Sequence[str], *, valid: float, test: float, seed: int = 0)
             if abs(filled + counts[group] - cases) < abs(filled - cases):
                 share[group], filled = split, filled + int(counts[group])
                 free.remove(group)
+    wanted = [split for split, cases in goal.items() if cases > 0]
+    if not {"train", *wanted} <= set(share) and len(names) > len(wanted):
+        share[:], free = "train", [int(g) for g in np.argsort(counts, kind="stable")]
+        for split in wanted:
+            some = max(1, int(goal[split] / len(member) * len(names)))
+            share[free[:some]], free = split, free[some:]
     return {split: np.flatnonzero(share[member] == split) for split in SPLITS}
 
 

@@ -1,0 +1,105 @@
+"""What init is not sure of, and says beside its proposal: few cases, images without a scale, doubtful patients."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .pixel_columns import is_pixel_size
+from .project import Reporting
+from .scale import is_physical
+from .survey import Survey
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from .propose import Wishes
+
+FEW = 50  # calibration cases below which a factor is a rough one
+
+
+def doubts(
+    seen: Survey,
+    wishes: "Wishes",
+    options: Mapping[str, Any],
+    units: Sequence[str],
+    patients: tuple[str, Sequence[str] | None],
+    parts: "Mapping[str, NDArray[np.int64]]",
+) -> tuple[str, ...]:
+    """Say what may be wrong with a proposal.
+
+    Args:
+        seen, wishes: what there is, and what the user has said.
+        options: of the data set, as proposed.
+        units: of the targets.
+        patients: the column or pattern that says who belongs together, and what it says of each row.
+        parts: rows of each split.
+    """
+    whose, groups = patients
+    on = len(parts.get("calibration", parts["valid"]))
+    size, scaled = options["size"], "mm_per_pixel" in options
+    notes = []
+    if on < FEW and not wishes.folds:
+        notes.append(
+            f"{on} cases to recalibrate on are few: sigma's factor is uncertain by {71 / on**0.5:.0f} %; --folds 5 "
+            "uses all but the test cases for both training and recalibration"
+        )
+    if wishes.folds:
+        notes.append(_few_in_folds(wishes.folds, groups, parts))
+    if size and len(seen.shapes) > 1 and not scaled:
+        notes.append(
+            f"images differ in size, and each is stretched to {size} pixels a side: for a target that is a length, an "
+            "area or a volume give --mm-per-pixel, and where the files do not say the size of their pixels --spacing, "
+            "a column or a number of mm"
+        )
+    if not scaled and not wishes.spacing:
+        notes.append(_no_scale(seen, units))
+    if not whose:
+        notes.append(
+            "no patient: if several images are of one, name that column as --patient, or a pattern that finds it in "
+            "the file names: --patient '([0-9]+)_'"
+        )
+    if groups is not None and len(set(groups)) == len(groups):
+        apart = wishes.patient is not None
+        notes.append(
+            f"every image has a {'patient' if apart else 'group'} of its own by {whose}: if several are of one "
+            "patient, this is not the patient, and they will be in several splits"
+            + ("" if apart else '; if not, --group "" says so')
+        )
+    if seen.missing or seen.unreadable:
+        notes.append(
+            f"{len(seen.missing) + len(seen.unreadable)} images are missing or broken: `run` stops at them and names "
+            "them all; restore them, take their rows out of the table, or set skip_broken = true"
+        )
+    return tuple(filter(None, notes))
+
+
+def _few_in_folds(folds: int, groups: Sequence[str] | None, parts: "Mapping[str, NDArray[np.int64]]") -> str:
+    """Say where patients, or cases, are too few for finite intervals; an error where they are fewer than the folds."""
+    pool = [k for name, rows in parts.items() if name != "test" for k in rows]
+    count, what = (len(pool), "cases") if groups is None else (len({groups[k] for k in pool}), "patients")
+    if count < folds:
+        raise ValueError(
+            f"--folds {folds}, and there are {count} {what} beside those of the test split; take fewer folds"
+        )
+    level = Reporting().level
+    needed = math.ceil(level / (1 - level) - 1e-9)
+    if count >= needed:
+        return ""
+    return f"{count} {what} in folds are few: {100 * level:.0f} % intervals will be infinite, which need {needed}"
+
+
+def _no_scale(seen: Survey, units: Sequence[str]) -> str:
+    """Say what keeps a physical target from being brought to one scale."""
+    unit = next(filter(is_physical, units), "")
+    bare = [name for name, head in zip(seen.names, seen.heads) if head and not head.spacing]
+    if not unit or not bare or seen.pixel:
+        return ""
+    unsure = [name for name in seen.header if is_pixel_size(name)]
+    if len(bare) < sum(map(bool, seen.heads)):
+        why = f"{len(bare)} images do not say how large their pixels are, such as {bare[0]}"
+    elif unsure:
+        why = f"{unsure[0]} is called like the size of pixels, and does not give it of every row, or not of every axis"
+    else:
+        why = "nothing says how large pixels are"
+    return f"{why}: a target in {unit} needs it where they differ; give --spacing, a column or a number of mm"
