@@ -14,6 +14,7 @@ HEAVY = {
     "torch",
     "timm",
     "lightning",
+    "lightning_fabric",
     "torchvision",
     "jax",
     "matplotlib",

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "truesigma"
-OPTIONAL = "torch torchvision timm lightning matplotlib plotly ray jax pandas polars onnx nibabel pydicom skimage PIL"
+OPTIONAL = (
+    "torch torchvision timm lightning lightning_fabric matplotlib plotly ray jax pandas polars onnx nibabel pydicom "
+    "skimage PIL"
+)
 HEAVY = (
     f"{OPTIONAL} pyarrow scipy.special scipy.stats scipy.optimize typer rich email.message http numpy.testing"
 )
@@ -43,9 +46,11 @@ print("loaded:", *[m for m in sys.argv[1].split() if m in sys.modules])
     assert loaded.split() == []
 
 
-def test_predicting_and_exporting_do_not_load_lightning():
+def test_one_process_does_not_load_lightning():
+    """Neither where it predicts and exports, nor where it trains."""
     code = (
         "import sys, truesigma.imaging.prediction.runs, truesigma.imaging.export.runs; "
+        "from truesigma.imaging.training import loop; loop.start('cpu', 1).barrier(); "
         "print('lightning' in sys.modules, 'lightning_fabric' in sys.modules)"
     )
     assert python(code).split() == ["False", "False"]

@@ -15,7 +15,7 @@ import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("torch", "timm", "lightning"):
+        if name.split(".")[0] in ("torch", "timm", "lightning", "lightning_fabric"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Absent())

@@ -24,7 +24,7 @@ ANYWHERE = ("--quiet", "--debug")  # options of the whole program, taken anywher
 EXTRAS = {
     "torch": "train",
     "timm": "train",
-    "lightning": "train",
+    "lightning_fabric": "train",
     "safetensors": "train",
     "skimage": "train",
     "PIL": "train",

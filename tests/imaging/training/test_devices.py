@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from truesigma.imaging.training.devices import chosen_device
+from truesigma.imaging.training.devices import chosen_device, start
 
 
 @pytest.fixture
@@ -47,3 +47,9 @@ def test_a_device_that_is_not_there_is_named(gpus, count, asked, words):
     with pytest.raises(ValueError, match=words) as caught:
         chosen_device(asked)
     assert repr(asked) in str(caught.value)
+
+
+def test_one_gpu_cannot_be_several(gpus):
+    gpus(2)
+    with pytest.raises(ValueError, match=r"device = 'cuda:1' is one, and devices = 2; use device='cuda'"):
+        start("cuda:1", 2)

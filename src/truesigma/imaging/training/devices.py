@@ -1,14 +1,15 @@
-"""The device a run uses and the processes that share it, through Lightning Fabric."""
+"""The device a run uses, and the processes that share it: one alone, or several through Lightning Fabric."""
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
-__all__ = ["average_buffers", "chosen_device", "over_all", "start"]
+__all__ = ["Alone", "Processes", "average_buffers", "chosen_device", "over_all", "said_by_first", "start"]
 
 
 def chosen_device(device: str) -> torch.device:
@@ -33,39 +34,64 @@ def chosen_device(device: str) -> torch.device:
     return torch.device(kind) if kind == "cpu" else torch.device(kind, int(index or 0))
 
 
-def start(device: str, devices: int, *, unused: bool = False) -> "Fabric":
-    """Lightning Fabric on the device asked for; precision stays ours, so that a graph can be captured.
+@dataclass(frozen=True)
+class Alone:
+    """A run of one process, which has nobody to wait for."""
+
+    device: torch.device
+    world_size: ClassVar = 1
+    global_rank: ClassVar = 0
+    is_global_zero: ClassVar = True
+
+    def barrier(self) -> None:
+        """Go on at once."""
+
+
+Processes: TypeAlias = "Alone | Fabric"  # what shares a run
+
+
+def start(device: str, devices: int, *, unused: bool = False) -> Processes:
+    """The processes of a run on the device asked for; precision stays ours, so that a graph can be captured.
 
     unused: some parameters get no gradient, which processes that share one must know.
-    """
-    try:  # here, because it takes seconds, which a prediction need not wait for
-        from lightning.fabric import Fabric
-    except ImportError:  # the same package is also published alone
-        from lightning_fabric import Fabric  # type: ignore[assignment]
 
+    >>> start("cpu", 1)
+    Alone(device=device(type='cpu'))
+    """
     where = chosen_device(device)
-    strategy = "auto" if devices == 1 else "ddp_find_unused_parameters_true" if unused else "ddp"
-    fabric = Fabric(
-        accelerator=where.type, devices=[where.index] if ":" in device else devices, strategy=strategy
-    )
+    if devices == 1:
+        if where.type == "cuda":
+            torch.cuda.set_device(where)
+        return Alone(where)
+    if ":" in device:
+        raise ValueError(f"device = {device!r} is one, and devices = {devices}; use device={where.type!r}")
+    from lightning_fabric import Fabric  # here, because it takes seconds, which one process need not wait for
+
+    strategy = "ddp_find_unused_parameters_true" if unused else "ddp"
+    fabric = Fabric(accelerator=where.type, devices=devices, strategy=strategy)
     fabric.launch()
     return fabric
 
 
-def average_buffers(net: nn.Module, fabric: "Fabric") -> None:
+def average_buffers(net: nn.Module, processes: Processes) -> None:
     """The same batch statistics in every process, before they are used to evaluate."""
-    if fabric.world_size > 1:
+    if not isinstance(processes, Alone):
         for buffer in net.buffers():
             if buffer.is_floating_point():
-                mean = fabric.all_reduce(buffer, reduce_op="mean")
+                mean = processes.all_reduce(buffer, reduce_op="mean")
                 assert isinstance(mean, Tensor)
                 buffer.copy_(mean)
 
 
-def over_all(fabric: "Fabric", sums: Tensor) -> Tensor:
+def over_all(processes: Processes, sums: Tensor) -> Tensor:
     """Sums over all processes."""
-    if fabric.world_size == 1:
+    if isinstance(processes, Alone):
         return sums
-    total = fabric.all_reduce(sums.to(fabric.device), reduce_op="sum")
+    total = processes.all_reduce(sums.to(processes.device), reduce_op="sum")
     assert isinstance(total, Tensor)
     return total.cpu()
+
+
+def said_by_first(processes: Processes, yes: bool) -> bool:
+    """What the first process says, in all of them."""
+    return yes if isinstance(processes, Alone) else bool(processes.broadcast(yes))

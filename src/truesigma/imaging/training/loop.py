@@ -1,10 +1,10 @@
-"""Train a two-head network: one visible loop on Lightning Fabric."""
+"""Train a two-head network: one visible loop."""
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,16 +16,13 @@ from ..network.two_head import TwoHead
 from ..recipe import TrainingRecipe
 from .checkpoint import State, advance, done, fresh, improves, mend, rate, restore, save, tidy
 from .checks import check_choices, check_detached, check_network, warn_of_scale
-from .devices import average_buffers, over_all, start
+from .devices import Alone, Processes, average_buffers, over_all, said_by_first, start
 from .epoch import seed_of, train_epoch
 from .faster import faster
 from .folder import BEST, HISTORY, LAST, as_begun, check_same, describe, write_recipe
 from .history import Board, Watch, rmse_in_unit, write_history
 from .step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
 from .validate import NonFinite, means, random_parts, validate, warn_of_shift
-
-if TYPE_CHECKING:
-    from lightning.fabric import Fabric
 
 __all__ = ["NonFinite", "Trained", "train"]
 
@@ -128,8 +125,9 @@ def train(
     if recipe.loss == "faithful":
         check_detached(net, data)
     warn_of_scale(data.splits["train"])
-    fabric = start(device, devices, unused=recipe.loss == "mse")
-    where, rank, world, leads = fabric.device, fabric.global_rank, fabric.world_size, fabric.is_global_zero
+    processes = start(device, devices, unused=recipe.loss == "mse")
+    where, rank, world = processes.device, processes.global_rank, processes.world_size
+    leads = processes.is_global_zero
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; expected the folder of a run, new or begun")
@@ -156,9 +154,9 @@ def train(
             if resume and (folder / LAST).is_file():
                 check_same(folder, said)
                 mend(folder, recipe)
-        fabric.barrier()
+        processes.barrier()
         state = _begin(net, optimizer, recipe, folder, resume=resume, leads=leads)
-        fabric.barrier()
+        processes.barrier()
         if done(state, recipe):
             return _trained(net, state, recipe, seed, folder)
         if folder is not None and leads:
@@ -168,7 +166,7 @@ def train(
             net,
             optimizer,
             meter,
-            fabric,
+            processes,
             data,
             splits["train"],
             graph,
@@ -195,21 +193,21 @@ def train(
                     full=full, rank=rank, world=world, device=where, workers=workers,
                 )  # fmt: skip
                 trained = time.monotonic()
-                average_buffers(net, fabric)
+                average_buffers(net, processes)
                 # The same draws in every epoch: what changes is the network.
                 drawn: dict[str, Any] = {"on": on, "seed": seed_of(seed, rank), **seen}
-                sums = over_all(fabric, sums)
-                scores = {"valid": over_all(fabric, validate(net, data, splits["valid"], **drawn))}
+                sums = over_all(processes, sums)
+                scores = {"valid": over_all(processes, validate(net, data, splits["valid"], **drawn))}
                 if on is None:
                     scores["one pass"] = scores["valid"]
                 elif "valid_mse_one_pass" in (recipe.watch, recipe.keep):
-                    scores["one pass"] = over_all(fabric, validate(net, data, splits["valid"], **seen))
+                    scores["one pass"] = over_all(processes, validate(net, data, splits["valid"], **seen))
                 row: dict[str, Any] = {"epoch": state.epoch + 1, **means(sums, scores, likelihood)}
                 if row["epoch"] % LOOK_EVERY == 0 or improves(state, row, recipe):
                     if "one pass" not in scores:
-                        scores["one pass"] = over_all(fabric, validate(net, data, splits["valid"], **seen))
+                        scores["one pass"] = over_all(processes, validate(net, data, splits["valid"], **seen))
                     if "test" in splits:
-                        scores["test"] = over_all(fabric, validate(net, data, splits["test"], **drawn))
+                        scores["test"] = over_all(processes, validate(net, data, splits["test"], **drawn))
                     row |= means(sums, scores, likelihood)
                 row |= {
                     **rmse_in_unit(row, data),
@@ -220,7 +218,7 @@ def train(
                 advance(state, row, net, recipe)
                 spent, took = time.monotonic() - called, time.monotonic() - began
                 stopped = time_limit is not None and spent + took > time_limit
-                stopped = bool(fabric.broadcast(stopped)) if world > 1 else stopped
+                stopped = said_by_first(processes, stopped)
                 if folder is not None and leads:
                     write_history(folder / HISTORY, state.rows, state.best_epoch)
                     due = time.monotonic() - saved >= checkpoint_every
@@ -236,7 +234,7 @@ def train(
         finally:
             watch.close()
             board.close()
-        fabric.barrier()
+        processes.barrier()
         return _trained(net, state, recipe, seed, folder)
 
 
@@ -271,7 +269,7 @@ def _step(
     net: nn.Module,
     optimizer: Optimizer,
     meter: Meter,
-    fabric: "Fabric",
+    processes: Processes,
     data: DataSet,
     split: Split,
     graph: str,
@@ -292,8 +290,11 @@ def _step(
             forward, backward, optimizer, meter, likelihood=likelihood, precision=precision, loss=loss
         )
 
-    if graph == "auto" and fabric.device.type == "cuda" and fabric.world_size == 1:
-        first = next(batches(split, size, prepare=data.prepare, device=fabric.device))
+    if not isinstance(processes, Alone):
+        module, wrapped = processes.setup(net, optimizer)
+        return plainly(module, processes.backward, wrapped), False, False
+    if graph == "auto" and processes.device.type == "cuda":
+        first = next(batches(split, size, prepare=data.prepare, device=processes.device))
         images, target = channels_last(first.images), first.target
         net.train()
         if steps >= WORTH_IT:
@@ -303,8 +304,7 @@ def _step(
         step = plainly(net, Tensor.backward, optimizer)
         graph_step = captured(step, net, optimizer, meter, images, target)
         return graph_step, graph_step is not step, False
-    module, wrapped = fabric.setup(net, optimizer)
-    return plainly(module, fabric.backward, wrapped), False, False
+    return plainly(net, Tensor.backward, optimizer), False, False
 
 
 def _put_back(net: nn.Module, state: State, folder: Path | None) -> str:
