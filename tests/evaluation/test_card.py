@@ -32,7 +32,11 @@ def test_a_card_does_after_reading_what_it_did_before(tmp_path, name, law):
     fresh = simulated(seed=1, law=law).prediction
     for level in (0.5, 0.99):
         assert np.array_equal(again(fresh).interval(level).lower, card(fresh).interval(level).lower)
-    assert again.data == {"file": "cal.csv", "cases": 200, "outputs": 1}
+    seen = {
+        name: [[values.min(), values.max()]]
+        for name, values in (("location", cases.prediction.location), ("scale", cases.prediction.scale))
+    }
+    assert again.data == {"file": "cal.csv", "cases": 200, "outputs": 1, "range": seen}
     assert again.unit == "mm"
     assert again.date.endswith("Z")
     assert set(again.versions) >= {"python", "truesigma", "numpy", "scipy"}

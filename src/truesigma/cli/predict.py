@@ -227,7 +227,14 @@ def _images(
     from ..imaging.data.source import intake, recorded
     from ..imaging.prediction.predict import list_images, predict_images
     from ..imaging.prediction.runs import mark_of, marks_of, open_runs
-    from ..imaging.prediction.write import names_of, needs_draws, recalibrated, referred, write_predictions
+    from ..imaging.prediction.write import (
+        in_cards_unit,
+        names_of,
+        needs_draws,
+        recalibrated,
+        referred,
+        write_predictions,
+    )
 
     check_suffix(out)
     check_target(out, *wanted, *([] if card is None else [card]))
@@ -261,6 +268,7 @@ def _images(
         prediction = units.prediction(decompose(found) if isinstance(found, Draws) else found)
     else:
         prediction = recalibrated(loaded, found, units)
+        loaded.doubt(in_cards_unit(loaded, found, units))
     applied = UNTOUCHED if loaded is None else loaded.recalibration.to_dict()["name"]
     marks: dict[str, Any] = {**marks_of(runs, None if joined else settings), "recalibration": applied}
     marks |= {} if loaded is None else referred(loaded, found, units)

@@ -73,6 +73,7 @@ def apply_file(
         _check_unit(card, source, str(fields.get("unit", "")))
         check_network(card, str(fields.get("checkpoint", "")))
         made = card(value, group=groups_in(fields))
+        card.doubt(value)
         bounds = {**interval_fields(made, levels, card.recalibration), **refer_fields(card, value)}
         made = _as_written(made, levels or USUAL)
     except ValueError as problem:

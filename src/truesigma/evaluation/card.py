@@ -19,6 +19,7 @@ from ..files.disk import BadFile, now, plain, read_json
 from ..recalibrate._referral import Referral
 from ..recalibrate._referral import fit as fit_referral
 from .fit import Choice, fit
+from .leaks import check_extent, extent, warn_beyond
 from .recipe import Recipe, check_choices, load_recipe
 
 FORMAT = "truesigma recalibration"
@@ -30,8 +31,8 @@ class Card:
     """A fitted recalibration with the law and the recipe it was fitted under, and the data it was fitted on.
 
     Called with a Prediction, Draws or Cases it gives the recalibrated Prediction. `data` says how many cases and
-    outputs it saw, the name and the hash of their file where they came from one, and the network's checkpoint. `refer`
-    says which cases to hand to somebody, where that was asked for.
+    outputs it saw, between which locations and scales, the name and the hash of their file where they came from one,
+    and the network's checkpoint. `refer` says which cases to hand to somebody, where that was asked for.
     """
 
     recalibration: Recalibration
@@ -70,6 +71,11 @@ class Card:
                 f"the card's recalibration cannot be applied: {problem}; fit it again."
             ) from problem
         return Prediction(**vars(made))
+
+    def doubt(self, value: Prediction | Draws | Cases) -> None:
+        """Warn where new cases lie beyond those it was fitted on, in their location or scale as the model gave them."""
+        if "range" in self.data:
+            warn_beyond(self.data["range"], self.data["cases"], as_cases(value).prediction, self.unit)
 
     def referred(self, value: Prediction | Draws | Cases) -> Host | None:
         """Whether each case is to be referred, (case,), by its sigma before recalibration; None if nobody asked."""
@@ -179,7 +185,9 @@ def describe(
     fitted: Recalibration, cases: Cases, *, recipe: Recipe, data: Mapping[str, Any] | None = None
 ) -> Card:
     """The card of a recalibration that was fitted on these cases under this recipe."""
-    size = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
+    size: dict[str, Any] = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
+    if known := extent(cases.prediction):
+        size["range"] = known
     if cases.draws is not None:
         size["draws"] = int(cases.draws.mean.shape[0])
     law, about = cases.prediction.law, {**(data or {}), **size, **made_by(cases.checkpoint, cases.sampling)}
@@ -283,6 +291,9 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
         check_choices(recipe)
         recalibration, law = _recalibration(stored["recalibration"], plugin), law_from_dict(stored["law"])
         data, used = dict(stored["data"]), dict(stored["versions"])
+        if "range" in data:
+            check_extent(data["range"], int(data["outputs"]))
+            data["cases"] = int(data["cases"])
         refer = Referral(**stored["refer"]) if "refer" in stored else None
         asked = [dict(row) for row in stored.get("questions", ())]
     except Undefined:

@@ -1,12 +1,103 @@
 """Doubts about two sets of cases: those that were fitted on are scored, or the two do not go together."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.values import Cases
+import numpy as np
+
+from ..core.arrays import Host, to_host
+from ..core.values import Cases, Prediction
 from ..files.fileset import FileSet
+
+ALARMS = 0.05  # share of the sets of new cases that are warned of though they are like those fitted on
+
+
+def extent(prediction: Prediction) -> dict[str, list[list[float]]]:
+    """Find the smallest and largest location and scale of each output; nothing for maps.
+
+    >>> extent(Prediction([3.0, 1.0, 2.0], [4.0, 1.0, 9.0]))
+    {'location': [[1.0, 3.0]], 'scale': [[1.0, 3.0]]}
+    """
+    if prediction.location.ndim > 2 or not len(prediction):
+        return {}
+    looked_at = _looked_at(prediction)
+    found = {name: np.stack([v.min(0), v.max(0)], 1).tolist() for name, v in looked_at.items()}
+    return found if np.isfinite(list(found.values())).all() else {}
+
+
+def check_extent(stored: Any, outputs: int) -> None:
+    """Refuse what `extent` does not give."""
+    for name in ("location", "scale"):
+        ends = np.asarray(stored[name], np.float64)
+        if ends.shape != (outputs, 2) or not (ends[:, 0] <= ends[:, 1]).all():
+            raise ValueError(f"the range of its {name} is not a smallest and a largest of each output")
+
+
+def _looked_at(prediction: Prediction) -> dict[str, Host]:
+    """Location and scale as (case, output); where a mask leaves one out, that of the first case that has it."""
+    found = {}
+    for name in ("location", "scale"):
+        values = np.broadcast_to(to_host(getattr(prediction, name)), prediction.location.shape)
+        values = values.reshape(len(values), -1).astype(np.float64)
+        if prediction.mask is not None:
+            kept = to_host(prediction.mask).reshape(values.shape)
+            values = np.where(kept, values, values[kept.argmax(0), np.arange(values.shape[1])])
+        found[name] = values
+    return found
+
+
+def warn_beyond(seen: Mapping[str, Any], count: int, prediction: Prediction, unit: str = "") -> None:
+    """Say so where more new cases lie beyond those fitted on than cases of the same kind would.
+
+    Of cases of one kind, in random order, how many of the last lie outside the range of the first `count` has a known
+    law, whatever that of the values. The level is shared out over location, scale and outputs.
+
+    seen: `extent` of the cases fitted on. prediction: of the new ones, before recalibration.
+
+    >>> with warnings.catch_warnings(record=True) as said:
+    ...     warn_beyond({"location": [[0.0, 1.0]], "scale": [[1.0, 2.0]]}, 100, Prediction([5.0], [1.0]), "mm")
+    >>> str(said[0].message)[:77]
+    '1 of 1 new cases has a location beyond the 0 to 1 mm of the 100 cases that it'
+    """
+    if prediction.location.ndim > 2 or not len(prediction) or count < 2:
+        return
+    found, outputs = [], len(seen["location"])
+    for name, values in _looked_at(prediction).items():
+        if values.shape[1] != outputs:
+            return  # the card itself says more about that
+        low, high = np.asarray(seen[name], np.float64).T
+        beyond = ((values < low) | (values > high)).sum(0)
+        found += [(chance_beyond(int(k), len(values), count), name, j, int(k)) for j, k in enumerate(beyond)]
+    chance, name, j, beyond = min(found)
+    if chance * len(found) > ALARMS:
+        return
+    low, high = seen[name][j]
+    what = name if outputs == 1 else f"{name} of output {j}"
+    warnings.warn(
+        f"{beyond} of {len(prediction)} new cases {'has' if beyond == 1 else 'have'} a {what} beyond the {low:.3g} to "
+        f"{high:.3g}{unit and ' '}{unit} of the {count} cases that it was recalibrated on: they seem to be of another "
+        "kind, for which neither predictions nor intervals were ever checked. Look at them, and label some: 20 are a "
+        "start.",
+        stacklevel=3,
+    )
+
+
+def chance_beyond(beyond: int, new: int, known: int) -> float:
+    """Find the chance that at least so many of the new cases lie outside the range of those known, all of one kind.
+
+    P(K = k) = (k + 1) C(new + known - k - 2, known - 2) / C(new + known, known).
+
+    >>> round(chance_beyond(1, 1, 99), 6)  # the new one is the smallest or the largest of 100
+    0.02
+    """
+    if beyond == 0:
+        return 1.0
+    k, every = np.arange(1.0, beyond), float(new + known)
+    first = known * (known - 1) / (every * (every - 1))
+    steps = (k + 1) / k * (new - k + 1) / (every - k - 1)
+    return max(0.0, 1 - float(first * (1 + np.cumprod(steps).sum())))
 
 
 def warn_unlike(
