@@ -1,6 +1,5 @@
 """The two-head network: shapes, dropout, precision, weights, and its description."""
 
-import math
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from truesigma.imaging.network.losses import gaussian
-from truesigma.imaging.network.two_head import Standardise, TwoHead, WithinTargets, build, rebuild
+from truesigma.imaging.network.two_head import Standardise, TwoHead, build, rebuild
 from truesigma.imaging.network.weights import load_weights
 from truesigma.imaging.recipe import TrainingRecipe, from_dict, load_recipe
 
@@ -60,61 +58,6 @@ def test_standardised_features_are_those_of_batch_norm() -> None:
     for case in batches.flatten(0, 1)[:, None]:
         assert alone(case).abs().max() <= 3.001
     torch.testing.assert_close(alone.mean, batches.mean((0, 1)), rtol=0.5, atol=0)
-
-
-@pytest.mark.parametrize("variances", ["one", "each"])
-def test_a_variance_is_no_larger_than_the_worst_error_of_the_mean(variances: str) -> None:
-    """Against a loop over cases and outputs; what is below the bound stays as it is, to the bit."""
-    generator = torch.Generator().manual_seed(0)
-    target = torch.rand(50, 3, generator=generator) * torch.tensor([1.0, 2.0, 0.5])
-    mean = 4 * torch.randn(40, 3, generator=generator)
-    second = 5 * torch.randn(40, 3 if variances == "each" else 1, generator=generator)
-    bound = WithinTargets(3)
-    bound.expect(target)
-    assert torch.equal(bound(mean, second), second)  # in training
-    found, met = bound.eval()(mean, second), 0
-    for case in range(40):
-        worst = [max((mean[case] - y)[j].item() ** 2 for y in target) for j in range(3)]
-        for j, said in enumerate(second[case].tolist()):
-            limit = math.log(worst[j] if variances == "each" else sum(worst) / 3)
-            met += said > limit
-            assert found[case, j].item() == (said if said < limit else pytest.approx(limit, rel=1e-4))
-    assert 5 < met < second.numel() - 5
-
-
-def test_below_the_bound_no_target_of_the_range_is_less_likely() -> None:
-    """For every variance above the bound, mean and target: that is why it is one."""
-    mean, target = torch.meshgrid(torch.linspace(-3, 4, 71), torch.linspace(0, 1, 21), indexing="ij")
-    mean, target = mean.reshape(-1, 1), target.reshape(-1, 1)
-    bound = WithinTargets(1).eval()
-    bound.expect(target)
-    for far in (3.0, 10.0, 19.0):
-        said = torch.full_like(mean, far)
-        kept = bound(mean, said)
-        assert (gaussian(mean, kept, target) <= gaussian(mean, said, target)).all()
-
-
-def test_the_bound_is_of_the_network_that_learns_its_variance_apart() -> None:
-    """It has a range once it is told the targets; a network without one, as they were before, is read as it is."""
-    own = load_recipe("own")
-    for name in ("paper", "code", "exact"):
-        assert build("small", 1, 2, load_recipe(name)).bound is None
-    net, x = build("small", 1, 2, own, variances="each", seed=0).eval(), images()
-    nn.init.constant_(net.log_variance[-1].bias, 30.0)
-    free = net(x)
-    assert free[1].min() > 20
-    net.expect(torch.rand(9, 2))
-    mean, bounded = net(x)
-    assert torch.equal(mean, free[0])
-    worst = torch.maximum(mean - net.bound.low, net.bound.high - mean)
-    torch.testing.assert_close(bounded.exp().sqrt(), worst)
-    again = build("small", 1, 2, own, variances="each", seed=1).eval()
-    again.load_state_dict(net.state_dict())
-    assert torch.equal(again(x)[1], bounded)
-    before = {name: value for name, value in net.state_dict().items() if not name.startswith("bound.")}
-    again = build("small", 1, 2, own, variances="each", seed=1).eval()
-    again.load_state_dict(before)
-    assert torch.equal(again(x)[1], free[1])
 
 
 def test_dropout_before_the_heads_is_the_recipes() -> None:

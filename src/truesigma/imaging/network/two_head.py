@@ -55,51 +55,6 @@ class Standardise(nn.Module):
         return (x - self.mean) * variance.rsqrt()
 
 
-class WithinTargets(nn.Module):
-    """Log-variances that are no larger than the worst error the mean can make on a target of the training's range.
-
-    v <= max((mean - low)^2, (high - mean)^2): above it a smaller v has the better likelihood, whatever that target. A
-    head exponential in its features may say anything of an image unlike all it has seen; with this it says at most that
-    the target may be anywhere. The range is unbounded until `expect`, and training sees the head as it is.
-
-    >>> bound = WithinTargets(1).eval()
-    >>> bound.expect(torch.tensor([[0.0], [0.7], [1.0]]))
-    >>> bound(torch.tensor([[0.5], [0.5], [-3.0]]), torch.tensor([[-2.0], [9.0], [9.0]])).exp()
-    tensor([[ 0.1353],
-            [ 0.2500],
-            [16.0000]])
-    """
-
-    low: Tensor
-    high: Tensor
-
-    def __init__(self, outputs: int) -> None:
-        super().__init__()
-        self.register_buffer("low", torch.full((outputs,), -math.inf))
-        self.register_buffer("high", torch.full((outputs,), math.inf))
-
-    def expect(self, target: Tensor) -> None:
-        """Take the range of each output from the training targets, (case, output)."""
-        self.low.copy_(target.amin(0))
-        self.high.copy_(target.amax(0))
-
-    def forward(self, mean: Tensor, log_variance: Tensor) -> Tensor:
-        """Means (case, output), and for each case one log-variance or as many -> these, bounded."""
-        if self.training:
-            return log_variance
-        mean = mean.detach()
-        worst = torch.maximum(mean - self.low, self.high - mean).square().clamp(min=SMALLEST_VARIANCE)
-        if log_variance.shape[1] < worst.shape[1]:
-            worst = worst.mean(1, keepdim=True)
-        return torch.minimum(log_variance, worst.log())
-
-    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *more: Any) -> None:
-        """Runs that were trained before it was there have no range."""
-        for name, value in self.named_buffers():
-            state.setdefault(prefix + name, value)
-        super()._load_from_state_dict(state, prefix, *more)
-
-
 class TwoHead(nn.Module):
     """A backbone with two heads: the mean, and the log-variance (Gaussian) or log b (Laplace).
 
@@ -109,7 +64,7 @@ class TwoHead(nn.Module):
     inputs: numbers beside the image, as that many planes of one value behind its channels; they go into both heads
     with the features, and are never dropped.
     detached: the second head takes the features as given, standardised, and does not shape them, as the loss `faithful`
-    needs; what it says is bounded by the range of the training targets (`WithinTargets`).
+    needs.
 
     >>> from truesigma.imaging.backbones import small
     >>> net = TwoHead(*small.build(1), outputs=3, dropout=0.2)
@@ -145,7 +100,6 @@ class TwoHead(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.mean = _head(features + inputs, outputs, heads)
         self.log_variance = _head(features + inputs, 1 if variances == "one" else outputs, heads, detached)
-        self.bound = WithinTargets(outputs) if detached else None
         last = self._last
         assert isinstance(last, nn.Linear)
         nn.init.normal_(last.weight, std=1e-3)
@@ -157,22 +111,17 @@ class TwoHead(nn.Module):
         """The last layer of the second head."""
         return self.log_variance[-1] if isinstance(self.log_variance, nn.Sequential) else self.log_variance
 
-    def expect(self, target: Tensor) -> None:
-        """Tell it the training targets, (case, output), before it has learned anything.
-
-        The second head starts at their variance, the same for all cases; one that has learned stays as it is.
+    def expect(self, variance: Tensor) -> None:
+        """Start the second head at a variance of each output, the same for all cases; one that has learned stays.
 
         >>> net = TwoHead(nn.Flatten(), 4, 2, dropout=0.0, variances="each")
-        >>> net.expect(torch.tensor([[0.0, 0.5], [1.0, 0.7]]))
+        >>> net.expect(torch.tensor([0.5, 0.02]))
         >>> net(torch.rand(1, 1, 2, 2))[1].exp()
-        tensor([[0.2500, 0.0100]], grad_fn=<ExpBackward0>)
+        tensor([[0.5000, 0.0200]], grad_fn=<ExpBackward0>)
         """
-        if self.bound is not None:
-            self.bound.expect(target)
         last = self._last
         if not isinstance(last, nn.Linear) or bool((last.bias != torch.tensor(FIRST_LOG_VARIANCE)).any()):
             return
-        variance = target.var(0, correction=0)
         known = variance if len(last.bias) > 1 else variance.mean()
         nn.init.zeros_(last.weight)
         with torch.no_grad():
@@ -200,10 +149,7 @@ class TwoHead(nn.Module):
 
     def _heads(self, features: Tensor, beside: Tensor | None) -> tuple[Tensor, Tensor]:
         features = features if beside is None else torch.cat([features, beside.to(features)], 1)
-        mean = self.mean(features)
-        if self.bound is None:
-            return mean, self.log_variance(features)
-        return mean, self.bound(mean, self.log_variance(features.detach()))
+        return self.mean(features), self.log_variance(features.detach() if self.detached else features)
 
 
 def build(
