@@ -284,6 +284,20 @@ def test_the_tables_of_training_are_those_of_the_measured_numbers():
                 assert made.ratio(rows, [name], way, made.chosen(rows), score)[2] >= 1, (name, way, score)
 
 
+def test_what_the_default_says_of_other_images_is_as_measured(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
+    made, text = script("measure_unlike"), (DOCS / "own-images.md").read_text(encoding="utf-8")
+    assert made.table() in text
+    rows = made.read("unlike.csv")
+    assert [sum(row["kind"] == kind for row in rows) for kind in made.KINDS] == [3, 5]
+    assert all(row["other_warned"] and not row["home_warned"] for row in rows)  # as CHANGELOG says
+    for row in rows:  # intervals hold where sigma grows as much as the error, and only there
+        assert (row["other_held"] > 0.9) == (row["other_sigma"] > row["other_error"])
+        assert row["other_error"] > 5 * row["home_error"]
+    assert 0 < sum(row["other_held"] > 0.9 for row in rows) < len(rows) / 2  # more often it stays too small
+
+
 def test_ratios_and_the_rule_of_losses_by_hand():
     made = script("measure_training")
     error = {"mse": (2.0, 1.0), "nll": (2.2, 1.1), "beta_nll": (2.02, 1.01), "faithful": (2.0, 1.0)}
