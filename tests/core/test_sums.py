@@ -20,6 +20,7 @@ from truesigma.core.cells import cell_totals, unit_counts
 from truesigma.core.elements import Block, blocks
 from truesigma.core.law import Empirical, Laplace, Normal, central_bounds
 from truesigma.core.sums import accumulate, block_sums, weighted_sum
+from truesigma.core.tally import _plan
 from truesigma.recalibrate.sigma import Sigma
 
 
@@ -128,7 +129,7 @@ def test_tensors_are_summed_where_they_are(given):
         error="draws",
         edges=[0, 1, 2] if given == "edges" else None,
     )
-    plan = tally._plan().by_key
+    plan = _plan(*tally._settings).by_key
     (block,) = blocks(sample.prediction(), sample.target, sample.weight)
     tensors = {name: None if a is None else torch.from_numpy(a.copy()) for name, a in block.parts.items()}
     found = block_sums(Block(block.law, tensors, block.rows), plan)
@@ -271,7 +272,7 @@ def test_what_is_recalibrated_in_passing_is_what_is_recalibrated_before(monkeypa
     fitted = plugins.load("recalibrate", name).fit(p, y, weight=w)
     assert fitted.by_block
     small_blocks(monkeypatch)
-    plan = Tally.empty(error="draws")._plan()
+    plan = _plan(*Tally.empty(error="draws")._settings)
     found = accumulate(p, y, plan, weight=w, through=fitted)
     assert flat(found) == flat(accumulate(fitted(p), y, plan, weight=w))
 
