@@ -30,7 +30,7 @@ def test_the_tree_is_the_one_there_is():
 
 def test_the_layers_are_those_that_a_test_holds():
     layers = runpy.run_path(str(ROOT / "tests" / "test_imports.py"))["LAYERS"]
-    said = re.search(r"never from those above: (.*?)\. Inside of", TEXT, re.DOTALL)[1]
+    said = re.search(r"never from those above: (.*?)\. Within", TEXT, re.DOTALL)[1]
     assert [set(re.findall(r"`(\w+)`", layer)) for layer in said.split(";")] == layers
 
 

@@ -1,11 +1,10 @@
-"""The torch half: images in, draws out; and what data sets and backbones of one's own are made of.
+"""The torch half: images in, draws out; and what your own data sets and backbones are made of.
 
 >>> from truesigma import imaging
 >>> "dropout_draws" in imaging.__all__
 True
 
-Importing the package is light; a name loads what it needs when it is first used, and says what to install where that is
-missing.
+Importing the package is light; a name loads what it needs when it is first used, or says what to install.
 """
 # ruff: noqa: F403  (stars tell type checkers what the table below says when the program runs)
 

@@ -1,4 +1,4 @@
-"""Own images from start to end: look at a folder, write a recipe, and run it to a report; and the demo.
+"""Your own images from start to end: look at a folder, write a recipe, run it to a report; and the demo.
 
 A folder of images with a table comes in; a recipe, trained runs, predictions, a card and a report go out. Every
 finished stage is remembered by what it read and wrote, so that a second run resumes.

@@ -1,7 +1,7 @@
 """The paper, reproduced: tables, figures and claims computed from the committed results of its experiments.
 
-`open_paper(root)` reads the folder `paper/`; everything else takes what it returns. No data, no torch and no GPU is
-needed, except to make new results (`run_planned`).
+`open_paper(root)` reads the folder `paper/`; everything else takes what it returns. Only new results
+(`run_planned`) need data, torch and a GPU.
 """
 
 from .paper import Paper, open_paper

@@ -1,1 +1,1 @@
-"""One file per backbone: build(channels, *, pretrained=False, options) -> (features module, number of features)."""
+"""Backbones, one file each: `build(channels, *, pretrained=False, options) -> (features, how many)`."""
