@@ -44,6 +44,30 @@ def _added(part, parts, stride, c, ok, BC: tl.constexpr):
 
 
 @triton.jit
+def _share(R, C, rows, BC: tl.constexpr):
+    """What this program sums over: channels, which of them exist, its first row and the one after its last."""
+    c = tl.program_id(0) * BC + tl.arange(0, BC)
+    first = tl.program_id(1) * rows
+    return c, c < C, first, tl.minimum(first + rows, R)
+
+
+@triton.jit
+def _handed_in(s, q, part, done, c, ok, C):
+    """Write this program's parts of two sums; whether it is the last to do so."""
+    split, splits = tl.program_id(1), tl.num_programs(1)
+    tl.store(part + split * C + c, tl.sum(s, 0), mask=ok)
+    tl.store(part + (splits + split) * C + c, tl.sum(q, 0), mask=ok)
+    return _ends(done + tl.program_id(0), splits)
+
+
+@triton.jit
+def _tile_rows(first, last, ok, BR: tl.constexpr):
+    """The rows of a tile, and which of its elements exist, where `ok` says it of the channels."""
+    r = first + tl.arange(0, BR)
+    return r, (r[:, None] < last) & ok[None, :]
+
+
+@triton.jit
 def _at(r, c, stride):
     """Where rows and channels lie; a large batch has more elements than 32 bits count."""
     return r.to(tl.int64)[:, None] * stride + c[None, :]
@@ -102,25 +126,17 @@ def _grad(gy, x, res, saved, gate, dpool, r, c, m, C, S, HW,
 def stats(x, part, done, gamma, beta, mean_, var_, tracked, saved, R, C, S, rows, eps, momentum,
           BR: tl.constexpr, BC: tl.constexpr):  # fmt: skip
     """Mean, 1 / sd, scale and shift of each channel; the running ones are brought up to date."""
-    c = tl.program_id(0) * BC + tl.arange(0, BC)
-    ok = c < C
-    split, splits = tl.program_id(1), tl.num_programs(1)
+    c, ok, first, last = _share(R, C, rows, BC)
     k = tl.load(mean_ + c, mask=ok, other=0.0)
-    first = split * rows
-    last = tl.minimum(first + rows, R)
-    s = tl.zeros((BR, BC), tl.float32)
-    q = tl.zeros((BR, BC), tl.float32)
+    s, q = tl.zeros((BR, BC), tl.float32), tl.zeros((BR, BC), tl.float32)
     for r0 in range(first, last, BR):
-        r = r0 + tl.arange(0, BR)
-        m = (r[:, None] < last) & ok[None, :]
+        r, m = _tile_rows(r0, last, ok, BR)
         v = tl.load(x + _at(r, c, S), mask=m, other=0.0).to(tl.float32)
         v = tl.where(m, v - k[None, :], 0.0)
         s += v
         q += v * v
-    tl.store(part + split * C + c, tl.sum(s, 0), mask=ok)
-    tl.store(part + (splits + split) * C + c, tl.sum(q, 0), mask=ok)
-    if _ends(done + tl.program_id(0), splits):
-        total, squares = _added(part, splits, C, c, ok, BC)
+    if _handed_in(s, q, part, done, c, ok, C):
+        total, squares = _added(part, tl.num_programs(1), C, c, ok, BC)
         away = total / R
         mean = away + k
         var = tl.maximum(squares / R - away * away, 0.0)
@@ -142,8 +158,7 @@ def apply(x, res, gate, y, saved, R, C, S, HW,
           ACT: tl.constexpr, RES: tl.constexpr, GATE: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):  # fmt: skip
     """Write y."""
     c = tl.program_id(1) * BC + tl.arange(0, BC)
-    r = tl.program_id(0) * BR + tl.arange(0, BR)
-    m = (r[:, None] < R) & (c[None, :] < C)
+    r, m = _tile_rows(tl.program_id(0) * BR, R, c < C, BR)
     _, z = _normed(x, res, saved, r, c, m, C, S, RES)
     z = _act(z, ACT)
     if GATE:
@@ -163,8 +178,7 @@ def pool(gy, x, gate, saved, part, done, out, C, S, HW, rows,
     last = tl.minimum(first + rows, case * HW + HW)
     s = tl.zeros((BR, BC), tl.float32)
     for r0 in range(first, last, BR):
-        r = r0 + tl.arange(0, BR)
-        m = (r[:, None] < last) & ok[None, :]
+        r, m = _tile_rows(r0, last, ok, BR)
         _, z = _normed(x, x, saved, r, c, m, C, S, False)
         a = _act(z, ACT)
         if BACK:
@@ -189,24 +203,16 @@ def back_sums(gy, x, res, saved, gate, dpool, part, done, out, R, C, S, HW, rows
               ACT: tl.constexpr, RES: tl.constexpr, GATE: tl.constexpr, BR: tl.constexpr,
               BC: tl.constexpr):  # fmt: skip
     """Gradients of weight and bias, and the two coefficients of each channel that `back_apply` needs."""
-    c = tl.program_id(0) * BC + tl.arange(0, BC)
-    ok = c < C
-    split, splits = tl.program_id(1), tl.num_programs(1)
+    c, ok, first, last = _share(R, C, rows, BC)
     mean = tl.load(saved + c, mask=ok, other=0.0)
-    first = split * rows
-    last = tl.minimum(first + rows, R)
-    s = tl.zeros((BR, BC), tl.float32)
-    q = tl.zeros((BR, BC), tl.float32)
+    s, q = tl.zeros((BR, BC), tl.float32), tl.zeros((BR, BC), tl.float32)
     for r0 in range(first, last, BR):
-        r = r0 + tl.arange(0, BR)
-        m = (r[:, None] < last) & ok[None, :]
+        r, m = _tile_rows(r0, last, ok, BR)
         g, v = _grad(gy, x, res, saved, gate, dpool, r, c, m, C, S, HW, ACT, RES, GATE)
         s += g
         q += g * (v - mean[None, :])
-    tl.store(part + split * C + c, tl.sum(s, 0), mask=ok)
-    tl.store(part + (splits + split) * C + c, tl.sum(q, 0), mask=ok)
-    if _ends(done + tl.program_id(0), splits):
-        shift, scaled = _added(part, splits, C, c, ok, BC)
+    if _handed_in(s, q, part, done, c, ok, C):
+        shift, scaled = _added(part, tl.num_programs(1), C, c, ok, BC)
         inv = tl.load(saved + C + c, mask=ok, other=0.0)
         scale = tl.load(saved + 2 * C + c, mask=ok, other=0.0)
         weight = scaled * inv
@@ -223,8 +229,7 @@ def back_apply(gy, x, res, saved, gate, dpool, out, passed, dx, dres, R, C, S, H
                BC: tl.constexpr):  # fmt: skip
     """Write the gradient of x, with one that came past the norm, and that of the residual."""
     c = tl.program_id(1) * BC + tl.arange(0, BC)
-    r = tl.program_id(0) * BR + tl.arange(0, BR)
-    m = (r[:, None] < R) & (c[None, :] < C)
+    r, m = _tile_rows(tl.program_id(0) * BR, R, c < C, BR)
     g, v = _grad(gy, x, res, saved, gate, dpool, r, c, m, C, S, HW, ACT, RES, GATE)
     scale = tl.load(saved + 2 * C + c, mask=c < C, other=0.0)
     slope = tl.load(out + 2 * C + c, mask=c < C, other=0.0)
