@@ -81,27 +81,19 @@ def _lane_starts(size: int, cells: int) -> Host:
     return (np.arange(size) % LANES) * cells
 
 
-def unit_counts(values: Array, cells: int) -> Array:
-    """How many of the values, from 0 to 1, lie in each of so many equal cells; the last one is closed.
+def unit_counts(values: Array, cells: int, weight: Array = None) -> Array:
+    """How many of the values, from 0 to 1, lie in each of so many equal cells, or their weight; the last one is closed.
 
     >>> unit_counts(np.array([0.0, 0.4, 0.5, 1.0]), 2)
     array([2., 2.])
     """
-    if is_torch_array(values):
-        import torch
-
-        if _must_be_deterministic(values):
-            return torch.as_tensor(unit_counts(to_host(values), cells), device=values.device)
-        # In one pass, and without asking the device for the largest value; it counts in the values' own precision.
-        found = [torch.histc(part, cells, 0, 1) for part in values.reshape(-1).split(1 << 24)]
-        return torch.stack(found).sum(0, dtype=torch.float64)
     xp = namespace(values)
-    counts = cell_totals(xp.astype(xp.reshape(values, (-1,)) * cells, xp.int32), cells + 1, [None])[0]
-    return close_last(counts)
-
-
-def close_last(counts: Array) -> Array:
-    """Counts of one cell more than there are: what lies on the upper end of the last belongs to it."""
+    if weight is None and is_torch_array(values) and not _must_be_deterministic(values):
+        # In one pass, and without asking the device for the largest value; it counts in the values' own precision.
+        found = [xp.histc(part, cells, 0, 1) for part in values.split(1 << 24)]
+        return xp.stack(found).sum(0, dtype=xp.float64)
+    # One cell more than there are, for 1 itself.
+    counts = cell_totals(xp.astype(values * cells, xp.int32), cells + 1, [weight])[0]
     return namespace(counts).concat([counts[:-2], counts[-2:].sum()[None]])
 
 

@@ -29,7 +29,7 @@ from .arrays import (
     workers,
 )
 from .bins import assign
-from .cells import cell_totals, close_last, segment_sums, unit_counts
+from .cells import cell_totals, segment_sums, unit_counts
 from .elements import Block, Elements, Error, Outputs, Part, Terms, Through, block_makers
 from .law import Undefined
 from .sketches import LogCells, Sketch
@@ -108,12 +108,7 @@ def variance_sums(block: Block, *, outputs: Outputs, keep: float, ends: bool = F
 def pit_sums(block: Block) -> Array:
     """Weight in equal cells of |2 u - 1|, u the probability integral transform: central intervals."""
     central, weight = flat(block.elements.central, block.elements.weight)
-    if weight is None:
-        return unit_counts(central, PIT_CELLS)
-    xp = namespace(central)
-    # One cell more than there are, for 1 itself.
-    index = xp.astype(central * PIT_CELLS, xp.int32)
-    return close_last(cell_totals(index, PIT_CELLS + 1, [weight])[0])
+    return unit_counts(central, PIT_CELLS, weight)
 
 
 def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part) -> Array:
