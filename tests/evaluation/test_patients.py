@@ -147,6 +147,16 @@ def test_what_clusters_are():
         clusters_by(cases, "site")
 
 
+def test_one_patient_proves_nothing():
+    """Many images of a single patient, all too high, may be that patient's fault alone."""
+    cases = made(patients=1, each=40, group=False)
+    off = Prediction(cases.prediction.location + 3, cases.prediction.total)
+    rows = questions(made(group=False), cases, {"none": (made(group=False).prediction, off)})
+    assert {row["verdict"] for row in rows} == {"unclear"}
+    rows = questions(made(group=False), cases, {"none": (made(group=False).prediction, off)}, by="case")
+    assert "off" in {row["verdict"] for row in rows}
+
+
 def test_questions_count_patients_inside_of_groups():
     """Sites are asked about, and the error of each counts its patients, not its images."""
     cases = made(patients=100, each=4)

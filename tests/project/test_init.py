@@ -33,7 +33,8 @@ def test_the_recipe_of_a_folder(place, run):
     assert all(" # " in line for line in keys)  # commented line by line
     stored = tomllib.loads(text)
     assert stored["data"] | {"csv": 0} == {
-        "root": "scans", "csv": 0, "image": "{id}.png", "target": ["age"], "unit": ["months"], "group": "patient",
+        "root": "scans", "csv": 0, "image": "{id}.png", "target": ["age"], "unit": ["months"], "group": "",
+        "patient": "patient",
         "split": "", "valid": 0.2, "test": 0.2, "seed": 0, "size": 0, "dimensions": 2, "flip": True, "turn": False,
         "rotate": 10.0, "scale": 0.1, "shift": 2, "intensity": 0.1, "normalise": "set", "skip_broken": False,
         "memory": 8.0,

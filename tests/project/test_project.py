@@ -33,7 +33,11 @@ from truesigma.project.project import read_project
         ('likelihood = "gaussian"', 'likelihood = "normal"', "expected one of gaussian, laplace"),
         ('recalibrate = "auto"', 'recalibrate = "sigmma"', "no recalibrate plug-in is called 'sigmma'"),
         ('compare = ["none", "aux"]', 'compare = "aux"', "report.compare is 'aux'; expected a list of texts"),
-        ('group = "patient"', 'group = "hospital"', "has no column hospital; it has id, age, patient, site"),
+        (
+            'patient = "patient"',
+            'patient = "hospital"',
+            "has no column hospital; it has id, age, patient, site",
+        ),
         ('target = ["age"]', 'target = ["site"]', "48 targets are not finite numbers: row 1, site 'A'"),
         ('image = "{id}.png"', 'image = "{patient}.png"', "24 images stand in more than one row"),
         ("valid = 0.2 ", "valid = 0.0 ", "no cases for valid"),
@@ -115,7 +119,7 @@ def test_any_data_set_can_be_run(tmp_path, run):
 
 
 def test_one_case_is_too_few_to_recalibrate_on(begun, run):
-    change(begun / "recipe.toml", {'group = "patient"': 'group = ""', "valid = 0.2 ": "valid = 0.02 "})
+    change(begun / "recipe.toml", {'patient = "patient"': 'patient = ""', "valid = 0.2 ": "valid = 0.02 "})
     code, _, err = run("run", "recipe.toml", "--device", "cpu")
     assert code == 2
     assert "too few cases to recalibrate on or to test: test 10, valid 1" in err

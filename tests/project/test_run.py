@@ -50,6 +50,9 @@ def test_from_a_folder_to_a_report(finished, run):
     assert set(valid.id) == set(cases["id"][cases["split"] == "valid"])
     assert set(test.id) == set(cases["id"][cases["split"] == "test"])
     assert (test.unit, test.draws.mean.shape[0]) == ("months", 3)
+    assert set(test.patient) == set(
+        cases["group"][cases["split"] == "test"]
+    )  # whom errors count, few as they are
     factor = json.loads((folder / "card.json").read_text())["recalibration"]["factor"]
     assert factor == pytest.approx(ts.recalibrate.sigma.fit(valid.prediction, valid.target).factor)
     table = pd.read_csv(folder / "predictions.csv")
@@ -232,7 +235,7 @@ def test_the_dry_run_says_what_it_will_take(begun, made, run):
     place = begun
     code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run", "--json", "plan.json")
     assert code == 0
-    assert "cases: train 28 (14 groups), valid 10 (5 groups), test 10 (5 groups)" in out
+    assert "cases: train 28 (14 patients), valid 10 (5 patients), test 10 (5 patients)" in out
     assert "tiny_backbone.py, 1 epochs" in out
     assert "estimated from a few steps timed now" in out
     assert not (place / "output").exists()  # nothing is written
@@ -248,14 +251,11 @@ def test_the_dry_run_says_what_it_will_take(begun, made, run):
     assert "training less than a second" in out
 
 
-def test_the_dry_run_counts_patients_where_they_are_named(begun, run):
-    recipe = begun / "recipe.toml"
-    text = recipe.read_text()
-    assert 'group = "patient"' in text
-    recipe.write_text(text.replace('group = "patient"', 'patient = "patient"'))
+def test_the_dry_run_counts_groups_where_no_patient_is_named(begun, run):
+    change(begun / "recipe.toml", {'patient = "patient"': 'patient = ""', 'group = ""': 'group = "patient"'})
     code, out, err = run("run", "recipe.toml", "--device", "cpu", "--dry-run")
     assert code == 0, err
-    assert "train 28 (14 patients), valid 10 (5 patients), test 10 (5 patients)" in out
+    assert "train 28 (14 groups), valid 10 (5 groups), test 10 (5 groups)" in out
 
 
 def test_json_alone_on_stdout(begun, run):

@@ -72,6 +72,8 @@ def questions(
         '2.02 times too small [1.93, 2.11]'
     """
     clusters = clusters_by(test, by)
+    # One patient tells nothing of others: nothing can be drawn anew, but nothing is proven either.
+    grouped = clusters != "case" or (by != "case" and test.patient is not None)
     groups = groups_of(test, clusters)
     rows: list[Row] = []
     for label, (fitted_on, tested) in recalibrated.items():
@@ -88,9 +90,7 @@ def questions(
         if label != NONE and NONE in recalibrated and tested is recalibrated[NONE][1]:
             rows += _as_before(rows, label)
             continue
-        known, seen = (
-            view_of(c, p, grouped=clusters != "case") for c, p in ((calibration, fitted_on), (test, tested))
-        )
+        known, seen = (view_of(c, p, grouped=grouped) for c, p in ((calibration, fitted_on), (test, tested)))
         constant = output_means(known.target, known.weight)
         whole = Asked(label, seen, known, constant, log_size(known))
         outputs = seen.target.shape[1]

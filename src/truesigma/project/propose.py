@@ -92,8 +92,9 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
             f"no target was given; the columns of numbers in {seen.table} are {', '.join(seen.candidates) or 'none'}: "
             "give one as --target, or several"
         )
-    group = (seen.group if wishes.patient is None else "") if wishes.group is None else wishes.group
-    whose = group if wishes.patient is None else wishes.patient  # never in two splits
+    # Who belongs together, never in two splits: patients, whom errors count. A group alone is taken for them.
+    named = seen.group if wishes.group is None else wishes.group
+    whose, group = (named, "") if wishes.patient is None else (wishes.patient, wishes.group or "")
     split = seen.split if wishes.split is None else wishes.split
     beside = [*wishes.inputs, *spacing_columns(wishes.spacing)]
     labels = [*group_columns(group), *group_columns(whose), *filter(None, [split])]
@@ -123,7 +124,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         "target": ",".join(wishes.target),
         "unit": ",".join(units),
         "group": group,
-        **({} if wishes.patient is None else {"patient": wishes.patient}),
+        **({"patient": whose} if whose else {}),
         "split": split,
         "valid": SHARE,
         "test": SHARE,
