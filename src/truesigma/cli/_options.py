@@ -12,9 +12,14 @@ import typer
 from ._session import Session
 
 
-def named_option(flag: str, kind: str, help: str) -> Any:
-    """Make a typer option whose value is a name of that kind, or a comma list of names."""
-    return typer.Option(flag, help=help, autocompletion=lambda incomplete: offer(kind, incomplete))
+def flag(name: str, help: str, metavar: str | None = None) -> Any:
+    """Make a typer option: its name, as "--out" or "--out -o", the words of its help, and what its value is called."""
+    return typer.Option(*name.split(), metavar=metavar, help=help)
+
+
+def named_option(name: str, kind: str, help: str) -> Any:
+    """Make the same, whose value is a name of that kind, or a comma list of names."""
+    return typer.Option(name, help=help, autocompletion=lambda incomplete: offer(kind, incomplete))
 
 
 def named_argument(kind: str, help: str) -> Any:
@@ -59,21 +64,12 @@ def as_one(command: Callable[..., None], argument: str, kind: Any) -> Callable[.
     return run
 
 
-Json = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - for stdout.")
-]
+Json = Annotated[str | None, flag("--json", "Write the result as JSON; - for stdout.", "FILE")]
 Calibration = Annotated[
-    Path,
-    typer.Option(
-        "--calibration", metavar="FILE", help="Cases to fit on: .npz, .csv or .parquet, with targets."
-    ),
+    Path, flag("--calibration", "Cases to fit on: .npz, .csv or .parquet, with targets.", "FILE")
 ]
-LawName = Annotated[
-    str | None, typer.Option("--law", help="normal or laplace, for files that do not say it.")
-]
-Part = Annotated[
-    str, typer.Option("--part", help="total, or aleatoric: for each recalibration that takes it.")
-]
+LawName = Annotated[str | None, flag("--law", "normal or laplace, for files that do not say it.")]
+Part = Annotated[str, flag("--part", "total, or aleatoric: for each recalibration that takes it.")]
 RecipeName = Annotated[str, named_option("--recipe", "recipes", "exact, own, paper, code, or a TOML file.")]
 Recalibrations = Annotated[
     str,
@@ -81,36 +77,23 @@ Recalibrations = Annotated[
         "--recalibrate", "recalibrate", "Comma list, with options as sigma:part=aleatoric,aux:hidden=4."
     ),
 ]
-Masking = Annotated[bool, typer.Option("--mask-missing", help="Leave out cases whose target is empty.")]
+Masking = Annotated[bool, flag("--mask-missing", "Leave out cases whose target is empty.")]
 Like = Annotated[
     Path | None,
-    typer.Option(
-        "--like",
-        metavar="FILE",
-        help="Predictions of a new site, to which the cases are weighted to be alike.",
-    ),
+    flag("--like", "Predictions of a new site, to which the cases are weighted to be alike.", "FILE"),
 ]
 LocationColumn = Annotated[
-    str | None,
-    typer.Option("--location", metavar="COLUMN", help="Column of the prediction. [default: location]"),
+    str | None, flag("--location", "Column of the prediction. [default: location]", "COLUMN")
 ]
-ScaleColumn = Annotated[
-    str | None, typer.Option("--scale", metavar="COLUMN", help="Column of sigma. [default: scale]")
-]
+ScaleColumn = Annotated[str | None, flag("--scale", "Column of sigma. [default: scale]", "COLUMN")]
 GroupColumns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--group", metavar="COLUMN", help="Looked at apart, as site; several: --group again; or none."
-    ),
+    list[str] | None, flag("--group", "Looked at apart, as site; several: --group again; or none.", "COLUMN")
 ]
 DatasetOptions = Annotated[
-    list[str] | None,
-    typer.Option("--option", metavar="NAME=VALUE", help="Of the data set; `truesigma list datasets`."),
+    list[str] | None, flag("--option", "Of the data set; `truesigma list datasets`.", "NAME=VALUE")
 ]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:NUMBER or mps.")]
-TimeLimit = Annotated[
-    str | None, typer.Option("--time-limit", help="Such as 90, 30m or 8h; the same command resumes.")
-]
+Device = Annotated[str, flag("--device", "auto, cpu, cuda, cuda:NUMBER or mps.")]
+TimeLimit = Annotated[str | None, flag("--time-limit", "Such as 90, 30m or 8h; the same command resumes.")]
 
 
 def split_choices(text: str) -> list[str]:

@@ -4,13 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
-from ._options import GroupColumns, LawName, LocationColumn, Masking, ScaleColumn, as_one
-
-
-def _column(flag: str, help: str) -> Any:
-    return typer.Option(flag, metavar="COLUMN", help=help)
+from ._options import GroupColumns, LawName, LocationColumn, Masking, ScaleColumn, as_one, flag
 
 
 @dataclass(frozen=True)
@@ -20,18 +14,17 @@ class Reading:
     law: LawName = None
     mask_missing: Masking = False
     missing: Annotated[
-        float | None,
-        typer.Option(
-            "--missing", metavar="NUMBER", help="The number that means a missing target, such as -999."
-        ),
+        float | None, flag("--missing", "The number that means a missing target, such as -999.", "NUMBER")
     ] = None
-    target: Annotated[str | None, _column("--target", "Column of the truth. [default: target]")] = None
+    target: Annotated[str | None, flag("--target", "Column of the truth. [default: target]", "COLUMN")] = None
     location: LocationColumn = None
     scale: ScaleColumn = None
-    weight: Annotated[str | None, _column("--weight", "Column of how much a case counts, or none.")] = None
-    id: Annotated[str | None, _column("--id", "Column that names the case, or none.")] = None
+    weight: Annotated[
+        str | None, flag("--weight", "Column of how much a case counts, or none.", "COLUMN")
+    ] = None
+    id: Annotated[str | None, flag("--id", "Column that names the case, or none.", "COLUMN")] = None
     patient: Annotated[
-        str | None, _column("--patient", "Column of the patient: whose cases belong together.")
+        str | None, flag("--patient", "Column of the patient: whose cases belong together.", "COLUMN")
     ] = None
     group: GroupColumns = None
 

@@ -7,14 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._options import (
-    GroupColumns,
-    Json,
-    LawName,
-    LocationColumn,
-    ScaleColumn,
-    split_levels,
-)
+from ._options import GroupColumns, Json, LawName, LocationColumn, ScaleColumn, flag, split_levels
 from ._progress import progress
 from ._reading import Reading
 from ._session import Session, check_json, check_target
@@ -33,24 +26,16 @@ def apply(
             metavar="PREDICTIONS", help="A .npz, .csv or .parquet file, or NIfTI maps; no target needed."
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help=".npz, .csv or .parquet to write; for maps a folder."
-        ),
-    ],
+    out: Annotated[Path, flag("--out -o", ".npz, .csv or .parquet to write; for maps a folder.", "FILE")],
     level: Annotated[
-        list[str] | None, typer.Option("--level", help="Levels of the intervals, as 0.5,0.9. [default: 0.9]")
+        list[str] | None, flag("--level", "Levels of the intervals, as 0.5,0.9. [default: 0.9]")
     ] = None,
     law: LawName = None,
     location: LocationColumn = None,
     scale: ScaleColumn = None,
     group: GroupColumns = None,
     recalibrate: Annotated[
-        str | None,
-        typer.Option(
-            "--recalibrate", metavar="FILE", help="Your own plug-in file, if the card was fitted with one."
-        ),
+        str | None, flag("--recalibrate", "Your own plug-in file, if the card was fitted with one.", "FILE")
     ] = None,
     json: Json = None,
 ) -> None:

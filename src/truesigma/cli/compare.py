@@ -7,7 +7,7 @@ import typer
 
 from ._filesets import refuse_maps
 from ._inputs import read_set
-from ._options import Calibration, Json, Part, Recalibrations, RecipeName, named_option, recalibrations
+from ._options import Calibration, Json, Part, Recalibrations, RecipeName, flag, named_option, recalibrations
 from ._reading import PLAIN, Reading, reads_cases
 from ._session import check_card, check_json
 
@@ -24,13 +24,10 @@ def compare(
     metric: Annotated[
         str, named_option("--metric", "metrics", "A proper score: nll, crps, winkler:level=0.9.")
     ] = "nll",
-    folds: Annotated[int, typer.Option("--folds", help="Parts; a group is never divided.")] = 10,
-    seed: Annotated[int, typer.Option("--seed", help="Of the parts and the intervals.")] = 0,
+    folds: Annotated[int, flag("--folds", "Parts; a group is never divided.")] = 10,
+    seed: Annotated[int, flag("--seed", "Of the parts and the intervals.")] = 0,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="Write the card of the choice, fitted on all cases."
-        ),
+        Path | None, flag("--out -o", "Write the card of the choice, fitted on all cases.", "FILE")
     ] = None,
     recipe: RecipeName = "exact",
     reading: Reading = PLAIN,

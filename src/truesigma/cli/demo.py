@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ._options import Json
+from ._options import Json, flag
 from ._session import Session, check_json
 
 
@@ -15,15 +15,13 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     context: typer.Context,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where everything goes.")] = Path(
-        "demo-output"
-    ),
-    seed: Annotated[int, typer.Option("--seed", help="Of the simulation and the network.")] = 0,
-    train: Annotated[int, typer.Option("--train", help="Cases to train on.")] = 400,
-    valid: Annotated[int, typer.Option("--valid", help="Cases to recalibrate on.")] = 600,
-    test: Annotated[int, typer.Option("--test", help="Cases to score on.")] = 1600,
-    epochs: Annotated[int, typer.Option("--epochs", help="Of training.")] = 45,
-    draws: Annotated[int, typer.Option("--draws", help="For each case.")] = 25,
+    out: Annotated[Path, flag("--out -o", "Where everything goes.", "DIR")] = Path("demo-output"),
+    seed: Annotated[int, flag("--seed", "Of the simulation and the network.")] = 0,
+    train: Annotated[int, flag("--train", "Cases to train on.")] = 400,
+    valid: Annotated[int, flag("--valid", "Cases to recalibrate on.")] = 600,
+    test: Annotated[int, flag("--test", "Cases to score on.")] = 1600,
+    epochs: Annotated[int, flag("--epochs", "Of training.")] = 45,
+    draws: Annotated[int, flag("--draws", "For each case.")] = 25,
     json: Json = None,
 ) -> None:
     """The whole chain on simulated images, in a minute."""

@@ -14,6 +14,7 @@ from ._options import (
     Part,
     Recalibrations,
     RecipeName,
+    flag,
     named_option,
     numbers,
     recalibrations,
@@ -29,10 +30,10 @@ ONE_BY_ONE = (
 )
 CalibrationFiles = Annotated[
     list[str],
-    typer.Option(
+    flag(
         "--calibration",
-        metavar="FILES",
-        help="Cases to fit on: .npz, .csv, .parquet, .npy, NIfTI; several, a glob, or a manifest.",
+        "Cases to fit on: .npz, .csv, .parquet, .npy, NIfTI; several, a glob, or a manifest.",
+        "FILES",
     ),
 ]
 
@@ -46,10 +47,7 @@ def evaluate(
     context: typer.Context,
     calibration: CalibrationFiles,
     test: Annotated[
-        list[str],
-        typer.Option(
-            "--test", metavar="FILES", help="Cases to score on, likewise; given again: repeats, mean and sd."
-        ),
+        list[str], flag("--test", "Cases to score on, likewise; given again: repeats, mean and sd.", "FILES")
     ],
     recalibrate: Recalibrations = "none,sigma,aux",
     part: Part = "total",
@@ -60,20 +58,14 @@ def evaluate(
     recipe: RecipeName = "exact",
     like: Like = None,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a report of the (first) test set, too."),
+        Path | None, flag("--html", "Write a report of the (first) test set, too.", "FILE")
     ] = None,
-    by_group: Annotated[bool, typer.Option("--by-group", help="Score each group, too.")] = False,
-    one_pass: Annotated[
-        bool, typer.Option("--one-pass", help="Read files once: UCE and ENCE within 1 %.")
-    ] = False,
-    engine: Annotated[
-        str | None, typer.Option("--engine", help="local or ray: where to read files in pieces.")
-    ] = None,
-    address: Annotated[str | None, typer.Option("--address", help="Of the Ray cluster.")] = None,
+    by_group: Annotated[bool, flag("--by-group", "Score each group, too.")] = False,
+    one_pass: Annotated[bool, flag("--one-pass", "Read files once: UCE and ENCE within 1 %.")] = False,
+    engine: Annotated[str | None, flag("--engine", "local or ray: where to read files in pieces.")] = None,
+    address: Annotated[str | None, flag("--address", "Of the Ray cluster.")] = None,
     keep: Annotated[
-        Path | None,
-        typer.Option("--keep", metavar="DIR", help="Keep what each file adds up to, and resume from it."),
+        Path | None, flag("--keep", "Keep what each file adds up to, and resume from it.", "DIR")
     ] = None,
     reading: Reading = PLAIN,
     json: Json = None,
@@ -147,9 +139,7 @@ def evaluate(
 def calibrate(
     context: typer.Context,
     calibration: CalibrationFiles,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The card to write, a .json file.")
-    ],
+    out: Annotated[Path, flag("--out -o", "The card to write, a .json file.", "FILE")],
     recalibrate: Annotated[
         str, named_option("--recalibrate", "recalibrate", "One recalibration, with options as aux:hidden=4.")
     ] = "sigma",
@@ -158,10 +148,10 @@ def calibrate(
     like: Like = None,
     refer: Annotated[
         str | None,
-        typer.Option(
+        flag(
             "--refer",
-            metavar="tolerance=T,risk=R",
-            help="Keep cases of which at most a share R is off by more than T: `apply` writes whom to refer.",
+            "Keep cases of which at most a share R is off by more than T: `apply` writes whom to refer.",
+            "tolerance=T,risk=R",
         ),
     ] = None,
     reading: Reading = PLAIN,

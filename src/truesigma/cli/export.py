@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ._options import Json, as_one, split_levels
+from ._options import Json, as_one, flag, split_levels
 from ._session import check_json, check_target
 from .predict import AS_TOLD, CardFile, Drawing, Levels
 
@@ -19,12 +19,10 @@ def export(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Folders that train wrote; several: an ensemble.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The .onnx file to write.")],
+    out: Annotated[Path, flag("--out -o", "The .onnx file to write.", "FILE")],
     card: CardFile = None,
     drawing: Drawing = AS_TOLD,
-    deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="A single pass without dropout.")
-    ] = False,
+    deterministic: Annotated[bool, flag("--deterministic", "A single pass without dropout.")] = False,
     level: Levels = None,
     json: Json = None,
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from ._filesets import refuse_maps
 from ._inputs import predicted, read_set
-from ._options import Json, Recalibrations, RecipeName, named_option, split_choices
+from ._options import Json, Recalibrations, RecipeName, flag, named_option, split_choices
 from ._reading import PLAIN, Reading, reads_cases
 from ._session import check_json, check_target
 
@@ -19,18 +19,13 @@ if TYPE_CHECKING:
 
 KINDS = (".pdf", ".png", ".svg")
 Fitting = Annotated[
-    Path | None,
-    typer.Option(
-        "--calibration", metavar="FILE", help="Cases to fit on; without it nothing is recalibrated."
-    ),
+    Path | None, flag("--calibration", "Cases to fit on; without it nothing is recalibrated.", "FILE")
 ]
-Test = Annotated[
-    list[Path], typer.Option("--test", metavar="FILE", help="Cases to show; given again: repeated runs.")
-]
-One = Annotated[Path, typer.Option("--test", metavar="FILE", help="Cases to show.")]
-Out = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="A .pdf, .png or .svg file.")]
-Title = Annotated[str, typer.Option("--title", help="Of the panel.")]
-Unit = Annotated[str | None, typer.Option("--unit", help="Of the target. [default: the file's]")]
+Test = Annotated[list[Path], flag("--test", "Cases to show; given again: repeated runs.", "FILE")]
+One = Annotated[Path, flag("--test", "Cases to show.", "FILE")]
+Out = Annotated[Path, flag("--out -o", "A .pdf, .png or .svg file.", "FILE")]
+Title = Annotated[str, flag("--title", "Of the panel.")]
+Unit = Annotated[str | None, flag("--unit", "Of the target. [default: the file's]")]
 Runs = list["Cases"]  # repeated test runs
 Made = dict[str, list["Prediction"]]  # of each run, by recalibration
 Drawn = tuple[Any, dict[str, Any]]  # axes, and the tables they show
@@ -89,11 +84,9 @@ def calibration(
     runs: Runs,
     made: Made,
     recipe: "Recipe",
-    bins: Annotated[int, typer.Option("--bins", help="Number of bins.")] = 15,
-    spacing: Annotated[
-        str, typer.Option("--spacing", help="width, or mass for bins of equal count.")
-    ] = "width",
-    log: Annotated[bool, typer.Option("--log", help="Logarithmic axes, for bins of equal count.")] = False,
+    bins: Annotated[int, flag("--bins", "Number of bins.")] = 15,
+    spacing: Annotated[str, flag("--spacing", "width, or mass for bins of equal count.")] = "width",
+    log: Annotated[bool, flag("--log", "Logarithmic axes, for bins of equal count.")] = False,
     unit: Unit = None,
 ) -> Drawn:
     """Observed error over predicted variance, a panel for each recalibration."""
@@ -117,7 +110,7 @@ def rejection(
     runs: Runs,
     made: Made,
     recipe: "Recipe",
-    over: Annotated[str, typer.Option("--over", help="share, or threshold as in the paper.")] = "share",
+    over: Annotated[str, flag("--over", "share, or threshold as in the paper.")] = "share",
     title: Title = "",
     unit: Unit = None,
 ) -> Drawn:
@@ -135,9 +128,7 @@ def rejection(
 def shift(
     context: typer.Context,
     test: One,
-    shifted: Annotated[
-        list[Path], typer.Option("--shifted", metavar="FILE", help="Shifted cases; may be given again.")
-    ],
+    shifted: Annotated[list[Path], flag("--shifted", "Shifted cases; may be given again.", "FILE")],
     out: Out,
     fitting: Fitting = None,
     recalibrate: Annotated[
@@ -175,10 +166,10 @@ def history(
     file: Annotated[Path, typer.Argument(metavar="HISTORY", help="The history.csv of a training run.")],
     out: Out,
     calibrated: Annotated[
-        bool, typer.Option("--calibrated", help="Show the variance scaled by each epoch's factor, too.")
+        bool, flag("--calibrated", "Show the variance scaled by each epoch's factor, too.")
     ] = False,
     title: Title = "",
-    unit: Annotated[str, typer.Option("--unit", help="Of the target.")] = "",
+    unit: Annotated[str, flag("--unit", "Of the target.")] = "",
     json: Json = None,
 ) -> None:
     """Error and variance over the epochs of a training run."""
@@ -192,13 +183,12 @@ def history(
 
 def region(
     context: typer.Context,
-    fitting: Annotated[Path, typer.Option("--calibration", metavar="FILE", help="Cases to fit on.")],
+    fitting: Annotated[Path, flag("--calibration", "Cases to fit on.", "FILE")],
     test: One,
     out: Out,
-    case: Annotated[int, typer.Option("--case", help="Number of the case to show, from 0.")] = 0,
+    case: Annotated[int, flag("--case", "Number of the case to show, from 0.")] = 0,
     image: Annotated[
-        Path | None,
-        typer.Option("--image", metavar="FILE", help="Its image, whose pixels the outputs count."),
+        Path | None, flag("--image", "Its image, whose pixels the outputs count.", "FILE")
     ] = None,
     recalibrate: Annotated[
         str, named_option("--recalibrate", "recalibrate", "The region, as region:shape=box,level=0.95.")

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import Json, as_one
+from ._options import Json, as_one, flag
 from ._session import check_json
 
 if TYPE_CHECKING:
     from ..reproduce import Paper
 
-Root = Annotated[Path, typer.Option("--root", metavar="DIR", help="The folder that describes the paper.")]
-Data = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Folder of data sets: run first what is missing.")
-]
-Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where training keeps its state.")]
-Hours = Annotated[float | None, typer.Option("--hours", help="Time for training; another call resumes it.")]
+Root = Annotated[Path, flag("--root", "The folder that describes the paper.", "DIR")]
+Data = Annotated[Path | None, flag("--data", "Folder of data sets: run first what is missing.", "DIR")]
+Runs = Annotated[Path, flag("--runs", "Where training keeps its state.", "DIR")]
+Hours = Annotated[float | None, flag("--hours", "Time for training; another call resumes it.")]
 HERE, RUNS = Path("paper"), Path("runs")
 
 
@@ -88,10 +86,7 @@ def table_command(name: str, words: str) -> Callable[..., None]:
 def figure(
     context: typer.Context,
     number: Annotated[str, typer.Argument(metavar="N", help="1 to 23, C, tails or size.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Where PDF and PNG go. [default: ROOT/figures]"),
-    ] = None,
+    out: Annotated[Path | None, flag("--out", "Where PDF and PNG go. [default: ROOT/figures]", "DIR")] = None,
     place: Place = PLAIN,
     json: Json = None,
 ) -> None:
@@ -119,11 +114,9 @@ def status(context: typer.Context, root: Root = HERE, json: Json = None) -> None
 def everything(
     context: typer.Context,
     place: Place = PLAIN,
-    engine: Annotated[
-        str, typer.Option("--engine", help="local, or ray: run what is missing there.")
-    ] = "local",
-    address: Annotated[str | None, typer.Option("--address", help="Of the Ray cluster.")] = None,
-    gpus: Annotated[float, typer.Option("--gpus", help="Of each run on the cluster, as 0.5.")] = 0.0,
+    engine: Annotated[str, flag("--engine", "local, or ray: run what is missing there.")] = "local",
+    address: Annotated[str | None, flag("--address", "Of the Ray cluster.")] = None,
+    gpus: Annotated[float, flag("--gpus", "Of each run on the cluster, as 0.5.")] = 0.0,
     json: Json = None,
 ) -> None:
     """Write every figure, RESULTS.md and DEVIATIONS.md."""
@@ -138,18 +131,14 @@ def everything(
 def run(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Of an experiment; `truesigma paper status` lists them.")],
-    data: Annotated[
-        Path, typer.Option("--data", metavar="DIR", help="The data set, or a folder of data sets.")
-    ],
+    data: Annotated[Path, flag("--data", "The data set, or a folder of data sets.", "DIR")],
     root: Root = HERE,
     runs: Runs = RUNS,
-    other: Annotated[
-        Path | None, typer.Option("--other", metavar="DIR", help="BreastPathQ, as severe shift of bone age.")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Instead of what the plan says.")] = None,
+    other: Annotated[Path | None, flag("--other", "BreastPathQ, as severe shift of bone age.", "DIR")] = None,
+    epochs: Annotated[int | None, flag("--epochs", "Instead of what the plan says.")] = None,
     hours: Hours = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
-    precision: Annotated[str, typer.Option("--precision", help="auto, fp32 or bf16.")] = "auto",
+    device: Annotated[str, flag("--device", "auto, cpu or cuda.")] = "auto",
+    precision: Annotated[str, flag("--precision", "auto, fp32 or bf16.")] = "auto",
     json: Json = None,
 ) -> None:
     """Train an experiment, or resume it, and write its results."""

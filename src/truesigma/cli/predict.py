@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import DatasetOptions, Device, Json, as_one, pairs, split_levels
+from ._options import DatasetOptions, Device, Json, as_one, flag, pairs, split_levels
 from ._progress import ticker
 from ._session import Session, check_json, check_target
 
@@ -17,55 +17,36 @@ if TYPE_CHECKING:
     from ..imaging.prediction.runs import OpenRun
     from ..imaging.sampling.moments import MonteCarloError
 
-Out = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help=".npz, .csv or .parquet to write.")]
+Out = Annotated[Path, flag("--out -o", ".npz, .csv or .parquet to write.", "FILE")]
 SplitName = Annotated[
-    str | None, typer.Option("--split", help="Cases of the data set: train, valid, test. [default: test]")
+    str | None, flag("--split", "Cases of the data set: train, valid, test. [default: test]")
 ]
 Images = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--images",
-        metavar="FOLDER|FILE...",
-        help="New images instead, without targets; folders with those below.",
-    ),
+    flag("--images", "New images instead, without targets; folders with those below.", "FOLDER|FILE..."),
 ]
 Table = Annotated[
-    Path | None,
-    typer.Option(
-        "--table", metavar="CSV", help="Of the new images: the columns that the network takes beside them."
-    ),
+    Path | None, flag("--table", "Of the new images: the columns that the network takes beside them.", "CSV")
 ]
-Root = Annotated[
-    str | None, typer.Option("--root", metavar="DIR", help="Where the data is now. [default: where it was]")
-]
-CardFile = Annotated[
-    Path | None,
-    typer.Option("--card", metavar="FILE", help="Recalibrate new images with what calibrate wrote."),
-]
+Root = Annotated[str | None, flag("--root", "Where the data is now. [default: where it was]", "DIR")]
+CardFile = Annotated[Path | None, flag("--card", "Recalibrate new images with what calibrate wrote.", "FILE")]
 Levels = Annotated[
-    list[str] | None,
-    typer.Option("--level", help="Of the intervals of new images, as 0.5,0.9. [default: 0.9]"),
+    list[str] | None, flag("--level", "Of the intervals of new images, as 0.5,0.9. [default: 0.9]")
 ]
-DrawsOfEach = Annotated[
-    int | None, typer.Option("--draws", help="Of each case. [default: the card's, or the recipe's]")
-]
-Seed = Annotated[int | None, typer.Option("--seed", help="Of the dropout masks. [default: the card's, or 0]")]
+DrawsOfEach = Annotated[int | None, flag("--draws", "Of each case. [default: the card's, or the recipe's]")]
+Seed = Annotated[int | None, flag("--seed", "Of the dropout masks. [default: the card's, or 0]")]
 MasksKind = Annotated[
     str | None,
-    typer.Option(
-        "--masks", help="common to all images, or independent, as published. [default: the card's, or common]"
-    ),
+    flag("--masks", "common to all images, or independent, as published. [default: the card's, or common]"),
 ]
-Batch = Annotated[int, typer.Option("--batch", help="Cases at a time; independent masks depend on it.")]
-Scaled = Annotated[bool, typer.Option("--scaled", help="Leave targets in about [0, 1], not in their unit.")]
+Batch = Annotated[int, flag("--batch", "Cases at a time; independent masks depend on it.")]
+Scaled = Annotated[bool, flag("--scaled", "Leave targets in about [0, 1], not in their unit.")]
 Moments = Annotated[
-    bool, typer.Option("--moments", help="Keep location and variances only: memory does not grow with draws.")
+    bool, flag("--moments", "Keep location and variances only: memory does not grow with draws.")
 ]
-Skip = Annotated[bool, typer.Option("--skip-broken", help="Leave out new images that cannot be read.")]
-Precision = Annotated[str | None, typer.Option("--precision", help="fp32 or bf16. [default: the run's]")]
-Compiled = Annotated[
-    bool, typer.Option("--compile", help="Compile first, for minutes; pays on a GPU with many images.")
-]
+Skip = Annotated[bool, flag("--skip-broken", "Leave out new images that cannot be read.")]
+Precision = Annotated[str | None, flag("--precision", "fp32 or bf16. [default: the run's]")]
+Compiled = Annotated[bool, flag("--compile", "Compile first, for minutes; pays on a GPU with many images.")]
 
 
 @dataclass(frozen=True)
@@ -100,7 +81,7 @@ def sampling(*, joined: bool) -> Callable[..., None]:
         level: Levels = None,
         drawing: Drawing = AS_TOLD,
         repeat: Annotated[
-            int, typer.Option("--repeat", help="Runs with seeds one apart, written to FILE-0, FILE-1, ...")
+            int, flag("--repeat", "Runs with seeds one apart, written to FILE-0, FILE-1, ...")
         ] = 1,
         moments: Moments = False,
         scaled: Scaled = False,

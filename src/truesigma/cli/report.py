@@ -7,7 +7,7 @@ import typer
 
 from ._filesets import refuse_maps
 from ._inputs import predicted, read_set, warn_doubts, weighted
-from ._options import Calibration, Json, Like, Part, RecipeName, named_option, recalibrations
+from ._options import Calibration, Json, Like, Part, RecipeName, flag, named_option, recalibrations
 from ._reading import PLAIN, Reading, reads_cases
 from ._session import check_json, check_page
 
@@ -19,9 +19,7 @@ def register(app: typer.Typer) -> None:
 def report(
     context: typer.Context,
     calibration: Calibration,
-    test: Annotated[
-        Path, typer.Option("--test", metavar="FILE", help="Cases to report about, with targets.")
-    ],
+    test: Annotated[Path, flag("--test", "Cases to report about, with targets.", "FILE")],
     recalibrate: Annotated[
         str,
         named_option(
@@ -30,25 +28,20 @@ def report(
     ] = "sigma",
     part: Part = "total",
     shifted: Annotated[
-        Path | None,
-        typer.Option("--shifted", metavar="FILE", help="A second set, for shift; no targets needed."),
+        Path | None, flag("--shifted", "A second set, for shift; no targets needed.", "FILE")
     ] = None,
     like: Like = None,
-    images: Annotated[
-        Path | None, typer.Option("--images", metavar="DIR", help="Images named by the cases' ids.")
-    ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The page to write, an .html file.")
-    ] = Path("report.html"),
-    level: Annotated[float, typer.Option("--level", help="Of the intervals the page speaks of.")] = 0.9,
+    images: Annotated[Path | None, flag("--images", "Images named by the cases' ids.", "DIR")] = None,
+    out: Annotated[Path, flag("--out -o", "The page to write, an .html file.", "FILE")] = Path("report.html"),
+    level: Annotated[float, flag("--level", "Of the intervals the page speaks of.")] = 0.9,
     by: Annotated[
-        str, typer.Option("--by", help="Bootstrap by case, patient, or auto: patients where they are named.")
+        str, flag("--by", "Bootstrap by case, patient, or auto: patients where they are named.")
     ] = "auto",
-    replicates: Annotated[int, typer.Option("--replicates", help="Of the bootstrap.")] = 1000,
-    seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
-    docs: Annotated[str, typer.Option("--docs", metavar="URL", help="Documentation to link to.")] = "",
+    replicates: Annotated[int, flag("--replicates", "Of the bootstrap.")] = 1000,
+    seed: Annotated[int, flag("--seed", "Of the bootstrap.")] = 0,
+    docs: Annotated[str, flag("--docs", "Documentation to link to.", "URL")] = "",
     title: Annotated[
-        str, typer.Option("--title", help="Of the page; else target, unit, network and file, where known.")
+        str, flag("--title", "Of the page; else target, unit, network and file, where known.")
     ] = "",
     recipe: RecipeName = "exact",
     reading: Reading = PLAIN,

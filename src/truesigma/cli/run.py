@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import Device, Json, TimeLimit, named_option, seconds
+from ._options import Device, Json, TimeLimit, flag, named_option, seconds
 from ._progress import ticker
 from ._session import Session, check_json, check_target
 
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from ..project.propose import Proposal
     from ..project.survey import Survey
 
-Ensemble = Annotated[
-    int, typer.Option("--ensemble", metavar="NETWORKS", help="Train so many, instead of drawing by dropout.")
-]
+Ensemble = Annotated[int, flag("--ensemble", "Train so many, instead of drawing by dropout.", "NETWORKS")]
 
 
 def register(app: typer.Typer) -> None:
@@ -26,75 +24,54 @@ def register(app: typer.Typer) -> None:
 
 def init(
     context: typer.Context,
-    images: Annotated[
-        Path | None, typer.Option("--images", metavar="DIR", help="The folder of the images.")
-    ] = None,
+    images: Annotated[Path | None, flag("--images", "The folder of the images.", "DIR")] = None,
     table: Annotated[
-        Path | None, typer.Option("--table", metavar="CSV", help="Their table. [default: the only one there]")
+        Path | None, flag("--table", "Their table. [default: the only one there]", "CSV")
     ] = None,
     target: Annotated[
-        list[str] | None,
-        typer.Option("--target", metavar="COLUMN", help="What to predict; may be given again."),
+        list[str] | None, flag("--target", "What to predict; may be given again.", "COLUMN")
     ] = None,
-    unit: Annotated[
-        list[str] | None, typer.Option("--unit", help="Of the targets: one for all, or one each.")
-    ] = None,
+    unit: Annotated[list[str] | None, flag("--unit", "Of the targets: one for all, or one each.")] = None,
     image: Annotated[
-        str | None,
-        typer.Option("--image", metavar="COLUMN", help="Of the paths, or a pattern: {patient}/{id}.png."),
+        str | None, flag("--image", "Of the paths, or a pattern: {patient}/{id}.png.", "COLUMN")
     ] = None,
     patient: Annotated[
         str | None,
-        typer.Option(
-            "--patient", metavar="COLUMN", help="The patient, never in two splits; or a pattern: '([0-9]+)_'."
-        ),
+        flag("--patient", "The patient, never in two splits; or a pattern: '([0-9]+)_'.", "COLUMN"),
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option(
-            "--group",
-            metavar="COLUMN",
-            help="Beside --patient what is looked at apart, as site; alone the patient.",
-        ),
+        flag("--group", "Beside --patient what is looked at apart, as site; alone the patient.", "COLUMN"),
     ] = None,
-    split: Annotated[
-        str | None, typer.Option("--split", metavar="COLUMN", help="That says train, valid or test.")
-    ] = None,
+    split: Annotated[str | None, flag("--split", "That says train, valid or test.", "COLUMN")] = None,
     size: Annotated[
-        str | None,
-        typer.Option("--size", help="Pixels of every side, or of each, as 48,64,48; 0: as they are."),
+        str | None, flag("--size", "Pixels of every side, or of each, as 48,64,48; 0: as they are.")
     ] = None,
     mm_per_pixel: Annotated[
         str | None,
-        typer.Option(
-            "--mm-per-pixel",
-            help="Resample to it, then pad or crop to the size; 0: squeeze. [default: proposed]",
+        flag(
+            "--mm-per-pixel", "Resample to it, then pad or crop to the size; 0: squeeze. [default: proposed]"
         ),
     ] = None,
-    spacing: Annotated[
-        str, typer.Option("--spacing", metavar="COLUMN|MM", help="Of pixels, where the files do not say it.")
-    ] = "",
+    spacing: Annotated[str, flag("--spacing", "Of pixels, where the files do not say it.", "COLUMN|MM")] = "",
     inputs: Annotated[
-        list[str] | None,
-        typer.Option("--inputs", metavar="COLUMN", help="Into the network beside the image, as age,sex."),
+        list[str] | None, flag("--inputs", "Into the network beside the image, as age,sex.", "COLUMN")
     ] = None,
     backbone: Annotated[
         str | None, named_option("--backbone", "backbones", "A name, timm:NAME, or a .py file.")
     ] = None,
-    likelihood: Annotated[str, typer.Option("--likelihood", help="gaussian or laplace.")] = "gaussian",
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Of training.")] = None,
+    likelihood: Annotated[str, flag("--likelihood", "gaussian or laplace.")] = "gaussian",
+    epochs: Annotated[int | None, flag("--epochs", "Of training.")] = None,
     ensemble: Ensemble = 0,
     folds: Annotated[
-        int, typer.Option("--folds", help="Networks that are each trained without a part of the patients.")
+        int, flag("--folds", "Networks that are each trained without a part of the patients.")
     ] = 0,
-    seed: Annotated[int, typer.Option("--seed", help="Of the split and the training.")] = 0,
-    output: Annotated[
-        str, typer.Option("--output", metavar="DIR", help="Where `run` will write, from the recipe.")
-    ] = "output",
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The recipe to write, a .toml file.")
-    ] = Path("recipe.toml"),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a recipe that is there.")] = False,
+    seed: Annotated[int, flag("--seed", "Of the split and the training.")] = 0,
+    output: Annotated[str, flag("--output", "Where `run` will write, from the recipe.", "DIR")] = "output",
+    out: Annotated[Path, flag("--out -o", "The recipe to write, a .toml file.", "FILE")] = Path(
+        "recipe.toml"
+    ),
+    force: Annotated[bool, flag("--force", "Overwrite a recipe that is there.")] = False,
     device: Device = "auto",
     json: Json = None,
 ) -> None:
@@ -139,14 +116,12 @@ def init(
 def run(
     context: typer.Context,
     recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="What init wrote.")] = Path("recipe.toml"),
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write here. [default: the recipe's]")
-    ] = None,
+    out: Annotated[Path | None, flag("--out -o", "Write here. [default: the recipe's]", "DIR")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it will do, how long and how much memory it takes.")
+        bool, flag("--dry-run", "Say what it will do, how long and how much memory it takes.")
     ] = False,
     redo: Annotated[
-        bool, typer.Option("--redo", help="Do again what a changed recipe, or changed data, touches.")
+        bool, flag("--redo", "Do again what a changed recipe, or changed data, touches.")
     ] = False,
     time_limit: TimeLimit = None,
     device: Device = "auto",

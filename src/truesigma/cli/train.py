@@ -12,6 +12,7 @@ from ._options import (
     Json,
     RecipeName,
     TimeLimit,
+    flag,
     named_argument,
     named_option,
     pairs,
@@ -34,54 +35,46 @@ def train(
     dataset: Annotated[
         str, named_argument("datasets", "A name from `truesigma list datasets`, or a .py file.")
     ],
-    root: Annotated[str, typer.Option("--root", metavar="DIR", help="The data set's folder or zip file.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The run's folder.")],
+    root: Annotated[str, flag("--root", "The data set's folder or zip file.", "DIR")],
+    out: Annotated[Path, flag("--out -o", "The run's folder.", "DIR")],
     option: DatasetOptions = None,
     backbone: Annotated[
         str,
         named_option("--backbone", "backbones", "From `truesigma list backbones`, timm:NAME, or a .py file."),
     ] = "resnet101",
     recipe: RecipeName = "exact",
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Instead of the recipe's.")] = None,
-    batch: Annotated[
-        int | None, typer.Option("--batch", help="Cases per step, instead of the recipe's.")
-    ] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", help="Instead of the recipe's.")
-    ] = None,
-    patience: Annotated[
-        int | None, typer.Option("--patience", help="Epochs without gain before the rate falls.")
-    ] = None,
+    epochs: Annotated[int | None, flag("--epochs", "Instead of the recipe's.")] = None,
+    batch: Annotated[int | None, flag("--batch", "Cases per step, instead of the recipe's.")] = None,
+    learning_rate: Annotated[float | None, flag("--learning-rate", "Instead of the recipe's.")] = None,
+    patience: Annotated[int | None, flag("--patience", "Epochs without gain before the rate falls.")] = None,
     stage_dropout: Annotated[
-        float | None, typer.Option("--stage-dropout", help="After each stage of a ResNet or `small`.")
+        float | None, flag("--stage-dropout", "After each stage of a ResNet or `small`.")
     ] = None,
-    head_dropout: Annotated[float | None, typer.Option("--head-dropout", help="Before the heads.")] = None,
-    likelihood: Annotated[str, typer.Option("--likelihood", help="gaussian or laplace.")] = "gaussian",
+    head_dropout: Annotated[float | None, flag("--head-dropout", "Before the heads.")] = None,
+    likelihood: Annotated[str, flag("--likelihood", "gaussian or laplace.")] = "gaussian",
     loss: Annotated[
-        str | None, typer.Option("--loss", help="nll, beta_nll, faithful or mse, instead of the recipe's.")
+        str | None, flag("--loss", "nll, beta_nll, faithful or mse, instead of the recipe's.")
     ] = None,
-    variances: Annotated[
-        str, typer.Option("--variances", help="one for each case, or each output its own.")
-    ] = "one",
-    seed: Annotated[int, typer.Option("--seed", help="Of weights, order, augmentation, dropout.")] = 0,
-    pretrained: Annotated[bool, typer.Option("--pretrained", help="Start from published weights.")] = False,
+    variances: Annotated[str, flag("--variances", "one for each case, or each output its own.")] = "one",
+    seed: Annotated[int, flag("--seed", "Of weights, order, augmentation, dropout.")] = 0,
+    pretrained: Annotated[bool, flag("--pretrained", "Start from published weights.")] = False,
     weights: Annotated[
-        Path | None, typer.Option("--weights", metavar="FILE", help="Start from these: safetensors or torch.")
+        Path | None, flag("--weights", "Start from these: safetensors or torch.", "FILE")
     ] = None,
     device: Device = "auto",
-    precision: Annotated[str, typer.Option("--precision", help="fp32 or bf16.")] = "fp32",
-    devices: Annotated[int, typer.Option("--devices", help="Processes, one for each GPU.")] = 1,
+    precision: Annotated[str, flag("--precision", "fp32 or bf16.")] = "fp32",
+    devices: Annotated[int, flag("--devices", "Processes, one for each GPU.")] = 1,
     time_limit: TimeLimit = None,
     resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="Go on with the run in the folder, or overwrite it.")
+        bool, flag("--resume/--no-resume", "Go on with the run in the folder, or overwrite it.")
     ] = True,
     checkpoint_every: Annotated[
-        float, typer.Option("--checkpoint-every", help="Seconds between checkpoints; 0: each epoch.")
+        float, flag("--checkpoint-every", "Seconds between checkpoints; 0: each epoch.")
     ] = 0.0,
     test: Annotated[
-        bool, typer.Option("--test", help="Look at the test split in every fifth epoch; it chooses nothing.")
+        bool, flag("--test", "Look at the test split in every fifth epoch; it chooses nothing.")
     ] = False,
-    workers: Annotated[int, typer.Option("--workers", help="Threads that read images which stream.")] = 4,
+    workers: Annotated[int, flag("--workers", "Threads that read images which stream.")] = 4,
     json: Json = None,
 ) -> None:
     """Train a network, or resume its run."""
