@@ -58,6 +58,9 @@ def test_short_runs_are_shown_apart(root):
     assert "Of 3 networks trained to their end 3 are too sure" in text
     assert "Of 1 short runs 1" in text
     assert "**Transfer:**" in text
+    kept = [line.overfitted for line in found if line.full]
+    assert kept == pytest.approx([TRUE_FACTOR**2] * 3, rel=0.6)
+    assert f"training times {min(kept):.2f} to {max(kept):.2f} in the networks that are too sure." in text
 
 
 def test_a_run_that_ended_by_chance_is_shown_and_not_counted(tmp_path):
@@ -71,7 +74,9 @@ def test_a_run_that_ended_by_chance_is_shown_and_not_counted(tmp_path):
     text = answer_text(open_paper(root))
     assert text.count("epochs, kept by an estimate below 0") == 1
     assert "Of 1 networks trained to their end 1 are too sure (OCT, ResNet-101" in text
-    assert "Not counted: 1 whose training ended by chance (BreastPathQ, DenseNet-201" in text
+    assert "Not counted: 1 runs that ended by chance, below." in text
+    apart = text.partition("### Runs that ended by chance")[2]
+    assert apart.count("| BreastPathQ, DenseNet-201 ") == text.count("| BreastPathQ, DenseNet-201 ") == 1
     assert "With them 2 of 2 would be too sure." in text
     assert "short runs 1" not in text
 
@@ -84,7 +89,9 @@ def test_draws_that_call_a_huge_variance_are_named(root):
     arrays["test.log_variance"][0, 0, :6] = 5.0  # one draw of 6 of the 60 cases
     np.savez(folder / "draws.npz", **arrays)
     text = answer_text(open_paper(root))
-    assert "OCT, ResNet-101 (full-length, 50 epochs) in 10.0 %. Where" in text
+    assert "OCT, ResNet-101 (full-length, 50 epochs) in 10.0 %. The UCE averages" in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert [row.count(" †") for row in rows if "†" in row or "OCT, ResNet-101" in row] == [2]
 
 
 def test_nothing_run_is_said(tmp_path):

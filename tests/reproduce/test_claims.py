@@ -1,12 +1,15 @@
 """Claims, deviations and the proposition on data whose answer is known."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from made_up_paper import fake_paper
 
 from truesigma.core.values import Draws
 from truesigma.reproduce import open_paper
-from truesigma.reproduce.claims import calibration, intervals, judge, read_claims, rule
+from truesigma.reproduce.claims import calibration, intervals, judge, read_claims, rule, shift
 from truesigma.reproduce.pages.deviations import effect, read_deviations
 from truesigma.reproduce.pages.markdown import results_text
 from truesigma.reproduce.studies.calibration_size import learning_curve
@@ -36,6 +39,20 @@ def test_claims_on_data_whose_answer_is_known(paper):
         "One draw" not in verdicts["calibration.oct_uce"].evidence
     )  # no draw of these lies far from the others
     assert all(v.evidence for v in verdicts.values())
+
+
+def test_short_runs_of_a_network_are_judged_by_its_variant(tmp_path):
+    """The claims that name one network take, in the regime of short runs, that network's short run."""
+    names = ["boneage_densenet201", "boneage_densenet201_short"]
+    root = fake_paper(tmp_path / "paper", names, cases=60)
+    path = root / "results" / names[1] / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "best_epoch": 45}))  # too near its end
+    full = open_paper(root)
+    short = replace(full, regime="short")
+    assert [paper.in_regime(names[0]) for paper in (full, short)] == names
+    for check in (intervals.bone_age_90, shift.rejection_falls):
+        assert "not yet run" not in {check(full).word, check(short).word}
+    assert short.in_regime("boneage_efficientnet_b4") == "boneage_efficientnet_b4"  # nothing was run
 
 
 def test_no_claim_fails_without_results(tmp_path):

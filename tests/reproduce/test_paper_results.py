@@ -140,3 +140,38 @@ def test_every_figure_that_can_be_drawn_is_there():
         files = [ROOT / "figures" / f"{figure.stem}.{kind}" for kind in ("pdf", "png")]
         assert [path.is_file() for path in files] == [drawn, drawn], figure.id
         assert (f"figures/{figure.stem}.png" in written) == drawn
+
+
+def test_the_readme_counts_the_networks_as_results_do():
+    """Of random weights three of ten too sure, of ImageNet weights both, of the short runs none."""
+    text = (ROOT / "RESULTS.md").read_text(encoding="utf-8").partition("### Every network")[2]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.partition("\n![")[0].splitlines()
+    ]
+    found: dict[tuple[str, str], list[bool]] = {}
+    for cells in (row for row in rows if len(row) > 4 and "±" in row[4]):
+        factor, error = map(float, cells[4].split(" ± "))
+        found.setdefault((cells[1], cells[2].partition(",")[0]), []).append(factor - 2 * error > 1)
+    counts = {key: (sum(sure), len(sure)) for key, sure in found.items()}
+    words = (
+        "none",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+    )
+    sure, of = (words[n] for n in counts["random", "full-length"])
+    assert counts["ImageNet", "full-length"] == (2, 2)
+    assert counts["random", "short"][0] == 0
+    readme = (ROOT.parent / "README.md").read_text(encoding="utf-8")
+    assert (
+        f"both networks that started from ImageNet weights and in {sure} of {of} that started from" in readme
+    )

@@ -123,6 +123,11 @@ class Paper:
         runs = {name: self.run(name) for name in found}
         return [n for n, run in runs.items() if run is not None and run.full_length == (self.regime == FULL)]
 
+    def in_regime(self, name: str) -> str:
+        """The run of this network that belongs to this regime: itself or its variant called short; else as named."""
+        found = self.judged()
+        return next((one for one in (name, f"{name}_{SHORT}") if one in found), name)
+
     def members(self, ensemble: Ensemble) -> list[Run]:
         """The finished runs of an ensemble."""
         return [run for run in map(self.run, ensemble.members) if run is not None]

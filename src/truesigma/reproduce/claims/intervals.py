@@ -14,7 +14,7 @@ def held(paper: Paper, name: str, recalibration: str, level: float) -> float:
 
 def bone_age_90(paper: Paper) -> Verdict:
     """The raw 90 % interval holds 40 to 60 %, that after sigma scaling 85 to 95 %; in part: the raw one below 85 %."""
-    name = "boneage_densenet201"
+    name = paper.in_regime("boneage_densenet201")
     if name not in paper.judged():
         return open_verdict(paper, name)
     raw, aux, sigma = (held(paper, name, r, 0.9) for r in ("none", "aux", "sigma"))

@@ -15,7 +15,7 @@ SHARES = np.arange(0, 10) / 10
 
 def _auroc(paper: Paper, split: str) -> tuple[dict[str, float], str]:
     values = {}
-    for label, name in (("σ scaling", SINGLE), ("ensemble", JOINED)):
+    for label, name in (("σ scaling", paper.in_regime(SINGLE)), ("ensemble", JOINED)):
         found = histogram(paper, name) if paper.has(name) else None
         if found is not None and SHIFTS[split] in found.auroc:
             values[label] = found.auroc[SHIFTS[split]]
@@ -44,9 +44,10 @@ def severe(paper: Paper) -> Verdict:
 
 def rejection_falls(paper: Paper) -> Verdict:
     """The MSE of the kept cases falls, and rises with no tenth that is rejected by more than two standard errors."""
-    if SINGLE not in paper.judged():
-        return open_verdict(paper, SINGLE)
-    predictions, targets = paper.predictions(SINGLE, "test", "exact", "sigma")
+    name = paper.in_regime(SINGLE)
+    if name not in paper.judged():
+        return open_verdict(paper, name)
+    predictions, targets = paper.predictions(name, "test", "exact", "sigma")
     error = ((predictions[0].location - targets[0]) ** 2).mean(axis=1)
     order = np.argsort(predictions[0].total.mean(axis=1))
     kept = [error[order[: round((1 - share) * error.size)]] for share in SHARES]
@@ -64,10 +65,11 @@ def rejection_falls(paper: Paper) -> Verdict:
 
 def ensemble_rejects_worse(paper: Paper) -> Verdict:
     """The ensemble has the higher AUSE, and a higher MSE with 5 % rejected than with none; in part: one of both."""
-    if not paper.has(SINGLE, JOINED):
-        text = f"AUSE so far: σ scaling {curve(paper, SINGLE).ause:.3f}. " if paper.has(SINGLE) else ""
-        return Verdict(OPEN, text + open_verdict(paper, SINGLE, JOINED).evidence)
-    one, joined = curve(paper, SINGLE), curve(paper, JOINED)
+    single = paper.in_regime(SINGLE)
+    if not paper.has(single, JOINED):
+        text = f"AUSE so far: σ scaling {curve(paper, single).ause:.3f}. " if paper.has(single) else ""
+        return Verdict(OPEN, text + open_verdict(paper, single, JOINED).evidence)
+    one, joined = curve(paper, single), curve(paper, JOINED)
     if one.ause is None or joined.ause is None:
         return Verdict(OPEN, "every error is 0")
     early = joined.by_variance[5] > joined.by_variance[0]

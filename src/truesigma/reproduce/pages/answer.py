@@ -1,5 +1,6 @@
 """The first screen of RESULTS.md: every network in one table, what holds and what does not, and the figure behind."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +16,21 @@ from ..text import grid, number, percent
 HEAD = """## The answer
 
 The paper says that the predictive uncertainty of its networks is systematically underestimated, and that one factor s,
-fitted on a calibration set, repairs it. s above 1: the network is too sure. Networks that were trained to their end
-come first (the claims have the rule), then {whose} on EndoVis, then our short runs. {level} % intervals and UCE
-before → after σ scaling; UCE x 100 by the error of the mean (recipe `exact`) and by the text's definition (`paper`);
-s with its standard error, by case, on EndoVis by blocks of {block} frames."""
+fitted on a calibration set, repairs it. s above 1: the network is too sure."""
+
+TABLE = """### Every network
+
+Those trained to their end come first (the claims have the rule), then {whose} on EndoVis, then our short runs.
+{level} % intervals and UCE before → after σ scaling; UCE x 100 by the error of the mean (recipe `exact`) and by the
+text's definition (`paper`); s with its standard error, by case, on EndoVis by blocks of {block} frames."""
+
+MARKED = " †: some of its draws call a variance above 1, see *What it does not repair*."
+
+BY_CHANCE = """### Runs that ended by chance
+
+With two draws that differ widely the estimate of the validation error falls below 0. Plateau and kept epoch of these
+runs looked at it, and such an epoch was kept. Since then recipe `exact` looks at an error that is never below 0.
+{them}"""
 
 THEIRS = "theirs"
 CHANCE = "ended by chance"
@@ -37,6 +49,7 @@ class Line:
     full: bool
     chance: bool = False  # its kept epoch was chosen by an estimate below 0; it is not counted
     wild: float = 0.0  # share of the test cases with a draw that calls a variance above 1
+    overfitted: float = math.nan  # test over training error of the kept epoch
 
     @property
     def too_sure(self) -> bool:
@@ -56,12 +69,14 @@ class Line:
     @property
     def cells(self) -> list[str]:
         """Its row."""
-        one = self.scores
+        one, mark = self.scores, " †" if self.wild else ""
+        uce, uce_draws = (
+            " → ".join(number(v, "uce") for v in both) + mark for both in (one.uce, one.uce_draws)
+        )
         return [
             self.title, self.weights, self.regime, " → ".join(percent(v) for v in one.held),
             f"{one.factor:.2f} ± {one.error:.2f}", f"{one.aleatoric:.2f} ± {one.aleatoric_error:.2f}",
-            " → ".join(number(v, "uce") for v in one.uce), " → ".join(number(v, "uce") for v in one.uce_draws),
-            number(one.mse, "mse"), self.published,
+            uce, uce_draws, number(one.mse, "mse"), self.published,
         ]  # fmt: skip
 
 
@@ -103,7 +118,9 @@ def lines(paper: Paper) -> list[Line]:
         share = float(wild.any(axis=(0, 1)).reshape(wild.shape[2], -1).any(axis=1).mean())
         chance = one.variant == CHANCE
         full = run.full_length and not chance
-        ours.append(Line(called, regime, weights, scores, published, full, chance, share))
+        best = int(run.about["best_epoch"]) - 1
+        overfitted = float(run.column("test_mse")[best] / run.column("train_mse")[best])
+        ours.append(Line(called, regime, weights, scores, published, full, chance, share, overfitted))
     theirs = []
     for network in elsewhere.networks(paper):
         valid, test = (elsewhere.cases(paper, network, split) for split in ("valid", "test"))
@@ -126,15 +143,19 @@ def answer_text(paper: Paper) -> str:
         "paper's MSE",
     ]  # fmt: skip
     figure = find_figure(paper.root, "overfitting")
-    return "\n\n".join(
-        [
-            HEAD.format(whose=elsewhere.WHOSE, level=round(100 * LEVEL), block=elsewhere.BLOCK),
-            grid(head, [line.cells for line in found]),
-            words(paper, found),
-            f"![{figure.title}](figures/{figure.stem}.png)",
-            figure.says,
-        ]
-    )
+    chance = [line for line in found if line.chance]
+    parts = [
+        HEAD,
+        words(paper, found),
+        TABLE.format(whose=elsewhere.WHOSE, level=round(100 * LEVEL), block=elsewhere.BLOCK)
+        + MARKED * any(line.wild and not line.chance for line in found),
+        grid(head, [line.cells for line in found if not line.chance]),
+        f"![{figure.title}](figures/{figure.stem}.png)",
+        figure.says,
+    ]
+    if chance:
+        parts += [BY_CHANCE.format(them=_counted(found, chance)), grid(head, [line.cells for line in chance])]
+    return "\n\n".join(parts)
 
 
 def words(paper: Paper, found: list[Line]) -> str:
@@ -146,37 +167,16 @@ def words(paper: Paper, found: list[Line]) -> str:
     sure, fine = ([line for line in full if line.too_sure == wanted] for wanted in (True, False))
     said = [
         f"**Is uncertainty underestimated? {_word(len(sure), len(full))}.** Of {len(full)} networks trained to their "
-        f"end {len(sure)} are too sure{_listed(sure)}"
-        + (f"; not so {_listed(fine)[1:]}." if fine else ".")
-        + f" Their aleatoric part alone is too small in {sum(line.too_sure_alone for line in full)}; held against the "
-        f"error of single draws, as the text's definition does, so is the total in "
-        f"{sum(line.too_sure_by_draws for line in full)}."
+        f"end {len(sure)} are too sure{_listed(sure)}."
     ]
-    if chance:
-        again = {(line.title, line.weights) for line in chance}
-        instead = [line for line in full if (line.title, line.weights) not in again] + chance
-        of = " in place of their second runs" if len(instead) < len(full) + len(chance) else ""
-        said[0] += (
-            f" Not counted: {len(chance)} whose training ended by chance{_listed(chance)}; with two draws that differ "
-            "widely the estimate of the validation error falls below 0, and such an epoch was kept. With them"
-            f"{of} {sum(line.too_sure for line in instead)} of {len(instead)} would be too sure."
-        )
     for which, called in ((short, "short runs"), (theirs, "networks of another group on EndoVis")):
         if which:
             over = [line for line in which if line.too_sure]
             said[0] += f" Of {len(which)} {called} {len(over) or 'none'}{_listed(over)}."
+    if chance:
+        said[0] += f" Not counted: {len(chance)} runs that ended by chance, below."
+    said += _overfitting(paper, sure, fine)
     said += _pairs(paper)
-    watched = _watched(paper)
-    if watched:
-        root, factor = (np.concatenate(x) for x in zip(*[epochs_of(run) for run in watched]))
-        away = np.exp(np.quantile(np.abs(np.log(factor / root)), [0.5, 0.9]))
-        related = float(np.corrcoef(np.log(root), np.log(factor))[0, 1])
-        said.append(
-            "**What decides is overfitting:** the variance that a network learns is the error it makes in training, so "
-            "s of the aleatoric part follows the root of test over training error, in half of the "
-            f"{root.size} recorded epochs of {len(watched)} runs within a factor of {away[0]:.2f}, in 90 % within "
-            f"{away[1]:.2f} (correlation of the logarithms {related:.2f})."
-        )
     if full:
         before, after = (sorted(line.scores.held[k] for line in full) for k in (0, 1))
         better = sum(x.scores.uce[1] < x.scores.uce[0] for x in full)
@@ -185,13 +185,50 @@ def words(paper: Paper, found: list[Line]) -> str:
             f"{_span(before)}, after σ scaling {_span(after)}; the UCE (error of the mean) falls in {better} of "
             f"{len(full)}."
         )
-    wild = [f"{line.title} ({line.regime}) in {percent(line.wild)}" for line in found if line.wild]
-    if wild:
+        said.append(
+            f"**Does the definition matter?** The aleatoric part alone is too small in "
+            f"{sum(line.too_sure_alone for line in full)} of {len(full)}; held against the error of single draws, as "
+            f"the text's definition does, so is the total in {sum(line.too_sure_by_draws for line in full)}."
+        )
+    if wild := [line for line in found if line.wild and not line.chance]:
+        named = "; ".join(f"{line.title} ({line.regime}) in {percent(line.wild)}" for line in wild)
         said.append(
             "**What it does not repair:** draws of some networks call a variance above 1, where targets are of size 1, "
-            f"on some test cases: {'; '.join(wild)}. Where they are many, they decide the UCE."
+            f"on some test cases: {named}. The UCE averages variances, and few such cases can decide it; s and the "
+            "intervals count each case once."
         )
     return "\n".join(f"- {one}" for one in said)
+
+
+def _overfitting(paper: Paper, sure: list[Line], fine: list[Line]) -> list[str]:
+    """What decides: over all recorded epochs, and at the kept one of the full-length runs."""
+    watched = _watched(paper)
+    if not watched:
+        return []
+    root, factor = (np.concatenate(x) for x in zip(*[epochs_of(run) for run in watched]))
+    away = np.exp(np.quantile(np.abs(np.log(factor / root)), [0.5, 0.9]))
+    related = float(np.corrcoef(np.log(root), np.log(factor))[0, 1])
+    kept = [
+        f"{_times([line.overfitted for line in which])} in {called}"
+        for which, called in ((sure, "the networks that are too sure"), (fine, "the others"))
+        if which
+    ]
+    return [
+        "**What decides is overfitting:** the variance that a network learns is the error it makes in training. "
+        + (f"At the kept epoch the test error is that of training times {', '.join(kept)}. " if kept else "")
+        + "s of the aleatoric part follows the root of test over training error, in half of the "
+        f"{root.size} recorded epochs of {len(watched)} runs within a factor of {away[0]:.2f}, in 90 % within "
+        f"{away[1]:.2f} (correlation of the logarithms {related:.2f})."
+    ]
+
+
+def _counted(found: list[Line], chance: list[Line]) -> str:
+    """What the count would be with the runs that ended by chance."""
+    full = [line for line in found if line.full]
+    again = {(line.title, line.weights) for line in chance}
+    instead = [line for line in full if (line.title, line.weights) not in again] + chance
+    of = " in place of their second runs" if len(instead) < len(full) + len(chance) else ""
+    return f"With them{of} {sum(line.too_sure for line in instead)} of {len(instead)} would be too sure."
 
 
 def _word(agree: int, of: int) -> str:
@@ -208,6 +245,11 @@ def _listed(which: list[Line]) -> str:
 
 def _span(values: list[float]) -> str:
     return f"{percent(values[0])} to {percent(values[-1])}"
+
+
+def _times(values: list[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:.2f}" if len(values) == 1 else f"{low:.2f} to {high:.2f}"
 
 
 def _watched(paper: Paper) -> list[Any]:
