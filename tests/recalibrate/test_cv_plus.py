@@ -170,3 +170,10 @@ def test_a_strangers_card_is_checked(change):
     assert load_recalibration(stored).to_dict() == stored
     with pytest.raises(ValueError, match=r"cross-fitted models.*Fit it again"):
         load_recalibration({**stored, **change})
+
+
+def test_a_card_of_more_models_than_can_be_counted_is_refused_where_it_is_used():
+    held_out, y, fold, members = simulated()
+    damaged = load_recalibration({**cv_plus.fit(held_out, y, fold=fold).to_dict(), "models": 10**21})
+    with pytest.raises(ValueError, match="folds' models"):
+        damaged.of_members(members)

@@ -292,8 +292,7 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
         recalibration, law = _recalibration(stored["recalibration"], plugin), law_from_dict(stored["law"])
         data, used = dict(stored["data"]), dict(stored["versions"])
         if "range" in data:
-            check_extent(data["range"], int(data["outputs"]))
-            data["cases"] = int(data["cases"])
+            check_extent(data["range"], data["cases"], data["outputs"])
         refer = Referral(**stored["refer"]) if "refer" in stored else None
         asked = [dict(row) for row in stored.get("questions", ())]
     except Undefined:

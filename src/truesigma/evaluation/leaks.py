@@ -27,8 +27,10 @@ def extent(prediction: Prediction) -> dict[str, list[list[float]]]:
     return found if np.isfinite(list(found.values())).all() else {}
 
 
-def check_extent(stored: Any, outputs: int) -> None:
-    """Refuse what `extent` does not give."""
+def check_extent(stored: Any, cases: Any, outputs: Any) -> None:
+    """Refuse what `extent` does not give of so many cases and outputs."""
+    if not isinstance(cases, int) or not 0 < cases < 2**53:  # beyond which not every integer is a float
+        raise ValueError(f"its number of cases is {cases!r}")
     for name in ("location", "scale"):
         ends = np.asarray(stored[name], np.float64)
         if ends.shape != (outputs, 2) or not (ends[:, 0] <= ends[:, 1]).all():
