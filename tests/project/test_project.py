@@ -33,11 +33,7 @@ from truesigma.project.project import read_project
         ('likelihood = "gaussian"', 'likelihood = "normal"', "expected one of gaussian, laplace"),
         ('recalibrate = "auto"', 'recalibrate = "sigmma"', "no recalibrate plug-in is called 'sigmma'"),
         ('compare = ["none", "aux"]', 'compare = "aux"', "report.compare is 'aux'; expected a list of texts"),
-        (
-            'patient = "patient"',
-            'patient = "hospital"',
-            "has no column hospital; it has id, age, patient, site",
-        ),
+        ('patient = "patient"', 'patient = "ward"', "has no column ward; it has id, age, patient, site"),
         ('target = ["age"]', 'target = ["site"]', "48 targets are not finite numbers: row 1, site 'A'"),
         ('image = "{id}.png"', 'image = "{patient}.png"', "24 images stand in more than one row"),
         ("valid = 0.2 ", "valid = 0.0 ", "no cases for valid"),

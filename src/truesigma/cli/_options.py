@@ -17,6 +17,11 @@ def flag(name: str, help: str, metavar: str | None = None) -> Any:
     return typer.Option(*name.split(), metavar=metavar, help=help)
 
 
+def column(name: str, help: str) -> Any:
+    """Make the same, whose value is the name of a column."""
+    return flag(name, help, "COLUMN")
+
+
 def named_option(name: str, kind: str, help: str) -> Any:
     """Make the same, whose value is a name of that kind, or a comma list of names."""
     return typer.Option(name, help=help, autocompletion=lambda incomplete: offer(kind, incomplete))
@@ -82,12 +87,10 @@ Like = Annotated[
     Path | None,
     flag("--like", "Predictions of a new site, to which the cases are weighted to be alike.", "FILE"),
 ]
-LocationColumn = Annotated[
-    str | None, flag("--location", "Column of the prediction. [default: location]", "COLUMN")
-]
-ScaleColumn = Annotated[str | None, flag("--scale", "Column of sigma. [default: scale]", "COLUMN")]
+LocationColumn = Annotated[str | None, column("--location", "Column of the prediction. [default: location]")]
+ScaleColumn = Annotated[str | None, column("--scale", "Column of sigma. [default: scale]")]
 GroupColumns = Annotated[
-    list[str] | None, flag("--group", "Looked at apart, as site; several: --group again; or none.", "COLUMN")
+    list[str] | None, column("--group", "Looked at apart, as site; several: --group again; or none.")
 ]
 DatasetOptions = Annotated[
     list[str] | None, flag("--option", "Of the data set; `truesigma list datasets`.", "NAME=VALUE")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ._options import GroupColumns, LawName, LocationColumn, Masking, ScaleColumn, as_one, flag
+from ._options import GroupColumns, LawName, LocationColumn, Masking, ScaleColumn, as_one, column, flag
 
 
 @dataclass(frozen=True)
@@ -16,15 +16,13 @@ class Reading:
     missing: Annotated[
         float | None, flag("--missing", "The number that means a missing target, such as -999.", "NUMBER")
     ] = None
-    target: Annotated[str | None, flag("--target", "Column of the truth. [default: target]", "COLUMN")] = None
+    target: Annotated[str | None, column("--target", "Column of the truth. [default: target]")] = None
     location: LocationColumn = None
     scale: ScaleColumn = None
-    weight: Annotated[
-        str | None, flag("--weight", "Column of how much a case counts, or none.", "COLUMN")
-    ] = None
-    id: Annotated[str | None, flag("--id", "Column that names the case, or none.", "COLUMN")] = None
+    weight: Annotated[str | None, column("--weight", "Column of how much a case counts, or none.")] = None
+    id: Annotated[str | None, column("--id", "Column that names the case, or none.")] = None
     patient: Annotated[
-        str | None, flag("--patient", "Column of the patient: whose cases belong together.", "COLUMN")
+        str | None, column("--patient", "Column of the patient: whose cases belong together.")
     ] = None
     group: GroupColumns = None
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import Device, Json, TimeLimit, flag, named_option, seconds
+from ._options import Device, Json, TimeLimit, column, flag, named_option, seconds
 from ._progress import ticker
 from ._session import Session, check_json, check_target
 
@@ -28,22 +28,16 @@ def init(
     table: Annotated[
         Path | None, flag("--table", "Their table. [default: the only one there]", "CSV")
     ] = None,
-    target: Annotated[
-        list[str] | None, flag("--target", "What to predict; may be given again.", "COLUMN")
-    ] = None,
+    target: Annotated[list[str] | None, column("--target", "What to predict; may be given again.")] = None,
     unit: Annotated[list[str] | None, flag("--unit", "Of the targets: one for all, or one each.")] = None,
-    image: Annotated[
-        str | None, flag("--image", "Of the paths, or a pattern: {patient}/{id}.png.", "COLUMN")
-    ] = None,
+    image: Annotated[str | None, column("--image", "Of the paths, or a pattern: {patient}/{id}.png.")] = None,
     patient: Annotated[
-        str | None,
-        flag("--patient", "The patient, never in two splits; or a pattern: '([0-9]+)_'.", "COLUMN"),
+        str | None, column("--patient", "The patient, never in two splits; or a pattern: '([0-9]+)_'.")
     ] = None,
     group: Annotated[
-        str | None,
-        flag("--group", "Beside --patient what is looked at apart, as site; alone the patient.", "COLUMN"),
+        str | None, column("--group", "Beside --patient what is looked at apart, as site; alone the patient.")
     ] = None,
-    split: Annotated[str | None, flag("--split", "That says train, valid or test.", "COLUMN")] = None,
+    split: Annotated[str | None, column("--split", "That says train, valid or test.")] = None,
     size: Annotated[
         str | None, flag("--size", "Pixels of every side, or of each, as 48,64,48; 0: as they are.")
     ] = None,
@@ -55,7 +49,7 @@ def init(
     ] = None,
     spacing: Annotated[str, flag("--spacing", "Of pixels, where the files do not say it.", "COLUMN|MM")] = "",
     inputs: Annotated[
-        list[str] | None, flag("--inputs", "Into the network beside the image, as age,sex.", "COLUMN")
+        list[str] | None, column("--inputs", "Into the network beside the image, as age,sex.")
     ] = None,
     backbone: Annotated[
         str | None, named_option("--backbone", "backbones", "A name, timm:NAME, or a .py file.")
