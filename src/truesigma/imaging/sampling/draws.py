@@ -73,7 +73,11 @@ def dropout_draws(
 
     Reference: Gal and Ghahramani, 2016; Kendall and Gal, 2017; Laves et al., MELBA 2021, Eq. 10.
     """
-    sampler = _sampler(net, draws, seed, law, precision, compile, chunk, masks)
+    return drawn(sampler_for(net, draws, seed, law, precision, compile, chunk, masks), batches, draws, law)
+
+
+def drawn(sampler: Sampler, batches: Iterable[Any], draws: int, law: Law) -> Draws:
+    """What `dropout_draws` returns, of a sampler that may be used again."""
     kept: list[_Kept] = []
     clamped = False
     for number, image in enumerate(images(batches)):
@@ -129,7 +133,7 @@ def moments_and_error(
     masks: Masks = "common",
 ) -> tuple[Prediction, MonteCarloError]:
     """What `dropout_moments` returns, and its Monte-Carlo error."""
-    sampler = _sampler(net, draws, seed, law, precision, compile, chunk, masks)
+    sampler = sampler_for(net, draws, seed, law, precision, compile, chunk, masks)
     parts: list[tuple[Any, ...]] = []
     clamped = False
     for number, image in enumerate(images(batches)):
@@ -206,7 +210,7 @@ def _evaluate(net: nn.Module, batch: Tensor, member: int, number: int, precision
     return outputs
 
 
-def _sampler(
+def sampler_for(
     net: nn.Module,
     draws: int,
     seed: int,
@@ -216,6 +220,7 @@ def _sampler(
     chunk: int | None,
     masks: Masks,
 ) -> Sampler:
+    """The sampler of these choices, which are checked."""
     check_law(law)
     check_precision(precision)
     if masks not in KINDS:

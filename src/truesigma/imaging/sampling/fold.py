@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -41,6 +41,15 @@ class Sampler:
     def place(self) -> Callable[[Tensor], Tensor]:
         """Brings a batch where the network is."""
         return placing(self.net)
+
+    def reseeded(self, seed: int) -> "Sampler":
+        """The same with another seed, and with what was prepared: tracing a large network takes many seconds.
+
+        For independent masks: common ones are prepared with the seed.
+        """
+        if self.masks == "common":
+            raise ValueError("common masks are made with the seed; expected a new sampler for each.")
+        return replace(self, seed=seed)
 
     def draw(self, batch: Tensor, number: int, draws: int, use: Callable[[int, Any], None]) -> None:
         """Call `use(draws, outputs)` with outputs of axes (draw * case, ...) until there are so many draws.

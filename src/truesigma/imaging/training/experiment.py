@@ -23,7 +23,7 @@ from ..data.dataset import DataSet, Split, batches, resident
 from ..data.source import Source
 from ..network.two_head import build
 from ..recipe import Planned, TrainingRecipe, load_recipe
-from ..sampling.draws import Precision, dropout_draws, ensemble_draws
+from ..sampling.draws import Precision, drawn, ensemble_draws, sampler_for
 from ..sampling.randomness import NotRandom
 from .folder import LAST, PACKAGES
 from .history import write_history
@@ -112,20 +112,19 @@ def sample(
     """
     law = LAWS[experiment.likelihood]
     device = next(net.parameters()).device
+    # Masks of each image's own, as published. One sampler: the network is traced once for all splits and repeats.
+    sampler = sampler_for(net, recipe.draws, 0, law, precision, False, None, "independent")
     for split_name in (name for name in data.splits if name != "train"):
         split = resident(data.splits[split_name], device)
         repeats = recipe.repeats if split_name == "test" else 1
         single = ensemble_draws([net], _images(split, data, batch, device), law=law)
         try:
             sets = [
-                dropout_draws(
-                    net,
+                drawn(
+                    sampler.reseeded(1000 * experiment.seed + repeat),
                     _images(split, data, batch, device),
-                    draws=recipe.draws,
-                    seed=1000 * experiment.seed + repeat,
-                    law=law,
-                    precision=precision,
-                    masks="independent",  # as published
+                    recipe.draws,
+                    law,
                 )
                 for repeat in range(repeats)
             ]
