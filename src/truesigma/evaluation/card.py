@@ -1,6 +1,7 @@
 """The card of a fitted recalibration: all that is needed to apply it elsewhere, and where it came from, as JSON."""
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
@@ -223,8 +224,14 @@ def made_by(checkpoint: str, sampling: str) -> dict[str, Any]:
 
 
 def check_network(card: Card, checkpoint: str) -> None:
-    """Refuse a card of another network's predictions; where one of the two does not say, nothing is known."""
+    """Refuse a card of another network's predictions, and warn where these no longer say whose they are."""
     fitted = card.data.get("checkpoint", "")
+    if fitted and not checkpoint:
+        warnings.warn(
+            f"the card is of one network (checkpoint {fitted}), and the predictions do not say which made them: they "
+            "are taken to be its own. Keep the column `checkpoint` to be sure.",
+            stacklevel=3,
+        )
     if fitted and checkpoint and fitted != checkpoint:
         raise ValueError(
             f"the card was fitted on predictions of another network (checkpoint {fitted}; here {checkpoint}), and how "
