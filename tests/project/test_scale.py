@@ -222,6 +222,7 @@ def test_what_the_user_says_is_taken(place, run):
         (["--backbone", "restnet18"], "do you mean timm:resnet18"),
         (["--backbone", "timm:restnet18"], "close to it: resnet18"),
         (["--backbone", "mine.py"], "there is no file"),
+        (["--backbone", "small3d"], "the network does not take images of 1 x 32 x 32 (Given groups=1"),
     ):
         code, _, err = run("init", *words, *more, "-o", "other.toml")
         assert code != 0

@@ -240,10 +240,7 @@ def _epochs(cases: int, backbone: str, seen: Survey, size: float | str, gpu: boo
     sides = [int(float(side)) for side in str(size).split(",")]
     space = [*sides] * seen.dimensions if len(sides) == 1 else sides
     shape = (seen.channels, *space) if any(sides) else seen.shapes[0]
-    try:
-        seconds = cases * case_seconds(backbone, shape)
-    except RuntimeError:  # it does not take such images, which `run` will say
-        return epochs, words
+    seconds = cases * case_seconds(backbone, shape)
     fits = int(MINUTES * 60 / seconds)
     if fits >= epochs:
         return epochs, f"{words}, about {clock(epochs * seconds)} of one core"

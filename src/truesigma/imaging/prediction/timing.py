@@ -14,6 +14,7 @@ from ...core.law import Law
 from ..data.dataset import DataSet, Split
 from ..network.two_head import TwoHead, build
 from ..recipe import TrainingRecipe, load_recipe
+from ..training.checks import unsuitable
 from ..training.devices import chosen_device
 from ..training.loop import train
 from .predict import predict_split
@@ -101,6 +102,8 @@ def case_seconds(backbone: str, shape: tuple[int, ...]) -> float:
             mean, second = net(images)
             (mean.sum() + second.sum()).backward()
             taken.append(time.process_time() - began)
+    except RuntimeError as problem:
+        raise unsuitable(shape, problem) from None
     finally:
         torch.set_num_threads(threads)
     return min(taken) / len(images)

@@ -1,6 +1,7 @@
 """What can be wrong with data, choices and network, asked before training."""
 
 import warnings
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from ..network.two_head import TwoHead
 from ..recipe import TrainingRecipe
 from ..sampling.randomness import guarded_generators, modes
 
-__all__ = ["check_choices", "check_detached", "check_network", "warn_of_scale"]
+__all__ = ["check_choices", "check_detached", "check_network", "unsuitable", "warn_of_scale"]
 
 USUAL = (1e-3, 1e3)  # spans of a target that networks, rates and variances are made for, far around 1
 
@@ -62,6 +63,23 @@ def check_network(net: nn.Module, data: DataSet) -> None:
             f"the network's state holds {', '.join(other)}, no tensor, as get_extra_state gives it; checkpoints keep "
             "tensors alone: register a buffer instead"
         )
+    one = next(
+        batches(data.splits["train"], 1, prepare=data.prepare, device=next(net.parameters()).device)
+    ).images
+    with guarded_generators(one.device), modes(net, lambda _: False), torch.no_grad():
+        try:
+            net(one)
+        except RuntimeError as problem:
+            raise unsuitable(data.splits["train"].shape, problem) from None
+
+
+def unsuitable(shape: Sequence[int], problem: RuntimeError) -> ValueError:
+    """The error where a network cannot take images of this shape (channel, *space)."""
+    kind, why = " x ".join(map(str, shape)), str(problem).partition("\n")[0].removesuffix(".")
+    return ValueError(
+        f"the network does not take images of {kind} ({why}); small3d is for volumes, the other backbones are for "
+        "pictures, and large ones need large images"
+    )
 
 
 def check_detached(net: nn.Module, data: DataSet) -> None:
