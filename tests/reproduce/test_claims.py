@@ -1,6 +1,8 @@
 """Claims, deviations and the proposition on data whose answer is known."""
 
 import json
+import re
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -59,7 +61,14 @@ def test_no_claim_fails_without_results(tmp_path):
     paper = open_paper(fake_paper(tmp_path / "paper", []))
     for claim in read_claims(paper):
         assert judge(paper, claim).word in ("holds", "not yet run", "holds in part")
-    assert "No run yet." in results_text(paper)
+    text = results_text(paper)
+    assert "No run yet." in text
+    # What opens the file counts what its table of claims says, less those of our own.
+    said = re.search(r"Verdicts on (\d+) claims of its text.*?: (.*) \(", text)
+    words = Counter(judge(paper, claim).word for claim in read_claims(paper) if "Ours: " not in claim.says)
+    assert said is not None
+    assert int(said[1]) == words.total()
+    assert {*said[2].split(", ")} == {f"{word} {count}" for word, count in words.items()}
 
 
 def test_learning_curve_of_aux_falls(paper):

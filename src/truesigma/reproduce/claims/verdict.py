@@ -8,6 +8,7 @@ from ..paper import Paper
 
 HOLDS, PART, FAILS, OPEN = "holds", "holds in part", "does not hold", "not yet run"
 UNSEEN = "not seen here"  # what the claim speaks of does not occur in these runs
+WORDS = (HOLDS, PART, FAILS, UNSEEN, OPEN)
 
 
 @dataclass(frozen=True)

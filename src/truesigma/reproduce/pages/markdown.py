@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..claims import judge, read_claims, rule
+from ..claims import Claim, judge, read_claims, rule
+from ..claims.verdict import WORDS, Verdict
 from ..figures import lacking, read_figures
 from ..figures import title as run_title
 from ..paper import FULL, SHORT, Paper
@@ -14,6 +15,8 @@ from ..text import grid, number, table_text
 from . import learned
 from .answer import answer_text
 from .seen import seen
+
+Judged = tuple[Claim, Verdict, Verdict]  # on the full-length runs, and on the short ones
 
 INTRO = """# The paper, reproduced
 
@@ -178,10 +181,24 @@ def tables_text(paper: Paper) -> str:
     return "\n\n".join(parts)
 
 
-def claims_text(paper: Paper) -> str:
-    """Every claim with its verdict; the evidence below the table."""
+def judged_claims(paper: Paper) -> list[Judged]:
+    """Every claim with its verdicts, on the full-length runs and on the short ones."""
     short = replace(paper, regime=SHORT)
-    judged = [(claim, judge(paper, claim), judge(short, claim)) for claim in read_claims(paper)]
+    return [(claim, judge(paper, claim), judge(short, claim)) for claim in read_claims(paper)]
+
+
+def tally(judged: list[Judged]) -> str:
+    """How many claims of the text hold, in a sentence."""
+    words = [full.word for claim, full, _ in judged if not claim.says.startswith("Ours: ")]
+    counts = ", ".join(f"{word} {words.count(word)}" for word in WORDS if word in words)
+    return (
+        f"**Is the paper right?** Verdicts on {len(words)} claims of its text, by our full-length runs: {counts} "
+        "(*The claims of the text*, below)."
+    )
+
+
+def claims_text(judged: list[Judged]) -> str:
+    """Every claim with its verdict; the evidence below the table."""
     body, evidence = [], []
     for k, (claim, full, other) in enumerate(judged, 1):
         body.append([str(k), claim.says, claim.where, full.word, other.word])
@@ -236,10 +253,12 @@ def learned_text(paper: Paper) -> str:
 
 def results_text(paper: Paper) -> str:
     """The whole file."""
+    judged = judged_claims(paper)
     return (
         "\n\n".join(
             [
                 INTRO,
+                tally(judged),
                 answer_text(paper),
                 RUNS,
                 run_lines(paper),
@@ -250,7 +269,7 @@ def results_text(paper: Paper) -> str:
                     all=_planned(paper),
                     short=len(replace(paper, regime=SHORT).judged()),
                 ),
-                claims_text(paper),
+                claims_text(judged),
                 "## What we learned",
                 learned_text(paper),
                 FIGURES,
