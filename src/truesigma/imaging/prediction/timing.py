@@ -102,7 +102,7 @@ def case_seconds(backbone: str, shape: tuple[int, ...]) -> float:
             mean, second = net(images)
             (mean.sum() + second.sum()).backward()
             taken.append(time.process_time() - began)
-    except RuntimeError as problem:
+    except (RuntimeError, ValueError) as problem:
         raise unsuitable(shape, problem) from None
     finally:
         torch.set_num_threads(threads)

@@ -69,11 +69,11 @@ def check_network(net: nn.Module, data: DataSet) -> None:
     with guarded_generators(one.device), modes(net, lambda _: False), torch.no_grad():
         try:
             net(one)
-        except RuntimeError as problem:
+        except (RuntimeError, ValueError) as problem:
             raise unsuitable(data.splits["train"].shape, problem) from None
 
 
-def unsuitable(shape: Sequence[int], problem: RuntimeError) -> ValueError:
+def unsuitable(shape: Sequence[int], problem: Exception) -> ValueError:
     """The error where a network cannot take images of this shape (channel, *space)."""
     kind, why = " x ".join(map(str, shape)), str(problem).partition("\n")[0].removesuffix(".")
     return ValueError(
