@@ -52,6 +52,18 @@ def test_downwards_it_is_what_torch_does_with_antialiasing():
     assert np.allclose(resampled(image, (1, 1), (2, 4), (6, 5)), theirs[0].numpy(), atol=1e-5)
 
 
+@pytest.mark.parametrize(("spacing", "after"), [(1.95, 1.3), (1.95, 1.95), (0.3, 0.9), (0.1, 0.7)])
+def test_both_borders_are_alike_whatever_rounding_does(spacing, after):
+    """A pixel whose centre is on the border is inside, at either end, also where the mm are off by their last digit."""
+    for count in (10, 33):
+        image = np.random.default_rng(0).uniform(1, 9, (1, count, count)).astype(np.float32)
+        made = resampled(image, (spacing,) * 2, (after,) * 2, (48, 48))
+        turned = resampled(image[:, ::-1], (spacing,) * 2, (after,) * 2, (48, 48))
+        np.testing.assert_allclose(turned[:, ::-1], made, rtol=1e-5)
+        near = resampled(image, (spacing * (1 - 1e-9),) * 2, (after,) * 2, (48, 48))
+        np.testing.assert_allclose(near, made, rtol=1e-5)
+
+
 def test_nothing_to_do_leaves_the_pixels_alone():
     image = RNG.integers(0, 255, (1, 5, 6, 7), dtype=np.uint8)
     assert np.array_equal(resampled(image, (2, 1, 1), (2, 1, 1), (5, 6, 7)), image)

@@ -17,6 +17,9 @@ from ...files.headers import read_header
 from ...files.images import read_image
 from .rows import per_axis
 
+EDGE = (
+    1e-6  # pixels by which a centre may lie outside: a spacing in mm is rounded, and both borders are alike
+)
 NO_SPACING = "does not say how large its pixels are, which mm_per_pixel needs"
 
 
@@ -149,7 +152,7 @@ def _weights(before: int, after: int, step: float) -> NDArray[np.float32]:
     centre = (before - 1) / 2 + (np.arange(after) - (after - 1) / 2) * step
     width = max(1.0, step)
     weights = np.maximum(0.0, 1 - np.abs(np.arange(before) - centre[:, None]) / width)
-    inside = (centre >= -0.5) & (centre <= before - 0.5)
+    inside = np.abs(centre - (before - 1) / 2) < before / 2 + EDGE
     weights[~inside] = 0
     weights[inside] /= weights[inside].sum(1, keepdims=True)
     return weights.astype(np.float32)
