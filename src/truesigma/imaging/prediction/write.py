@@ -1,5 +1,6 @@
 """What prediction writes: cases of a split with their draws, and tables of new images with their intervals."""
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -95,10 +96,16 @@ def error_fields(error: MonteCarloError | None, units: Units | None) -> dict[str
 
 
 def names_of(files: Sequence[Path]) -> dict[str, Any]:
-    """The labels of images: their files' names, or their paths where two have the same name."""
+    """The labels of images: their files' names, or where two have the same one their paths from the folder of all.
+
+    >>> names_of([Path("scans/a/1.png"), Path("scans/b/1.png")])["id"].tolist()
+    ['a/1.png', 'b/1.png']
+    """
     names = [path.name for path in files]
-    unique = names if len(set(names)) == len(names) else [str(path) for path in files]
-    return {"id": np.asarray(unique)}
+    if len(set(names)) < len(names):
+        top = os.path.commonpath([path.absolute().parent for path in files])
+        names = [path.absolute().relative_to(top).as_posix() for path in files]
+    return {"id": np.asarray(names)}
 
 
 def write_predictions(
