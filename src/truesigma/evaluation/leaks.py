@@ -189,10 +189,6 @@ def _warn_shared_patients(calibration: Path, fitted_on: Cases, path: Path, cases
 
 def _same_rows(one: Cases, other: Cases) -> int:
     """Count the cases of `other` that equal one of the first in location, variances and target."""
-    import numpy as np
-
-    from ..core.arrays import to_host
-
     keys = []  # a hash of each row: its bits, mixed, and summed with odd factors that differ by column
     for cases in (one, other):
         rng = np.random.default_rng(0)
