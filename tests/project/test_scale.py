@@ -12,6 +12,7 @@ from PIL import Image
 from project_files import asked, call, make_images, tiny, write_table
 
 from truesigma.imaging.data.rows import rows_of, spacings
+from truesigma.imaging.datasets import table
 from truesigma.project.project import read_project
 from truesigma.project.propose import Wishes, propose
 from truesigma.project.scale import is_physical, unit_in
@@ -122,6 +123,29 @@ def test_a_size_that_is_given_keeps_the_scale(tmp_path):
         Wishes(("hc_mm",), size="24", mm_per_pixel="0"),
     ):
         assert "mm_per_pixel" not in propose(seen, wishes, tmp_path / "r.toml", gpu=False).project.options
+
+
+def test_a_target_that_is_a_pixel_size_does_not_scale_the_images(tmp_path):
+    seen = in_pixels(
+        tmp_path, {"pixel size (mm)": lambda u: 0.5 + u, "dx": lambda u: 1 + u, "dy": lambda u: 1 + u}
+    )
+    made = propose(seen, Wishes(("pixel size (mm)",)), tmp_path / "r.toml", gpu=False)
+    assert made.project.options["spacing"] == "dy,dx"  # another that says it
+    assert any(
+        note.startswith("pixel size (mm) is called like the size of pixels, and is") for note in made.notes
+    )
+    seen = in_pixels(tmp_path / "alone", {"pixel size (mm)": lambda u: 0.5 + u})
+    made = propose(seen, Wishes(("pixel size (mm)",)), tmp_path / "r.toml", gpu=False)
+    assert not {"spacing", "mm_per_pixel"} & set(made.project.options)
+    assert any("nothing says how large pixels are" in note for note in made.notes)
+    both = "is both target and spacing: images would be resampled by what is to be predicted"
+    with pytest.raises(ValueError, match=both):
+        propose(seen, Wishes(("pixel size (mm)",), spacing="pixel size (mm)"), tmp_path / "r.toml", gpu=False)
+    options = {"csv": "../labels.csv", "image": "{id}.png", "mm_per_pixel": 1, "size": 32}
+    with pytest.raises(ValueError, match=both):
+        table.load(
+            str(tmp_path / "alone" / "scans"), target="pixel size (mm)", spacing="pixel size (mm)", **options
+        )
 
 
 @pytest.mark.parametrize(
@@ -246,6 +270,8 @@ def test_from_init_to_new_images_with_scale_and_inputs(tmp_path, monkeypatch):
     done = len((tmp_path / "output" / "runs" / "0" / "history.csv").read_text().splitlines()) - 1
     assert made["train"]["epochs"] == done
     assert 1 <= made["train"]["kept epoch"] <= done
+    assert {"learning_rate", "warm_up", "stop", "loss"} < set(made["train"])
+    assert not {"patience", "factor", "floor", "momentum"} & set(made["train"])  # of a plateau, and of SGD
     assert made["dropout"] == {"before heads": 0.1, "in backbone": [0.2]}
     assert {key: made["options"][key] for key in ("mm_per_pixel", "size", "spacing", "inputs")} == {
         "mm_per_pixel": 1, "size": 32, "spacing": "mm", "inputs": "site",

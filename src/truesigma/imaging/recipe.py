@@ -124,6 +124,21 @@ class TrainingRecipe:
         network["head_dropout"] = dict(self.head_dropout)
         return {"name": self.name, "network": network, "train": {key: getattr(self, key) for key in TRAIN}}
 
+    def used(self) -> dict[str, Any]:
+        """The choices of [train] that have a part in the training.
+
+        >>> made = TrainingRecipe(optimizer="adamw", schedule="cosine").used()
+        >>> [name in made for name in ("momentum", "patience", "warm_up", "learning_rate")]
+        [False, False, True, True]
+        """
+        cosine = self.schedule == "cosine"
+        idle = {"draws", "repeats", *(("patience", "factor", "floor") if cosine else ("warm_up",))}
+        idle |= set() if self.optimizer == "sgd" else {"momentum"}
+        # What nothing depends on is not watched, and not smoothed where no epoch is chosen by it either.
+        if cosine and not self.stop:
+            idle |= {"watch"} | ({"smoothing"} if self.keep == "last" else set())
+        return {key: getattr(self, key) for key in TRAIN if key not in idle}
+
 
 @dataclass(frozen=True)
 class Planned:

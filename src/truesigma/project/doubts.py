@@ -53,7 +53,11 @@ def doubts(
             "a column or a number of mm"
         )
     if not scaled and not wishes.spacing:
-        notes.append(_no_scale(seen, units))
+        notes.append(_no_scale(seen, wishes.target, units))
+    notes += [
+        f"{name} is called like the size of pixels, and is the target: images are not resampled by it"
+        for name in filter(is_pixel_size, wishes.target)
+    ]
     if not whose:
         notes.append(
             "no patient: if several images are of one, name that column as --patient, or a pattern that finds it in "
@@ -89,13 +93,13 @@ def _few_in_folds(folds: int, groups: Sequence[str] | None, parts: "Mapping[str,
     return f"{count} {what} in folds are few: {100 * level:.0f} % intervals will be infinite, which need {needed}"
 
 
-def _no_scale(seen: Survey, units: Sequence[str]) -> str:
+def _no_scale(seen: Survey, target: Sequence[str], units: Sequence[str]) -> str:
     """Say what keeps a physical target from being brought to one scale."""
     unit = next(filter(is_physical, units), "")
     bare = [name for name, head in zip(seen.names, seen.heads) if head and not head.spacing]
     if not unit or not bare or seen.pixel:
         return ""
-    unsure = [name for name in seen.header if is_pixel_size(name)]
+    unsure = [name for name in seen.header if is_pixel_size(name) and name not in target]
     if len(bare) < sum(map(bool, seen.heads)):
         why = f"{len(bare)} images do not say how large their pixels are, such as {bare[0]}"
     elif unsure:

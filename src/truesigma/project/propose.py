@@ -85,7 +85,14 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         The project, with reasons; a ValueError where targets or groups do not allow one.
     """
     from ..imaging.data.inputs import fit_inputs
-    from ..imaging.data.rows import check_filled, group_columns, groups_of, spacing_columns, targets
+    from ..imaging.data.rows import (
+        check_filled,
+        check_spacing,
+        group_columns,
+        groups_of,
+        spacing_columns,
+        targets,
+    )
 
     if not wishes.target:
         raise ValueError(
@@ -100,6 +107,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     labels = [*group_columns(group), *group_columns(whose), *filter(None, [split])]
     need_columns(seen.table, seen.header, [*wishes.target, *labels, *beside])
     targets(seen.rows, wishes.target, seen.table)
+    check_spacing(wishes.spacing, wishes.target)
+    seen = seen.without_pixel_sizes(wishes.target)
     if len(wishes.unit) not in (0, 1, len(wishes.target)):
         raise ValueError(
             f"{len(wishes.unit)} units for {len(wishes.target)} targets; expected one for all, or one each"

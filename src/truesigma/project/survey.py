@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,11 @@ class Survey:
 
         taken = {*pattern_columns(self.image), self.group, self.split, *filter(is_pixel_size, self.header)}
         return [name for name in self.numeric if name not in taken]
+
+    def without_pixel_sizes(self, target: Sequence[str]) -> "Survey":
+        """The same, where a column that is to be predicted does not say how large pixels are."""
+        others = {name: span for name, span in self.numeric.items() if name not in target}
+        return replace(self, pixel=pixel_columns(others, self.dimensions))
 
     def lines(self) -> list[str]:
         """Describe what was seen."""

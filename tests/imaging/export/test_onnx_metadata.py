@@ -33,6 +33,8 @@ def test_the_card_and_the_shapes_stand_in_the_file(tmp_path):
     stored = json.loads(found["card"])
     assert stored == json.loads(json.dumps(card.to_dict()))
     assert stored["recalibration"]["factor"] == card.recalibration.factor
+    location = cases.prediction.location
+    assert stored["data"].pop("range")["location"] == [[location.min(), location.max()]]
     assert stored["data"] == {"file": "valid.npz", "sha256": "ab" * 32, "cases": 60, "outputs": 1, "draws": 4}
     assert json.loads(found["input"]) == {"name": "image", "dtype": "float32", "shape": ["case", 1, 4, 4]}
     assert json.loads(found["outputs"])["aleatoric"] == "variance of the noise, in months squared"

@@ -164,6 +164,15 @@ def spacings(
     return [tuple(row) for row in (values * [mm_in(column) for column in columns]).tolist()]
 
 
+def check_spacing(spacing: float | str, target: Sequence[str]) -> None:
+    """Refuse a target that images would be resampled by: their sizes would give it away, and new ones have none."""
+    if known := [name for name in spacing_columns(spacing) if name in target]:
+        raise ValueError(
+            f"{', '.join(known)} is both target and spacing: images would be resampled by what is to be predicted; "
+            "name another column or a number as spacing, or leave it out"
+        )
+
+
 def number(cell: str) -> float:
     """The number in a cell, NaN where there is none.
 

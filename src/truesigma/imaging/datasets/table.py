@@ -33,6 +33,7 @@ from ..data.prepare import Layout, Normalise
 from ..data.rows import (
     check_filled,
     check_names,
+    check_spacing,
     comma_words,
     group_columns,
     groups_of,
@@ -131,6 +132,7 @@ def load(
     asked += several or (group_columns(group) if group != "group" else [])
     asked += group_columns(patient)
     need = [*pattern_columns(image), *columns, *beside, *spacing_columns(spacing), *asked]
+    check_spacing(spacing, columns)
     header, rows = read_table(folder / csv, need=need)
     if split in header:
         check_filled(rows, split, folder / csv)

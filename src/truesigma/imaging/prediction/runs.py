@@ -17,6 +17,7 @@ from ..data.fingerprint import names_hash
 from ..data.units import Units, units_from
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead
+from ..recipe import from_dict
 from ..training.devices import chosen_device
 from ..training.folder import BEST, LAST, load_run, weights_mark
 
@@ -126,9 +127,6 @@ def training_of(run: OpenRun) -> dict[str, Any]:
     about, kept, data = run.about, run.about["record"], run.about["data"]
     last = run.folder / LAST
     inside = {getattr(part, "p", 0.0) for part in run.net.backbone.modules() if isinstance(part, _DropoutNd)}
-    planned = {
-        key: value for key, value in about["recipe"]["train"].items() if key not in ("draws", "repeats")
-    }
     return {
         "backbone": Path(about["network"]["backbone"]).name,
         "weights": fingerprint(run.folder / BEST),
@@ -140,7 +138,7 @@ def training_of(run: OpenRun) -> dict[str, Any]:
         "precision": about["precision"],
         "seed": about["seed"],
         "train": {
-            **planned,
+            **from_dict(about["recipe"]).used(),
             "epochs": int(read_values(last)["epoch"]) if last.is_file() else None,
             "kept epoch": read_values(run.folder / BEST)["epoch"],
         },
