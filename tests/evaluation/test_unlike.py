@@ -58,6 +58,46 @@ def test_cases_of_the_same_kind_are_warned_of_as_seldom_as_said(new):
     assert warned <= 0.05 * 600 + 3 * (600 * 0.05 * 0.95) ** 0.5
 
 
+def of_patients(known, new, seed, shift=0.0, images=10):
+    """Cases of patients whose images are much alike."""
+    rng = np.random.default_rng(seed)
+    patient = np.repeat(np.arange(known + new), images)
+    location = rng.normal(size=known + new)[patient] + rng.normal(0, 0.3, len(patient))
+    location += shift * (patient >= known)
+    scale = rng.gamma(9.0, 1.0, known + new)[patient] * rng.gamma(50.0, 0.02, len(patient))
+    both = ts.Cases(ts.Prediction(location, scale**2), location, patient=patient)
+    return both[: known * images], both[known * images :]
+
+
+@pytest.mark.parametrize("named", ["patient", "group"])
+def test_patients_of_the_same_kind_are_warned_of_as_seldom(named):
+    """Counted case by case, 10 images of one patient beyond the others would be ten signs."""
+    warned = 0
+    for seed in range(200):
+        pair = of_patients(25, 25, seed)
+        if named == "group":
+            pair = [replace(one, patient=None, group=one.patient) for one in pair]
+        warned += bool(said(calibrate(pair[0], "none"), pair[1]))
+    assert warned <= 0.05 * 200 + 3 * (200 * 0.05 * 0.95) ** 0.5
+
+
+def test_other_patients_are_counted_as_patients(tmp_path):
+    known, new = of_patients(12, 5, 0, shift=9.0)
+    card = calibrate(known, "none")
+    assert card.data["cases"] == 120
+    assert card.data["patients"] == 12
+    (words,) = said(card, new)
+    assert words.startswith("5 of 5 new patients have a location beyond the ")
+    assert " of the 12 patients that it was" in words
+    (words,) = said(card, new.prediction)
+    assert words.startswith("50 of 50 new cases have a location beyond the ")
+    assert "of another kind, if each is of another patient, for" in words
+    write(replace(new, patient=[f"p{k}" for k in new.patient]), tmp_path / "new.csv")
+    with pytest.warns(UserWarning, match="5 of 5 new patients have a location"):
+        apply_file(card, tmp_path / "new.csv", tmp_path / "out.csv")
+    assert not said(card, new[:10])  # one patient beyond 12 others is no rarity
+
+
 def test_other_cases_are_named_by_what_is_beyond():
     card = calibrate(replace(cases(100), unit="mm"))
     low, high = card.data["range"]["scale"][0]
@@ -80,8 +120,14 @@ def test_what_a_mask_leaves_out_is_not_looked_at():
     some = cases(100, outputs=(2,)).prediction
     wild = np.where(np.arange(200).reshape(100, 2) == 7, 1e9, some.location)
     masked = ts.Prediction(wild, some.total, mask=wild < 1e9)
-    assert extent(masked)["location"] == [[col.min(), col[col < 1e9].max()] for col in wild.T]
-    assert not said(calibrate(cases(100, outputs=(2,))), masked)
+    assert extent(ts.Cases(masked, some.location))["range"]["location"] == [
+        [col.min(), col[col < 1e9].max()] for col in wild.T
+    ]
+    card = calibrate(cases(100, outputs=(2,)))
+    assert not said(card, masked)
+    few = (np.arange(100) < 4)[:, None] | [True, False]  # output 1 of four cases alone
+    (words,) = said(card, ts.Prediction(some.location + np.array([0, 99.0]), some.total, mask=few))
+    assert words.startswith("4 of 4 new cases have a location of output 1 beyond")
 
 
 def test_of_maps_and_sums_nothing_is_kept():

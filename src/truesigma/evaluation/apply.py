@@ -4,6 +4,7 @@ import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from ..files.fields import LABELS, MARKS, from_fields, groups_in, is_group, law_
 from ..files.npz import list_members, open_members, read_members
 from ..files.roles import Columns, renamed, with_names
 from ..files.store import check_suffix, law_cell, read_fields, refusal, write_fields
-from .card import Card, check_network
+from .card import Card, as_cases, check_network
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +74,7 @@ def apply_file(
         _check_unit(card, source, str(fields.get("unit", "")))
         check_network(card, str(fields.get("checkpoint", "")))
         made = card(value, group=groups_in(fields))
-        card.doubt(value)
+        card.doubt(replace(as_cases(value), patient=fields.get("patient"), group=groups_in(fields)))
         bounds = {**interval_fields(made, levels, card.recalibration), **refer_fields(card, value)}
         made = _as_written(made, levels or USUAL)
     except ValueError as problem:

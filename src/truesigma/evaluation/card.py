@@ -76,7 +76,7 @@ class Card:
     def doubt(self, value: Prediction | Draws | Cases) -> None:
         """Warn where new cases lie beyond those it was fitted on, in their location or scale as the model gave them."""
         if "range" in self.data:
-            warn_beyond(self.data["range"], self.data["cases"], as_cases(value).prediction, self.unit)
+            warn_beyond(self.data, as_cases(value), self.unit)
 
     def referred(self, value: Prediction | Draws | Cases) -> Host | None:
         """Whether each case is to be referred, (case,), by its sigma before recalibration; None if nobody asked."""
@@ -186,9 +186,7 @@ def describe(
     fitted: Recalibration, cases: Cases, *, recipe: Recipe, data: Mapping[str, Any] | None = None
 ) -> Card:
     """The card of a recalibration that was fitted on these cases under this recipe."""
-    size: dict[str, Any] = {"cases": len(cases), "outputs": outputs_of(cases.prediction)}
-    if known := extent(cases.prediction):
-        size["range"] = known
+    size: dict[str, Any] = {"cases": len(cases), "outputs": outputs_of(cases.prediction), **extent(cases)}
     if cases.draws is not None:
         size["draws"] = int(cases.draws.mean.shape[0])
     law, about = cases.prediction.law, {**(data or {}), **size, **made_by(cases.checkpoint, cases.sampling)}
@@ -299,7 +297,7 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
         recalibration, law = _recalibration(stored["recalibration"], plugin), law_from_dict(stored["law"])
         data, used = dict(stored["data"]), dict(stored["versions"])
         if "range" in data:
-            check_extent(data["range"], data["cases"], data["outputs"])
+            check_extent(data)
         refer = Referral(**stored["refer"]) if "refer" in stored else None
         asked = [dict(row) for row in stored.get("questions", ())]
     except Undefined:

@@ -12,76 +12,103 @@ from ..core.values import Cases, Prediction
 from ..files.fileset import FileSet
 
 ALARMS = 0.05  # share of the sets of new cases that are warned of though they are like those fitted on
+CLUSTERS = {
+    "patients": "patient",
+    "groups": "first_group",
+}  # by what a card counts: the cases' own names of it
 
 
-def extent(prediction: Prediction) -> dict[str, list[list[float]]]:
-    """Find the smallest and largest location and scale of each output; nothing for maps.
+def extent(cases: Cases) -> dict[str, Any]:
+    """Find the smallest and largest location and scale of each output, and of how many patients; nothing for maps.
 
-    >>> extent(Prediction([3.0, 1.0, 2.0], [4.0, 1.0, 9.0]))
-    {'location': [[1.0, 3.0]], 'scale': [[1.0, 3.0]]}
+    Without patients, so many groups that they are in their place are counted.
+
+    >>> extent(Cases(Prediction([3.0, 1.0, 2.0], [4.0, 1.0, 9.0]), [3.0, 1.0, 2.0], patient=["a", "a", "b"]))
+    {'range': {'location': [[1.0, 3.0]], 'scale': [[1.0, 3.0]]}, 'patients': 2}
     """
-    if prediction.location.ndim > 2 or not len(prediction):
+    from .replicates import clusters_by
+
+    if cases.prediction.location.ndim > 2 or not len(cases):
         return {}
-    looked_at = _looked_at(prediction)
-    found = {name: np.stack([v.min(0), v.max(0)], 1).tolist() for name, v in looked_at.items()}
-    return found if np.isfinite(list(found.values())).all() else {}
+    looked_at = _looked_at(cases.prediction)
+    if any(np.isnan(values).all(0).any() for values in looked_at.values()):
+        return {}
+    ends = {name: np.stack([np.nanmin(v, 0), np.nanmax(v, 0)], 1).tolist() for name, v in looked_at.items()}
+    if not np.isfinite(list(ends.values())).all():
+        return {}
+    by = "patient" if cases.patient is not None else clusters_by(cases)
+    return {"range": ends} | ({} if by == "case" else {f"{by}s": len(np.unique(cases.cluster))})
 
 
-def check_extent(stored: Any, cases: Any, outputs: Any) -> None:
+def check_extent(data: Mapping[str, Any]) -> None:
     """Refuse what `extent` does not give of so many cases and outputs."""
-    if not isinstance(cases, int) or not 0 < cases < 2**53:  # beyond which not every integer is a float
-        raise ValueError(f"its number of cases is {cases!r}")
+    for what in ("cases", *(set(CLUSTERS) & set(data))):
+        count = data[what]
+        if not isinstance(count, int) or not 0 < count < 2**53:  # beyond which not every integer is a float
+            raise ValueError(f"its number of {what} is {count!r}")
     for name in ("location", "scale"):
-        ends = np.asarray(stored[name], np.float64)
-        if ends.shape != (outputs, 2) or not (ends[:, 0] <= ends[:, 1]).all():
+        ends = np.asarray(data["range"][name], np.float64)
+        if ends.shape != (data["outputs"], 2) or not (ends[:, 0] <= ends[:, 1]).all():
             raise ValueError(f"the range of its {name} is not a smallest and a largest of each output")
 
 
 def _looked_at(prediction: Prediction) -> dict[str, Host]:
-    """Location and scale as (case, output); where a mask leaves one out, that of the first case that has it."""
+    """Location and scale as (case, output); NaN where a mask leaves one out."""
     found = {}
     for name in ("location", "scale"):
         values = np.broadcast_to(to_host(getattr(prediction, name)), prediction.location.shape)
         values = values.reshape(len(values), -1).astype(np.float64)
         if prediction.mask is not None:
-            kept = to_host(prediction.mask).reshape(values.shape)
-            values = np.where(kept, values, values[kept.argmax(0), np.arange(values.shape[1])])
+            values = np.where(to_host(prediction.mask).reshape(values.shape), values, np.nan)
         found[name] = values
     return found
 
 
-def warn_beyond(seen: Mapping[str, Any], count: int, prediction: Prediction, unit: str = "") -> None:
+def warn_beyond(data: Mapping[str, Any], cases: Cases, unit: str = "") -> None:
     """Say so where more new cases lie beyond those fitted on than cases of the same kind would.
 
-    Of cases of one kind, in random order, how many of the last lie outside the range of the first `count` has a known
-    law, whatever that of the values. The level is shared out over location, scale and outputs.
+    Of cases of one kind, in random order, how many of the last lie outside the range of the first has a known law,
+    whatever that of the values. Cases of one patient are not in random order, but patients are: where those fitted on
+    named them, patients with any case beyond are counted. The level is shared out over location, scale and outputs.
 
-    seen: `extent` of the cases fitted on. prediction: of the new ones, before recalibration.
+    data: of a card, with `extent` of the cases fitted on. cases: the new ones, before recalibration.
 
+    >>> card = {"cases": 100, "range": {"location": [[0.0, 1.0]], "scale": [[1.0, 2.0]]}}
     >>> with warnings.catch_warnings(record=True) as said:
-    ...     warn_beyond({"location": [[0.0, 1.0]], "scale": [[1.0, 2.0]]}, 100, Prediction([5.0], [1.0]), "mm")
+    ...     warn_beyond(card, Cases(Prediction([5.0], [1.0]), [5.0]), "mm")
     >>> str(said[0].message)[:77]
     '1 of 1 new cases has a location beyond the 0 to 1 mm of the 100 cases that it'
     """
-    if prediction.location.ndim > 2 or not len(prediction) or count < 2:
+    known = next((name for name in CLUSTERS if name in data), "cases")
+    seen, count = data["range"], data[known]
+    if cases.prediction.location.ndim > 2 or not len(cases) or count < 2:
         return
+    named = getattr(cases, CLUSTERS[known]) if known in CLUSTERS else None
+
+    def counted(which: Host) -> int:
+        return int(which.sum()) if named is None else len(np.unique(np.asarray(named)[which]))
+
     found, outputs = [], len(seen["location"])
-    for name, values in _looked_at(prediction).items():
+    for name, values in _looked_at(cases.prediction).items():
         if values.shape[1] != outputs:
             return  # the card itself says more about that
-        low, high = np.asarray(seen[name], np.float64).T
-        beyond = ((values < low) | (values > high)).sum(0)
-        found += [(chance_beyond(int(k), len(values), count), name, j, int(k)) for j, k in enumerate(beyond)]
-    chance, name, j, beyond = min(found)
+        for j, (low, high) in enumerate(np.asarray(seen[name], np.float64)):
+            beyond, new = (
+                counted((values[:, j] < low) | (values[:, j] > high)),
+                counted(~np.isnan(values[:, j])),
+            )
+            found.append((chance_beyond(beyond, new, count), name, j, beyond, new))
+    chance, name, j, beyond, new = min(found)
     if chance * len(found) > ALARMS:
         return
     low, high = seen[name][j]
     what = name if outputs == 1 else f"{name} of output {j}"
+    assumed = f", if each is of another {known[:-1]}" if known in CLUSTERS and named is None else ""
     warnings.warn(
-        f"{beyond} of {len(prediction)} new cases {'has' if beyond == 1 else 'have'} a {what} beyond the {low:.3g} to "
-        f"{high:.3g}{unit and ' '}{unit} of the {count} cases that it was recalibrated on: they seem to be of another "
-        "kind, for which neither predictions nor intervals were ever checked. Look at them, and label some: 20 are a "
-        "start.",
+        f"{beyond} of {new} new {'cases' if named is None else known} {'has' if beyond == 1 else 'have'} a {what} "
+        f"beyond the {low:.3g} to {high:.3g}{unit and ' '}{unit} of the {count} {known} that it was recalibrated on: "
+        f"they seem to be of another kind{assumed}, for which neither predictions nor intervals were ever checked. "
+        "Look at them, and label some: 20 are a start.",
         stacklevel=3,
     )
 
