@@ -136,13 +136,44 @@ def test_an_enhanced_dicom_file_says_it_of_each_frame(tmp_path, common):
     assert read_header(tmp_path / "e.dcm").spacing == (3.0, 0.6, 0.4)
     each[1].PlanePositionSequence[0].ImagePositionPatient = [0, 0, 1]
     write_dicom(tmp_path / "e.dcm", frames, PerFrameFunctionalGroupsSequence=each, **more)
-    with pytest.raises(BadFile, match=r"slices are -7 to 1 mm apart"):
+    with pytest.raises(BadFile, match=r"slices are 1 to 6 mm apart"):
         read_header(tmp_path / "e.dcm")
     if not common:
         each[2].PixelMeasuresSequence[0].PixelSpacing = [0.6, 0.6]
         del each[3].PlanePositionSequence
         write_dicom(tmp_path / "e.dcm", frames, PerFrameFunctionalGroupsSequence=each)
         assert read_header(tmp_path / "e.dcm").spacing == ()
+
+
+def test_frames_of_an_enhanced_dicom_file_are_sorted_and_rescaled_like_slices(tmp_path):
+    frames = np.arange(4, dtype=np.uint16)[:, None, None] + np.zeros((4, 6, 8), np.uint16)
+    flat = {"PlaneOrientationSequence": {"ImageOrientationPatient": [1, 0, 0, 0, 1, 0]}}
+    measures = {"PixelMeasuresSequence": {"PixelSpacing": [1, 1]}}
+    depth, slope = [6, 0, 9, 3], [1, 10, 100, 1000]
+    each = [
+        group(
+            **flat,
+            **measures,
+            PlanePositionSequence={"ImagePositionPatient": [0, 0, z]},
+            PixelValueTransformationSequence={"RescaleSlope": a, "RescaleIntercept": -5},
+        )
+        for z, a in zip(depth, slope)
+    ]
+    write_dicom(tmp_path / "e.dcm", frames, PerFrameFunctionalGroupsSequence=each)
+    expected = [a * k - 5 for _, k, a in sorted(zip(depth, range(4), slope))]
+    found = read_image(tmp_path / "e.dcm")
+    np.testing.assert_array_equal(
+        found, np.array(expected, float)[None, :, None, None] + np.zeros((1, 4, 6, 8))
+    )
+    assert read_header(tmp_path / "e.dcm").spacing == (3.0, 1.0, 1.0)
+    (tmp_path / "series").mkdir()
+    for k, (z, a) in enumerate(zip(depth, slope)):
+        said = {"RescaleSlope": a, "RescaleIntercept": -5, "PixelSpacing": [1, 1]}
+        write_dicom(tmp_path / "series" / f"{k}.dcm", frames[k], number=k, place=[0, 0, z], **said)
+    np.testing.assert_array_equal(read_image(tmp_path / "series"), found)
+    del each[2].PlanePositionSequence  # a frame without a place: all stay as they are stored
+    write_dicom(tmp_path / "e.dcm", frames, PerFrameFunctionalGroupsSequence=each)
+    assert read_image(tmp_path / "e.dcm")[0, :, 0, 0].tolist() == [-5, 5, 195, 2995]
 
 
 def test_nifti_of_two_axes(tmp_path):

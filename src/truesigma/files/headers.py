@@ -10,14 +10,12 @@ import numpy as np
 from PIL import Image
 
 from .disk import BadFile, reading
-from .images import channel_first, dicom_pieces, kind_of, medical, slice_position
+from .images import channel_first, dicom_frames, dicom_pieces, kind_of, medical, slice_position
 
 MM = {"meter": 1000.0, "micron": 0.001}  # of NIfTI's units; all else, "unknown" too, is taken for mm
 TURNED = (5, 6, 7, 8)  # EXIF orientations that lie on a side
 EVEN = 0.01  # of their distance by which neighbouring slices may differ
 CENTIMETRE = 3  # of an ultrasound region's axes
-# Where an enhanced DICOM file says what the head of a slice would say.
-FRAME = ("PixelMeasuresSequence", "PlanePositionSequence", "PlaneOrientationSequence")
 
 
 @dataclass(frozen=True)
@@ -102,23 +100,11 @@ def _dicom(path: Path) -> Header:
     dtype = f"{'int' if signed else 'uint'}{first.get('BitsAllocated', 8)}"
     volume = path.is_dir() or depth > 1
     shape = (int(first.get("SamplesPerPixel", 1)), *([depth] if volume else []), *plane)
-    frames = [] if path.is_dir() else _frames(first)
+    frames = [] if path.is_dir() else sorted(dicom_frames(first), key=slice_position)
     inside = {_in_plane(piece) for piece in (*frames, *pieces)} - {()}
     across = (_between(frames) or _between(pieces)) if volume else ()
     known = len(inside) == 1 and (across or not volume)
     return Header(shape, dtype, _sound((*across, *inside.pop())) if known else ())
-
-
-def _frames(piece: Any) -> list[dict[str, Any]]:
-    """What an enhanced DICOM file says of each frame, or of all, as the head of a slice would."""
-    shared = _said(piece.get("SharedFunctionalGroupsSequence") or ())
-    each = [shared | _said([frame]) for frame in piece.get("PerFrameFunctionalGroupsSequence") or ()]
-    return each or ([shared] if shared else [])
-
-
-def _said(groups: Any) -> dict[str, Any]:
-    items = [item for group in groups for name in FRAME for item in group.get(name) or ()]
-    return {element.keyword: element.value for item in items for element in item}
 
 
 def _in_plane(piece: Any) -> tuple[float, ...]:

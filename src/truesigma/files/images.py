@@ -20,6 +20,13 @@ from .disk import BadFile, reading
 
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 ENDINGS = (*PICTURES, ".npy", ".nii", ".nii.gz", ".dcm")
+# Where an enhanced DICOM file says what the head of a slice would say.
+FRAME = (
+    "PixelMeasuresSequence",
+    "PlanePositionSequence",
+    "PlaneOrientationSequence",
+    "PixelValueTransformationSequence",
+)
 DENSEST = 1400  # pixels that a byte can stand for, packed without loss
 # Modes that hold grey values of more than 8 bits, and what they become.
 DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
@@ -30,7 +37,7 @@ def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
 
     Grey pictures have one channel, colour ones three (transparency is dropped). Volumes have axes (channel,
     depth, row, column): NIfTI is turned to the closest RAS orientation and read as (z, y, x), DICOM series
-    are sorted along the slice normal; DICOM and NIfTI rescaling is applied, and MONOCHROME1 is inverted, so
+    and frames are sorted along the slice normal; DICOM and NIfTI rescaling is applied, and MONOCHROME1 is inverted, so
     that larger is always brighter.
 
     Arguments:
@@ -202,7 +209,7 @@ def _dicom(path: Path) -> NDArray[Any]:
     slices = dicom_pieces(path)
     layers = [_dicom_pixels(piece) for piece in slices]
     if not path.is_dir():
-        return layers[0]
+        return _by_place(layers[0], dicom_frames(slices[0]))
     if len({layer.shape for layer in layers}) > 1 or layers[0].ndim != 3:
         raise BadFile(f"{path.name}: its slices have different sizes")
     return np.stack(layers, axis=1)
@@ -223,6 +230,26 @@ def dicom_pieces(path: Path, *, pixels: bool = True) -> list[Any]:
     if len({piece.get("SeriesInstanceUID") for piece in pieces}) > 1:
         raise BadFile(f"{path.name}: holds slices of more than one series; give each its own folder")
     return sorted(pieces, key=slice_position)
+
+
+def dicom_frames(piece: Any) -> list[dict[str, Any]]:
+    """What an enhanced DICOM file says of each frame, or of all, as the head of a slice would."""
+    shared = _said(piece.get("SharedFunctionalGroupsSequence") or ())
+    each = [shared | _said([frame]) for frame in piece.get("PerFrameFunctionalGroupsSequence") or ()]
+    return each or ([shared] if shared else [])
+
+
+def _said(groups: Any) -> dict[str, Any]:
+    items = [item for group in groups for name in FRAME for item in group.get(name) or ()]
+    return {element.keyword: element.value for item in items for element in item}
+
+
+def _by_place(image: NDArray[Any], frames: list[dict[str, Any]]) -> NDArray[Any]:
+    """Frames (channel, frame, row, column) sorted as the slices of a folder, where all have a place."""
+    placed = [frame for frame in frames if "ImagePositionPatient" in frame]
+    if image.ndim < 4 or len(placed) != image.shape[1]:
+        return image
+    return image[:, sorted(range(len(frames)), key=lambda k: slice_position(frames[k]))]
 
 
 def slice_position(piece: Any) -> tuple[float, float]:
@@ -251,4 +278,12 @@ def _dicom_pixels(piece: Any) -> NDArray[Any]:
         pixels = (-1 if signed else 2**piece.BitsStored - 1) - pixels.astype(np.int32)
     if "RescaleSlope" in piece or "ModalityLUTSequence" in piece:
         pixels = apply_modality_lut(pixels, piece)
+    elif (scaled := [frame for frame in dicom_frames(piece) if "RescaleSlope" in frame]) and (
+        len(scaled) in (1, piece.get("NumberOfFrames"))
+    ):
+        slope, intercept = (
+            np.array([[[float(frame[name])]] for frame in scaled])
+            for name in ("RescaleSlope", "RescaleIntercept")
+        )
+        pixels = (pixels * slope + intercept).reshape(pixels.shape)
     return pixels[None]
