@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime
@@ -11,6 +12,7 @@ from PIL import Image
 from project_files import call
 
 from truesigma.imaging import build, dropout_draws, train
+from truesigma.imaging.data.folds import Fold
 from truesigma.imaging.data.inputs import with_planes
 from truesigma.imaging.data.source import Source
 from truesigma.imaging.recipe import TrainingRecipe
@@ -92,6 +94,35 @@ def test_a_network_without_them_is_refused(root):
         train(build("small", 1, 1, RECIPE), data, RECIPE, seed=0, device="cpu", quiet=True)
 
 
+def test_a_category_that_only_the_validation_has(root, tmp_path):
+    """It belongs to the pool of folds; without them nothing would be learned of it."""
+    lines = [line.split(",") for line in (root / "table.csv").read_text().split()]
+    lines = [[*line[:4], "X" if line[2] == "valid" and k % 2 else line[4]] for k, line in enumerate(lines)]
+    for name in (line[0] for line in lines[1:]):
+        (tmp_path / name).symlink_to(root / name)
+    (tmp_path / "table.csv").write_text("\n".join(",".join(line) for line in lines))
+    folds = [Source("table", str(tmp_path), {"inputs": "sex"}, Fold(k, 3)).load() for k in range(3)]
+    for data in folds:
+        assert data.inputs.names == ("sex=F", "sex=M", "sex=X")
+        assert all(
+            part.inputs[:, 2].any() for part in data.splits.values() if part is not data.splits["test"]
+        )
+    held = [
+        name
+        for data in folds
+        for name, one in zip(data.splits["held"].name, data.splits["held"].inputs)
+        if one[2]
+    ]
+    assert sorted(held) == sorted(line[0] for line in lines if line[4] == "X")
+    net, quick = build("small", 1, 1, RECIPE, inputs=3), replace(RECIPE, epochs=1)
+    assert len(train(net, folds[0], quick, seed=0, device="cpu", quiet=True).history) == 1
+    data = Source("table", str(tmp_path), {"inputs": "sex"}).load()
+    with pytest.raises(
+        ValueError, match="cases of the split 'valid' have the input sex=X, which no training case"
+    ):
+        train(net, data, quick, seed=0, device="cpu", quiet=True)
+
+
 def test_a_network_for_volumes_is_refused(root):
     data = Source("table", str(root)).load()
     with pytest.raises(ValueError, match=r"does not take images of 1 x \d+ x \d+ \(.*small3d is for volumes"):
@@ -103,10 +134,26 @@ def test_new_images_with_their_table(root, run, tmp_path, capsys):
     rows = {row["id"]: row for row in csv.DictReader((tmp_path / "test.csv").open())}
     names = list(rows)[:5]
     words = (run, "--images", *(root / name for name in names))
-    predict(*words, "--table", root / "table.csv", "-o", tmp_path / "new.csv")
+    again = ["predict", *words, "--device", "cpu", "-o", tmp_path / "new.csv"]
+    assert call(*again, "--table", root / "table.csv") == 0
+    assert "far outside" not in capsys.readouterr().err
     for row in csv.DictReader((tmp_path / "new.csv").open()):
         assert float(row["location"]) == pytest.approx(float(rows[row["id"]]["location_0"]), rel=1e-4)
-    again = ["predict", *words, "--device", "cpu", "-o", tmp_path / "no.csv"]
+    ages = [
+        float(row["age"]) for row in csv.DictReader((root / "table.csv").open()) if row["split"] == "train"
+    ]
+    before = next(
+        row["age"] for row in csv.DictReader((root / "table.csv").open()) if row["image"] == names[1]
+    )
+    (tmp_path / "old.csv").write_text((root / "table.csv").read_text().replace(f",{before},", ",900,"))
+    assert call(*again, "--table", tmp_path / "old.csv") == 0
+    said = capsys.readouterr().err
+    assert (
+        f"the input age is far outside of its range in training, {min(ages):g} to {max(ages):g}, in 1 of 5"
+        in said
+    )
+    assert f"{names[1]} (900)" in said
+    again[-1] = tmp_path / "no.csv"
     assert call(*again) != 0
     assert "beside the image this network needs age, sex; give a csv" in capsys.readouterr().err
     lines = (root / "table.csv").read_text().replace(f"{names[0]},", "gone.png,", 1)

@@ -6,6 +6,7 @@ network takes one tensor, and needs to know nothing of them. `TwoHead` takes the
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from ...files.tables import Row
 from .augment import Step
 from .rows import SHOWN, number
 
+FAR = 0.5  # of the training range, beyond either end of it, from where on a number is warned of
 MANY = 5  # levels that a category may have, however few the cases
 
 
@@ -87,6 +89,34 @@ class Inputs:
         )
         return (raw - mean) / sd
 
+    def ranges(self, standardised: Tensor) -> dict[str, list[float]]:
+        """The smallest and largest number of each column that is one, in the unit of the table."""
+        ends = zip(self.names, standardised.double().amin(0).tolist(), standardised.double().amax(0).tolist())
+        known = {column.name: column for column in self.columns if not column.levels}
+        return {
+            name: [known[name].mean + known[name].sd * end for end in (low, high)]
+            for name, low, high in ends
+            if name in known
+        }
+
+    def warn_of_far(self, raw: Host, ranges: Mapping[str, Sequence[float]], names: Sequence[str]) -> None:
+        """Warn of numbers far from all in training: a mistaken unit, or a code for what is missing.
+
+        raw, names: of the new images. ranges: of the training cases.
+        """
+        for name, values in zip(self.names, raw.T.tolist()):
+            low, high = ranges.get(name, (-np.inf, np.inf))
+            room = FAR * (high - low)
+            far = [k for k, value in enumerate(values) if not low - room <= value <= high + room]
+            if far:
+                shown = ", ".join(f"{names[k]} ({values[k]:g})" for k in far[:SHOWN])
+                warnings.warn(
+                    f"the input {name} is far outside of its range in training, {low:g} to {high:g}, in {len(far)} of "
+                    f"{len(names)} images: {shown}. Do not trust their predictions; is its unit the same, and is it a "
+                    "code for a missing value?",
+                    stacklevel=3,
+                )
+
     def to_list(self) -> list[dict[str, Any]]:
         """Plain values for JSON, one for each column."""
         return [
@@ -103,11 +133,16 @@ def inputs_from(stored: Sequence[Mapping[str, Any]]) -> Inputs:
 
 
 def fit_inputs(
-    rows: Sequence[Row], columns: Sequence[str], where: str | Path, target: Sequence[str] = ()
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    where: str | Path,
+    target: Sequence[str] = (),
+    pool: Sequence[Row] = (),
 ) -> Inputs:
     """Mean and sd, or the levels, of columns in the training rows.
 
     A column of which every cell is a number is a number; any other is a category. A target is refused.
+    pool: further rows, whose levels are known, too: across folds each of them is trained on.
     """
     if known := [name for name in columns if name in target]:
         raise ValueError(
@@ -132,7 +167,7 @@ def fit_inputs(
                 f"{where}: {name} has {len(levels)} values in {len(rows)} training cases, such as {levels[0]!r}: names "
                 "rather than categories; leave it out of the inputs, or write numbers"
             )
-        made.append(Column(name, levels=levels))
+        made.append(Column(name, levels=tuple(sorted({*cells, *(row[name].strip() for row in pool)}))))
     return Inputs(tuple(made))
 
 

@@ -71,6 +71,7 @@ class Source:
             "image": {"shape": list(split.shape), "dtype": str(split.images[0].dtype)[6:]},
             "prepare": asdict(data.prepare) if isinstance(data.prepare, Normalise) else None,
             **({"inputs": data.inputs.to_list()} if data.inputs else {}),
+            **({} if split.inputs is None else {"ranges": data.inputs.ranges(split.inputs)}),
             "known": list(data.splits["valid"].name[:KNOWN]) if "valid" in data.splits else [],
             "train": names_hash(split.name),
         }
@@ -198,7 +199,9 @@ def intake(
     if table is not None:
         rows = rows_of(files, table, source.options.get("image", "image"), columns)
         names = [file.name for file in files]
-        beside = dict(zip(files, inputs.raw(rows, table, names))) if inputs else {}
+        raw = inputs.raw(rows, table, names)
+        inputs.warn_of_far(raw, kept.get("ranges", {}), names)
+        beside = dict(zip(files, raw)) if inputs else {}
         if spacing_columns(apart):
             known = spacings(rows, apart, table, names) or ()
             spacing = {path: ",".join(map(repr, one)) for path, one in zip(files, known)}

@@ -151,7 +151,8 @@ def load(
     flat = [column for column, a, b in zip(columns, low, high) if not b > a]
     if flat:
         raise ValueError(f"{', '.join(flat)}: all training targets are equal; there is nothing to learn")
-    known = fit_inputs([rows[k] for k in index["train"]], beside, folder / csv, columns)
+    pool = [rows[k] for name, at in index.items() if name != "test" for k in at]
+    known = fit_inputs([rows[k] for k in index["train"]], beside, folder / csv, columns, pool)
     numbers = known.standardised(known.raw(rows, folder / csv)) if known else None
     scaled = torch.from_numpy(((values - low) / (high - low)).astype(np.float32))
     parts = {

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data.dataset import DataSet, Split, batches
+from ..data.folds import HELD
 from ..network.losses import LIKELIHOODS
 from ..network.outputs import pair
 from ..network.two_head import TwoHead
@@ -46,8 +47,23 @@ def check_choices(
             raise ValueError(
                 f"{len(bare)} cases of the split {name!r} have no target: {shown}; leave them out"
             )
+    _check_levels(data)
     if devices < 1 or recipe.batch % devices:
         raise ValueError(f"a batch of {recipe.batch} cannot be shared out evenly over {devices} devices")
+
+
+def _check_levels(data: DataSet) -> None:
+    """Refuse categories that are first met after training; across folds the networks of others have met them."""
+    known = data.splits["train"].inputs
+    if known is None or HELD in data.splits:
+        return
+    for split, part in data.splits.items():
+        new = (known == 0).all(0) & (torch.zeros_like(known) if part.inputs is None else part.inputs).any(0)
+        if names := [name for name, unmet in zip(data.inputs.names, new.tolist()) if unmet]:
+            raise ValueError(
+                f"cases of the split {split!r} have the input {', '.join(names)}, which no training case has: move "
+                "some to the training split, share them out in folds, or leave the column out of the inputs"
+            )
 
 
 def check_network(net: nn.Module, data: DataSet) -> None:
