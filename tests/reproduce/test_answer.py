@@ -60,6 +60,11 @@ def test_short_runs_are_shown_apart(root):
     assert "**Transfer:**" in text
     kept = [line.overfitted for line in found if line.full]
     assert kept == pytest.approx([TRUE_FACTOR**2] * 3, rel=0.6)
+    shown = sorted(line.shape[1] for line in found if line.full)
+    assert f"the 99 % ones {100 * shown[0]:.1f} % to {100 * shown[-1]:.1f} %." in text
+    assert "Of the 1 among them that the paper trained too, 1." in text  # the others are EfficientNet-Lite2
+    assert "networks on EndoVis: DenseNet-201 95.7 % → 92.4 %" in text
+    assert "How sure is that?" not in text  # no second seed
     assert f"training times {min(kept):.2f} to {max(kept):.2f} in the networks that are too sure." in text
 
 
@@ -133,3 +138,19 @@ def test_a_kept_epoch_without_test_scores_is_refused(root):
     paper = open_paper(root)
     with pytest.warns(UserWarning, match="lacks values of test_mse"):
         assert paper.run("oct_resnet101") is None
+
+
+def test_another_seed_says_how_far_to_trust_the_factor(tmp_path):
+    root = fake_paper(tmp_path / "paper", ["oct_resnet101", "oct_resnet101_seed1"], cases=60)
+    paper = open_paper(root)
+    fits = [paper.fitted(name, "exact", "sigma") for name in ("oct_resnet101", "oct_resnet101_seed1")]
+    both = " and ".join(f"{fit.factor:.2f} ± {fit.standard_error:.2f}" for fit in fits)
+    assert f"OCT, ResNet-101 has s = {both} from two seeds." in answer_text(paper)
+
+
+def test_too_large_a_variance_is_named(root):
+    folder = root / "results" / "oct_resnet101"
+    with np.load(folder / "draws.npz") as stored:
+        arrays = {key: value + 3 * key.endswith("log_variance") for key, value in stored.items()}
+    np.savez(folder / "draws.npz", **arrays)
+    assert "The opposite, too large a variance, in 1 (OCT, ResNet-101 0." in answer_text(open_paper(root))

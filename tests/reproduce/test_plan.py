@@ -62,3 +62,20 @@ def test_plan_refuses_what_it_does_not_know(tmp_path):
 def test_absent_folder_is_said(tmp_path):
     with pytest.raises(ValueError, match=r"no experiments.toml in .* --root DIR"):
         open_paper(tmp_path / "none")
+
+
+def test_what_is_left_out_says_why_and_is_planned(tmp_path):
+    """It is not called "not yet run": nothing waits for it."""
+    paper = open_paper(PAPER)
+    waiting = [one for one in paper.plan.everything if (paper.reason(one) or "").startswith("not yet run")]
+    assert {one.data_set for one in waiting} <= {"boneage"}
+    for name in paper.plan.left_out:
+        assert (paper.reason(paper.about(name)) or "left out, because ").startswith("left out, because ")
+    assert (
+        paper.plan.why_left_out("oct_densenet201_member3") == paper.plan.left_out["oct_densenet201_ensemble"]
+    )
+    assert paper.plan.why_left_out("boneage_densenet201_member3") is None
+    text = (PAPER / "experiments.toml").read_text()
+    (tmp_path / "experiments.toml").write_text(text.replace("[left_out]", '[left_out]\nnobody = "left out"'))
+    with pytest.raises(ValueError, match="leaves out nobody, which are not planned"):
+        open_paper(tmp_path)

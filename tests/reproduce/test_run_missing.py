@@ -27,6 +27,11 @@ def test_what_is_missing_is_run_where_its_data_is(paper, tmp_path, monkeypatch):
     assert said[-1] == "breastpathq_densenet201_member5: the time is up"
     run.run_missing(paper, tmp_path, said.append, names=["boneage_densenet201"])
     assert said[-1] == "boneage_densenet201: resuming"  # it has a result, of a training that was not finished
+    asked.clear()
+    run.run_missing(paper, tmp_path, said.append)  # all of the plan
+    left_out = [line for line in said if "left out, because " in line]
+    assert [line.partition(":")[0] for line in left_out][-5:] == members
+    assert not set(members) & {name for name, _ in asked}
 
 
 def test_what_cannot_be_run_is_refused_at_once(paper, tmp_path):

@@ -65,7 +65,7 @@ def test_rows_have_the_promised_keys_and_say_why_there_is_no_value(paper, root):
         reasons = {(r["data_set"], r["network"]): r["reason"] for r in found if r["value"] is None}
         assert reasons["endovis", "densenet201"].startswith("no data here")
         assert reasons["oct", "densenet201"].startswith("not yet run: step 1")
-        assert reasons["oct", "densenet201_ensemble"] == "not yet run: 5 of 5 members are missing"
+        assert reasons["oct", "densenet201_ensemble"].startswith("left out, because ")
         json.dumps(found, allow_nan=False)
     exact = [r for r in rows(paper, read_table(root, "table1")) if r.recipe == "exact" and r.metric != "mse"]
     assert all(row.paper is None and row.log is None for row in exact)

@@ -107,7 +107,7 @@ def status(context: typer.Context, root: Root = HERE, json: Json = None) -> None
     from ..reproduce.write import status_rows
 
     paper = _open(root, json)
-    text = f"{run_lines(paper)}\n\nNot yet run:\n{missing_lines(paper)}"
+    text = f"{run_lines(paper)}\n\nNot run:\n{missing_lines(paper)}"
     context.obj.deliver(text, {"rows": status_rows(paper)}, json)
 
 

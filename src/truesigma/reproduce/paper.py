@@ -62,6 +62,7 @@ class Paper:
         absent = self.plan.absent.get(data_set if planned is None else planned.data_set)
         if planned is None:
             return absent or f"not planned in {FILE}"
+        absent = absent or self.plan.why_left_out(planned.name)
         if isinstance(planned, Ensemble):
             missing = [name for name in planned.members if self.run(name) is None]
             words = f"not yet run: {len(missing)} of {len(planned.members)} members are missing"

@@ -23,13 +23,18 @@ class Ensemble:
 
 @dataclass(frozen=True)
 class Experiments:
-    """The whole grid; `absent` says for which data sets nothing can be run, and why."""
+    """The whole grid.
+
+    `absent` says for which data sets nothing can be run, and why; `left_out` which experiments and ensembles are not
+    run by decision.
+    """
 
     experiments: tuple[Planned, ...]
     ensembles: tuple[Ensemble, ...]
     data_sets: Mapping[str, str]  # titles
     networks: Mapping[str, str]
     absent: Mapping[str, str]
+    left_out: Mapping[str, str]
 
     @property
     def of_paper(self) -> tuple[str, ...]:
@@ -54,6 +59,11 @@ class Experiments:
         wanted = set(names)
         members = {member for joined in self.ensembles if joined.name in wanted for member in joined.members}
         return tuple(one for one in self.experiments if one.name in wanted | members)
+
+    def why_left_out(self, name: str) -> str | None:
+        """Why this experiment or ensemble, or the one ensemble that it is a member of, is not run; None where it is."""
+        joined = (one.name for one in self.ensembles if name in one.members)
+        return next((self.left_out[one] for one in (name, *joined) if one in self.left_out), None)
 
     def match(self, data_set: str, network: str, likelihood: str = "gaussian") -> Planned | Ensemble | None:
         """The first experiment, or the ensemble, of a row of the tables; None where none is planned."""
@@ -88,6 +98,7 @@ def read_plan(root: Path) -> Experiments:
         MappingProxyType({name: one["title"] for name, one in sets.items()}),
         MappingProxyType(dict(tables["networks"])),
         MappingProxyType({name: one["absent"] for name, one in sets.items() if "absent" in one}),
+        MappingProxyType(dict(tables.get("left_out", {}))),
     )
     _check(plan)
     return plan
@@ -102,6 +113,8 @@ def _check(plan: Experiments) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"{FILE} holds {', '.join(twice)} more than once; expected each name once.")
+    if strange := sorted(set(plan.left_out) - set(names)):
+        raise ValueError(f"{FILE} leaves out {', '.join(strange)}, which are not planned.")
     for one in plan.everything:
         if one.data_set not in plan.data_sets or one.network not in plan.networks:
             raise ValueError(f"{FILE}: {one.name} is of {one.data_set}, {one.network}; name both above.")

@@ -117,7 +117,7 @@ def run_missing(
         paper: the opened folder.
         data: folder of the data sets.
         say: is told what is done.
-        names: of experiments and ensembles; None: all of the plan.
+        names: of experiments and ensembles; None: all of the plan but what it leaves out.
         seconds: for training, all together; on a cluster for each run.
         engine: "local" runs one after the other, in the order of the plan; "ray" side by side on a cluster, whose nodes
             must see the same folders. Either resumes what was begun.
@@ -132,6 +132,9 @@ def run_missing(
     for planned in paper.plan.experiments if names is None else paper.plan.behind(names):
         found = paper.run(planned.name)
         if found is not None and _is_done(planned, found):
+            continue
+        if names is None and (why := paper.plan.why_left_out(planned.name)):
+            say(f"{planned.name}: {why}; name it to run it")
             continue
         if planned.data_set != "simulated" and locate(data, planned.data_set) == Path(data):
             say(f"{planned.name}: no {planned.data_set} below {data}")

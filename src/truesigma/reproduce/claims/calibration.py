@@ -7,11 +7,11 @@ import numpy as np
 from ...core.plugins import load
 from ...core.values import Prediction
 from ..figures import title
-from ..paper import Paper
+from ..paper import FULL, Paper
 from ..studies.calibration_size import SEEDS, SIZES, learning_curve
 from ..studies.rare import has_far_draws
 from ..text import number, percent
-from .verdict import FAILS, HOLDS, OPEN, PART, Verdict, each, mean, over_all
+from .verdict import FAILS, HOLDS, OPEN, PART, UNSEEN, Verdict, each, mean, open_verdict, over_all
 
 NEAR = 1.15  # a factor this close to 1 is called calibrated already
 
@@ -21,7 +21,8 @@ def underestimated(paper: Paper) -> Verdict:
     fits: dict[str, Any] = {name: paper.fitted(name, "paper", "sigma") for name in paper.judged()}
     said = {name: f"s = {fit.factor:.2f} ± {fit.standard_error:.2f}" for name, fit in fits.items()}
     found = {name: fit.factor - 2 * fit.standard_error > 1 for name, fit in fits.items()}
-    return over_all(found, each(paper, said))
+    large = sum(fit.factor + 2 * fit.standard_error < 1 for fit in fits.values())
+    return over_all(found, f"{each(paper, said)} In {large} the variance is too large by the same measure.")
 
 
 def recalibration_helps(paper: Paper) -> Verdict:
@@ -158,9 +159,13 @@ def ensemble_worse(paper: Paper) -> Verdict:
             f"UCE x 100 (exact) {number(values[0], 'uce')}, s = {fit.factor:.2f}; one network "
             f"{number(values[1], 'uce')}, after σ scaling {number(values[2], 'uce')}"
         )
+    lacking = open_verdict(
+        paper, *(one.name for one in paper.plan.ensembles if one.name not in found)
+    ).evidence
     if not found:
-        return Verdict(OPEN, "no ensemble is complete yet")
-    return over_all(found, each(paper, said))
+        return Verdict(OPEN, f"No ensemble is complete. {lacking}")
+    rest = f" Not looked at: {lacking}." if len(found) < len(paper.plan.ensembles) else ""
+    return over_all(found, each(paper, said) + rest)
 
 
 def location_unchanged(paper: Paper) -> Verdict:
@@ -230,6 +235,9 @@ def oct_uce(paper: Paper) -> Verdict:
 
 def seeds_vary(paper: Paper) -> Verdict:
     """Five repeated test runs of one network vary less than networks of other seeds do."""
+    unseen = Verdict(
+        OPEN if paper.regime == FULL else UNSEEN, "No second seed."
+    )  # none is planned of short runs
     texts, found = [], {}
     for name in paper.judged():
         one = paper.about(name)
@@ -253,7 +261,7 @@ def seeds_vary(paper: Paper) -> Verdict:
             f"{percent(between / mean_error)} of it, over repeats {percent(within / values[0], 2)}; "
             f"s from {factors.min():.2f} to {factors.max():.2f}"
         )
-    return over_all(found, "; ".join(texts) + ".") if found else Verdict(OPEN, "no second seed yet")
+    return over_all(found, "; ".join(texts) + ".") if found else unseen
 
 
 def _score(

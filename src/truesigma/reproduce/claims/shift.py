@@ -59,7 +59,9 @@ def rejection_falls(paper: Paper) -> Verdict:
     falls = means[-1] < means[0]
     word = HOLDS if not beyond and falls else PART if falls else FAILS
     return Verdict(
-        word, f"MSE of the kept by share rejected: {said}; {len(rises)} steps up, {len(beyond)} beyond noise."
+        word,
+        f"MSE of the kept by share rejected: {said}; {len(rises)} steps up, {len(beyond)} beyond noise. One factor "
+        "leaves the order of the cases as it is: without σ scaling the same ones are rejected.",
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..figures import title
 from ..paper import FULL, Paper
-from .verdict import OPEN, Verdict, over_all
+from .verdict import OPEN, UNSEEN, Verdict, over_all
 
 
 def surer(paper: Paper) -> Verdict:
@@ -28,5 +28,6 @@ def surer(paper: Paper) -> Verdict:
         said = " and ".join(f"{fit.factor:.2f} ± {fit.standard_error:.2f}" for fit in fits)
         evidence.append(f"{title(paper, one.name)}: s = {said} (ImageNet and random)")
     if not agreed:
-        return Verdict(OPEN, f"no pair of {paper.regime} runs yet")
-    return over_all(agreed, "; ".join(evidence) + ".")
+        # No pair is planned to be short.
+        return Verdict(OPEN if paper.regime == FULL else UNSEEN, f"No pair of {paper.regime} runs.")
+    return over_all(agreed, "; ".join(evidence) + "; one seed of each.")

@@ -33,6 +33,7 @@ runs looked at it, and such an epoch was kept. Since then recipe `exact` looks a
 {them}"""
 
 THEIRS = "theirs"
+OTHER_LEVELS = (0.5, 0.99)
 CHANCE = "ended by chance"
 SHOWN = ("", SHORT, CHANCE, "ImageNet weights", "random weights")  # variants that are networks of their own
 
@@ -50,11 +51,17 @@ class Line:
     chance: bool = False  # its kept epoch was chosen by an estimate below 0; it is not counted
     wild: float = 0.0  # share of the test cases with a draw that calls a variance above 1
     overfitted: float = math.nan  # test over training error of the kept epoch
+    shape: tuple[float, ...] = ()  # shares in the intervals of OTHER_LEVELS after sigma scaling
 
     @property
     def too_sure(self) -> bool:
         """Whether s is above 1 by more than two standard errors."""
         return self.scores.factor - 2 * self.scores.error > 1
+
+    @property
+    def too_unsure(self) -> bool:
+        """Whether s is below 1 by more than two standard errors."""
+        return self.scores.factor + 2 * self.scores.error < 1
 
     @property
     def too_sure_alone(self) -> bool:
@@ -120,7 +127,11 @@ def lines(paper: Paper) -> list[Line]:
         full = run.full_length and not chance
         best = int(run.about["best_epoch"]) - 1
         overfitted = float(run.column("test_mse")[best] / run.column("train_mse")[best])
-        ours.append(Line(called, regime, weights, scores, published, full, chance, share, overfitted))
+        shape = tuple(
+            float(paper.score(one.name, "exact", "sigma", "coverage", level=level)["value"])
+            for level in OTHER_LEVELS
+        )
+        ours.append(Line(called, regime, weights, scores, published, full, chance, share, overfitted, shape))
     theirs = []
     for network in elsewhere.networks(paper):
         valid, test = (elsewhere.cases(paper, network, split) for split in ("valid", "test"))
@@ -167,7 +178,7 @@ def words(paper: Paper, found: list[Line]) -> str:
     sure, fine = ([line for line in full if line.too_sure == wanted] for wanted in (True, False))
     said = [
         f"**Is uncertainty underestimated? {_word(len(sure), len(full))}.** Of {len(full)} networks trained to their "
-        f"end {len(sure)} are too sure{_listed(sure)}."
+        f"end {len(sure)} are too sure{_listed(sure)}." + _of_table(full) + _unsure(full)
     ]
     for which, called in ((short, "short runs"), (theirs, "networks of another group on EndoVis")):
         if which:
@@ -175,15 +186,21 @@ def words(paper: Paper, found: list[Line]) -> str:
             said[0] += f" Of {len(which)} {called} {len(over) or 'none'}{_listed(over)}."
     if chance:
         said[0] += f" Not counted: {len(chance)} runs that ended by chance, below."
+    said += _seeds(paper)
     said += _overfitting(paper, sure, fine)
     said += _pairs(paper)
     if full:
         before, after = (sorted(line.scores.held[k] for line in full) for k in (0, 1))
-        better = sum(x.scores.uce[1] < x.scores.uce[0] for x in full)
+        better = [
+            sum(scaled < raw for raw, scaled in pairs)
+            for pairs in ([x.scores.uce for x in full], [x.scores.uce_draws for x in full])
+        ]
+        lower, upper = (sorted(line.shape[k] for line in full) for k in (0, 1))
         said.append(
             "**Does one factor repair it?** Before, the 90 % intervals of the full-length networks hold "
-            f"{_span(before)}, after σ scaling {_span(after)}; the UCE (error of the mean) falls in {better} of "
-            f"{len(full)}."
+            f"{_span(before)}, after σ scaling {_span(after)}; the UCE falls in {better[0]} of {len(full)} by the error "
+            f"of the mean, in {better[1]} by the text's definition. It sets the width and not the shape: after it the "
+            f"50 % intervals hold {_span(lower)}, the 99 % ones {_span(upper)}." + _elsewhere(theirs)
         )
         said.append(
             f"**Does the definition matter?** The aleatoric part alone is too small in "
@@ -229,6 +246,47 @@ def _counted(found: list[Line], chance: list[Line]) -> str:
     instead = [line for line in full if (line.title, line.weights) not in again] + chance
     of = " in place of their second runs" if len(instead) < len(full) + len(chance) else ""
     return f"With them{of} {sum(line.too_sure for line in instead)} of {len(instead)} would be too sure."
+
+
+def _of_table(full: list[Line]) -> str:
+    """How many are too sure of the networks that the paper has, where there are others."""
+    own = [line for line in full if line.published != "–"]
+    if not own or len(own) == len(full):
+        return ""
+    return f" Of the {len(own)} among them that the paper trained too, {sum(line.too_sure for line in own)}."
+
+
+def _unsure(full: list[Line]) -> str:
+    unsure = [line for line in full if line.too_unsure]
+    return f" The opposite, too large a variance, in {len(unsure)}{_listed(unsure)}." if unsure else ""
+
+
+def _seeds(paper: Paper) -> list[str]:
+    """What another seed of a network changes, which the standard error does not hold."""
+    found = []
+    for one in paper.plan.experiments:
+        first = paper.plan.match(one.data_set, one.network) if one.seed and not one.variant else None
+        if one.likelihood != "gaussian" or first is None or not paper.has(first.name, one.name):
+            continue
+        fits: list[Any] = [paper.fitted(name, "exact", "sigma") for name in (first.name, one.name)]
+        both = " and ".join(f"{fit.factor:.2f} ± {fit.standard_error:.2f}" for fit in fits)
+        found.append(f"{title(paper, first.name)} has s = {both} from two seeds")
+    if not found:
+        return []
+    return [
+        "**How sure is that?** Each network is one run of one seed, and ± is the noise of the calibration cases alone: "
+        + "; ".join(found)
+        + "."
+    ]
+
+
+def _elsewhere(theirs: list[Line]) -> str:
+    if not theirs:
+        return ""
+    held = "; ".join(
+        f"{line.title.split(', ')[1]} {' → '.join(percent(v) for v in line.scores.held)}" for line in theirs
+    )
+    return f" The 90 % intervals of {elsewhere.WHOSE} networks on EndoVis: {held}."
 
 
 def _word(agree: int, of: int) -> str:

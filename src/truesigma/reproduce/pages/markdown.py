@@ -77,12 +77,12 @@ and CRPS under recipe `exact`; the lowest and the highest share that the 90 % in
 WITHOUT = """### Without its dropout
 
 Batch norm learns the mean and the variance of features with dropout. Without dropout the features are others, and each
-layer adds to it (Li et al., CVPR 2019). ResNet-101, with dropout after its four stages, does not mind. DenseNet-201 has
-it in each of its 98 layers: while its training error with dropout fell, the error of a pass without rose, and so a run
-that was validated in such passes (`oct_densenet201_one_pass`) kept an early epoch. Validation is with dropout since
-then, as the network is sampled. The paper's ensembles are of DenseNet-201, without dropout at test; their UCE in Table
-1 may owe to this, and members of ours are trained without dropout. Test MSE of the kept epoch, from the draws and from
-one pass; and errors of the last epoch."""
+layer adds to it (Li et al., CVPR 2019). ResNet-101, with dropout after its four stages, hardly minds once it is
+trained to its end. DenseNet-201 has it in each of its 98 layers: while its training error with dropout fell, the error
+of a pass without rose, and so a run that was validated in such passes (`oct_densenet201_one_pass`) kept an early epoch.
+Validation is with dropout since then, as the network is sampled. The paper's ensembles are of DenseNet-201, without
+dropout at test; their UCE in Table 1 may owe to this, and members of ours are trained without dropout. Test MSE of the
+kept epoch, from the draws and from one pass; and errors of the last epoch."""
 
 COLUMN = """### The MSE column of Table 1
 
@@ -193,7 +193,7 @@ def tally(judged: list[Judged]) -> str:
     counts = ", ".join(f"{word} {words.count(word)}" for word in WORDS if word in words)
     return (
         f"**Is the paper right?** Verdicts on {len(words)} claims of its text, by our full-length runs: {counts} "
-        "(*The claims of the text*, below)."
+        "(in part: for some networks and not for others, or for part of what is said; *The claims of the text*, below)."
     )
 
 
@@ -262,7 +262,7 @@ def results_text(paper: Paper) -> str:
                 answer_text(paper),
                 RUNS,
                 run_lines(paper),
-                f"### Not yet run\n\nIn the order of `{FILE}`.\n\n" + missing_lines(paper),
+                f"### Not run\n\nIn the order of `{FILE}`.\n\n" + missing_lines(paper),
                 tables_text(paper),
                 CLAIMS.format(
                     run=len(paper.judged()),
