@@ -198,9 +198,9 @@ def words(paper: Paper, found: list[Line]) -> str:
         lower, upper = (sorted(line.shape[k] for line in full) for k in (0, 1))
         said.append(
             "**Does one factor repair it?** Before, the 90 % intervals of the full-length networks hold "
-            f"{_span(before)}, after σ scaling {_span(after)}; the UCE falls in {better[0]} of {len(full)} by the error "
-            f"of the mean, in {better[1]} by the text's definition. It sets the width and not the shape: after it the "
-            f"50 % intervals hold {_span(lower)}, the 99 % ones {_span(upper)}." + _elsewhere(theirs)
+            f"{_span(before)}, after σ scaling {_span(after)}; the UCE falls in {better[0]} of {len(full)} by the "
+            f"error of the mean, in {better[1]} by the text's definition. It sets the width and not the shape: after "
+            f"it the 50 % intervals hold {_span(lower)}, the 99 % ones {_span(upper)}." + _elsewhere(theirs)
         )
         said.append(
             f"**Does the definition matter?** The aleatoric part alone is too small in "
