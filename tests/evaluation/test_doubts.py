@@ -79,3 +79,43 @@ def test_a_card_says_for_how_many_cases_it_extrapolates(tmp_path):
     ts.write(years, tmp_path / "years.csv")
     with pytest.warns(UserWarning, match=r"aux scaling was fitted on sigmas of .* 300 of 300 lie"):
         apply_file(card, tmp_path / "years.csv", tmp_path / "out.csv")
+
+
+def test_a_few_gross_errors_are_named_before_a_factor_is_fitted_to_them():
+    cases, others = made(0), made(1)
+    target = cases.target.copy()
+    target[[7, 11]] += [2000, 1000]
+    wrong = ts.Cases(cases.prediction, target)
+    (said,) = doubts(wrong, others)
+    square = (target - cases.prediction.location) ** 2 / cases.prediction.total
+    count = 1 if square[7] >= 0.9 * square.sum() else 2
+    share = np.sort(square)[-count:].sum() / square.sum()
+    assert said.startswith(f"{count} of 300 calibration cases make")
+    much = "almost all" if share > 0.995 else f"{100 * share:.0f} %"
+    first = square.argmax()
+    error = abs(target - cases.prediction.location)[first]
+    about = f"target {target[first]:.4g} with an error of {error:.4g}"
+    assert f" {much} of the sum of (error / sigma)^2 (first {about}): " in said
+    named = ts.Cases(cases.prediction, target, id=[f"scan{k}" for k in range(300)])
+    assert f"(first scan{first}, {about}):" in doubts(named)[0]
+
+
+@pytest.mark.parametrize("size", [20, 100, 1000])
+def test_heavy_tails_are_not_gross_errors(size):
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        z = rng.standard_t(3, size)
+        cases = ts.Cases(ts.Prediction(0 * z, 1 + 0 * z), z)
+        assert not [text for text in doubts(cases) if "(error / sigma)^2" in text]
+
+
+def test_a_few_groups_that_the_sets_do_not_share_may_be_patients():
+    one, other = (np.repeat([f"{name}{k}" for k in range(12)], 25) for name in "ab")
+    (said,) = doubts(made(0, group=one), made(1, group=other))
+    assert said.startswith("the 12 groups of the test cases are none of the calibration cases'")
+    assert "--patient COLUMN" in said
+    assert doubts(made(0, group=one), made(1, group=one)) == []  # sites
+    sites = np.repeat(["Basel", "Oslo", "Rome"], 100)
+    assert doubts(made(0, group=one), made(1, group=sites)) == []
+    many = np.repeat([f"c{k}" for k in range(60)], 5)  # counted as patients
+    assert doubts(made(0, group=one), made(1, group=many)) == []

@@ -322,3 +322,16 @@ def test_targets_of_a_true_sigma_are_the_errors_of_others(grouped):
             own = clusters[donor[k % 3 if grouped else k]]
             slow.append(location[k] + scale[k] * z[own[int(share[k] * len(own))]])
         np.testing.assert_allclose(next(made), slow, rtol=1e-12)
+
+
+def test_what_one_output_decides_is_said_of_that_output():
+    rng = np.random.default_rng(0)
+    target, scale = rng.normal(50, 10, (200, 2)), rng.uniform(1, 3, (200, 2)) * [1, 0] + [0, 0.1]
+    location = target + scale * rng.normal(size=(200, 2)) * [1, 0]  # output 1 has no errors, and one sigma
+    cases = ts.Cases(ts.Prediction(location, scale**2), target)
+    found = ts.evaluate(cases[:100], cases[100:], recalibrations=["none"], metrics=["rmse"]).questions
+    said = {row["question"]: row["words"] for row in found if row["output"] is None}
+    assert said["shape"] == "cannot be told: every error of output 1 is 0"
+    assert said["knowing"].startswith("sigma of one output or more is the same for nearly every case")
+    (alone,) = (r["words"] for r in found if (r["output"], r["question"]) == (1, "shape"))
+    assert alone == "cannot be told: every error is 0"

@@ -175,7 +175,7 @@ def test_warnings(tmp_path):
     texts = sorted(str(w.message) for w in seen)
     assert [t.split(";")[0] for t in texts] == [
         "'Group', 'weights' are not read",
-        "1 id(s) stand more than once, the first is a",
+        "1 id(s) appear more than once, the first is a",
     ]
     path.write_text("id,target,location,scale,note,site,age_3\na,1,2,3,1,g,x\n")
     with warnings.catch_warnings():

@@ -7,16 +7,20 @@ from ..core.by_case import of_each
 from ..core.law import Bounded, central_bounds
 from ..core.ranking import Columns, columns_of
 from ..core.values import Cases
+from .replicates import MANY
 
 CODES = tuple(float(sign * (10**k - 1)) for k in (2, 3, 4, 5, 6) for sign in (1, -1))  # 99, -99, 999, ...
 APART = 3.0  # times that the median sigma of two sets may differ
 TOGETHER = 0.15  # correlation of neighbouring hits from which on rows seem to belong together
+GROSS = 0.9  # of the sum of z^2, that a hundredth of the cases may make
+LEAST = 20  # cases, of which one may be called gross
+SEVERAL = 4  # groups from which on they may be patients
 CONTENT = 0.9
 MAP = 64  # outputs, beyond which they are of one kind
 
 
 def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
-    """Sentences about codes as values, a variance given as scale, and rows that belong together.
+    """Sentences about codes as values, gross errors, a variance given as scale, and cases that belong together.
 
     >>> from truesigma import Prediction
     >>> y = np.append(np.linspace(20, 200, 50), -999.0)
@@ -30,6 +34,7 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
         if cases is not None
     }
     found = [text for name, (_, columns) in sets.items() for text in _codes(name, columns)]
+    found += [text for name, (cases, columns) in sets.items() for text in _gross(name, cases, columns)]
     first, *others = [float(np.median(c.scale[c.weight > 0])) for _, c in sets.values()]
     if any(not 1 / APART <= other / first <= APART for other in others):
         found.append(
@@ -44,7 +49,46 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
             f"{' and '.join(together.values())}), so that intervals are too narrow: if they are frames, slices or "
             "images of one patient, name it in a column `patient` or `group`."
         )
-    return found
+    return found + ([] if test is None else _unnamed_patients(calibration, test))
+
+
+def _gross(name: str, cases: Cases, columns: Columns) -> list[str]:
+    """The few cases whose errors decide every factor, since all others together hardly count beside them."""
+    with np.errstate(over="ignore"):
+        each = np.where(columns.weight > 0, (columns.residual / columns.scale) ** 2, 0.0)
+        square = (columns.weight * each).sum(axis=1)
+    if len(cases) < LEAST or not np.isfinite(whole := float(square.sum())) or whole == 0:
+        return []
+    few = np.argsort(-square)[: max(1, len(cases) // 100)]
+    few = few[: 1 + int((np.cumsum(square[few]) < GROSS * whole).sum())]
+    share = float(square[few].sum()) / whole
+    if share < GROSS:
+        return []
+    worst = (few[0], each[few[0]].argmax())
+    named = "" if cases.id is None else f"{cases.id[few[0]]}, "
+    named += f"target {columns.target[worst]:.4g} with an error of {abs(columns.residual[worst]):.4g}"
+    much = "almost all" if share > 0.995 else f"{100 * share:.0f} %"
+    return [
+        f"{len(few)} of {len(cases)} {name} cases {'makes' if len(few) == 1 else 'make'} {much} of the sum of "
+        f"(error / sigma)^2 (first {named}): a factor is fitted to such cases, not to the rest. Is a target mistyped "
+        "or in another unit, or a sigma almost 0?"
+    ]
+
+
+def _unnamed_patients(calibration: Cases, test: Cases) -> list[str]:
+    """Several groups, too few to be taken for patients, of which the sets share none: patients are so, not sites."""
+    sets = (calibration, test)
+    if any(cases.patient is not None or cases.first_group is None for cases in sets):
+        return []
+    names = [set(map(str, cases.first_group)) for cases in sets]
+    count = len(names[1])
+    if names[0] & names[1] or min(map(len, names)) < SEVERAL or not count < min(MANY, len(test)):
+        return []
+    return [
+        f"the {count} groups of the test cases are none of the calibration cases': if they are patients, name them in "
+        "a column `patient` (or say `--patient COLUMN`). With so few groups every case counts by itself, and cases of "
+        "one patient err together: intervals are then too narrow, and what is called off may be chance."
+    ]
 
 
 def _codes(name: str, columns: Columns) -> list[str]:

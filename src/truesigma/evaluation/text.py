@@ -240,7 +240,7 @@ def factor_doubt(fitted: Mapping[str, Any]) -> str:
         return ""
     return (
         f"a factor of {far[0]:.3g} is far from 1. Are targets and predictions in one unit and in one order, and is "
-        "the scale a standard deviation, no variance and no logarithm?"
+        "the scale a standard deviation, not a variance or a logarithm?"
     )
 
 

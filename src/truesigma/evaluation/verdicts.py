@@ -115,7 +115,11 @@ def knowing(reply: Reply) -> Judged:
     if reply.off:
         return "off", f"sigma does not follow the errors: {'; '.join(filter(None, (ranked, thirds)))}"
     if parts["constant"]:
-        return "unclear", f"sigma is the same for nearly every case and cannot tell which are hard; {thirds}"
+        which = "sigma of one output or more" if reply.several else "sigma"
+        return (
+            "unclear",
+            f"{which} is the same for nearly every case and cannot tell which are hard; {thirds}",
+        )
     if bounds is None or bounds[0] <= 0:
         return "unclear", f"no sign that sigma knows which cases are hard: {ranked or thirds}"
     if max(abs(reply.low), abs(reply.high)) <= EVEN:

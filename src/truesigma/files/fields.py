@@ -318,7 +318,7 @@ def _warn_doubled(names: Any) -> None:
         return
     found, count = np.unique(np.asarray(names), return_counts=True)
     warnings.warn(
-        f"{int((count > 1).sum())} id(s) stand more than once, the first is {found[count > 1][0]!s}; each row is "
+        f"{int((count > 1).sum())} id(s) appear more than once, the first is {found[count > 1][0]!s}; each row is "
         "taken as a case of its own. Name the patient in a column `patient` if cases belong together.",
         stacklevel=4,
     )

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from .fields import KNOWN, LABELS, NUMBERS
 
 PATIENTS = (  # how others call who the cases are of, as `plain` has it
-    "patient", "patientid", "pid", "subject", "subjectid", "participant", "participantid", "mrn",
-    "patientennummer", "patientenid", "proband",
+    *(who + mark for who in ("patient", "subject", "participant", "patienten", "proband")
+      for mark in ("", "id", "no", "nr", "num", "number", "nummer", "name", "key", "code")),
+    "pid", "mrn",
 )  # fmt: skip
 ELSEWHERE = {  # in English, and as German spreadsheets have it
     "target": ("truth", "true", "y", "ytrue", "label", "groundtruth", "observed", "gt", "zielwert", "istwert"),

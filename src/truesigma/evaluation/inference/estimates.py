@@ -184,7 +184,8 @@ def _shape(asked: Asked) -> Answer:
         return Answer(None, reason=f"too few cases or groups ({view.clusters})")
     size = clustered.output_means(view.power, view.weight) ** (1 / view.law.moment)
     if size.min() <= 0:
-        return Answer(None, reason="every error is 0")
+        which = "" if size.max() <= 0 else f" of output {size.argmin()}"
+        return Answer(None, reason=f"every error{which} is 0")
     seen = clustered.shape(view.z, view.power, view.weight, view.code, view.clusters, view.law)
     fitted = None
     if not has_terms(view.law):
