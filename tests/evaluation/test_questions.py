@@ -8,7 +8,7 @@ import pytest
 import truesigma as ts
 from truesigma.evaluation.chance import _from_errors
 from truesigma.evaluation.questions import QUESTIONS, questions
-from truesigma.evaluation.verdicts import headline, whole
+from truesigma.evaluation.verdicts import Reply, headline, knowing, whole
 
 FIELDS = [
     "recalibration",
@@ -335,3 +335,28 @@ def test_what_one_output_decides_is_said_of_that_output():
     assert said["knowing"].startswith("sigma of one output or more is the same for nearly every case")
     (alone,) = (r["words"] for r in found if (r["output"], r["question"]) == (1, "shape"))
     assert alone == "cannot be told: every error is 0"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ((0.901, 0.9, 0.897), "90.1, 90.0, 89.7"),
+        ((0.9001, 0.9, 0.9), "90.01, 90.00, 90.00"),
+        ((0.93, 0.9, 0.9), "93, 90, 90"),
+    ],
+)
+def test_thirds_that_are_called_off_are_not_shown_as_equal(content, said):
+    """Many cases show that a model is off by a thousandth; "90, 90, 90 %" would contradict it."""
+    thirds = {"content": list(content)}
+    parts = {
+        "clearest": "sigma",
+        "sigma": thirds,
+        "rank_correlation": 0.4,
+        "rank_bounds": [0.3, 0.5],
+        "constant": False,
+    }
+    off, fine = (
+        knowing(Reply(0.01, 0.005, 0.015, is_off, parts, "", "", "normal")) for is_off in (True, False)
+    )
+    assert off == ("off", f"errors grow with sigma unevenly: its thirds hold {said} %")
+    assert fine[1].endswith(", ".join(f"{100 * share:.0f}" for share in content) + " %")

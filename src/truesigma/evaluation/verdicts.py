@@ -103,7 +103,8 @@ def knowing(reply: Reply) -> Judged:
     if reply.value is None or reply.low is None or reply.high is None:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
     key = parts["clearest"] if reply.off or "sigma" not in parts else "sigma"
-    held = ", ".join(f"{100 * share:.0f}" for share in parts[key]["content"])
+    shown = [[f"{100 * share:.{digits}f}" for share in parts[key]["content"]] for digits in (0, 1, 2)]
+    held = ", ".join(next((some for some in shown if not reply.off or len(set(some)) > 1), shown[-1]))
     thirds = f"{'its thirds' if key == 'sigma' else 'thirds of the prediction'} hold {held} %"
     if reply.off and bounds is not None and bounds[1] < 0:
         return "off", f"sigma ranks the cases the wrong way: {ranked}; {thirds}"
