@@ -138,6 +138,13 @@ def test_a_target_that_is_a_pixel_size_does_not_scale_the_images(tmp_path):
     made = propose(seen, Wishes(("pixel size (mm)",)), tmp_path / "r.toml", gpu=False)
     assert not {"spacing", "mm_per_pixel"} & set(made.project.options)
     assert any("nothing says how large pixels are" in note for note in made.notes)
+    with pytest.raises(ValueError, match=r"flat is the same in all rows of .*; there is nothing to learn"):
+        propose(
+            in_pixels(tmp_path / "flat", {"flat": lambda _: 3}),
+            Wishes(("flat",)),
+            tmp_path / "r.toml",
+            gpu=False,
+        )
     both = "is both target and spacing: images would be resampled by what is to be predicted"
     with pytest.raises(ValueError, match=both):
         propose(seen, Wishes(("pixel size (mm)",), spacing="pixel size (mm)"), tmp_path / "r.toml", gpu=False)

@@ -106,7 +106,11 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     beside = [*wishes.inputs, *spacing_columns(wishes.spacing)]
     labels = [*group_columns(group), *group_columns(whose), *filter(None, [split])]
     need_columns(seen.table, seen.header, [*wishes.target, *labels, *beside])
-    targets(seen.rows, wishes.target, seen.table)
+    values = targets(seen.rows, wishes.target, seen.table)
+    if flat := [name for name, ones in zip(wishes.target, values.T) if not np.ptp(ones)]:
+        raise ValueError(
+            f"{', '.join(flat)} is the same in all rows of {seen.table}; there is nothing to learn"
+        )
     check_spacing(wishes.spacing, wishes.target)
     seen = seen.without_pixel_sizes(wishes.target)
     if len(wishes.unit) not in (0, 1, len(wishes.target)):

@@ -102,11 +102,9 @@ def _kind(name: str, unit: str) -> str:
 
 def _points(seen: Survey, target: Sequence[str], unit: Sequence[str]) -> str:
     """Join the columns that are x, y (and z) of points in pixels, in this order; "" where they are not that."""
-    axes = "xyz"[: seen.dimensions]
-    found = [
-        next((axis for axis in axes if re.search(rf"(^|[^a-z]){axis}([^a-z]|$)", n.lower())), "")
-        for n in target
-    ]
+    from ..imaging.data.variation import axis_of
+
+    axes, found = "xyz"[: seen.dimensions], [axis_of(name) for name in target]
     pixels = all(one.strip() in ("", "px", "pixel", "pixels") for one in unit) and len(seen.shapes) == 1
     whole = len(target) % len(axes) == 0 and found == [*axes] * (len(target) // len(axes))
     return ",".join(target) if pixels and whole else ""

@@ -1,5 +1,7 @@
 """Numbers beside the image: standardised by the training cases, refused where they are missing, packed as planes."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from project_files import noise_images
 from truesigma.imaging.data.augment import flip
 from truesigma.imaging.data.dataset import batches
 from truesigma.imaging.data.inputs import fit_inputs, inputs_from, leaving_planes, with_planes
-from truesigma.imaging.data.rows import rows_of
+from truesigma.imaging.data.rows import rows_of, targets
 from truesigma.imaging.datasets import table
 
 ROWS = [{"age": str(20 + 3 * k), "sex": "MF"[k % 2], "id": f"a{k}"} for k in range(12)]
@@ -80,6 +82,21 @@ def test_a_table_with_inputs(tmp_path):
     ):
         with pytest.raises(ValueError, match=words):
             table.load(str(tmp_path), inputs=named)
+
+
+def test_targets_far_from_all_others_are_warned_of():
+    rows = [{"v": str(6 + k % 20), "w": str(2.0**k), "u": "0" if k else "1"} for k in range(40)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert targets(rows, ["v", "u"], "t.csv").shape == (40, 2)
+        targets(rows[:20], ["w"], "t.csv")  # of many sizes, and none alone
+    for codes in ({7: "1e9"}, {3: "-999", 9: "-999"}):
+        coded = [{"v": codes.get(k, row["v"])} for k, row in enumerate(rows)]
+        with pytest.warns(UserWarning, match=r"v is .* in all others") as warned:
+            assert targets(coded, ["v"], "t.csv")[0] == 6
+        said = str(warned[0].message)
+        assert f"in {len(codes)} of 40 rows, and 6 to 25 in all others" in said
+        assert all(f"{float(value):g} (row {k + 1})" in said for k, value in codes.items())
 
 
 def test_the_row_of_a_file(tmp_path):

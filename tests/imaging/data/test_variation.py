@@ -96,6 +96,18 @@ def test_coordinates_are_columns_of_whole_points() -> None:
         Variation(flip=True, coordinates=("x",)).step(("x", "y"), (0.0, 0.0), (1.0, 1.0), 2)
 
 
+def test_coordinates_in_another_order_are_refused() -> None:
+    with pytest.raises(
+        ValueError, match="where tip_y is in the place of x; expected x, y of the first point"
+    ):
+        Variation(flip=True, coordinates=("tip_y", "tip_x")).step(("tip_y", "tip_x"), (0, 0), (1, 1), 2)
+    columns = ("x1", "x2", "y1", "y2")
+    with pytest.raises(ValueError, match="where x2 is in the place of y"):
+        Variation(coordinates=columns).step(columns, (0,) * 4, (1,) * 4, 2)
+    named = ("tip_x", "tip_y", "z-depth", "a", "b", "c")  # names without an axis are taken as they are
+    assert Variation(coordinates=named).step(named, (0,) * 6, (1,) * 6, 3) is not None
+
+
 def test_each_image_by_its_own_brightness() -> None:
     images = torch.rand(2, 1, 6, 7) + 0.5
     images[0, 0, :2] = 0.0

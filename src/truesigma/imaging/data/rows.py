@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from ...files.tables import Row, read_table
 
 SHOWN = 10  # faults that a message names
+# Up to this share of the targets is lone where it lies this many times farther off than all others do from each other.
+LONE, APART = 0.1, 10.0
 # Of a column that says the distance of pixels: mm in the unit that its name holds; mm where it holds none.
 MM = {**dict.fromkeys(("um", "µm", "μm", "micron", "microns", "mpp"), 1e-3), "nm": 1e-6, "cm": 10.0}
 
@@ -78,7 +81,7 @@ def check_names(names: Sequence[str], path: Path) -> None:
 
 
 def targets(rows: Sequence[Row], columns: Sequence[str], path: Path) -> NDArray[np.float64]:
-    """Targets (case, column); an error names cells that are not finite numbers."""
+    """Targets (case, column); an error names cells that are not finite numbers, a warning those far from all others."""
     values = np.array([[number(row[column]) for column in columns] for row in rows])
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
@@ -90,7 +93,26 @@ def targets(rows: Sequence[Row], columns: Sequence[str], path: Path) -> NDArray[
             f"{path}: {len(bad)} targets are not finite numbers: {shown}{more}. Correct them{comma}, or take their "
             "rows out"
         )
+    for column, ones in zip(columns, values.T):
+        _warn_of_lone(ones, column, path)
     return values
+
+
+def _warn_of_lone(values: NDArray[np.float64], column: str, path: Path) -> None:
+    """Warn of a few numbers so far from all others that, scaled to the range of all, these would be nearly one."""
+    order = np.argsort(values)
+    gaps = np.diff(values[order])
+    cut = int(gaps.argmax()) + 1 if len(gaps) else 0
+    few, rest = sorted((order[:cut], order[cut:]), key=len)
+    span = float(np.ptp(values[rest])) if len(rest) else 0.0
+    if 0 < len(few) <= max(1, LONE * len(values)) and gaps.max() > APART * span > 0:
+        shown = ", ".join(f"{values[k]:g} (row {k + 1})" for k in sorted(few.tolist())[:SHOWN])
+        warnings.warn(
+            f"{path}: {column} is {shown} in {len(few)} of {len(values)} rows, and {values[rest].min():g} to "
+            f"{values[rest].max():g} in all others, which can hardly be told apart beside that: is it a mistake, or a "
+            "code for a missing value? Correct it, or take the rows out",
+            stacklevel=3,
+        )
 
 
 def comma_words(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 
@@ -56,6 +57,17 @@ class Variation:
                 f"coordinates has {len(self.coordinates)} columns; expected {dimensions} for each point, "
                 f"{'x, y and z' if dimensions == 3 else 'x and y'}"
             )
+        turned = [
+            name
+            for k, name in enumerate(self.coordinates)
+            if axis_of(name) not in ("", "xyz"[k % dimensions])
+        ]
+        if turned:
+            raise ValueError(
+                f"coordinates is {', '.join(self.coordinates)}, where {turned[0]} is in the place of "
+                f"{'xyz'[self.coordinates.index(turned[0]) % dimensions]}; expected {', '.join('xyz'[:dimensions])} of "
+                "the first point, then of the next"
+            )
         at = [columns.index(name) for name in self.coordinates]
         points = tuple(tuple(at[k : k + dimensions]) for k in range(0, len(at), dimensions))
         places = Places(points, offset, factor) if points else None
@@ -76,3 +88,13 @@ class Variation:
         if self.intensity:
             steps.append(partial(intensity, strength=self.intensity))
         return chain(*steps)
+
+
+def axis_of(name: str) -> str:
+    """The axis that a column of coordinates names; "" for none.
+
+    >>> axis_of("tip_y"), axis_of("X1 (px)"), axis_of("apex")
+    ('y', 'x', '')
+    """
+    found = re.search(r"(?:^|[^a-z])([xyz])(?:[^a-z]|$)", name.lower())
+    return found[1] if found else ""
