@@ -222,10 +222,16 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
         apart = ": calibration and test disagree" if after["parts"].get("differ") else ""
         return f"{first}; after {named} it is {_wrong_size(after)}{worse}{apart}."
     then = {"fine": "it is the right size", "unclear": "there is no sign that it is off"}[after["verdict"]]
-    if after["estimate"] is None:
+    if after["estimate"] is None or (after["verdict"] == "unclear" and _further(before, after)):
         then = "whether it is cannot be told"
     same = before["verdict"] == after["verdict"]
     return f"{first}, before and after {named}." if same else f"{first}; after {named} {then}."
+
+
+def _further(before: Row, after: Row) -> bool:
+    """Whether recalibration moved sigma away from the right size, as few calibration cases can do, by the estimates."""
+    both = before["estimate"] and after["estimate"]
+    return bool(both) and abs(math.log(after["estimate"])) > abs(math.log(before["estimate"]))
 
 
 def _wrong_size(row: Row) -> str:

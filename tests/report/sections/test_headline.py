@@ -188,3 +188,14 @@ def test_the_title_names_target_unit_network_and_file():
         "<title>truesigma: target, no unit given</title>"
         in report(bare[:100], bare[100:], replicates=20).page
     )
+
+
+def test_a_factor_of_few_cases_that_made_it_worse_is_not_called_right():
+    few = ts.Cases(ts.Prediction([1.0, 2.0], [16.0, 16.0]), [1.1, 10.0])
+    rng = np.random.default_rng(0)
+    many = ts.Cases(ts.Prediction(np.zeros(40), np.full(40, 16.0)), rng.normal(size=40))
+    found = ts.evaluate(few, many, recalibrations=["none", "sigma"], metrics=["rmse"])
+    size = [row for row in found.questions if row["question"] == "size"]
+    assert [row["verdict"] for row in size] == ["off", "unclear"]
+    assert size[1]["estimate"] < size[0]["estimate"] < 1
+    assert "after sigma scaling whether it is cannot be told." in report(few, many, replicates=20).headline
