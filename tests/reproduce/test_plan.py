@@ -24,6 +24,9 @@ def test_networks_that_are_compared_are_trained_alike():
             assert (one.train, one.options, one.shifts) == (first.train, first.options, first.shifts), (
                 one.name
             )
+        if joined.beside:  # it has its dropout, and they have none
+            shared = {key: value for key, value in first.train.items() if key != "head_dropout"}
+            assert shared == paper.plan.find(joined.beside).train, joined.name
     for one in paper.plan.experiments:
         if one.likelihood == "laplace" or one.variant.startswith("stage"):
             twin = paper.plan.match(one.data_set, one.network)

@@ -13,12 +13,16 @@ FILE = "experiments.toml"
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Networks that are joined: each member's single pass without dropout is one draw."""
+    """Networks that are joined: each member's single pass without dropout is one draw.
+
+    `beside` is the single network it is compared with, trained for as many epochs in the same schedule; "": none is.
+    """
 
     name: str
     data_set: str
     network: str
     members: tuple[str, ...]
+    beside: str = ""
 
 
 @dataclass(frozen=True)

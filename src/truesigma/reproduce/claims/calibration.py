@@ -11,7 +11,7 @@ from ..paper import FULL, Paper
 from ..studies.calibration_size import SEEDS, SIZES, learning_curve
 from ..studies.rare import has_far_draws
 from ..text import number, percent
-from .verdict import FAILS, HOLDS, OPEN, PART, UNSEEN, Verdict, each, mean, open_verdict, over_all
+from .verdict import ALIKE, FAILS, HOLDS, OPEN, PART, UNSEEN, Verdict, each, mean, open_verdict, over_all
 
 NEAR = 1.15  # a factor this close to 1 is called calibrated already
 
@@ -148,8 +148,8 @@ def ensemble_worse(paper: Paper) -> Verdict:
     """The ensemble as it is has a higher UCE than the recalibrated network of the same kind."""
     found, said = {}, {}
     for one in paper.plan.ensembles:
-        single = f"{one.data_set}_densenet201"
-        if not paper.has(one.name, single):
+        single = one.beside
+        if not single or not paper.has(one.name, single):
             continue
         fit: Any = paper.fitted(one.name, "exact", "sigma")
         values = [_uce(paper, one.name, "exact", "none"), _uce(paper, single, "exact", "none")]
@@ -165,7 +165,7 @@ def ensemble_worse(paper: Paper) -> Verdict:
     if not found:
         return Verdict(OPEN, f"No ensemble is complete. {lacking}")
     rest = f" Not looked at: {lacking}." if len(found) < len(paper.plan.ensembles) else ""
-    return over_all(found, each(paper, said) + rest)
+    return over_all(found, f"{each(paper, said)} {ALIKE}{rest}")
 
 
 def location_unchanged(paper: Paper) -> Verdict:

@@ -1,5 +1,6 @@
 """Claims on shifted data and on rejection: the ensemble beside one network after sigma scaling, on bone age."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -8,40 +9,42 @@ from ..figures.rejection import curve
 from ..figures.shift import SHIFTS, histogram
 from ..paper import Paper
 from ..text import number, percent
-from .verdict import FAILS, HOLDS, OPEN, PART, Verdict, open_verdict
+from .verdict import ALIKE, FAILS, HOLDS, OPEN, PART, Verdict, open_verdict
 
 JOINED, SINGLE = "boneage_densenet201_ensemble", "boneage_densenet201"
 COMPARABLE = 0.1  # of AUROC
 SHARES = np.arange(0, 10) / 10
 
 
-def _auroc(paper: Paper, split: str) -> tuple[dict[str, float], str]:
-    values = {}
-    for label, name in (("σ scaling", paper.in_regime(SINGLE)), ("ensemble", JOINED)):
+def _pair(paper: Paper) -> dict[str, str]:
+    """Who is compared: the ensemble with the network that was trained as its members were. Then the full-length one."""
+    (joined,) = (one for one in paper.plan.ensembles if one.name == JOINED)
+    return {"σ scaling": joined.beside, "ensemble": JOINED, "the full-length network after σ scaling": SINGLE}
+
+
+def _detection(paper: Paper, split: str, agrees: Callable[[float, float], bool]) -> Verdict:
+    """Whether it `agrees` with the AUROCs of σ scaling and of the ensemble."""
+    pair, values = _pair(paper), {}
+    for label, name in pair.items():
         found = histogram(paper, name) if paper.has(name) else None
         if found is not None and SHIFTS[split] in found.auroc:
             values[label] = found.auroc[SHIFTS[split]]
-    return values, ", ".join(f"{label} {value:.3f}" for label, value in values.items())
+    said = ", ".join(f"{label} {value:.3f}" for label, value in values.items())
+    if not {"σ scaling", "ensemble"} <= set(values):
+        more = open_verdict(paper, *pair.values()).evidence
+        return Verdict(OPEN, f"AUROC so far: {said}. {more}" if said else more)
+    word = HOLDS if agrees(values["σ scaling"], values["ensemble"]) else FAILS
+    return Verdict(word, f"AUROC: {said}. {ALIKE}")
 
 
 def moderate(paper: Paper) -> Verdict:
     """Under CLAHE the AUROCs of both differ by less than 0.1."""
-    values, said = _auroc(paper, "test_clahe")
-    if len(values) < 2:
-        more = open_verdict(paper, SINGLE, JOINED).evidence
-        return Verdict(OPEN, f"AUROC so far: {said}. {more}" if said else more)
-    off = abs(values["ensemble"] - values["σ scaling"])
-    return Verdict(HOLDS if off < COMPARABLE else FAILS, f"AUROC: {said}.")
+    return _detection(paper, "test_clahe", lambda one, joined: abs(joined - one) < COMPARABLE)
 
 
 def severe(paper: Paper) -> Verdict:
     """Under another domain the ensemble has the higher AUROC."""
-    values, said = _auroc(paper, "test_other")
-    if len(values) < 2:
-        more = open_verdict(paper, SINGLE, JOINED).evidence
-        return Verdict(OPEN, f"AUROC so far: {said}. {more}" if said else more)
-    better = values["ensemble"] > values["σ scaling"]
-    return Verdict(HOLDS if better else FAILS, f"AUROC: {said}.")
+    return _detection(paper, "test_other", lambda one, joined: joined > one)
 
 
 def rejection_falls(paper: Paper) -> Verdict:
@@ -74,18 +77,20 @@ def rejection_falls(paper: Paper) -> Verdict:
 
 def ensemble_rejects_worse(paper: Paper) -> Verdict:
     """The ensemble has the higher AUSE, and a higher MSE with 5 % rejected than with none; in part: one of both."""
-    single = paper.in_regime(SINGLE)
-    if not paper.has(single, JOINED):
-        text = f"AUSE so far: σ scaling {curve(paper, single).ause:.3f}. " if paper.has(single) else ""
-        return Verdict(OPEN, text + open_verdict(paper, single, JOINED).evidence)
-    one, joined = curve(paper, single), curve(paper, JOINED)
-    if one.ause is None or joined.ause is None:
+    pair = _pair(paper)
+    curves = {label: curve(paper, name) for label, name in pair.items() if paper.has(name)}
+    areas = {label: found.ause for label, found in curves.items() if found.ause is not None}
+    said = "AUSE: " + ", ".join(f"{label} {area:.3f}" for label, area in areas.items())
+    if not {"σ scaling", "ensemble"} <= set(curves):
+        return Verdict(OPEN, f"{said}. {open_verdict(paper, *pair.values()).evidence}")
+    joined = curves["ensemble"]
+    if len(areas) < len(curves):
         return Verdict(OPEN, "every error is 0")
     early = joined.by_variance[5] > joined.by_variance[0]
-    worse = joined.ause > one.ause
+    worse = areas["ensemble"] > areas["σ scaling"]
     word = HOLDS if worse and early else PART if worse or early else FAILS
     return Verdict(
         word,
-        f"AUSE σ scaling {one.ause:.3f}, ensemble {joined.ause:.3f}; MSE of the ensemble with 0 and 5 % rejected "
-        f"{number(joined.by_variance[0], 'mse')} and {number(joined.by_variance[5], 'mse')}.",
+        f"{said}; MSE of the ensemble with 0 and 5 % rejected {number(joined.by_variance[0], 'mse')} and "
+        f"{number(joined.by_variance[5], 'mse')}. {ALIKE}",
     )

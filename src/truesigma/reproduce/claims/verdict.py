@@ -8,6 +8,8 @@ from ..paper import Paper
 
 HOLDS, PART, FAILS, OPEN = "holds", "holds in part", "does not hold", "not yet run"
 UNSEEN = "not seen here"  # what the claim speaks of does not occur in these runs
+# Of an ensemble and the network beside it.
+ALIKE = "Both were trained alike, for fewer epochs than the full-length networks."
 WORDS = (HOLDS, PART, FAILS, UNSEEN, OPEN)
 
 

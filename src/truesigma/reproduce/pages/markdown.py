@@ -102,7 +102,8 @@ short runs. This definition was fixed before the runs were scored, except for th
 when the rule was fixed". A claim about all networks holds where each of them agrees, holds in part where some do, and
 does not hold where none does. The numbers are below the table, each with the rule of its verdict. The bounds in the
 rules are ours. A network is one run of one seed, and only where a rule says so does it allow for the noise of the test
-cases."""
+cases. Ensembles are compared with the network that was trained as their members were, for fewer epochs than the
+full-length ones; those claims have one verdict."""
 
 LAPLACE = """### The Laplace likelihood
 
