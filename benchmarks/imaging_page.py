@@ -1,7 +1,9 @@
-"""docs/benchmarks-imaging.md from the results of sampling.py and training.py: python benchmarks/imaging_page.py
+"""docs/benchmarks-imaging.md from the results of sampling.py, training.py and curves.py.
 
-Every results/sampling_*.json and results/training_*.json is a section: those of this machine, and those that were
-measured on another one before.
+python benchmarks/imaging_page.py
+
+Every results/sampling_*.json, training_*.json and curves_*.json is a section: those of this machine, and those that
+were measured on another one before.
 """
 
 import json
@@ -13,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 HEAD = """# Benchmarks of training and sampling
 
-Every number on this page comes from a run of `benchmarks/sampling.py` or `benchmarks/training.py`, in which all ways
-took turns on the same machine; `benchmarks/results` holds them as data. The published way is the paper's code: eager
+Every number on this page comes from a run of `benchmarks/sampling.py`, `benchmarks/training.py` or
+`benchmarks/curves.py`, in which all ways took turns on the same machine; `benchmarks/results` holds them as data. The published way is the paper's code: eager
 float32, and for the draws a plain loop of whole passes.
 """
 SAMPLING = """## Monte-Carlo dropout
@@ -37,6 +39,15 @@ the first time. *Epoch* is our step rate inside an epoch, with images prepared a
 step's. The gradients of a batch without dropout err by as much as those of the plain step in bfloat16, against float32:
 by 2.4 and 2.4 % of their length (ours and plain, ResNet-101), 50 and 50 % (DenseNet-201), 28 and 31 %
 (EfficientNet-B4), as `tests/imaging/training/test_faster.py` prints them on a GPU.
+"""
+
+CURVES = """## Curves of the faster step { #curves }
+
+Does a network learn the same with the faster step? `benchmarks/curves.py` trains it several times with either step, on
+part of the OCT set; seed by seed both start from the same weights and see the same images in the same order. *Inside*:
+in how many epochs the mean curve of the faster step lies within the range of the plain step's seeds. *Ratio*: its error
+over that of the plain step, in the second half of the epochs. *Seeds*: how far seeds of the plain step are apart, as a
+standard deviation, in the same half.
 """
 
 
@@ -104,10 +115,27 @@ def training(result: dict[str, Any]) -> str:
     return about(result) + "\n" + table(head, rows, 1) + "\n"
 
 
+def curves(result: dict[str, Any]) -> str:
+    """One row for each network and error."""
+    rows = [
+        [
+            row["network"],
+            words,
+            f"{row[error]['inside']} of {row[error]['epochs']}",
+            f"{row[error]['ratio']:.3f}",
+            f"{100 * (row[error]['seeds_apart'] - 1):.1f} %",
+        ]
+        for row in result["rows"]
+        for error, words in (("train_mse", "training"), ("valid_mse", "validation"))
+    ]
+    return about(result) + "\n" + table(["network", "MSE in", "inside", "ratio", "seeds"], rows, 2) + "\n"
+
+
 def page(results: dict[str, dict[str, Any]]) -> str:
     """The page, from results by the names of their files."""
     parts = [HEAD]
-    for kind, words, section in (("sampling", SAMPLING, sampling), ("training", TRAINING, training)):
+    sections = (("sampling", SAMPLING, sampling), ("training", TRAINING, training), ("curves", CURVES, curves))
+    for kind, words, section in sections:
         found = [
             result for name, result in sorted(results.items(), reverse=True) if name.startswith(f"{kind}_")
         ]

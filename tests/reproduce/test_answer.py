@@ -53,9 +53,13 @@ def test_short_runs_are_shown_apart(root):
     assert all(line.too_sure for line in found)
     assert found[0].scores.factor == pytest.approx(TRUE_FACTOR, rel=0.25)
     text = answer_text(paper)
-    assert "In all" not in text
-    assert "Yes, in all." in text
-    assert "Of 3 networks trained to their end 3 are too sure" in text
+    assert "**Are networks too sure? Yes, in all 3.**" in text
+    assert "none have it below 1 by as much, and 0 neither." in text
+    assert "of 3 networks trained to their end 3 (" in text
+    after = [line.scores.held[1] for line in found if line.full]
+    near = sum(abs(held - 0.9) <= 0.02 for held in after)
+    assert near < 3
+    assert f"**Does one factor repair it? {f'In {near} of 3' if near else 'No, in none'}, at 90 %" in text
     assert "Of 1 short runs 1" in text
     assert "**Transfer:**" in text
     kept = [line.overfitted for line in found if line.full]
@@ -63,9 +67,9 @@ def test_short_runs_are_shown_apart(root):
     shown = sorted(line.shape[1] for line in found if line.full)
     assert f"the 99 % ones {100 * shown[0]:.1f} % to {100 * shown[-1]:.1f} %." in text
     assert "Of the 1 among them that the paper trained too, 1." in text  # the others are EfficientNet-Lite2
-    assert "networks on EndoVis: DenseNet-201 95.7 % → 92.4 %" in text
+    assert "networks on EndoVis the 90 % intervals hold: DenseNet-201 95.7 % → 92.4 %" in text
     assert "How sure is that?" not in text  # no second seed
-    assert f"training times {min(kept):.2f} to {max(kept):.2f} in the networks that are too sure." in text
+    assert "Those that overfit" not in text  # nobody is there to compare them with
 
 
 def test_a_run_that_ended_by_chance_is_shown_and_not_counted(tmp_path):
@@ -78,7 +82,7 @@ def test_a_run_that_ended_by_chance_is_shown_and_not_counted(tmp_path):
     path.write_text("".join(",".join(row) + "\n" for row in rows))
     text = answer_text(open_paper(root))
     assert text.count("epochs, kept by an estimate below 0") == 1
-    assert "Of 1 networks trained to their end 1 are too sure (OCT, ResNet-101" in text
+    assert "of 1 networks trained to their end 1 (OCT, ResNet-101" in text
     assert "Not counted: 1 runs that ended by chance, below." in text
     apart = text.partition("### Runs that ended by chance")[2]
     assert apart.count("| BreastPathQ, DenseNet-201 ") == text.count("| BreastPathQ, DenseNet-201 ") == 1
@@ -154,3 +158,27 @@ def test_too_large_a_variance_is_named(root):
         arrays = {key: value + 3 * key.endswith("log_variance") for key, value in stored.items()}
     np.savez(folder / "draws.npz", **arrays)
     assert "The opposite, too large a variance, in 1 (OCT, ResNet-101 0." in answer_text(open_paper(root))
+
+
+def test_overfitting_is_named_where_it_tells_who_is_too_sure(root):
+    """One network is made sure of itself to the right degree, and its error in training that of the test."""
+    folder = root / "results" / "oct_resnet101"
+    with np.load(folder / "draws.npz") as stored:
+        arrays = dict(stored)
+    for key in arrays:
+        if key.endswith("log_variance"):
+            arrays[key] += np.float16(2 * np.log(TRUE_FACTOR) + 0.1)
+    np.savez(folder / "draws.npz", **arrays)
+    rows = [row.split(",") for row in (folder / "history.csv").read_text().splitlines()]
+    train, test = (rows[0].index(name) for name in ("train_mse", "test_mse"))
+    for row in rows[1:]:
+        row[train] = row[test]
+    (folder / "history.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+    paper = open_paper(root)
+    sure = [line.overfitted for line in lines(paper) if line.full and line.too_sure]
+    text = answer_text(paper)
+    assert "**Which networks are too sure? Those that overfit.**" in text
+    assert (
+        f"{min(sure):.2f} to {max(sure):.2f} times their training error, that of the others 1.00 times."
+        in text
+    )

@@ -15,8 +15,8 @@ from ..text import grid, number, percent
 
 HEAD = """## The answer
 
-The paper says that the predictive uncertainty of its networks is systematically underestimated, and that one factor s,
-fitted on a calibration set, repairs it. s above 1: the network is too sure."""
+The paper makes two main claims: networks that predict their own variance systematically underestimate it, and one
+factor s, fitted on a calibration set, repairs that. A network with s above 1 is too sure of itself."""
 
 TABLE = """### Every network
 
@@ -35,6 +35,7 @@ runs looked at it, and such an epoch was kept. Since then recipe `exact` looks a
 THEIRS = "theirs"
 OTHER_LEVELS = (0.5, 0.99)
 CHANCE = "ended by chance"
+NEAR = 0.02  # of 90 %, where intervals count as repaired
 SHOWN = ("", SHORT, CHANCE, "ImageNet weights", "random weights")  # variants that are networks of their own
 
 
@@ -145,7 +146,7 @@ def lines(paper: Paper) -> list[Line]:
 
 
 def answer_text(paper: Paper) -> str:
-    """The section."""
+    """The section: the answer in a few sentences, every network, and what lies behind."""
     found = lines(paper)
     if not found:
         return "## The answer\n\nNo network has been run."
@@ -157,50 +158,86 @@ def answer_text(paper: Paper) -> str:
     chance = [line for line in found if line.chance]
     parts = [
         HEAD,
-        words(paper, found),
+        _items(in_short(paper, found)),
         TABLE.format(whose=elsewhere.WHOSE, level=round(100 * LEVEL), block=elsewhere.BLOCK)
         + MARKED * any(line.wild and not line.chance for line in found),
         grid(head, [line.cells for line in found if not line.chance]),
         f"![{figure.title}](figures/{figure.stem}.png)",
         figure.says,
+        "### In detail",
+        _items(in_detail(paper, found)),
     ]
     if chance:
         parts += [BY_CHANCE.format(them=_counted(found, chance)), grid(head, [line.cells for line in chance])]
     return "\n\n".join(parts)
 
 
-def words(paper: Paper, found: list[Line]) -> str:
-    """What holds and what does not, in sentences of computed numbers."""
+def _items(said: list[str]) -> str:
+    return "\n".join(f"- {one}" for one in said)
+
+
+def in_short(paper: Paper, found: list[Line]) -> list[str]:
+    """What holds and what does not, each answer in a sentence or two."""
+    full = [line for line in found if line.full]
+    if not full:
+        return ["No network has been trained to its end."]
+    sure, fine = ([line for line in full if line.too_sure == wanted] for wanted in (True, False))
+    unsure = sum(line.too_unsure for line in full)
+    short = [line for line in found if not (line.full or line.chance or line.regime == THEIRS)]
+    said = [
+        f"**Are networks too sure? {_word(len(sure), len(full))}.** That many of the networks we trained to their end "
+        f"have s above 1 by more than two standard errors; {unsure or 'none'} "
+        f"{'has' if unsure == 1 else 'have'} it below 1 by as much, and {len(full) - len(sure) - unsure} neither."
+    ]
+    before, after = (sorted(line.scores.held[k] for line in full) for k in (0, 1))
+    lower, upper = (sorted(line.shape[k] for line in full) for k in (0, 1))
+    near = sum(abs(held - LEVEL) <= NEAR for held in after)
+    theirs = [line for line in found if line.regime == THEIRS]
+    said.append(
+        f"**Does one factor repair it? {_word(near, len(full))}, at 90 %, to 2 points.** Their 90 % intervals hold "
+        f"{_span(before)} of the test targets before σ scaling and {_span(after)} after it. It sets the width of the "
+        f"intervals, not the shape of the errors: the 50 % intervals then hold {_span(lower)}, the 99 % ones "
+        f"{_span(upper)}." + _elsewhere(theirs)
+    )
+    if sure and fine and min(x.overfitted for x in sure) > max(x.overfitted for x in fine):
+        transferred = [line for line in full if line.weights == "ImageNet"]
+        said.append(
+            "**Which networks are too sure? Those that overfit.** Their test error is "
+            f"{_times([x.overfitted for x in sure])} times their training error, that of the others "
+            f"{_times([x.overfitted for x in fine])} times. "
+            f"{sum(x.too_sure for x in transferred)} of the {len(transferred)} that started from ImageNet weights are "
+            f"too sure, and {sum(x.too_sure for x in short) or 'none'} of our {len(short)} short trainings."
+        )
+    return said + _seeds(paper)
+
+
+def in_detail(paper: Paper, found: list[Line]) -> list[str]:
+    """Who is meant, how closely overfitting is followed, and what the factor does not repair."""
     full = [line for line in found if line.full]
     theirs = [line for line in found if line.regime == THEIRS]
     chance = [line for line in found if line.chance]
     short = [line for line in found if not (line.full or line.chance or line.regime == THEIRS)]
-    sure, fine = ([line for line in full if line.too_sure == wanted] for wanted in (True, False))
-    said = [
-        f"**Is uncertainty underestimated? {_word(len(sure), len(full))}.** Of {len(full)} networks trained to their "
-        f"end {len(sure)} are too sure{_listed(sure)}." + _of_table(full) + _unsure(full)
-    ]
+    sure = [line for line in full if line.too_sure]
+    who = (
+        f"**Who is too sure:** of {len(full)} networks trained to their end {len(sure) or 'none'}{_listed(sure)}."
+        + _of_table(full)
+        + _unsure(full)
+    )
     for which, called in ((short, "short runs"), (theirs, "networks of another group on EndoVis")):
         if which:
             over = [line for line in which if line.too_sure]
-            said[0] += f" Of {len(which)} {called} {len(over) or 'none'}{_listed(over)}."
+            who += f" Of {len(which)} {called} {len(over) or 'none'}{_listed(over)}."
     if chance:
-        said[0] += f" Not counted: {len(chance)} runs that ended by chance, below."
-    said += _seeds(paper)
-    said += _overfitting(paper, sure, fine)
-    said += _pairs(paper)
+        who += f" Not counted: {len(chance)} runs that ended by chance, below."
+    said = [who, *_overfitting(paper), *_pairs(paper)]
     if full:
-        before, after = (sorted(line.scores.held[k] for line in full) for k in (0, 1))
         better = [
             sum(scaled < raw for raw, scaled in pairs)
             for pairs in ([x.scores.uce for x in full], [x.scores.uce_draws for x in full])
         ]
-        lower, upper = (sorted(line.shape[k] for line in full) for k in (0, 1))
         said.append(
-            "**Does one factor repair it?** Before, the 90 % intervals of the full-length networks hold "
-            f"{_span(before)}, after σ scaling {_span(after)}; the UCE falls in {better[0]} of {len(full)} by the "
-            f"error of the mean, in {better[1]} by the text's definition. It sets the width and not the shape: after "
-            f"it the 50 % intervals hold {_span(lower)}, the 99 % ones {_span(upper)}." + _elsewhere(theirs)
+            f"**UCE:** σ scaling lowers it in {better[0]} of {len(full)} networks by the error of the mean, in "
+            f"{better[1]} by the text's definition."
         )
         said.append(
             f"**Does the definition matter?** The aleatoric part alone is too small in "
@@ -214,26 +251,20 @@ def words(paper: Paper, found: list[Line]) -> str:
             f"on some test cases: {named}. The UCE averages variances, and few such cases can decide it; s and the "
             "intervals count each case once."
         )
-    return "\n".join(f"- {one}" for one in said)
+    return said
 
 
-def _overfitting(paper: Paper, sure: list[Line], fine: list[Line]) -> list[str]:
-    """What decides: over all recorded epochs, and at the kept one of the full-length runs."""
+def _overfitting(paper: Paper) -> list[str]:
+    """How closely the factor follows overfitting, over all recorded epochs."""
     watched = _watched(paper)
     if not watched:
         return []
     root, factor = (np.concatenate(x) for x in zip(*[epochs_of(run) for run in watched]))
     away = np.exp(np.quantile(np.abs(np.log(factor / root)), [0.5, 0.9]))
     related = float(np.corrcoef(np.log(root), np.log(factor))[0, 1])
-    kept = [
-        f"{_times([line.overfitted for line in which])} in {called}"
-        for which, called in ((sure, "the networks that are too sure"), (fine, "the others"))
-        if which
-    ]
     return [
-        "**What decides is overfitting:** the variance that a network learns is the error it makes in training. "
-        + (f"At the kept epoch the test error is that of training times {', '.join(kept)}. " if kept else "")
-        + "s of the aleatoric part follows the root of test over training error, in half of the "
+        "**Overfitting:** the variance that a network learns is the error it makes in training. So s of the aleatoric "
+        "part follows the root of test over training error, in half of the "
         f"{root.size} recorded epochs of {len(watched)} runs within a factor of {away[0]:.2f}, in 90 % within "
         f"{away[1]:.2f} (correlation of the logarithms {related:.2f})."
     ]
@@ -274,9 +305,8 @@ def _seeds(paper: Paper) -> list[str]:
     if not found:
         return []
     return [
-        "**How sure is that?** Each network is one run of one seed, and ± is the noise of the calibration cases alone: "
-        + "; ".join(found)
-        + "."
+        "**How sure is that?** Each network is one run of one seed. Its standard error is the noise of the calibration "
+        "cases and leaves out what another seed would change: " + "; ".join(found) + "."
     ]
 
 
@@ -286,11 +316,11 @@ def _elsewhere(theirs: list[Line]) -> str:
     held = "; ".join(
         f"{line.title.split(', ')[1]} {' → '.join(percent(v) for v in line.scores.held)}" for line in theirs
     )
-    return f" The 90 % intervals of {elsewhere.WHOSE} networks on EndoVis: {held}."
+    return f" With {elsewhere.WHOSE} networks on EndoVis the 90 % intervals hold: {held}."
 
 
 def _word(agree: int, of: int) -> str:
-    return "No network" if not agree else "Yes, in all" if agree == of else f"In {agree} of {of}"
+    return "No, in none" if not agree else f"Yes, in all {of}" if agree == of else f"In {agree} of {of}"
 
 
 def _listed(which: list[Line]) -> str:

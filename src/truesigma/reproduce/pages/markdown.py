@@ -193,8 +193,8 @@ def tally(judged: list[Judged]) -> str:
     words = [full.word for claim, full, _ in judged if not claim.says.startswith("Ours: ")]
     counts = ", ".join(f"{word} {words.count(word)}" for word in WORDS if word in words)
     return (
-        f"**Is the paper right?** Verdicts on {len(words)} claims of its text, by our full-length runs: {counts} "
-        "(in part: for some networks and not for others, or for part of what is said; *The claims of the text*, below)."
+        f"**Is the paper right?** We looked at {len(words)} claims of its text: {counts}. In part means for some "
+        "networks and not for others, or for part of what is said; *The claims of the text*, below, has each of them."
     )
 
 
