@@ -64,11 +64,29 @@ def test_no_claim_fails_without_results(tmp_path):
     text = results_text(paper)
     assert "No run yet." in text
     # What opens the file counts what its table of claims says, less those of our own.
-    said = re.search(r"Verdicts on (\d+) claims of its text.*?: (.*) \(", text)
+    said = re.search(r"We looked at (\d+) claims of its text: (.*?)\. In part", text)
     words = Counter(judge(paper, claim).word for claim in read_claims(paper) if "Ours: " not in claim.says)
     assert said is not None
     assert int(said[1]) == words.total()
     assert {*said[2].split(", ")} == {f"{word} {count}" for word, count in words.items()}
+
+
+def test_an_ensemble_is_worse_only_beyond_chance(tmp_path):
+    """It is compared with the network that was trained as its members were; what the first rule said is kept."""
+    members = [f"boneage_densenet201_member{n}" for n in range(1, 6)]
+    paper = open_paper(fake_paper(tmp_path / "paper", [*members, "boneage_densenet201_short"], cases=60))
+    for check, words in (
+        (calibration.ensemble_worse, "the ensemble as it is less that: "),
+        (shift.ensemble_rejects_worse, "the ensemble's less that of σ scaling "),
+    ):
+        verdict = check(paper)
+        assert "By the rule as it was first: " in verdict.evidence
+        low, high = map(float, re.search(rf"{words}(\S+) to (\S+\d)", verdict.evidence).groups())
+        assert low < high
+        if check is calibration.ensemble_worse:
+            assert verdict.word == ("holds" if low > 0 else "does not hold")
+    both = [verdict(paper) for verdict in (shift.moderate, shift.severe)]
+    assert all("not yet run" in one.word or "Both were trained alike" in one.evidence for one in both)
 
 
 def test_learning_curve_of_aux_falls(paper):

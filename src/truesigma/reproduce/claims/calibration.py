@@ -11,7 +11,20 @@ from ..paper import FULL, Paper
 from ..studies.calibration_size import SEEDS, SIZES, learning_curve
 from ..studies.rare import has_far_draws
 from ..text import number, percent
-from .verdict import ALIKE, FAILS, HOLDS, OPEN, PART, UNSEEN, Verdict, each, mean, open_verdict, over_all
+from .verdict import (
+    ALIKE,
+    FAILS,
+    HOLDS,
+    OPEN,
+    PART,
+    UNSEEN,
+    Verdict,
+    difference,
+    each,
+    mean,
+    open_verdict,
+    over_all,
+)
 
 NEAR = 1.15  # a factor this close to 1 is called calibrated already
 
@@ -145,19 +158,25 @@ def sigma_beats_aux_small(paper: Paper) -> Verdict:
 
 
 def ensemble_worse(paper: Paper) -> Verdict:
-    """The ensemble as it is has a higher UCE than the recalibrated network of the same kind."""
-    found, said = {}, {}
+    """The ensemble as it is has a higher UCE than the network beside it after sigma scaling, beyond chance: the 95 %
+    interval of the difference, paired over the test cases, is above 0. Before the ensemble was scored, the rule did not
+    look at chance."""
+    found, before, said = {}, {}, {}
     for one in paper.plan.ensembles:
-        single = one.beside
-        if not single or not paper.has(one.name, single):
+        if not one.beside or not paper.has(one.name, one.beside):
             continue
         fit: Any = paper.fitted(one.name, "exact", "sigma")
-        values = [_uce(paper, one.name, "exact", "none"), _uce(paper, single, "exact", "none")]
-        values.append(_uce(paper, single, "exact", "sigma"))
-        found[one.name] = values[0] > values[2]
+        joined, single = (
+            [_uce(paper, name, "exact", kind) for kind in ("none", "sigma")]
+            for name in (one.name, one.beside)
+        )
+        more = difference(paper, one.beside, one.name, "uce")
+        found[one.name], before[one.name] = more[0] > 0, joined[0] > single[1]
+        ends = " to ".join(f"{100 * end:+.3f}" for end in more)
         said[one.name] = (
-            f"UCE x 100 (exact) {number(values[0], 'uce')}, s = {fit.factor:.2f}; one network "
-            f"{number(values[1], 'uce')}, after σ scaling {number(values[2], 'uce')}"
+            f"UCE x 100 (exact) {number(joined[0], 'uce')}, after σ scaling with s = {fit.factor:.2f} "
+            f"{number(joined[1], 'uce')}; one network {number(single[0], 'uce')}, after σ scaling "
+            f"{number(single[1], 'uce')}; the ensemble as it is less that: {ends}"
         )
     lacking = open_verdict(
         paper, *(one.name for one in paper.plan.ensembles if one.name not in found)
@@ -165,7 +184,8 @@ def ensemble_worse(paper: Paper) -> Verdict:
     if not found:
         return Verdict(OPEN, f"No ensemble is complete. {lacking}")
     rest = f" Not looked at: {lacking}." if len(found) < len(paper.plan.ensembles) else ""
-    return over_all(found, f"{each(paper, said)} {ALIKE}{rest}")
+    first = f" By the rule as it was first: {over_all(before, '').word}."
+    return over_all(found, f"{each(paper, said)} {ALIKE}{first}{rest}")
 
 
 def location_unchanged(paper: Paper) -> Verdict:

@@ -12,7 +12,7 @@ from . import Figure, empty, number, title
 
 def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
     """A column for each run: over the threshold, as in the paper, and over the rejected share beside the best order."""
-    made, axes = new_figure(2, len(figure.runs), width=PAGE, ratio=0.75)
+    made, axes = new_figure(2, len(figure.runs), width=PAGE, ratio=1.1)
     numbers = []
     for (upper, lower), name in zip(axes.T, figure.runs):
         if name not in runs:
@@ -20,7 +20,7 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
             lower.set_axis_off()
             continue
         found = curve(paper, name)
-        said = f"{title(paper, name)}, {called(paper, name)}"
+        said = f"{title(paper, name)},\n{called(paper, name)}"
         rejection.draw(found, upper, over="threshold", title=said)
         rejection.draw(found, lower, over="share")
         numbers.append(number(paper, name, "ause", found.ause, recalibration=recalibration_of(paper, name)))

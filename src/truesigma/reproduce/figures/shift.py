@@ -14,15 +14,19 @@ SHIFTS = {"test_clahe": "CLAHE (moderate)", "test_other": "other domain (severe)
 
 
 def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
-    """One panel for each run: the ensemble as it is, a network after sigma scaling."""
-    made, axes = new_figure(1, len(figure.runs), width=PAGE, ratio=0.8)
+    """A panel for each run, over one axis: the ensemble as it is, a network after sigma scaling."""
+    made, axes = new_figure(len(figure.runs), 1, width=PAGE, ratio=0.3)
+    tables = {name: histogram(paper, name) for name in figure.runs if name in runs}
+    edges = [table.edges for table in tables.values() if table is not None]
     numbers = []
-    for panel, name in zip(axes[0], figure.runs):
-        found = histogram(paper, name) if name in runs else None
+    for panel, name in zip(axes[:, 0], figure.runs):
+        found = tables.get(name)
         if found is None:
             empty(panel, paper, name)
             continue
+        panel.set_xlim(min(each[0] for each in edges), max(each[-1] for each in edges))
         shift.draw(found, panel, title=f"{title(paper, name)}, {called(paper, name)}")
+        panel.set_ylim(0, 1.25 * panel.get_ylim()[1])  # the legend is above the histograms
         for split, label in SHIFTS.items():
             if label not in found.auroc:
                 continue
