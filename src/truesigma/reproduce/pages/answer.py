@@ -1,17 +1,16 @@
 """The first screen of RESULTS.md: every network in one table, what holds and what does not, and the figure behind."""
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .. import elsewhere
-from ..elsewhere import LEVEL, Scores
+from ..elsewhere import LEVEL
 from ..figures import find_figure, title
 from ..figures.overfitting import epochs_of
-from ..paper import SHORT, Paper
+from ..paper import Paper
 from ..text import grid, number, percent
+from .networks import THEIRS, Line, lines, scores_of
 
 HEAD = """## The answer
 
@@ -20,7 +19,7 @@ factor s, fitted on a calibration set, repairs that. A network with s above 1 is
 
 TABLE = """### Every network
 
-Those trained to their end come first (the claims have the rule), then {whose} on EndoVis, then our short runs.
+Those trained to their end come first (the claims have the rule), then {whose} on EndoVis, our short runs and ensembles.
 {level} % intervals and UCE before → after σ scaling; UCE x 100 by the error of the mean (recipe `exact`) and by the
 text's definition (`paper`); s with its standard error, by case, on EndoVis by blocks of {block} frames."""
 
@@ -32,117 +31,7 @@ With two draws that differ widely the estimate of the validation error falls bel
 runs looked at it, and such an epoch was kept. Since then recipe `exact` looks at an error that is never below 0.
 {them}"""
 
-THEIRS = "theirs"
-OTHER_LEVELS = (0.5, 0.99)
-CHANCE = "ended by chance"
 NEAR = 0.02  # of 90 %, where intervals count as repaired
-SHOWN = ("", SHORT, CHANCE, "ImageNet weights", "random weights")  # variants that are networks of their own
-
-
-@dataclass(frozen=True)
-class Line:
-    """A network of the first table."""
-
-    title: str
-    regime: str
-    weights: str
-    scores: Scores
-    published: str  # the paper's MSE
-    full: bool
-    chance: bool = False  # its kept epoch was chosen by an estimate below 0; it is not counted
-    wild: float = 0.0  # share of the test cases with a draw that calls a variance above 1
-    overfitted: float = math.nan  # test over training error of the kept epoch
-    shape: tuple[float, ...] = ()  # shares in the intervals of OTHER_LEVELS after sigma scaling
-
-    @property
-    def too_sure(self) -> bool:
-        """Whether s is above 1 by more than two standard errors."""
-        return self.scores.factor - 2 * self.scores.error > 1
-
-    @property
-    def too_unsure(self) -> bool:
-        """Whether s is below 1 by more than two standard errors."""
-        return self.scores.factor + 2 * self.scores.error < 1
-
-    @property
-    def too_sure_alone(self) -> bool:
-        """The same of the aleatoric part, without the epistemic one."""
-        return self.scores.aleatoric - 2 * self.scores.aleatoric_error > 1
-
-    @property
-    def too_sure_by_draws(self) -> bool:
-        """The same where the variance is held against the error of single draws."""
-        return self.scores.draws - 2 * self.scores.draws_error > 1
-
-    @property
-    def cells(self) -> list[str]:
-        """Its row."""
-        one, mark = self.scores, " †" if self.wild else ""
-        uce, uce_draws = (
-            " → ".join(number(v, "uce") for v in both) + mark for both in (one.uce, one.uce_draws)
-        )
-        return [
-            self.title, self.weights, self.regime, " → ".join(percent(v) for v in one.held),
-            f"{one.factor:.2f} ± {one.error:.2f}", f"{one.aleatoric:.2f} ± {one.aleatoric_error:.2f}",
-            uce, uce_draws, number(one.mse, "mse"), self.published,
-        ]  # fmt: skip
-
-
-def scores_of(paper: Paper, name: str) -> Scores:
-    """The numbers of one of our runs, from the evaluations that the tables use."""
-    fit: Any = paper.fitted(name, "exact", "sigma")
-    aleatoric: Any = paper.fitted(name, "exact", "sigma", "aleatoric")
-    draws = elsewhere.on_draws(paper.cases(name, "valid")[0])
-
-    def both(recipe: str, metric: str, level: float | None = None) -> tuple[float, float]:
-        first, second = (
-            float(paper.score(name, recipe, kind, metric, level=level)["value"]) for kind in ("none", "sigma")
-        )
-        return first, second
-
-    return Scores(
-        fit.factor, fit.standard_error, aleatoric.factor, aleatoric.standard_error, draws.factor,
-        draws.standard_error,
-        both("exact", "coverage", LEVEL), both("exact", "uce"),
-        both("paper", "uce"), both("exact", "mse")[0],
-    )  # fmt: skip
-
-
-def lines(paper: Paper) -> list[Line]:
-    """Full-length runs, the other group's networks, short runs."""
-    ours = []
-    for one in paper.plan.experiments:
-        run = paper.run(one.name) if one.data_set in paper.plan.of_paper else None
-        if run is None or (one.likelihood, one.seed) != ("gaussian", 0) or one.variant not in SHOWN:
-            continue
-        printed = paper.expected.of((one.data_set, one.network, "total", "none", "mse"))[0]
-        published = "–" if printed is None else printed.printed
-        regime = run.regime + (", seen when the rule was fixed" if one.seen else "")
-        weights = "ImageNet" if one.weights else "random"
-        # The columns beside it say the variant: short, or the weights.
-        called = paper.plan.title(one.data_set, one.network)
-        scores = scores_of(paper, one.name)
-        wild = np.stack([draws.variance for draws in run.draws("test")]) > 1
-        share = float(wild.any(axis=(0, 1)).reshape(wild.shape[2], -1).any(axis=1).mean())
-        chance = one.variant == CHANCE
-        full = run.full_length and not chance
-        best = int(run.about["best_epoch"]) - 1
-        overfitted = float(run.column("test_mse")[best] / run.column("train_mse")[best])
-        shape = tuple(
-            float(paper.score(one.name, "exact", "sigma", "coverage", level=level)["value"])
-            for level in OTHER_LEVELS
-        )
-        ours.append(Line(called, regime, weights, scores, published, full, chance, share, overfitted, shape))
-    theirs = []
-    for network in elsewhere.networks(paper):
-        valid, test = (elsewhere.cases(paper, network, split) for split in ("valid", "test"))
-        printed = paper.expected.of((elsewhere.DATA_SET, network, "total", "none", "mse"))[0]
-        published = "–" if printed is None else printed.printed
-        called = f"{paper.plan.title(elsewhere.DATA_SET, network)}, {elsewhere.WHOSE}"
-        theirs.append(
-            Line(called, THEIRS, "not said", elsewhere.score(valid[0], test), published, full=False)
-        )
-    return [line for line in ours if line.full] + theirs + [line for line in ours if not line.full]
 
 
 def answer_text(paper: Paper) -> str:
@@ -183,7 +72,7 @@ def in_short(paper: Paper, found: list[Line]) -> list[str]:
         return ["No network has been trained to its end."]
     sure, fine = ([line for line in full if line.too_sure == wanted] for wanted in (True, False))
     unsure = sum(line.too_unsure for line in full)
-    short = [line for line in found if not (line.full or line.chance or line.regime == THEIRS)]
+    short = [line for line in found if line.short]
     said = [
         f"**Are networks too sure? {_word(len(sure), len(full))}.** That many of the networks we trained to their end "
         f"have s above 1 by more than two standard errors; {unsure or 'none'} "
@@ -216,7 +105,7 @@ def in_detail(paper: Paper, found: list[Line]) -> list[str]:
     full = [line for line in found if line.full]
     theirs = [line for line in found if line.regime == THEIRS]
     chance = [line for line in found if line.chance]
-    short = [line for line in found if not (line.full or line.chance or line.regime == THEIRS)]
+    short = [line for line in found if line.short]
     sure = [line for line in full if line.too_sure]
     who = (
         f"**Who is too sure:** of {len(full)} networks trained to their end {len(sure) or 'none'}{_listed(sure)}."
@@ -229,7 +118,7 @@ def in_detail(paper: Paper, found: list[Line]) -> list[str]:
             who += f" Of {len(which)} {called} {len(over) or 'none'}{_listed(over)}."
     if chance:
         who += f" Not counted: {len(chance)} runs that ended by chance, below."
-    said = [who, *_overfitting(paper), *_pairs(paper)]
+    said = [who, *_overfitting(paper), *_pairs(paper), *_ensembles(paper)]
     if full:
         better = [
             sum(scaled < raw for raw, scaled in pairs)
@@ -345,6 +234,19 @@ def _watched(paper: Paper) -> list[Any]:
     return [run for name in figure.runs if (run := paper.run(name)) is not None]
 
 
+def _ensembles(paper: Paper) -> list[str]:
+    """Each ensemble beside the network that was trained as its members were."""
+    found = []
+    for one in paper.plan.ensembles:
+        if not one.beside or not paper.has(one.name, one.beside):
+            continue
+        found.append(
+            f"**An ensemble:** {title(paper, one.name)} of {len(one.members)}, and one network trained as its members "
+            f"were, but with dropout: {_both(paper, one.name, one.beside)}."
+        )
+    return found
+
+
 def _pairs(paper: Paper) -> list[str]:
     """The same network from ImageNet weights and from random ones."""
     found = []
@@ -352,12 +254,17 @@ def _pairs(paper: Paper) -> list[str]:
         twin = f"{one.name}_random"
         if not one.weights or not paper.has(one.name) or not paper.has(twin):
             continue
-        pair = [scores_of(paper, name) for name in (one.name, twin)]
-        factors = " and ".join(f"{x.factor:.2f} ± {x.error:.2f}" for x in pair)
-        errors = " and ".join(number(x.mse, "mse") for x in pair)
-        held = " and ".join(percent(x.held[0]) for x in pair)
         found.append(
             f"**Transfer:** {title(paper, one.name)} and {title(paper, twin).rpartition(', ')[2]}, all else alike: "
-            f"s = {factors}, raw 90 % intervals hold {held}, MSE {errors}."
+            f"{_both(paper, one.name, twin)}."
         )
     return found
+
+
+def _both(paper: Paper, *names: str) -> str:
+    """Factor, raw intervals and error of two that are compared."""
+    pair = [scores_of(paper, name) for name in names]
+    factors = " and ".join(f"{x.factor:.2f} ± {x.error:.2f}" for x in pair)
+    held = " and ".join(percent(x.held[0]) for x in pair)
+    errors = " and ".join(number(x.mse, "mse") for x in pair)
+    return f"s = {factors}, raw 90 % intervals hold {held}, MSE {errors}"
