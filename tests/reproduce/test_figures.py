@@ -90,7 +90,7 @@ def test_what_ours_show_stands_below_what_the_paper_says(paper, root):
     assert figures["2"].caption.startswith("The paper: The network overfits")
     assert figures["tails"].caption == figures["tails"].says
     said = seen(paper, figures["21"], ["oct_resnet101"])
-    assert "OCT, ResNet-101: without recalibration the variance is too small by s = " in said
+    assert "OCT, ResNet-101: without recalibration the variance is too small, s = " in said
     factor = float(said.split("s = ")[1].split()[0])
     assert factor == pytest.approx(TRUE_FACTOR, rel=0.1)
     history = seen(paper, figures["2"], ["oct_resnet101"])

@@ -39,7 +39,7 @@ def underestimated(paper: Paper) -> Verdict:
 
 
 def recalibration_helps(paper: Paper) -> Verdict:
-    """UCE of the total falls by a tenth at least, with aux and with sigma scaling, under both errors."""
+    """The UCE of the total falls by at least a tenth, with aux and with sigma scaling, under both errors."""
     found, said = {}, {}
     for name in paper.judged():
         texts, good = [], []
@@ -54,7 +54,7 @@ def recalibration_helps(paper: Paper) -> Verdict:
 
 
 def calibrated_stays(paper: Paper) -> Verdict:
-    """Where s is within 15 % of 1, sigma scaling raises the UCE by a tenth at most; a perfect model gives s = 1."""
+    """If s is within 15 % of 1, sigma scaling raises the UCE by at most a tenth; a perfect model gives s = 1."""
     rng = np.random.default_rng(0)
     y = rng.normal(size=4000)
     known = load("recalibrate", "sigma").fit(Prediction(0 * y, 0 * y + 1, 0 * y), y)
@@ -80,7 +80,7 @@ def calibrated_stays(paper: Paper) -> Verdict:
 def epistemic_helps_small(paper: Paper) -> Verdict:
     """The epistemic part lowers the NLL after sigma scaling on BreastPathQ, and more than on the larger sets.
 
-    In part where it does so, but not more; means over networks, without an allowance for noise.
+    In part if it does so, but not more; means over networks, without an allowance for noise.
     """
     gains: dict[str, float] = {}
     texts = []
@@ -116,7 +116,7 @@ def epistemic_helps_small(paper: Paper) -> Verdict:
 def aux_overfits(paper: Paper) -> Verdict:
     """With 30 cases aux scaling loses over 0.005 nats in each network, and with all cases less than half on average.
 
-    In part where it loses as much on average over the networks.
+    In part if it loses as much on average over the networks.
     """
     names = paper.judged()
     if not names:
@@ -142,7 +142,7 @@ def aux_overfits(paper: Paper) -> Verdict:
 
 
 def sigma_beats_aux_small(paper: Paper) -> Verdict:
-    """On BreastPathQ sigma scaling has the lower UCE; the other sets are shown beside it."""
+    """On BreastPathQ sigma scaling has the lower UCE; the other sets are shown for comparison."""
     names = paper.judged("breastpathq")
     rest = [name for name in paper.judged() if name not in names]
     said = {
@@ -216,7 +216,7 @@ def solvers_agree(paper: Paper) -> Verdict:
 
 
 def oct_error(paper: Paper) -> Verdict:
-    """OCT: test MSE at or below the paper's, which its log has with more digits, or with its reason."""
+    """OCT: the test MSE is at or below the paper's (its log has more digits), or a reason is given."""
     found, said = {}, {}
     for name in paper.judged("oct"):
         about, run = paper.about(name), paper.run(name)
@@ -254,7 +254,7 @@ def oct_uce(paper: Paper) -> Verdict:
 
 
 def seeds_vary(paper: Paper) -> Verdict:
-    """Five repeated test runs of one network vary less than networks of other seeds do."""
+    """Five repeated test runs of one network vary less than networks from different seeds."""
     unseen = Verdict(
         OPEN if paper.regime == FULL else UNSEEN, "No second seed."
     )  # none is planned of short runs

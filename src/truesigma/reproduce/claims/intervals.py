@@ -14,7 +14,7 @@ def held(paper: Paper, name: str, recalibration: str, level: float) -> float:
 
 
 def bone_age_90(paper: Paper) -> Verdict:
-    """The raw 90 % interval holds 40 to 60 %, that after sigma scaling 85 to 95 %; in part: the raw one below 85 %."""
+    """The raw 90 % interval holds 40 to 60 %, after sigma scaling 85 to 95 %; in part: the raw one below 85 %."""
     name = paper.in_regime("boneage_densenet201")
     if name not in paper.judged():
         return open_verdict(paper, name)
@@ -47,7 +47,7 @@ def too_narrow(paper: Paper) -> Verdict:
 
 
 def holds_99(paper: Paper) -> Verdict:
-    """After aux and after sigma scaling the 99 % interval misses twice what it promises at most, and something."""
+    """After aux and sigma scaling the 99 % interval misses some cases, but at most twice as many as it promises."""
     low, high = BAND_99
     found, said = {}, {}
     for name in paper.judged():

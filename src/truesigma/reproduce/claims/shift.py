@@ -48,7 +48,7 @@ def severe(paper: Paper) -> Verdict:
 
 
 def rejection_falls(paper: Paper) -> Verdict:
-    """The MSE of the kept cases falls, and rises with no tenth that is rejected by more than two standard errors."""
+    """The MSE of the kept cases falls; no further tenth rejected raises it by more than two standard errors."""
     name = paper.in_regime(SINGLE)
     if name not in paper.judged():
         return open_verdict(paper, name)

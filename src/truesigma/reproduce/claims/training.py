@@ -24,7 +24,7 @@ def unbiased_epoch(run: Run) -> int | None:
 
 
 def early_stopping(paper: Paper) -> Verdict:
-    """Where s of the kept epoch is above 1.05, stopping at the last epoch with less costs over 5 % of test MSE."""
+    """If s of the kept epoch is above 1.05, stopping at the last epoch with a smaller s costs over 5 % of test MSE."""
     found: dict[str, bool] = {}
     said = {}
     for name in paper.judged():
@@ -62,7 +62,7 @@ def _stopped(run: Run) -> tuple[bool | None, str]:
 
 
 def gap_closed(paper: Paper) -> Verdict:
-    """With each epoch's factor the test variance is nearer to the test error, in the median epoch."""
+    """With each epoch's factor the test variance is closer to the test error, in the median epoch."""
     found, said, closed = {}, {}, 0
     for name in paper.judged():
         run = paper.run(name)

@@ -11,7 +11,7 @@ from .verdict import OPEN, UNSEEN, Verdict, over_all
 def surer(paper: Paper) -> Verdict:
     """From ImageNet weights s of the total (recipe exact) is larger than from random ones by over two standard errors.
 
-    Both are trained to their end, alike in all else. s is a factor, so the difference is that of the logarithms.
+    Both are trained to their end and otherwise identical. s is a factor, so the difference is between logarithms.
     """
     agreed, evidence = {}, []
     for one in paper.plan.experiments:

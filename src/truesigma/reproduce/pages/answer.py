@@ -19,16 +19,16 @@ factor s, fitted on a calibration set, repairs that. A network with s above 1 is
 
 TABLE = """### Every network
 
-Those trained to their end come first (the claims have the rule), then {whose} on EndoVis, our short runs and ensembles.
-{level} % intervals and UCE before → after σ scaling; UCE x 100 by the error of the mean (recipe `exact`) and by the
+Networks trained to their end come first (the claims give the rule), then {whose} on EndoVis, our short runs and ensembles.
+The columns show {level} % intervals and UCE before → after σ scaling; UCE x 100 by the error of the mean (recipe `exact`) and by the
 text's definition (`paper`); s with its standard error, by case, on EndoVis by blocks of {block} frames."""
 
-MARKED = " †: some of its draws call a variance above 1, see *What it does not repair*."
+MARKED = " †: some of its draws predict a variance above 1, see *What it does not repair*."
 
 BY_CHANCE = """### Runs that ended by chance
 
-With two draws that differ widely the estimate of the validation error falls below 0. Plateau and kept epoch of these
-runs looked at it, and such an epoch was kept. Since then recipe `exact` looks at an error that is never below 0.
+If two draws differ widely, the estimate of the validation error can fall below 0. These runs chose plateau and kept
+epoch by that estimate, and kept such an epoch. Recipe `exact` now looks at an error that is never below 0.
 {them}"""
 
 NEAR = 0.02  # of 90 %, where intervals count as repaired
@@ -130,15 +130,15 @@ def in_detail(paper: Paper, found: list[Line]) -> list[str]:
         )
         said.append(
             f"**Does the definition matter?** The aleatoric part alone is too small in "
-            f"{sum(line.too_sure_alone for line in full)} of {len(full)}; held against the error of single draws, as "
-            f"the text's definition does, so is the total in {sum(line.too_sure_by_draws for line in full)}."
+            f"{sum(line.too_sure_alone for line in full)} of {len(full)}; compared with the error of single draws, as "
+            f"in the text's definition, so is the total in {sum(line.too_sure_by_draws for line in full)}."
         )
     if wild := [line for line in found if line.wild and not line.chance]:
         named = "; ".join(f"{line.title} ({line.regime}) in {percent(line.wild)}" for line in wild)
         said.append(
-            "**What it does not repair:** draws of some networks call a variance above 1, where targets are of size 1, "
-            f"on some test cases: {named}. The UCE averages variances, and few such cases can decide it; s and the "
-            "intervals count each case once."
+            "**What it does not repair:** on some test cases draws of some networks predict a variance above 1, "
+            f"although targets are of size 1: {named}. The UCE averages variances, so a few such cases can decide it; "
+            "s and the intervals count each case once."
         )
     return said
 
@@ -255,7 +255,7 @@ def _pairs(paper: Paper) -> list[str]:
         if not one.weights or not paper.has(one.name) or not paper.has(twin):
             continue
         found.append(
-            f"**Transfer:** {title(paper, one.name)} and {title(paper, twin).rpartition(', ')[2]}, all else alike: "
+            f"**Transfer:** {title(paper, one.name)} and {title(paper, twin).rpartition(', ')[2]}, otherwise alike: "
             f"{_both(paper, one.name, twin)}."
         )
     return found

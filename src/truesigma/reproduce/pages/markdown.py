@@ -23,15 +23,15 @@ INTRO = """# The paper, reproduced
 Laves, Ihler, Fast, Kahrs, Ortmaier: *Recalibration of Aleatoric and Epistemic Regression Uncertainty in Medical
 Imaging*, MELBA 2021. This file is written by `truesigma paper all` from the residual draws in `results/`: no number is
 typed, and a test fails when one is stale. `truesigma paper table1` prints the same tables in seconds, without data, GPU
-or torch. `DEVIATIONS.md` lists what we do differently, and what that changes."""
+or torch. `DEVIATIONS.md` lists what we do differently and what that changes."""
 
 RUNS = """## The runs
 
-Errors at the kept epoch: training with dropout; validation and test with it too, as the network is sampled, or in one
-pass without, as the column says. s is the factor of the aleatoric part on the test split. What full-length means is
-said with the claims. Kept by: whether plateau and kept epoch looked at a mean over epochs or at each epoch's own value
-(raw); two draws: of the error of the mean of two draws, as recipe `exact` does now, in place of the valid MSE, the
-estimate for the mean of many draws."""
+Errors are those of the kept epoch. Training errors are with dropout; so are validation and test errors, as the network
+is sampled, unless the column says one pass without. s is the factor of the aleatoric part on the test split. The
+section on the claims defines full-length. *Kept by* says whether plateau and kept epoch looked at a mean over epochs or
+at each epoch's own value (raw). *Two draws* means that they looked at the error of the mean of two draws, as recipe
+`exact` does now, instead of the valid MSE, which estimates the error of the mean of many draws."""
 
 TABLES = """Lines: the paper's printed value; the mean of the five repeats in its published logs; ours under recipe
 `paper` (the text's definitions), mean ± standard deviation of five repeated test runs (for s its standard error); the
@@ -41,68 +41,71 @@ that of the mean prediction (see below)."""
 
 OVERFITTING = """### Overfitting decides the factor
 
-The variance that a network learns is the error it makes in training, dropout on. On unseen cases the factor is then
-about the root of test error over training error: above 1 where the network has overfitted, as the paper's had after 500
-epochs; below 1 where dropout keeps the training error above that of the mean prediction. Then nothing is
-underestimated, and σ scaling shrinks. Errors at the kept epoch, as in the table of the runs."""
+The variance that a network learns is the error it makes in training, with dropout on. On unseen cases the factor is
+then about the root of test error over training error. It is above 1 if the network has overfitted, as the paper's had
+after 500 epochs, and below 1 if dropout keeps the training error above that of the mean prediction. In that case
+nothing is underestimated, and σ scaling shrinks the variance. Errors are those of the kept epoch, as in the table of
+the runs."""
 
 ERRORS = """### Two errors, two factors
 
 The text's UCE compares the variance with the error of every draw, (mean error)² + spread; its factor is fitted on the
-error of the mean. A factor can only serve one of them. UCE x 100, means over outputs: scored on the error of the mean
-and of the draws, for s fitted on either."""
+error of the mean. A factor can serve only one of them. The table gives UCE x 100, means over outputs, scored on the
+error of the mean and of the draws, for s fitted on either."""
 
 TAILS = """### The tails
 
-Observed shares of the intervals after σ scaling. One factor sets the width; the shape stays normal."""
+How many targets the intervals hold after σ scaling. One factor sets the width; the shape stays normal."""
 
 RARE = """### One draw among 25
 
 The aleatoric part is the mean of the draws' variances, and a mean follows its largest term. Now and then one draw
-leaves what the network has learned and calls a variance tens of times that of the others, or larger by many orders of
-magnitude; in a few cases most draws do. Such cases stretch the bins of equal width, and most of the UCE can be theirs.
-Sampling is not training: there a batch norm works with running statistics, in training with those of its own 16
-images, and behind many layers of dropout, as DenseNet has them, the difference adds up. Draws whose variance is over
-20 times the median of their case, and cases with such a draw; UCE x 100 (error of the mean, means over outputs) with
-the mean of the variances and with their median instead; the mean variance of the kept epoch in training and on the test
-split, both with dropout."""
+leaves what the network has learned and predicts a variance tens of times that of the others, or larger by many orders
+of magnitude; in a few cases most draws do. Such cases stretch the bins of equal width, and most of the UCE can come
+from them. Sampling is not training: in sampling a batch norm uses running statistics, in training those of its own 16
+images, and after many layers of dropout, as in DenseNet, the difference adds up. The table shows the share of draws
+whose variance is over 20 times the median of their case, and of cases with such a draw; UCE x 100 (error of the mean,
+means over outputs) with the mean of the variances, and with their median instead; and the mean variance of the kept
+epoch in training and on the test split, both with dropout."""
 
 EACH = """### One sigma for six outputs
 
-The paper's networks call one variance for all outputs of a case, and one factor is fitted for all of them. Position and
-angles of a needle are not equally hard: after σ scaling the intervals of some outputs hold too much, those of others
-too little, and only their average is right. A factor for each output (`sigma_by_output`) costs five numbers more. NLL
-and CRPS under recipe `exact`; the lowest and the highest share that the 90 % intervals of an output hold."""
+The paper's networks predict one variance for all outputs of a case, and one factor is fitted for all of them. Position
+and angles of a needle are not equally hard: after σ scaling the intervals of some outputs hold too much, those of
+others too little, and only their average is right. A factor for each output (`sigma_by_output`) costs five more
+numbers. The table shows NLL and CRPS under recipe `exact`, and the lowest and highest share that the 90 % intervals of
+an output hold."""
 
 WITHOUT = """### Without its dropout
 
-Batch norm learns the mean and the variance of features with dropout. Without dropout the features are others, and each
-layer adds to it (Li et al., CVPR 2019). ResNet-101, with dropout after its four stages, hardly minds once it is
-trained to its end. DenseNet-201 has it in each of its 98 layers: while its training error with dropout fell, the error
-of a pass without rose, and so a run that was validated in such passes (`oct_densenet201_one_pass`) kept an early epoch.
-Validation is with dropout since then, as the network is sampled. The paper's ensembles are of DenseNet-201, without
-dropout at test; their UCE in Table 1 may owe to this, and members of ours are trained without dropout. Test MSE of the
-kept epoch, from the draws and from one pass; and errors of the last epoch."""
+Batch norm learns the mean and the variance of features with dropout. Without dropout the features differ, and each
+layer adds to the difference (Li et al., CVPR 2019). It hardly matters for ResNet-101, with dropout after its four
+stages, once it is trained to its end. DenseNet-201 has dropout in each of its 98 layers: while its training error with
+dropout fell, the error of a pass without it rose, so a run that was validated in such passes
+(`oct_densenet201_one_pass`) kept an early epoch.
+Since then we validate with dropout, as the network is sampled. The paper's ensembles are DenseNet-201 without dropout
+at test time; their UCE in Table 1 may be due to this, and members of ours are trained without dropout. The table gives
+the test MSE of the kept epoch, from the draws and from one pass, and the errors of the last epoch."""
 
 COLUMN = """### The MSE column of Table 1
 
-The published logs hold two errors; the printed column takes now one, now the other."""
+The published logs have two errors; the printed column takes sometimes one, sometimes the other."""
 
 DROPOUT = """### Stage dropout 0.2 and 0.5
 
 The text says 0.5 after each of the four stages of ResNet-101, the published code has 0.2, and the published numbers
-come from the code. Ours are with 0.2 too; the same network with 0.5 beside it:"""
+come from the code. Ours use 0.2, too; here is the same network with 0.5:"""
 
 CLAIMS = """## The claims of the text
 
-Verdicts are over the full-length runs of the networks of Table 1, {run} of {all} so far: trained in the paper's
-schedule, a plateau with a patience of 20 epochs, until the rate was reduced at least twice and the best epoch lay 20 or
-more back, or until a plateau at the lowest rate ended the run. Beside them, what the same rule says of the {short}
-short runs. This definition was fixed before the runs were scored, except for those that the first table calls "seen
-when the rule was fixed". A claim about all networks holds where each of them agrees, holds in part where some do, and
-does not hold where none does. The numbers are below the table, each with the rule of its verdict. The bounds in the
-rules are ours. A network is one run of one seed, and only where a rule says so does it allow for the noise of the test
-cases. Ensembles are compared with the network that was trained as their members were, for fewer epochs than the
+Verdicts are based on the full-length runs of the networks of Table 1, {run} of {all} so far. Full-length means trained
+on the paper's schedule, a plateau with a patience of 20 epochs, until the rate was reduced at least twice and the best
+epoch was 20 or more epochs ago, or until a plateau at the lowest rate ended the run. We also give what the same rule
+says about the {short} short runs. This definition was fixed before the runs were scored, except for those that the
+first table calls "seen when the rule was fixed". A claim about all networks holds if every one of them agrees, holds in
+part if some do, and does not hold if none does. The numbers are below the table, each with the rule of its verdict. The
+bounds in the rules are ours. A network is one run of one seed, and a rule allows for the noise of the test cases only
+if it says so. Ensembles are compared with the network that was trained as their members were, for fewer epochs than the
 full-length ones; those claims have one verdict."""
 
 LAPLACE = """### The Laplace likelihood

@@ -31,7 +31,7 @@ def _calibration(paper: Paper, name: str) -> str:
     scores = [number(paper.score(name, "exact", r, "uce")["value"], "uce") for r in ("none", "aux", "sigma")]
     far = "; a few variances are so large that nearly all cases are in one bin of equal width"
     return (
-        f"without recalibration the variance is {word} by s = {fit.factor:.2f} ± {fit.standard_error:.2f}; "
+        f"without recalibration the variance is {word}, s = {fit.factor:.2f} ± {fit.standard_error:.2f}; "
         f"UCE x 100 (exact) {scores[0]}, aux {scores[1]}, σ {scores[2]}{far if crowded(paper, name) else ''}"
     )
 
@@ -45,7 +45,7 @@ def _history(paper: Paper, name: str) -> str:
     )
     return (
         f"at the kept epoch the test MSE is {test / train:.2f} times that of training, the test variance "
-        f"{variance / test:.2f} times the test MSE, {scaled / test:.2f} times with the factor of the epoch"
+        f"{variance / test:.2f} times the test MSE, and {scaled / test:.2f} times after scaling by the epoch's factor"
     )
 
 
