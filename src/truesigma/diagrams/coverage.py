@@ -29,7 +29,7 @@ NAMED_LEVELS = (0.5, 0.9, 0.95, 0.99)  # those of the paper, which get a marker
 class Coverage:
     """Observed share at each level, and the range in which 95 % of calibrated test sets of this size would lie there.
 
-    The range is of each level on its own, and of cases that err on their own: a whole curve leaves it more often.
+    The range is for each level on its own, and for cases that err independently: a whole curve leaves it more often.
     """
 
     level: Host

@@ -124,7 +124,7 @@ def draw(
 
 
 def _finish_share(ax: Axes, named: Mapping[str, Rejection]) -> None:
-    """The two bounds, blind and best, which depend on the errors alone; drawn once where all tables agree."""
+    """The two bounds, blind and best, which depend on the errors alone; drawn once if all tables agree."""
     first = next(iter(named.values()))
     ax.plot(
         first.share, first.random, color=GREY, linestyle=(0, (4, 3)), linewidth=0.9, zorder=1, label="blind"
@@ -136,7 +136,7 @@ def _finish_share(ax: Axes, named: Mapping[str, Rejection]) -> None:
     top = 1.1 * max(max(one.by_variance.max(), one.random[0]) for one in named.values())
     ax.set_ylim(0, top if top > 0 else 1.0)
     ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
-    # Right below the blind line, the one place that falling curves leave free; rising ones leave the top.
+    # Right below the blind line, the one place that falling curves leave free; rising curves leave the top free.
     below: dict[str, Any] = {
         "loc": "upper right",
         "bbox_to_anchor": (1, first.random[0] / ax.get_ylim()[1] - 0.02),
