@@ -53,7 +53,7 @@ class Member:
 
 
 def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
-    """The members of an archive by their arrays' names; an error says what the file is instead, or what is duplicate."""
+    """The members of an archive by their arrays' names; an error says what the file is instead, or what is double."""
     check_exists(path)
     if not zipfile.is_zipfile(path):
         kind = content_kind(path)
