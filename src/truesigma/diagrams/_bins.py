@@ -31,7 +31,7 @@ class Calibration:
 
     edges: Host
     count: Host  # weight in the bin, mean over the repeats
-    size: Host  # elements in the bin, likewise: the same where there are no weights
+    size: Host  # elements in the bin, likewise: the same if there are no weights
     variance: Host
     error: Host
     deviation: Host

@@ -33,7 +33,7 @@ from ._style import (
 )
 
 TITLE = "calibration diagram"
-TRUST = 10  # bins that hold less are drawn hollow: their mean error says little
+TRUST = 10  # bins with fewer are drawn hollow: their mean error says little
 
 
 def table(

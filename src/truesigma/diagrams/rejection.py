@@ -22,7 +22,7 @@ STEPS = 100
 
 @dataclass(frozen=True, eq=False)
 class Rejection:
-    """What is kept at each threshold, and at each rejected share beside the best and the blind order."""
+    """What is kept at each threshold, and at each rejected share compared with the best and the blind order."""
 
     threshold: Host  # (100,), from the largest variance to the smallest
     rejected: Host  # share of the cases above each threshold
@@ -31,7 +31,7 @@ class Rejection:
     by_variance: Host  # MSE of the kept at each share, the largest variances rejected first
     oracle: Host  # the largest errors rejected first
     random: Host  # rejected blindly: the MSE of all
-    ause: float | None  # None where every error is 0
+    ause: float | None  # None if every error is 0
 
     @property
     def columns(self) -> dict[str, list[Any]]:

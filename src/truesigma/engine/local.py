@@ -21,7 +21,7 @@ def run(
         tasks: plain values, as in JSON; each gives its number of `cases`.
         merge: turns several sums into one.
         keep: a folder for the sums of each task; a task whose sums are there is not run again.
-        report: is told how many more cases are done.
+        report: is called with how many more cases are done.
 
     Returns:
         The sums of all tasks.

@@ -35,7 +35,7 @@ def run(
         tasks: plain values, as in JSON; the files they name must be readable on every node.
         merge: turns several sums into one.
         keep: a folder that every node sees, for the sums of each task; a task whose sums are there is not run again.
-        report: is told how many more cases are done.
+        report: is called with how many more cases are done.
         address: of the cluster, such as "auto" or "ray://host:10001"; None: this process's own, or a new one.
         cpus: of each task.
         gpus: of each task, a share such as 0.5 being allowed.
@@ -90,7 +90,7 @@ def _connect(address: str | None, level: int) -> None:
 
     given = os.environ.get("RAY_ADDRESS") if address is None else address
     check_address(given)
-    # the first error is raised; those beside it say no more
+    # the first error is raised; the others say no more
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     logging.getLogger("ray").setLevel(level)  # for what it says before it looks at its own
     try:

@@ -13,7 +13,7 @@ from ..core.sums import Sum
 from ..files.disk import BadFile, reading, write_atomically
 from ..files.npz import list_members, open_members, read_members
 
-ARRAYS = ("array", "columns", "gaps")  # of a sum, which its head names
+ARRAYS = ("array", "columns", "gaps")  # of a sum, which its header names
 
 
 def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> None:

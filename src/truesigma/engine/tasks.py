@@ -13,7 +13,7 @@ from .sumfile import read_sums, write_sums
 
 Task = Mapping[str, Any]  # plain values; `cases` says how much work it is
 Sums = dict[str, Sum]
-Tick = Callable[[int], None]  # is told how many more cases are done
+Tick = Callable[[int], None]  # is called with how many more cases are done
 Function = Callable[[Task, Tick], Sums]
 Merge = Callable[[Sequence[Sums]], Sums]
 FAN = 8  # tasks merged at a time
@@ -32,7 +32,7 @@ def kept(function: Function, task: Task, keep: str | None, tick: Tick) -> Sums:
     path = Path(keep) / kept_name(task)
     if path.is_file():
         try:
-            found = read_sums(path, task=path.name)  # which holds the task's hash
+            found = read_sums(path, task=path.name)  # whose name has the task's hash
             tick(int(task["cases"]))
             return found
         except BadFile:

@@ -41,7 +41,7 @@ def calibrated_range(
         seed: of the draws.
 
     Returns:
-        A range for each request, None where the score is not defined.
+        A range for each request, None if the score is not defined.
 
     Example:
         >>> from truesigma import Prediction
@@ -130,7 +130,7 @@ def quantile_table(law: Law) -> tuple[Host, Host]:
 
 
 def _interpolated(values: Host, grid: Host, at: Host) -> Host:
-    """`np.interp` on a grid of equal steps, where no place has to be searched for."""
+    """`np.interp` on a grid of equal steps, where no search is needed."""
     place = (values - grid[0]) / (grid[1] - grid[0])
     np.clip(place, 0, len(grid) - 1, out=place)
     before = np.minimum(place.astype(np.int64), len(grid) - 2)

@@ -14,7 +14,7 @@ APART = 3.0  # times that the median sigma of two sets may differ
 TOGETHER = 0.15  # correlation of neighbouring hits above which rows seem to belong together
 GROSS = 0.9  # of the sum of z^2, that a hundredth of the cases may make
 LEAST = 20  # cases, of which one may be called gross
-SEVERAL = 4  # groups from which on they may be patients
+SEVERAL = 4  # with this many groups, they may be patients
 CONTENT = 0.9
 MAP = 64  # outputs, beyond which they are of one kind
 

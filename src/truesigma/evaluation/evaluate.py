@@ -162,7 +162,7 @@ class About(NamedTuple):
     """What two sets of cases must have in common, and how an error calls the set."""
 
     name: str
-    outputs: tuple[int, ...] | None  # None where they differ
+    outputs: tuple[int, ...] | None  # None if they differ
     law: str
     unit: str
     volumes: bool = False  # their shapes differ from patient to patient, within a set and between two

@@ -23,7 +23,7 @@ from .recipe import Recipe
 Sums = dict[str, Sum]
 CASES = "cases of "  # and the name of a group: the key of how many it has
 EMPTY = "empty cases"  # the key of how many have no target that counts; none where it is not there
-Tick = Callable[[int], None]  # is told how many more cases are done
+Tick = Callable[[int], None]  # is called with how many more cases are done
 Report = Callable[[str, int], Tick]  # from what is being done, and the number of cases, to a tick
 Step = Callable[[Chunk, Prediction], Sums]  # what some cases, with their prediction, add to the sums
 
@@ -195,7 +195,7 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
             if cases.group is None:
                 name = CaseFiles(**task["source"]).name
                 raise BadFile(f"{name} has no group, by which scores were asked for; add it, or do not ask.")
-            first = len(np.unique(cases.first_group))  # groups, which together hold every case once
+            first = len(np.unique(cases.first_group))  # groups, which together contain every case once
             for number, (_, name, some) in enumerate(labelled(cases.groups)):
                 part = cases[some]
                 data = {"weight": part.weight, "group": part.first_group, "checked": True}

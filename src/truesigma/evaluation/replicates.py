@@ -54,7 +54,7 @@ class Replicates:
 
     @property
     def standard_error(self) -> float | None:
-        """The standard deviation of the replicates; None where fewer than two are finite."""
+        """The standard deviation of the replicates; None if fewer than two are finite."""
         drawn = self.drawn[np.isfinite(self.drawn)]
         return float(np.std(drawn, ddof=1)) if drawn.size > 1 else None
 
@@ -132,7 +132,7 @@ class Resampling:
         return (some.T.astype(np.float64) for some in (self._kept if few else self._drawn()))
 
     def _drawn(self) -> Iterator[Host]:
-        """(some replicates, cluster) counts, in as few bytes as hold them."""
+        """(some replicates, cluster) counts, in as few bytes as possible."""
         rng = np.random.default_rng(self.seed)
         step = max(1, CHUNK // self.clusters)
         for start in range(0, self.replicates, step):
@@ -162,7 +162,7 @@ class Resampling:
         return csr_array((np.ones(size), (self.code, np.arange(size))), shape=(self.clusters, size)) @ columns
 
     def draw(self, held: Any) -> Host:
-        """(replicate, column) sums of what the clusters hold, (cluster, column), dense or sparse."""
+        """(replicate, column) sums of the clusters' (cluster, column) ones, dense or sparse."""
         if not isinstance(held, np.ndarray) and held.nnz > SPARSE * held.shape[0] * held.shape[1]:
             held = held.toarray()
         return np.concatenate([(held.T @ counts).T for counts in self.counts()])
@@ -222,7 +222,7 @@ def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[R
 
 
 def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replicates | Undefined]:
-    """Scores in every replicate, from the sums that each cluster holds and the way from sums to a score."""
+    """Scores in every replicate, from the sums of each cluster and the function from sums to a score."""
     if not parts:
         return []
     from scipy.sparse import csr_array, hstack

@@ -291,7 +291,7 @@ def figures(value: float, low: float | None = None, high: float | None = None) -
 
 
 def between(low: float | None, high: float | None) -> str:
-    """An interval in brackets; "" where there is none."""
+    """An interval in brackets; "" if there is none."""
     if low is None or high is None:
         return ""
     return f"[{figures(low, low, high)}, {figures(high, low, high)}]"

@@ -31,7 +31,7 @@ class CaseFiles:
     """Cases stored together: one file with all fields (under the name ""), or a file for each field."""
 
     files: Mapping[str, str]
-    labels: Mapping[str, str] = field(default_factory=dict)  # of all its cases, where a manifest gives them
+    labels: Mapping[str, str] = field(default_factory=dict)  # of all its cases, if a manifest gives them
     mark: str = ""  # what `mark_of` said when the source was found
     columns: Columns = field(default_factory=dict)  # that were chosen, of the file itself
 
@@ -45,7 +45,7 @@ def find_sources(given: Files, columns: Columns | None = None) -> list[CaseFiles
 
     `columns` choose roles: in a manifest or, if it has no such column, in its files.
 
-    A folder stands for the NIfTI maps in it and below.
+    A folder means the NIfTI maps in it and below.
     `case1_location.nii.gz`, `case1_scale.nii.gz` and `case1_target.nii.gz` are the fields of one source.
     """
     found: list[tuple[dict[str, str], dict[str, str], Columns]] = []

@@ -41,7 +41,7 @@ class Member:
     shape: tuple[int, ...]
     fortran: bool
     dtype: Any
-    start: int  # of its numbers, behind the head
+    start: int  # of its numbers, after the header
 
     @property
     def is_text(self) -> bool:
@@ -68,7 +68,7 @@ def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
     with reading(path), zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
         said = _listed(path, archive)
-    if said not in (len(infos), 0xFFFF):  # which stands for "more than that"
+    if said not in (len(infos), 0xFFFF):  # which means "more than that"
         raise BadFile(
             f"{path} is damaged: its end says {said} arrays, and its list has {len(infos)}; write or copy it again."
         )

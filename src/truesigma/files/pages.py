@@ -13,7 +13,7 @@ from typing import Any
 from .disk import BadFile, reading
 
 HEAD = 1 << 16  # bytes that a page's header, with its statistics, may have
-UNPACKED, PACKED = 2, 3  # fields of a head
+UNPACKED, PACKED = 2, 3  # fields of a header
 NEXT = -1  # in place of a length: a value of the list begins
 SIZES = (
     4,

@@ -34,7 +34,7 @@ class TallyMetric(Metric):
         edges: of the variance bins of UCE and ENCE; None: found at the end, as in a `Tally`.
         outputs: "separate" or "mean", for UCE, ENCE, NLL and the factors.
         error: "mean" or "draws", for UCE and ENCE.
-        groups: names of the groups (sites, scanners) that get a tally of their own; every rank is told the same.
+        groups: names of the groups (sites, scanners) that get a tally of their own; the same on every rank.
         patients: names of the patients, whose cases belong together: standard errors of factors then count them.
 
     Example:
@@ -216,7 +216,7 @@ class TallyMetric(Metric):
 
 
 def _sketch(state: Tensor, low: float, high: float) -> Sum:
-    """What a state (3, point) holds, in whatever order and with gaps; NaN where a batch had none."""
+    """What is in a state (3, point), in any order and with gaps; NaN where a batch had none."""
     sums = state.cpu().numpy()
     if np.isnan(sums).any():
         return Undefined("it is not defined for some of the batches.")

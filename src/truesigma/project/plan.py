@@ -16,7 +16,7 @@ class Plan:
     """What a run will do; seconds and bytes were measured on a few steps here and now."""
 
     cases: dict[str, int]
-    groups: dict[str, int]  # or patients, where they are known
+    groups: dict[str, int]  # or patients, if they are known
     of: str  # which of the two they are
     image: tuple[int, ...]
     unit: tuple[str, ...]

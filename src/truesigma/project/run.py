@@ -78,7 +78,7 @@ def run_project(
         redo: repeat the stages that a changed recipe, or changed data, affects.
         time_limit: seconds; training stops before, and the same call resumes it.
         say: is called with what is being done; None for silence.
-        tick: from a number of cases to a function that is told how many more were drawn.
+        tick: from a number of cases to a function that is called with how many more were drawn.
 
     Returns:
         Where the results are, and their headline.

@@ -18,7 +18,7 @@ from ...core.values import Cases, Prediction
 from .clustered import Measured, View, gather
 
 WEIGHT, TARGET, SPREAD, ERROR, RESIDUAL, SQUARE, Z, POWER = range(8)  # terms that are summed, of each element
-ENOUGH = 20  # groups, from which on they count in the patients' place
+ENOUGH = 20  # with this many groups, they take the patients' place
 CASES, SUMS, PRODUCTS = "cases", "sums", "products"
 PATIENT, GROUP, PIECES = "patient ", "group ", "case "  # and a name: the sums of what belongs together
 

@@ -75,7 +75,7 @@ def open_archive(path: Path, columns: Columns | None = None) -> Opened:
 
 @contextmanager
 def _values(path: Path, member: Member) -> Iterator[Next]:
-    """The numbers of an array, one after the other."""
+    """The numbers of an array, one after another."""
     with reading(path), zipfile.ZipFile(path) as archive, archive.open(member.info) as file:
         read_head(file)
 

@@ -44,7 +44,7 @@ class Opened:
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """An array on disk with the case first; `open` gives its numbers one after the other."""
+    """An array on disk with the case first; `open` gives its numbers one after another."""
 
     shape: tuple[int, ...]
     open: Callable[[], AbstractContextManager[Next]]

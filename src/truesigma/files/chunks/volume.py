@@ -147,7 +147,9 @@ def _scattered(path: str) -> Iterator[Next]:
     def read(count: int) -> Host:
         nonlocal place
         place += count
-        array = np.load(path, mmap_mode="r", allow_pickle=False)  # anew: what is mapped counts as memory
+        array = np.load(
+            path, mmap_mode="r", allow_pickle=False
+        )  # again each time: what is mapped counts as memory
         return native(array.flat[place - count : place])
 
     yield read

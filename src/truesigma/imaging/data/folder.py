@@ -31,7 +31,7 @@ class FileReader:
     folder: Path
     names: tuple[str, ...]
     layout: Layout
-    spacing: tuple[tuple[float, ...], ...]  # of each image, where it is not the file that says it
+    spacing: tuple[tuple[float, ...], ...]  # of each image, if the file does not say it
     like: NDArray[Any]  # one image: the others must have its shape and dtype
 
     def __len__(self) -> int:

@@ -167,7 +167,7 @@ def _rounded(values: NDArray[Any], image: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Normalise:
-    """A `prepare` function: (images / top - mean) / sd in float32, where the batch is.
+    """A `prepare` function: (images / top - mean) / sd in float32, on the batch's device.
 
     Arguments:
         mean, sd: per channel; empty: only divided by `top`.

@@ -120,7 +120,7 @@ def write_predictions(
     """Write labels (id, group, patient, target), location, variances, scale and bounds, all in the target's unit.
 
     A single output has plain columns (`location`), several have numbered ones (`location_0`). marks, error: as for
-    `write_split`; `recalibration` says which card was applied, or none, and `refer` whom to refer.
+    `write_split`; `recalibration` says which card was applied, or none, and `refer` which cases to refer.
     """
     found: dict[str, Any] = {
         **labels,

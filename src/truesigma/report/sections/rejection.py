@@ -16,7 +16,7 @@ from ..subject import Subject
 
 STEPS = 100
 START = 10  # where the slider begins
-GAIN = 0.995  # of the error; what leaves more is no gain
+GAIN = 0.995  # of the error; leaving more than this is no gain
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +24,7 @@ class Referred:
     """For each desired share 0, 1 ... 99 %: the threshold, what is really referred, and the error of the rest."""
 
     wished: Host
-    threshold: (
-        Host  # scale above which a case is referred; equal ones stay together, so less than wished may leave
-    )
+    threshold: Host  # scale above which a case is referred; equal ones stay together, so fewer than desired may leave
     referred: Host  # share of the cases above the threshold
     cases: Host  # how many they are
     mse: Host  # of the rest
@@ -77,7 +75,7 @@ def _errors(subject: Subject) -> tuple[Host, Host]:
 
 def _band(subject: Subject, held: Host, variance: Host, threshold: Host) -> tuple[Host, Host]:
     """Bootstrap the kept cases' MSE, at thresholds that are held fixed."""
-    # Thresholds fall, so a case is kept at the first so many of them.
+    # Thresholds fall, so a case is kept at the first few of them.
     stays = np.searchsorted(-threshold, -variance, side="right")
     plan, width = subject.plan, STEPS + 1
     cell = plan.code * width + stays
