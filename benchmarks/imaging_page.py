@@ -16,29 +16,30 @@ RESULTS = ROOT / "benchmarks" / "results"
 HEAD = """# Benchmarks of training and sampling
 
 Every number on this page comes from a run of `benchmarks/sampling.py`, `benchmarks/training.py` or
-`benchmarks/curves.py`, in which all ways took turns on the same machine; `benchmarks/results` holds them as data. The published way is the paper's code: eager
-float32, and for the draws a plain loop of whole passes.
+`benchmarks/curves.py`, in which all methods took turns on the same machine; `benchmarks/results` has them as data. The
+published way is the paper's code: eager float32, and for the draws a plain loop of whole passes.
 """
 SAMPLING = """## Monte-Carlo dropout
 
-Time for all draws of a batch. *Passes* is in single passes of the same network in evaluation mode: what comes before
-the first dropout runs once for all draws, so a network with dropout only before its heads needs little more than one.
-The other packages find dropout modules only; where a network draws elsewhere, too (functional dropout, drop-path), they
-do less work, and the row says so. On a GPU `compile=True` is *cudnn+default*: batch normalisation folded into the
-convolutions, these joined with ReLU by cuDNN, and the rest left to torch.compile. Compiling is not in the times: the
-first two runs took less than 30 s for ResNet-101, 35 s for EfficientNet-B4 and 147 s for DenseNet-201, beside other
-work. Each network had a process of its own there, with 32 batches in a row (ResNet-18: 64), and waited for the others:
-such a host slows single passes of a small network, so the *passes* of ResNet-18 may be more on one that is alone.
+The tables give the time for all draws of a batch. *Passes* is the same time in single passes of the network in
+evaluation mode: what comes before the first dropout runs once for all draws, so a network with dropout only before its
+heads needs little more than one. The other packages find only dropout modules; if a network is also random elsewhere
+(functional dropout, drop-path), they do less work, and the row says so. On a GPU `compile=True` is *cudnn+default*:
+batch normalisation is folded into the convolutions, cuDNN joins these with ReLU, and the rest is left to torch.compile.
+The times do not include compiling: the first two runs took less than 30 s for ResNet-101, 35 s for EfficientNet-B4 and
+147 s for DenseNet-201, while other work was running. Each network had a process of its own there, with 32 batches in a
+row (ResNet-18: 64), and waited for the others. Such a host slows single passes of a small network, so the *passes* of
+ResNet-18 may be more on a machine of its own.
 """
 TRAINING = """## Training steps { #training-steps }
 
-Forward, backward and optimiser of one batch. *Captured* is one CUDA graph in bfloat16 with channels last, which short
-trainings use. *Ours* is that of long trainings: batch norm fused with the activation, residual or gate behind it, and
-all weights cast at once; *set-up* is the time it takes to make it with kernels that Triton has in its cache, and longer
-the first time. *Epoch* is our step rate inside an epoch, with images prepared and varied, as a share of the bare
-step's. The gradients of a batch without dropout err by as much as those of the plain step in bfloat16, against float32:
-by 2.4 and 2.4 % of their length (ours and plain, ResNet-101), 50 and 50 % (DenseNet-201), 28 and 31 %
-(EfficientNet-B4), as `tests/imaging/training/test_faster.py` prints them on a GPU.
+A step is forward, backward and optimiser for one batch. *Captured* is one CUDA graph in bfloat16 with channels last,
+which short trainings use. *Ours* is the step of long trainings: batch norm is fused with the activation, residual or
+gate that follows it, and all weights are cast at once. *Set-up* is the time it takes to make it; Triton's
+cache was empty before the first network. *Epoch* is our step rate inside an epoch, with images prepared and
+varied, as a share of the bare step's. Compared with float32, the gradients of a batch without dropout err by as much as
+those of the plain step in bfloat16: by 2.4 and 2.4 % of their length (ours and plain, ResNet-101), 50 and 50 %
+(DenseNet-201), 28 and 31 % (EfficientNet-B4), as `tests/imaging/training/test_faster.py` prints them on a GPU.
 """
 
 CURVES = """## Curves of the faster step { #curves }
@@ -52,7 +53,7 @@ standard deviation, in the same half.
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> str:
-    """A table in Markdown, `words` columns of text and then numbers to the right.
+    """A table in Markdown: `words` columns of text, then right-aligned numbers.
 
     >>> print(table(["a", "b"], [["x", "1"]], 1))
     | a | b |
@@ -64,7 +65,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> str
 
 
 def short(value: float | None, unit: str = "") -> str:
-    """Three digits, and nothing for what was not measured.
+    """Three digits, or nothing if it was not measured.
 
     >>> short(0.12345), short(1234.5), short(None)
     ('0.123', '1,234', '')

@@ -9,62 +9,62 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 HEAD = """# Benchmarks
 
-Every number on this page was written by `python -m benchmarks` (or `make bench`), from runs in which all ways took
-turns on the same machine. Ratios travel better than milliseconds.
+`python -m benchmarks` (or `make bench`) wrote every number on this page, from runs in which all packages took turns on
+the same machine. Ratios carry over to other machines better than milliseconds.
 """
 SCORES = """
 ## All scores in one pass
 
-One `Tally` holds MSE, MAE, NLL, CRPS, coverage, width and Winkler score at four levels, the PIT and the miscalibration
-area, sharpness, UCE, ENCE and the factors of sigma scaling. Its time is that of everything a user calls: the checks of
-`Prediction`, `Tally.add` and `summary`.
+One `Tally` computes MSE, MAE, NLL, CRPS, coverage, width and Winkler score at four levels, the PIT and the
+miscalibration area, sharpness, UCE, ENCE and the factors of sigma scaling. Its time includes everything a user calls:
+the checks of `Prediction`, `Tally.add` and `summary`.
 
 - *passes*: its time over that of {yardstick}.
-- *MB*: memory taken beside the three arrays.
+- *MB*: memory taken in addition to the three arrays.
 """
-BESIDE = """- *by cores*: the passes with the time of all cores together, which other work on the machine
-  changes less, and to which two threads are no gain.
-- *all of theirs*: the peer's own set of scores at its defaults, over ours. Of uncertainty-toolbox that is what
+BESIDE = """- *by cores*: the passes by the time of all cores together. Other work on the machine changes it less,
+  and a second thread does not make it smaller.
+- *all of theirs*: the peer's own set of scores at its defaults, over ours. For uncertainty-toolbox that is what
   `get_all_metrics` computes besides accuracy and adversarial groups: its scoring rules (NLL, CRPS, check and interval
-  score at 99 levels), its average calibration and its sharpness. Of netcal: UCE and ENCE, and NLL, QCE and pinball
-  loss at 9 levels, as its documentation computes them.
-- *same settings*: those of its scores that a tally holds too, at the settings of ours (intervals at four levels), so
-  that both compute the same numbers. We still compute all of ours.
+  score at 99 levels), its average calibration and its sharpness. For netcal it is UCE and ENCE, and NLL, QCE and
+  pinball loss at 9 levels, as its documentation computes them.
+- *same settings*: those of its scores that a tally has, too, at our settings (intervals at four levels), so that both
+  compute the same numbers. We still compute all of ours.
 
-A peer is left out where it would take many minutes or tens of GB.
+A peer is left out if it would take many minutes or tens of GB.
 """
 TARGETS = """
-## What is aimed at, and met
+## Aims, and whether they are met
 
-From the tables below, the worst of float32 and float64, numpy and torch. *On the wall* is what a clock says, and what
-the aims are about; on a busy machine it is unsteady, most of all beside a sum that takes a millisecond. *By cores* is
-the time of all cores together, to which our two threads are no gain beside a `sum` on one; where others were at work,
-*met* asks for that, too. The aims are for *all of theirs*; at the *same settings*, with four levels in place of a
-peer's 9 or 99, it computes less and the ratios are much smaller: {same} at 1e6.
+This table takes the worst of float32 and float64, numpy and torch, from the tables below. *On the wall* is clock time,
+which the aims are about. On a busy machine it is unsteady, most of all relative to a sum that takes a millisecond. *By
+cores* is the time of all cores together, in which our two threads have no advantage over a `sum` on one; if other work
+was running, *met* requires that, too. The aims are for *all of theirs*. At the *same settings*, with four levels
+instead of a peer's 9 or 99, the peer computes less and the ratios are much smaller: {same} at 1e6.
 
-Which of netcal's scores count as all of them was settled after a first run, and decides that aim: with QCE at our four
-levels and no pinball loss, that run's worst row was {wall} on the wall and {cores} by cores, at a load of {load}. With
-the set of its documentation, as here, it is met. What a GPU does is measured, on the wall, by
+Which of netcal's scores count as all of them was settled after a first run, and it decides whether that aim is met.
+With QCE at our four levels and no pinball loss, that run's worst row was {wall} on the wall and {cores} by cores, at a
+load of {load}. With the scores of its documentation, as here, the aim is met. GPUs are measured, on the wall, by
 `python benchmarks/metrics.py --device cuda --sizes 1e4,1e5,1e6,1e7,1e8,1e9`.
 """
 EVALUATE = """
-## `evaluate` beside a `Tally`
+## `evaluate` compared with a `Tally`
 
-What `evaluate` takes, in times of one `Tally` (`add` and `summary`) of the same arrays, float64 in numpy:
-`python benchmarks/evaluate.py --older SRC` runs both trees in turn; *before* is version 0.1.0. Plain sums are eleven
-scores without ENCE and AUSE; those need the variances in order, so two `argsort`s of them are taken off the time of all
-thirteen. Measured on {hardware}{others}.
+The table gives the time of `evaluate` as a multiple of one `Tally` (`add` and `summary`) of the same arrays, float64 in
+numpy. `python benchmarks/evaluate.py --older SRC` runs both versions in turn; *before* is version 0.1.0. Plain sums are
+the eleven scores without ENCE and AUSE. Those two need the variances in order, so two `argsort`s of them are subtracted
+from the time of all thirteen. Measured on {hardware}{others}.
 """
 SAME = """
 ### Do they agree?
 
-{n} scores beside each other, on 100,000 simulated cases.
+{n} scores side by side, on 100,000 simulated cases.
 """
 ABSENT = "not measured yet"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """A table in Markdown: so many columns of words, then numbers to the right.
+    """A table in Markdown: `left` columns of words, then right-aligned numbers.
 
     >>> print(table(["a", "b"], [["x", "1"]]))
     | a | b |
@@ -87,7 +87,7 @@ def about(result: dict[str, Any]) -> str:
     used = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     hardware = result["hardware"].replace("2 CPU", "two CPU")
     others = (
-        f" The machine's load over 15 minutes was {result['load']}, our two threads among it."
+        f" The machine's load over 15 minutes was {result['load']}, including our two threads."
         if busy(result)
         else ""
     )
@@ -131,7 +131,7 @@ def scores(result: dict[str, Any]) -> str:
 
 
 def targets(cpu: dict[str, Any], first: dict[str, Any], gpu: dict[str, Any] | None) -> str:
-    """What is aimed at, beside what was measured: on the wall, and by the time of the cores.
+    """The aims, and what was measured: on the wall, and by the time of the cores.
 
     cpu, gpu: the runs that the page shows. first: the run before netcal's set of scores was changed.
     """
@@ -205,7 +205,7 @@ def timed(result: dict[str, Any]) -> str:
 
 
 def same(result: dict[str, Any]) -> str:
-    """The table of scores beside the peers'."""
+    """The table of our scores and the peers'."""
     rows = result["rows"]
     lines = []
     for row in rows:
@@ -236,7 +236,7 @@ def evaluated(result: dict[str, Any]) -> str:
             ratios = [f"{clock['this']['tally'] / clock['older']['tally']:.2f}" for clock in both]
             lines.append([size(row["n"]), "the `Tally` itself, over that of before", "1", *ratios, "", ""])
     others = (
-        f"; the machine's load over 15 minutes was {result['load']}, our two threads among it"
+        f"; the machine's load over 15 minutes was {result['load']}, including our two threads"
         if busy(result)
         else ""
     )

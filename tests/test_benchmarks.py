@@ -71,7 +71,7 @@ def test_the_page_shows_every_row():
     result = {"hardware": "2 CPU cores", "load": 3.5, "versions": {"numpy": "2.0"}, "rows": [row_of(10**6)]}
     alike = {"score": "UCE", "peer": "netcal", "ours": 1.0, "theirs": 1.0, "reason": ""}
     text = load("page").page({"metrics_cpu": result, "agreement": {"rows": [alike]}})
-    assert "with numpy 2.0. The machine's load over 15 minutes was 3.5, our two threads among it." in text
+    assert "with numpy 2.0. The machine's load over 15 minutes was 3.5, including our two threads." in text
     assert "| 1e6 | float32 | numpy | 30 | 30 | 30 | 50 | 50x | 10x | 12.3 |" in text
     assert "| netcal | QCE | 1e6 | 1,200 |" in text
     assert "| UCE | netcal | equal to 1e-6 | 1 | 1 | 0e+00 |" in text

@@ -1,4 +1,4 @@
-"""Shows the doctest examples of our docstrings as code on the API pages, wherever in the docstring they stand."""
+"""Show the doctest examples of our docstrings as code on the API pages, wherever in the docstring they appear."""
 
 import re
 
@@ -8,7 +8,7 @@ EXAMPLE = re.compile(r"^( *)>>> ")
 
 
 class DoctestBlocks(griffe.Extension):
-    """Fences every run of `>>>` lines and what they print; Markdown would take it for quotations."""
+    """Fence every run of `>>>` lines and what they print; Markdown would take it for quotations."""
 
     def on_object(self, *, obj: griffe.Object, **_: object) -> None:
         if obj.docstring is not None and ">>>" in obj.docstring.value:

@@ -2,7 +2,7 @@
 
 Those of `reading.md` are simulated. `before-after.png` is computed from another group's published predictions (MIT,
 github.com/rotem1023/regression_calibration: EfficientNet-B4 on 2000 calibration and 4000 test radiographs of the RSNA
-bone-age set, five test passes) and is left as it is where TRUESIGMA_DATA does not hold them.
+bone-age set, five test passes) and is left as it is if TRUESIGMA_DATA does not have them.
 """
 
 import os
@@ -64,7 +64,7 @@ def referring() -> None:
 
 
 def before_after(path: Path) -> dict[str, float]:
-    """The README's picture, and the numbers it speaks of."""
+    """The README's picture, and the numbers in its caption."""
     with np.load(path, allow_pickle=False) as file:
         stored = {key: np.asarray(file[key], dtype=np.float64) for key in file}
     months = 227.0  # of the target's range [0, 1], ages of 1 to 228 months
@@ -75,7 +75,7 @@ def before_after(path: Path) -> dict[str, float]:
         return Prediction(months * stored[f"mu_{split}"], months**2 * a, months**2 * e)
 
     fitted = recalibrate.sigma.fit(read("calib"), months * stored["target_calib"])
-    # The five test passes stand on the first axis.
+    # The five test passes are on the first axis.
     whole, targets = read("test"), list(months * stored["target_test"])
     parts = [Prediction(*three) for three in zip(whole.location, whole.aleatoric, whole.epistemic)]
     runs = {"none": parts, "sigma": [fitted(one) for one in parts]}

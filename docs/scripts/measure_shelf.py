@@ -71,7 +71,7 @@ def ours(network: str) -> Pair:
 
 
 def sets(data: Path | None) -> dict[str, Pair]:
-    """Every set; where nothing else says what to look at apart, it is thirds of the predicted sigma."""
+    """Every set; if nothing else gives groups, they are thirds of the predicted sigma."""
     found = {}
     for path in sorted((data / "predictions").glob("*.npz")) if data else ():
         network, _, what = path.stem.partition("_")
@@ -100,7 +100,7 @@ def measure(name: str, calibration: ts.Cases, test: ts.Cases) -> list[Row]:
     several = calibration.prediction.location.ndim > 1
     choices = [one for one in ALL if several or one != "sigma_by_output"]
     fits = fit_all(choices, calibration, recipe)
-    # Patients are what is divided; without any, cases are, since the groups here are bands and no patients.
+    # Patients are divided or, without any, cases, since the groups here are bands and not patients.
     chosen = compare(calibration, recalibrations=choices, metric="crps", replicates=300)
     made = {
         label: changed(test, prediction=fit.fitted(test.prediction, group=test.first_group))

@@ -1,4 +1,4 @@
-"""Patches: cuts the image in squares, and mixes what it finds in them. Replace this with your network."""
+"""Patches: cuts the image into squares and mixes what it finds in them. Replace this with your network."""
 
 from torch import nn
 

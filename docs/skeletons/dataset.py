@@ -37,7 +37,7 @@ def load(root: str, *, largest: float = 16.0) -> DataSet:
     images, radius = (torch.from_numpy(np.load(file, allow_pickle=False)) for file in files)
     target = (radius / largest).to(torch.float32)[:, None]
     names = tuple(f"ring-{k:05d}" for k in range(len(images)))
-    # Cases of one patient belong into one split; `group` of Split carries the patient.
+    # Cases of one patient belong in one split; `group` of Split names the patient.
     parts = {}
     for number, split in enumerate(("train", "valid", "test")):
         at = range(number, len(images), 3)

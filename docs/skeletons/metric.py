@@ -13,7 +13,7 @@ UNITS = 0  # the power of the target's unit: 0, 1, 2, "volume" or "log"
 
 
 def terms(elements: Elements) -> Array:
-    """One value for each element; mean, weight, mask, chunks and merging are the package's business."""
+    """One value for each element; the package takes care of mean, weight, mask, chunks and merging."""
     return elements.squared / elements.variance
 
 

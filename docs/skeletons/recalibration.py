@@ -38,7 +38,7 @@ def fit(cases: Cases, *, part: Part = "total") -> Median:
     """Fit one factor on the median error, which a few gross outliers do not move.
 
     Args:
-        cases: of the calibration, or their arrays: `on_cases` lets it be called with both.
+        cases: the calibration cases, or their arrays: `on_cases` lets it be called with either.
         part: "total", or "aleatoric" to leave the epistemic part out.
 
     Returns:
@@ -53,7 +53,7 @@ def fit(cases: Cases, *, part: Part = "total") -> Median:
     if cases.weight is not None:
         raise ValueError("weight is given, which the median does not take; use sigma, or leave it out.")
     chosen = select_part(cases.prediction, part)
-    z, _ = observed_z(chosen, cases.target)  # of what the mask lets count, on the host
+    z, _ = observed_z(chosen, cases.target)  # of what counts under the mask, on the host
     return Median(float(np.median(abs(z)) / chosen.law.quantile(0.75)), part)
 
 

@@ -56,7 +56,7 @@ __all__ = [
 sys.meta_path.append(_moved.Finder())
 
 
-# A quarter of all that would be imported, for those who ask for it.
+# A quarter of everything that would be imported, so only on request.
 _LATER = {
     "Comparison": "evaluation.compare",
     "bootstrap": "evaluation.bootstrap",

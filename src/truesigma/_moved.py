@@ -1,4 +1,4 @@
-"""Where the documented modules of 0.1.0 are now: their old import paths work for one release more, with a warning."""
+"""Where the documented modules of 0.1.0 are now: their old import paths work for one more release, with a warning."""
 
 import importlib
 import sys
@@ -8,8 +8,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-# Old module -> the modules that hold its names now. Those of the last lines are packages today, with other names of
-# their own, and find the old ones by `old_names`.
+# Old module -> the modules that have its names now. Those of the last lines are now packages with names of their own,
+# which find the old names by `old_names`.
 MOVED = {
     "arrays": "core.arrays",
     "card": "evaluation.card",
@@ -58,7 +58,7 @@ def old_names(module: str) -> Callable[[str], Any]:
     old = module.removeprefix("truesigma.")
 
     def find(name: str) -> Any:
-        # Of a package, its own modules are asked for first, by `from . import name`; they are not old names.
+        # `from . import name` asks for a package's own modules first; they are not old names.
         own = PathFinder.find_spec(f"{module}.{name}", vars(sys.modules[module]).get("__path__", []))
         for home in () if name.startswith("__") or own else MOVED[old].split():
             held = importlib.import_module(f"truesigma.{home}")
@@ -83,7 +83,7 @@ def old_module(name: str) -> ModuleType:
 
 
 def score(metric: str, prediction: Any, target: Any, *, weight: Any = None, **options: Any) -> float:
-    """Score as the metrics of 0.1.0 do, which say `OVER` where those of today say `SUMS` (docs/adding.md)."""
+    """Score like the metrics of 0.1.0, which say `OVER` where current ones say `SUMS` (docs/adding.md)."""
     from .core.scores import Binned, Mean, Pit, score_of
 
     own = sys.modules[metric]
@@ -96,7 +96,7 @@ def score(metric: str, prediction: Any, target: Any, *, weight: Any = None, **op
 
 
 class Finder:
-    """Finds the old modules, and makes them: empty ones that have nothing but `old_names`."""
+    """Find the old modules and make them: empty ones that have nothing but `old_names`."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -123,7 +123,7 @@ class _Old(ModuleType):
 
 
 class _Package(ModuleType):
-    """A package whose own functions stay where an old module has the name of one, such as `evaluate`."""
+    """A package whose own functions stay when an old module has the name of one, such as `evaluate`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (isinstance(value, _Old) and name in self.__all__):

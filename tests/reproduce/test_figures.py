@@ -95,7 +95,7 @@ def test_what_ours_show_stands_below_what_the_paper_says(paper, root):
     assert factor == pytest.approx(TRUE_FACTOR, rel=0.1)
     history = seen(paper, figures["2"], ["oct_resnet101"])
     assert (
-        "the test MSE is 1.75 times that of training, the test variance 0.57 times the test MSE, 1.00"
+        "the test MSE is 1.75 times that of training, the test variance 0.57 times the test MSE, and 1.00"
         in history
     )
     joined = ["boneage_densenet201_ensemble", "boneage_densenet201"]

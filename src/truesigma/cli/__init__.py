@@ -1,6 +1,6 @@
 """The command line: parses, calls one function, writes one artefact.
 
-A file in this folder that has `register(app)` adds its commands. Command files import only what is light; whatever is
+A file in this folder that has `register(app)` adds its commands. Command files import only what is light; anything
 heavy (pyarrow, torch, matplotlib) is imported inside the function that needs it, so that `--help` stays quick.
 """
 
@@ -52,7 +52,7 @@ def build() -> typer.Typer:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program: exit code 0, 2 for bad input or usage, 1 for a failure of our own."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show is shown by its number
+        if isinstance(stream, io.TextIOWrapper):  # characters it cannot show appear by number
             stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
     end = given.index("--") if "--" in given else len(given)
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _taken_out(given: list[str]) -> tuple[list[str], list[str]]:
-    """The options of the whole program, wherever they are, and all else."""
+    """The options of the whole program, wherever they are, and everything else."""
     moved, rest = [], []
     words = iter(given)
     for word in words:

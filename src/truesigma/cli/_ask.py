@@ -43,7 +43,7 @@ def table() -> Path | None:
 
 
 def wishes(seen: "Survey", given: "Wishes", out: Path, gpu: bool) -> "Wishes":
-    """Ask for what was not said: targets, units, groups, size, backbone, epochs, and how to draw."""
+    """Ask for what was not given: targets, units, groups, size, backbone, epochs, and how to draw."""
     from ..project.propose import propose, target_names
     from ..project.scale import unit_in
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..evaluation.text import TextTable
     from ..files.fileset import FileSet
 
-LARGE = 1 << 26  # bytes, when unpacked, from which on a file is read in pieces
+LARGE = 1 << 26  # bytes, when unpacked, above which a file is read in pieces
 LISTS = ("--calibration", "--test")
 MOST = 40  # groups that are printed
 COMMANDS = ("evaluate", "calibrate")  # whose options these are
@@ -32,7 +32,7 @@ SHOWN = (  # of each group: metric, level, what its value is multiplied with, ti
 
 
 def join_files(arguments: Sequence[str]) -> list[str]:
-    """Join the files after one --test or --calibration to one argument, a file in each line.
+    """Join the files after one --test or --calibration into one argument, one file per line.
 
     >>> join_files(["evaluate", "--test", "a.npz", "b.npz", "--recipe", "paper"])
     ['evaluate', '--test', 'a.npz\\nb.npz', '--recipe', 'paper']
@@ -79,7 +79,7 @@ def are_many(files: Sequence[str]) -> bool:
 
 
 def _unpacked(path: Path) -> int:
-    """Estimate the bytes of a file when it is unpacked; of one that is damaged, those that are there."""
+    """Estimate the bytes of a file when it is unpacked; if it is damaged, its bytes on disk."""
     size = path.stat().st_size
     if path.suffix.lower() == ".npz" and zipfile.is_zipfile(path):
         try:
@@ -101,7 +101,7 @@ def _unpacked(path: Path) -> int:
 
 
 def refuse_maps(*paths: Path) -> None:
-    """Say which commands take maps and lists of files, where one that shows single cases is given them."""
+    """Say which commands take maps and lists of files, if they are given to one that shows single cases."""
     from ..files.find import SINGLE, is_manifest
 
     for path in paths:
@@ -187,7 +187,7 @@ def calibrate_many(
 
 
 def group_table(streamed: "Streamed") -> "TextTable":
-    """Lay out a line for each group and recalibration, with a few scores that were asked for."""
+    """Lay out a line for each group and recalibration, with a few of the scores asked for."""
     from ..evaluation.text import TextTable, short
 
     rows = []
@@ -223,7 +223,7 @@ def _say_columns(session: Session, files: "FileSet", columns: dict[str, Any], ma
 
 
 def _predicted(files: "FileSet") -> list[Path]:
-    """List the files that hold predictions; targets and masks may be those of many."""
+    """List the files with predictions; many may share targets and masks."""
     return [Path(s.files[""] if "" in s.files else s.files["location"]) for s in files.sources]
 
 

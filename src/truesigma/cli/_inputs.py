@@ -22,9 +22,9 @@ def read_set(
     name_rows: bool = False,
     columns: Mapping[str, Any] | None = None,
 ) -> "Cases":
-    """Read the cases of a file that count: those that a mask, or missing targets, leave empty are dropped.
+    """Read the cases of a file that count; those that a mask, or missing targets, leave empty are dropped.
 
-    `name_rows` names those without an id by their place in the file: in a table the rows below the header, from 1.
+    `name_rows` names cases without an id by their place in the file: in a table the rows below the header, from 1.
     """
     import numpy as np
 
@@ -45,7 +45,7 @@ def read_set(
 
 
 def say_roles(session: Session, path: Path, taken: Mapping[str, list[str]]) -> None:
-    """Say which columns say what of the cases beside their prediction."""
+    """Say which columns describe the cases besides their prediction."""
     words = {"weight": "weigh{} the cases", "patient": "name{} the patients", "group": "name{} the groups"}
     found = {role: taken[role] for role in words if role in taken}
     said = [
@@ -59,7 +59,7 @@ def say_roles(session: Session, path: Path, taken: Mapping[str, list[str]]) -> N
 
 
 def warn_doubts(fitted_on: "Cases", tested: "Cases | None" = None) -> None:
-    """Say what looks like a mistake in the calibration cases, and the test cases beside them."""
+    """Say what looks like a mistake in the calibration cases and the test cases."""
     from ..evaluation.doubts import doubts
 
     for text in doubts(fitted_on, tested):
@@ -67,7 +67,7 @@ def warn_doubts(fitted_on: "Cases", tested: "Cases | None" = None) -> None:
 
 
 def predicted(columns: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Keep what was chosen of the prediction itself, for files that need not say more."""
+    """Keep the chosen columns of the prediction itself, for files that need not have others."""
     return {role: one for role, one in (columns or {}).items() if role in ("location", "scale")}
 
 

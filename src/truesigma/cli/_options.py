@@ -1,4 +1,4 @@
-"""Options that several commands have, each said once; what their texts mean, and what a shell offers after TAB."""
+"""Options that several commands share, each written once; what their texts mean, and what a shell offers after TAB."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -48,7 +48,7 @@ def offer(kind: str, incomplete: str) -> list[str]:
 
 
 def as_one(command: Callable[..., None], argument: str, kind: Any) -> Callable[..., None]:
-    """Give a command that takes a value the options that are its fields; one without that argument is left as it is."""
+    """Turn a command's argument that is a value into options, one for each field; other commands stay as they are."""
     if argument not in signature(command).parameters:
         return command
     options = fields(kind)

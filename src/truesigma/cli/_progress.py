@@ -11,7 +11,7 @@ EVERY = 5.0  # seconds between lines
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Report | None]:
-    """Give a function from a name and a total to what advances a bar; None where there is no terminal."""
+    """Give a function from a name and a total to what advances a bar; None if there is no terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""How commands read cases: the options that say it, which arrive as one value."""
+"""How commands read cases: the options for it, which arrive as one value."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Reading:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Which column has which role, where it was said; `none` for none.
+        """Which column has which role, if that was given; `none` for none.
 
         >>> Reading(weight="none", group=["site", "sex"]).columns
         {'weight': None, 'group': ['site', 'sex']}
@@ -56,5 +56,5 @@ PLAIN = Reading()
 
 
 def reads_cases(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `Reading` where it has the argument `reading`."""
+    """Give a command the options of `Reading` if it has the argument `reading`."""
     return as_one(command, "reading", Reading)

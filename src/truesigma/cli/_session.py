@@ -47,7 +47,7 @@ class Session:
 
 
 def printable(text: str) -> str:
-    """The text without what a terminal would obey: escapes in names of strangers' files and cases.
+    """The text without what a terminal would obey, such as escapes in the names of strangers' files and cases.
 
     >>> printable("id \\x1b[2J of\\n2 cases")
     'id \\\\x1b[2J of\\n2 cases'

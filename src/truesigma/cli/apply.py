@@ -63,7 +63,7 @@ def apply(
             )
         check_target(out, card, source)
         loaded = read_card(card, plugin=recalibrate)
-        if level is None:  # those that bounds were conformalized at, where the card is about bounds
+        if level is None:  # the levels that bounds were conformalized at, if the card is about bounds
             settings["levels"] = list(getattr(loaded.recalibration, "levels", settings["levels"]))
         columns = Reading(location=location, scale=scale, group=group).columns
         text, result = _table(loaded, source, out, {**settings, "columns": columns})
@@ -111,7 +111,7 @@ def _table(card: Any, source: Path, out: Path, settings: dict[str, Any]) -> tupl
         "data": {"file": source.name, "sha256": fingerprint(source), "cases": len(made)},
         "output": {"file": out.name, "sha256": fingerprint(out)},
     }
-    # conformal and isotonic replace the law of the errors: the bounds tell, the columns of sigma do not.
+    # conformal and isotonic replace the law of the errors: it shows in the bounds, not in the columns of sigma.
     replaced = usual_law(made.law).name == "empirical" != card.law.name
     kept = "; the bounds are recalibrated, sigma stays as it was" if replaced else ""
     return f"{len(made)} cases{kept}; written to {out}", result

@@ -22,7 +22,7 @@ HERE, RUNS = Path("paper"), Path("runs")
 
 @dataclass(frozen=True)
 class Place:
-    """The folder of the paper, and what is run first where the data is there."""
+    """The folder of the paper, and what is run first if the data is given."""
 
     root: Root = HERE
     data: Data = None
@@ -30,7 +30,7 @@ class Place:
     hours: Hours = None
 
     def complete(self, context: typer.Context, paper: "Paper", **which: Any) -> "Paper":
-        """The folder with what could be run where the data is; as it is without."""
+        """The folder, after running what can be run if the data is given; without data, the folder as it is."""
         seconds = _seconds(self.hours)
         if self.data is None:
             return paper

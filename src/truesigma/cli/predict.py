@@ -51,7 +51,7 @@ Compiled = Annotated[bool, flag("--compile", "Compile first, for minutes; pays o
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a network is drawn from; what is None is as its card or its recipe says."""
+    """How a network is drawn from; None means as its card or its recipe says."""
 
     draws: DrawsOfEach = None
     seed: Seed = None
@@ -68,7 +68,7 @@ def register(app: typer.Typer) -> None:
 
 
 def sampling(*, joined: bool) -> Callable[..., None]:
-    """Make the command that draws from one network, or the one that joins several, which has no options of draws."""
+    """Make the command that draws from one network, or the one that joins several, which has no options for draws."""
 
     def command(
         context: typer.Context,
@@ -263,7 +263,7 @@ def _images(
 def _settings(
     runs: list["OpenRun"], chosen: Mapping[str, Any], card: "Card | None", joined: bool
 ) -> dict[str, Any]:
-    """Collect the arguments of sampling; what was not said is the card's, or the run's own."""
+    """Collect the arguments of sampling; what was not given is the card's, or the run's own."""
     from ..imaging.prediction.runs import sampled_like
 
     where = next(runs[0].net.parameters()).device.type

@@ -25,13 +25,13 @@ CELLS = 1 << 20  # bins of cases that are summed at a time
 class Calibration:
     """The numbers of a calibration diagram, one of each per bin; NaN where a bin is empty.
 
-    `deviation` is the standard deviation over the repeats, or for one run the standard error of the bin's mean error:
-    outputs of a case err together, so cases are its clusters, as in the standard error of the factor.
+    `deviation` is the standard deviation over the repeats, or for one run the standard error of the bin's mean error.
+    Outputs of a case err together, so it counts cases as clusters, like the standard error of the factor.
     """
 
     edges: Host
     count: Host  # weight in the bin, mean over the repeats
-    size: Host  # elements in the bin, likewise: the same where there are no weights
+    size: Host  # elements in the bin, likewise: the same if there are no weights
     variance: Host
     error: Host
     deviation: Host
@@ -41,7 +41,7 @@ class Calibration:
 
     @property
     def crowded(self) -> bool:
-        """Whether one bin of several holds nearly everything: a few huge variances leave the others no room."""
+        """Whether one bin of several has nearly everything: a few huge variances leave the others no room."""
         return self.size.size > 1 and bool(self.size.max() > CROWDED * self.size.sum())
 
     @property
@@ -59,7 +59,7 @@ def bin_runs(runs: list[Run], *, error: Error, outputs: Outputs, bins: int, spac
     """The bins of all runs, with the UCE of each as the metric scores it."""
     check_error(error)
     check_outputs(outputs)
-    # Over the variances of all repeats, so that a bin means the same in each of them.
+    # From the variances of all repeats, so that a bin means the same in each of them.
     edges = edges_over(runs, outputs=outputs, bins=bins, spacing=spacing)
     chosen: dict[str, Any] = {"outputs": outputs, "error": error}
     uce = plugins.load("metrics", "uce")
@@ -79,7 +79,7 @@ def bin_runs(runs: list[Run], *, error: Error, outputs: Outputs, bins: int, spac
 
 
 def _case_squares(block: Block, *, edges: Host, outputs: Outputs, error: Error) -> Host:
-    """S^2, S W, W^2 and cases in each bin, with S the sum of w e and W that of w of a case there; and elements."""
+    """S^2, S W, W^2, cases and elements in each bin, where S is a case's sum of w e there and W its sum of w."""
     elements, bins = block.view(outputs), len(edges) - 1
     index, errors, weight = assign(elements.variance, edges), elements.error(error), elements.weight
     found, step = np.zeros((5, bins)), max(1, CELLS // bins)

@@ -67,13 +67,13 @@ SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "truesigma",
 }
-# Neither a date nor chance in a file: the same figure gives the same bytes.
+# No date and nothing random in a file: the same figure gives the same bytes.
 STAMPS: Any = {".pdf": {"CreationDate": None}, ".png": {"Software": None}, ".svg": {"Date": None}}
 T = TypeVar("T")
 
 
 def style() -> AbstractContextManager[None]:
-    """The settings as a context; outside of it matplotlib is as it was."""
+    """The settings as a context; outside it matplotlib is as it was."""
     try:
         import matplotlib as mpl
     except ImportError:
@@ -89,8 +89,8 @@ def figure(
     """A figure of that many panels, without any window; its axes come as an array (rows, columns).
 
     Args:
-        rows: panels below each other.
-        columns: panels beside each other.
+        rows: panels one below another.
+        columns: panels side by side.
         width: of the whole figure in inches; COLUMN or PAGE.
         ratio: height of a panel over its width.
         share: the same axes limits in all panels.
@@ -141,7 +141,7 @@ def note_power(axis: Any, label: str, unit: str = "", log: bool = False) -> None
 
 
 def power_only(label: str) -> str:
-    """What is left of an axis label beside a panel that says the rest: its power of ten."""
+    """The short label of an axis next to a panel that says the rest: its power of ten."""
     return label[label.index("$") : label.rindex("$") + 1] if "$" in label else ""
 
 
@@ -152,7 +152,7 @@ def _power(value: float) -> int:
 
 
 def scientific(value: float, deviation: float | None = None) -> str:
-    r"""A number for a title, such as 1.2e-3 in typeset form, with its standard deviation where there is one.
+    r"""A number for a title, such as 1.2e-3 in typeset form, with its standard deviation if there is one.
 
     >>> scientific(0.00123)
     '$1.23\\times 10^{-3}$'
@@ -161,7 +161,7 @@ def scientific(value: float, deviation: float | None = None) -> str:
         return f"{value:g}"
     power = _power(abs(value))
     digits = 2 if power or value == 0 else max(2 - math.floor(math.log10(abs(value))), 0)
-    if deviation:  # with one digit of the deviation at least
+    if deviation:  # with at least one digit of the deviation
         digits = max(digits, min(-math.floor(math.log10(deviation / 10**power)), 4))
     head = f"{value / 10**power:.{digits}f}"
     if deviation is not None:
@@ -198,7 +198,7 @@ def save(fig: Figure, path: str | Path) -> tuple[Path, Path]:
 
 
 def write_figure(fig: Figure, path: Path) -> None:
-    """Write the figure as the kind of file that its ending says, one of STAMPS, atomically."""
+    """Write the figure as the kind of file that its ending names, one of STAMPS, atomically."""
     kind = path.suffix.lower()
     with style():
         write_atomically(path, partial(fig.savefig, format=kind[1:], metadata=STAMPS[kind]))

@@ -33,7 +33,7 @@ from ._style import (
 )
 
 TITLE = "calibration diagram"
-TRUST = 10  # bins that hold less are drawn hollow: their mean error says little
+TRUST = 10  # bins with fewer are drawn hollow: their mean error says little
 
 
 def table(
@@ -92,8 +92,8 @@ def draw(
 ) -> Axes:
     """Draw the diagram: error over variance with its band, the diagonal, and how many elements each bin holds.
 
-    Bins of fewer than ten elements are hollow and stand apart from the line; where they lie outside the axes, a note
-    says how many elements do.
+    Bins of fewer than ten elements are hollow and not joined to the line; if they lie outside the axes, a note says how
+    many elements do.
 
     Args:
         table: what `table` computed.
@@ -143,7 +143,7 @@ def draw(
 
 
 def draw_row(tables: Mapping[str, Calibration], *, unit: str = "", log: bool = False) -> Host:
-    """Draw several diagrams beside each other, each with its own range, on one page's width.
+    """Draw several diagrams side by side, each with its own range, on one page's width.
 
     Args:
         tables: what `table` computed, by the title of the panel.
@@ -163,7 +163,7 @@ def draw_row(tables: Mapping[str, Calibration], *, unit: str = "", log: bool = F
 
 
 def _solid(table: Calibration) -> Any:
-    """The bins that hold enough to be believed; all filled ones where none does."""
+    """The bins with enough elements to be believed; all that are not empty if none has enough."""
     solid = table.size >= TRUST
     return solid if solid.any() else np.isfinite(table.error)
 
@@ -171,7 +171,7 @@ def _solid(table: Calibration) -> Any:
 def _limits(
     table: Calibration, solid: Any, band: Host, log: bool
 ) -> tuple[tuple[float, float], float, float]:
-    """Range of the variance axis, bottom and top of the error axis: what bins with enough elements show.
+    """Range of the variance axis, and bottom and top of the error axis, from bins with enough elements.
 
     A bin of two or three elements may lie anywhere; it must not squeeze all the others into a corner.
     """
@@ -191,7 +191,7 @@ def _limits(
 
 
 def _draw_counts(table: Calibration, ax: Axes, beyond: float) -> None:
-    """Bars of the bins' counts; roots of them, so that a bin of five is seen beside one of thousands."""
+    """Bars of the square roots of the bins' counts, so that a bin of five is visible next to one of thousands."""
     width, height = np.diff(table.edges), np.sqrt(table.size)
     if not width.any():
         width = np.array([0.02 * float(table.edges[-1])])  # constant variance: one bin without width
@@ -199,6 +199,6 @@ def _draw_counts(table: Calibration, ax: Axes, beyond: float) -> None:
     ax.set_ylim(0, height.max() * 1.15)
     text = f"n = {table.size.sum():,.0f}" + (f"\n{beyond:.0f} beyond" if beyond >= 0.5 else "")
     box = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.8}
-    free = table.edges[0] > sum(ax.get_xlim()) / 2  # on the left, where all bars stand on the right
+    free = table.edges[0] > sum(ax.get_xlim()) / 2  # on the left if all bars are on the right
     look_of = {"fontsize": 5.5, "color": GREY, "va": "top", "ha": "left" if free else "right", "bbox": box}
     ax.text(0 if free else 1, 0.95, text, transform=ax.transAxes, **look_of)

@@ -29,7 +29,7 @@ NAMED_LEVELS = (0.5, 0.9, 0.95, 0.99)  # those of the paper, which get a marker
 class Coverage:
     """Observed share at each level, and the range in which 95 % of calibrated test sets of this size would lie there.
 
-    The range is of each level on its own, and of cases that err on their own: a whole curve leaves it more often.
+    The range is for each level on its own, and for cases that err independently: a whole curve leaves it more often.
     """
 
     level: Host
@@ -97,7 +97,7 @@ def table(
 
 
 def _chance(level: Host, cases: float) -> tuple[Host, Host]:
-    """The central 95 % of the shares that a calibrated prediction would show in so many cases."""
+    """The central 95 % of the shares that a calibrated prediction would show in that many cases."""
     from scipy.stats import binom
 
     count = max(round(cases), 1)

@@ -114,7 +114,7 @@ def draw(
         ax = axes_or_new(ax)
 
         def line(values: Host, **look: Any) -> None:
-            # Epochs in which the split was not looked at are passed over.
+            # Epochs in which the split was not looked at are skipped.
             measured = np.isfinite(values)
             ax.plot(table.epoch[measured], values[measured], **look)
 

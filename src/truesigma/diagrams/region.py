@@ -25,7 +25,7 @@ class Outline:
     border: Host
     location: Host
     target: Host | None
-    inside: bool | None  # None where the target is not known
+    inside: bool | None  # None if the target is not known
     level: float
 
     @property

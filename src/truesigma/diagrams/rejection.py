@@ -22,7 +22,7 @@ STEPS = 100
 
 @dataclass(frozen=True, eq=False)
 class Rejection:
-    """What is kept at each threshold, and at each rejected share beside the best and the blind order."""
+    """What is kept at each threshold, and at each rejected share compared with the best and the blind order."""
 
     threshold: Host  # (100,), from the largest variance to the smallest
     rejected: Host  # share of the cases above each threshold
@@ -31,7 +31,7 @@ class Rejection:
     by_variance: Host  # MSE of the kept at each share, the largest variances rejected first
     oracle: Host  # the largest errors rejected first
     random: Host  # rejected blindly: the MSE of all
-    ause: float | None  # None where every error is 0
+    ause: float | None  # None if every error is 0
 
     @property
     def columns(self) -> dict[str, list[Any]]:
@@ -124,7 +124,7 @@ def draw(
 
 
 def _finish_share(ax: Axes, named: Mapping[str, Rejection]) -> None:
-    """The two bounds, blind and best, which depend on the errors alone; drawn once where all tables agree."""
+    """The two bounds, blind and best, which depend on the errors alone; drawn once if all tables agree."""
     first = next(iter(named.values()))
     ax.plot(
         first.share, first.random, color=GREY, linestyle=(0, (4, 3)), linewidth=0.9, zorder=1, label="blind"
@@ -136,7 +136,7 @@ def _finish_share(ax: Axes, named: Mapping[str, Rejection]) -> None:
     top = 1.1 * max(max(one.by_variance.max(), one.random[0]) for one in named.values())
     ax.set_ylim(0, top if top > 0 else 1.0)
     ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
-    # Right below the blind line, the one place that falling curves leave free; rising ones leave the top.
+    # Right below the blind line, the one place that falling curves leave free; rising curves leave the top free.
     below: dict[str, Any] = {
         "loc": "upper right",
         "bbox_to_anchor": (1, first.random[0] / ax.get_ylim()[1] - 0.02),

@@ -1,8 +1,8 @@
 """Where tasks run: on this machine, or on the nodes of a Ray cluster. The same tasks give the same results.
 
-`run(function, tasks, merge=..., keep=..., report=...)`: the function turns a task (plain values, as JSON has them) into
-sums, and `merge` puts the sums of several tasks together, as a tree of the same shape everywhere. With `keep` the
-sums of each task are kept as a file in that folder, and a task that has one is not run again.
+`run(function, tasks, merge=..., keep=..., report=...)`: the function turns a task (plain values, as in JSON) into sums,
+and `merge` puts the sums of several tasks together, as a tree of the same shape everywhere. With `keep` the sums of
+each task are saved as a file in that folder, and a task that has one is not run again.
 """
 
 from collections.abc import Callable

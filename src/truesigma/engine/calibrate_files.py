@@ -28,7 +28,7 @@ def calibrate_files(
     mask_missing: bool = False,
     report: Report | None = None,
 ) -> Card:
-    """Fit one recalibration on files, without holding them in memory where it can be fitted from sums.
+    """Fit one recalibration on files; if it can be fitted from sums, the files need not fit into memory.
 
     Args:
         calibration: paths, globs and manifests of the cases to fit on; or one of them; or what `open_fileset` gave.
@@ -39,7 +39,7 @@ def calibrate_files(
         report: for a progress bar.
 
     Returns:
-        The card, as `calibrate` makes it of cases in memory.
+        The card, like that of `calibrate` for cases in memory.
 
     Example:
         >>> import tempfile

@@ -1,7 +1,7 @@
 """Evaluation of sets that are larger than memory: passes over files whose sums add up.
 
 One pass over the calibration files fits the recalibrations; one over the test files finds the range of the variances,
-for exact bins; one sums what every score is made of. Memory holds a few cases at a time, whatever the sets' size.
+for exact bins; one sums what every score is made of. Only a few cases are in memory at a time, however large the sets.
 """
 
 import math
@@ -28,7 +28,7 @@ from .local import run as run_here
 
 @dataclass(frozen=True, eq=False)
 class Streamed:
-    """The evaluation of all cases, and that of each group where it was asked for."""
+    """The evaluation of all cases, and of each group if that was asked for."""
 
     evaluation: Evaluation
     groups: Mapping[str, Evaluation] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class _Placed(NamedTuple):
 
 
 def fit_files(files: FileSet, recalibrations: Iterable[Choice], passes: Passes) -> dict[str, Fit]:
-    """Fit recalibrations on a set of files, in one pass, by their labels; what needs all cases at once reads them."""
+    """Fit recalibrations on files, in one pass, by their labels; those that need all cases at once read them."""
     chosen = choose_all(recalibrations, passes.recipe)
     summed = [one for one in chosen.values() if hasattr(one.module, "gather")]
     asked = [(plugins.address(one.module), one.settings) for one in summed]
@@ -93,9 +93,9 @@ def evaluate_files(
         law: "normal" or "laplace", for files that do not say it.
         mask_missing: leave out the elements whose target is missing.
         one_pass: score in a single pass: UCE and ENCE of more than 32,768 elements are then those of a `Tally`.
-        by_group: score each group beside the whole.
+        by_group: score each group as well as the whole.
         run: of an engine: `engine.local.run`, or `engine.ray.run` with its options bound.
-        keep: a folder for the sums of each file and pass; what is there is not computed again.
+        keep: a folder for the sums of each file and pass; sums that are already there are not computed again.
         report: for a progress bar.
 
     Returns:
@@ -157,7 +157,7 @@ def evaluate_files(
 def answers_of(
     calibration: FileSet, test: FileSet, fits: Sequence[Fit], passes: Passes
 ) -> list[dict[str, Any]]:
-    """The five questions where all cases fit into memory; else those that sums can answer."""
+    """All five questions if all cases fit into memory; otherwise those that sums can answer."""
     from ..evaluation.questions import ANSWERED, answers
 
     count = max(calibration.elements, test.elements)
@@ -213,7 +213,7 @@ def _score_sums(
     one_pass: bool,
     by_group: bool,
 ) -> Sums:
-    """The sums of every item over a test set, by its key; the reason where there can be none."""
+    """The sums of every item over a test set, by its key; or the reason why there are none."""
     fitted = [[plugins.address(fit.chosen.module), fit.fitted.to_dict()] for fit in fits]
     edges = {} if one_pass else _edges(files, fitted, placed, passes, words)
     reasons: Sums = {key: found for key, found in edges.items() if isinstance(found, Undefined)}
@@ -230,11 +230,11 @@ def _score_sums(
 def _whole_scores(
     files: FileSet, fits: list[Fit], placed: list[_Placed], passes: Passes, by_group: bool
 ) -> Sums:
-    """The scores themselves of metrics that are no sums, where all cases fit into memory; else why there are none."""
+    """The scores of metrics that are not sums, if all cases fit into memory; otherwise why there are none."""
     asked = [one for one in placed if one.request is None]
     if not asked:
         return {}
-    if files.outputs is None:  # read as elements, so that a case would be something else than it is elsewhere
+    if files.outputs is None:  # read as elements, so that a case would not mean what it means elsewhere
         return {one.key: Undefined("it has no value for volumes of different shapes.") for one in asked}
     try:
         why = "this score"  # whose name is in the row
@@ -295,7 +295,7 @@ def _value(one: _Placed, sums: Sums, group: str | None) -> float | Undefined:
 
 
 def _of_group(problem: ValueError, group: str | None) -> Undefined:
-    """Why a group without a single element has no score, which must not cost the others theirs; else its error."""
+    """Why a group without any element has no score, which must not cost the others theirs; otherwise its error."""
     if group is None:
         raise problem
     if isinstance(problem, NothingLeft):

@@ -1,4 +1,4 @@
-"""Tasks on this machine, one after the other; each uses all cores by itself."""
+"""Tasks on this machine, one after another; each uses all cores by itself."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,14 +14,14 @@ def run(
     keep: str | Path | None = None,
     report: Tick | None = None,
 ) -> Sums:
-    """Run every task and merge what they give.
+    """Run every task and merge what they return.
 
     Args:
         function: from a task and a tick, which it calls with the number of cases done, to sums.
-        tasks: plain values, as JSON has them; each says its number of `cases`.
-        merge: several sums as one.
+        tasks: plain values, as in JSON; each gives its number of `cases`.
+        merge: turns several sums into one.
         keep: a folder for the sums of each task; a task whose sums are there is not run again.
-        report: is told how many more cases are done.
+        report: is called with how many more cases are done.
 
     Returns:
         The sums of all tasks.

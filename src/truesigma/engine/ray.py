@@ -1,4 +1,4 @@
-"""Tasks on the nodes of a Ray cluster: a task of a node that is lost runs again elsewhere."""
+"""Tasks on the nodes of a Ray cluster: if a node is lost, its task runs again elsewhere."""
 
 import logging
 import os
@@ -11,9 +11,9 @@ from typing import Any
 
 from .tasks import Function, Merge, Sums, Task, Tick, groups, kept, no_tick, prepare
 
-RETRIES = 8  # of a task whose node was lost; what is wrong with its input is not tried again
+RETRIES = 8  # of a task whose node was lost; a task with bad input is not tried again
 AHEAD = 64  # tasks handed out before their turn
-PATIENCE = 10  # seconds until somebody has to speak at an address
+PATIENCE = 10  # seconds within which somebody must answer at an address
 
 
 def run(
@@ -28,18 +28,18 @@ def run(
     gpus: float = 0,
     quiet: bool = False,
 ) -> Sums:
-    """Run every task somewhere in the cluster and merge what they give, there too; as `engine.local.run` does here.
+    """Run every task somewhere in the cluster and merge the results there; `engine.local.run` does the same here.
 
     Args:
         function: from a task and a tick to sums; it must be importable on the nodes.
-        tasks: plain values, as JSON has them; the files they name must be readable on every node.
-        merge: several sums as one.
+        tasks: plain values, as in JSON; the files they name must be readable on every node.
+        merge: turns several sums into one.
         keep: a folder that every node sees, for the sums of each task; a task whose sums are there is not run again.
-        report: is told how many more cases are done.
+        report: is called with how many more cases are done.
         address: of the cluster, such as "auto" or "ray://host:10001"; None: this process's own, or a new one.
         cpus: of each task.
         gpus: of each task, a share such as 0.5 being allowed.
-        quiet: of what Ray itself has to say, print errors only.
+        quiet: print only Ray's own errors.
 
     Returns:
         The sums of all tasks, the same as on one machine.
@@ -90,7 +90,7 @@ def _connect(address: str | None, level: int) -> None:
 
     given = os.environ.get("RAY_ADDRESS") if address is None else address
     check_address(given)
-    # the first error is raised; those beside it say no more
+    # the first error is raised; the others say no more
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     logging.getLogger("ray").setLevel(level)  # for what it says before it looks at its own
     try:
@@ -105,7 +105,7 @@ def _connect(address: str | None, level: int) -> None:
 
 
 def _warn_missing(asked: dict[str, float], there: dict[str, float]) -> None:
-    """Say so where a task waits for a node that may never come: an autoscaler brings it, nothing else does."""
+    """Warn if a task waits for a node that may never come: only an autoscaler brings one."""
     for kind, share in asked.items():
         if share > 0 and not there.get(kind):
             warnings.warn(
@@ -115,7 +115,7 @@ def _warn_missing(asked: dict[str, float], there: dict[str, float]) -> None:
 
 
 def check_address(address: str | None) -> None:
-    """Say at once that nobody answers at HOST:PORT, or somebody else; Ray itself waits for minutes.
+    """Say at once if nobody answers at HOST:PORT, or somebody else does; Ray itself waits for minutes.
 
     >>> check_address("auto")
     """
@@ -124,7 +124,7 @@ def check_address(address: str | None) -> None:
         return
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE) as line:
-            # Unless all is encrypted, Ray speaks first, with its settings; a dashboard waits to be asked.
+            # Without encryption, Ray speaks first, with its settings; a dashboard waits to be asked.
             if os.environ.get("RAY_USE_TLS", "0") in ("", "0") and line.recv(9)[3:4] != b"\x04":
                 raise OSError("somebody else does")
     except TimeoutError:
@@ -138,7 +138,7 @@ def check_address(address: str | None) -> None:
 
 
 def _wait(waiting: list[Any], tick: Tick, *, at_most: int) -> list[Any]:
-    """Report tasks as they finish until so many are left; raise what the first one raised that failed."""
+    """Report tasks as they finish until that many are left; raise the error of the first one that failed."""
     import ray
 
     while len(waiting) > at_most:
@@ -149,11 +149,11 @@ def _wait(waiting: list[Any], tick: Tick, *, at_most: int) -> list[Any]:
 
 
 def _leaf(function: Function, task: Task, keep: str | None, folder: str) -> tuple[Sums, int]:
-    """Return the sums, which stay there until they are merged, and the number of cases for who waits.
+    """Return the sums, which stay there until they are merged, and the number of cases for whoever waits.
 
-    `folder` is where the command was given: paths that are relative are so to it, wherever Ray started its nodes.
+    `folder` is where the command was given: relative paths start there, wherever Ray started its nodes.
     """
-    with suppress(OSError):  # a node without it can still read what is named in full
+    with suppress(OSError):  # a node without it can still read absolute paths
         os.chdir(folder)
     return kept(function, task, keep, no_tick), int(task["cases"])
 

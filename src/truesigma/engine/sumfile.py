@@ -1,4 +1,4 @@
-"""Sums on disk: what a part of the data adds up to, kept so that a run that was stopped can resume."""
+"""Sums on disk: what a part of the data adds up to, saved so that a stopped run can resume."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from ..core.sums import Sum
 from ..files.disk import BadFile, reading, write_atomically
 from ..files.npz import list_members, open_members, read_members
 
-ARRAYS = ("array", "columns", "gaps")  # of a sum, which its head names
+ARRAYS = ("array", "columns", "gaps")  # of a sum, which its header names
 
 
 def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> None:
@@ -75,7 +75,7 @@ def read_sums(path: str | Path, *, task: str = "") -> dict[str, Sum]:
 
 def _read(path: Path, task: str) -> dict[str, Sum]:
     with reading(path, "is damaged, or holds no sums"):
-        # Not by numpy's own reader, which takes the last of two arrays of a name, and bytes for an array.
+        # Not numpy's own reader, which takes the last of two arrays with one name, and takes bytes for an array.
         members = open_members(path, list_members(path))
         heads = json.loads(str(read_members(path, [members["heads"]])["heads"]))
         stored = heads.pop("task", "")

@@ -13,30 +13,30 @@ from .sumfile import read_sums, write_sums
 
 Task = Mapping[str, Any]  # plain values; `cases` says how much work it is
 Sums = dict[str, Sum]
-Tick = Callable[[int], None]  # is told how many more cases are done
+Tick = Callable[[int], None]  # is called with how many more cases are done
 Function = Callable[[Task, Tick], Sums]
 Merge = Callable[[Sequence[Sums]], Sums]
 FAN = 8  # tasks merged at a time
 
 
 def kept_name(task: Task) -> str:
-    """Name the file that keeps a task's sums: the same task by the same version has the same."""
+    """Name the file that keeps a task's sums: the same task under the same version has the same name."""
     text = json.dumps([task, versions()["truesigma"]], sort_keys=True)
     return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.npz"
 
 
 def kept(function: Function, task: Task, keep: str | None, tick: Tick) -> Sums:
-    """Read the sums of a task from its file where there is one; else compute and write them."""
+    """Read the sums of a task from its file if there is one; otherwise compute and write them."""
     if keep is None:
         return function(task, tick)
     path = Path(keep) / kept_name(task)
     if path.is_file():
         try:
-            found = read_sums(path, task=path.name)  # which holds the task's hash
+            found = read_sums(path, task=path.name)  # whose name has the task's hash
             tick(int(task["cases"]))
             return found
         except BadFile:
-            path.unlink(missing_ok=True)  # of a disk that was full, say; it is made anew
+            path.unlink(missing_ok=True)  # left by a full disk, say; it is made again
     sums = function(task, tick)
     write_sums(sums, path, task=path.name)
     return sums

@@ -27,8 +27,8 @@ from .card import Card, as_cases, check_network
 if TYPE_CHECKING:
     import pyarrow as pa
 
-USUAL = (0.9,)  # levels that are written unless others are asked for
-UNTOUCHED = "none"  # of `recalibration`: what `predict` says of predictions that no card was applied to
+USUAL = (0.9,)  # levels that are written by default
+UNTOUCHED = "none"  # in the column `recalibration`: what `predict` writes if no card was applied
 _BOUND = re.compile(r"(lower|upper)_[\d.]+(_\d+)?")
 
 
@@ -43,11 +43,11 @@ def apply_file(
 ) -> Prediction:
     """Recalibrate the predictions of a file and write them to another.
 
-    The columns `scale`, `variance`, `aleatoric` and `epistemic` that are there hold the recalibrated values, `lower_90`
-    and `upper_90` (and so on for each level; `lower_90_0` for output 0 of several) are added, and every other column
-    stays as it is; from .csv to .csv so do separator and decimal commas. A card with a referral adds `refer`, true for
-    cases to hand to somebody. Bounds that `predict` wrote without a card are replaced. No target is needed. A file of
-    draws becomes one of predictions. Where `epistemic` changes, its raw value is kept as `spread`.
+    Existing columns `scale`, `variance`, `aleatoric` and `epistemic` get the recalibrated values, `lower_90` and
+    `upper_90` (and so on for each level; `lower_90_0` for output 0 of several) are added, and every other column stays
+    as it is; from .csv to .csv so do separator and decimal commas. A card with a referral adds `refer`, true for cases
+    to hand to a person. Bounds that `predict` wrote without a card are replaced. No target is needed. A file of draws
+    becomes a file of predictions. If `epistemic` changes, its raw value is kept as `spread`.
 
     Args:
         card: from `calibrate` or `read_card`.
@@ -55,7 +55,7 @@ def apply_file(
         out: .npz, .csv or .parquet, not necessarily the same kind.
         levels: of the intervals; None: 0.9, or those that bounds are stated at.
         law: of predictions that do not say it; the card's unless given.
-        columns: roles of columns that are called otherwise, as in `read`; in a table they keep their names.
+        columns: roles of columns with other names, as in `read`; in a table they keep their names.
 
     Returns:
         The recalibrated prediction.
@@ -106,7 +106,7 @@ def apply_file(
 
 
 def _as_written(made: Prediction, levels: Sequence[float]) -> Prediction:
-    """What a file can hold of bounds that differ by case, which no law gives: those at its levels."""
+    """Bounds that differ by case, which no law gives, as a file can store them: at its levels."""
     if made.bounds is None or isinstance(made.bounds, Stated):
         return made
     rising, shape = tuple(sorted(set(levels))), made.location.shape
@@ -147,7 +147,7 @@ def members_in(fields: Mapping[str, Any], source: Path) -> dict[str, Any]:
 
 
 def _check_unit(card: Card, source: Path, unit: str) -> None:
-    """Refuse another unit than the card's: aux scaling has learned the size of the variances in its own."""
+    """Refuse a unit other than the card's: aux scaling has learned the size of variances in that unit."""
     if bool(card.unit) != bool(unit):
         fitted = f"the card, fitted on {card.data.get('file', 'other cases')},"
         first, second = (f"{source}", fitted) if unit else (fitted, f"{source}")
@@ -165,7 +165,7 @@ def _check_unit(card: Card, source: Path, unit: str) -> None:
 def interval_fields(
     prediction: Prediction, levels: Sequence[float] | None, recalibration: Recalibration | None = None
 ) -> dict[str, Any]:
-    """Bounds of the central intervals by the name of their column; of a joint region its bounds, and its volume.
+    """Bounds of the central intervals by column name; for a joint region its bounds and its volume.
 
     >>> sorted(interval_fields(Prediction([0.0], [1.0]), [0.9, 0.995]))
     ['lower_90', 'lower_99.5', 'upper_90', 'upper_99.5']
@@ -199,7 +199,7 @@ def interval_fields(
 
 
 def refer_fields(card: Card, value: Prediction | Draws) -> dict[str, Any]:
-    """Which cases to refer, by the name of its column, from predictions as the model gave them; empty if none asked."""
+    """Which cases to refer, by column name, from predictions as the model gave them; empty without a referral."""
     if card.refer is not None and card.refer.threshold is None:
         warnings.warn(card.refer.words, stacklevel=2)
     referred = card.referred(value)
@@ -255,7 +255,7 @@ def _edited(
 
 
 def _replaced(table: "pa.Table", stem: str, names: list[str], new: Any) -> "pa.Table":
-    """One column for all outputs stays one column where the outputs still agree."""
+    """One column for all outputs stays one column if the outputs still agree."""
     if names == [stem] and new.ndim > 1 and np.array_equal(new, new[:, :1] + 0 * new, equal_nan=True):
         new = new[:, 0]
     columns = field_columns(stem, new)
@@ -271,7 +271,7 @@ def _replaced(table: "pa.Table", stem: str, names: list[str], new: Any) -> "pa.T
 
 
 def _with_constants(table: "pa.Table", fields: Mapping[str, Any], law: str, to_csv: bool) -> "pa.Table":
-    """The table that says its unit, and its law unless that is the one taken for granted: a .csv in columns."""
+    """The table with its unit, and its law unless that is the default; a .csv has them as columns."""
     import pyarrow as pa
 
     if law != fields.get("law", "normal") and "law" in table.column_names:
@@ -304,7 +304,7 @@ def _append(table: "pa.Table", columns: Mapping[str, Any]) -> "pa.Table":
 
 
 def _other_columns(source: Path, fields: Mapping[str, Any], columns: Columns | None) -> dict[str, Any]:
-    """What a file holds beside the fields, as arrays; cells that numpy has no type for as text."""
+    """What a file contains besides the fields, as arrays; cells that numpy has no type for become text."""
     if check_suffix(source) == ".npz":
         names = list(list_members(source))
         beside = [name for name, role in zip(names, renamed(names, columns)) if role not in fields]
@@ -333,12 +333,12 @@ def _refuse_twice(recalibration: str, source: Path) -> None:
 
 
 def _recalibrated(fields: Mapping[str, Any], card: Card) -> dict[str, str]:
-    """What a file that says whether it was recalibrated says afterwards."""
+    """The new value of the column that says whether a file was recalibrated."""
     return {"recalibration": card.recalibration.to_dict()["name"]} if "recalibration" in fields else {}
 
 
 def _is_own_bound(name: str, fields: Mapping[str, Any]) -> bool:
-    """Whether a column holds bounds of the network's own, which the recalibrated ones replace."""
+    """Whether a column has the network's own bounds, which the recalibrated ones replace."""
     own = fields.get("recalibration") == UNTOUCHED or "bounds" in fields
     return own and _BOUND.fullmatch(name) is not None
 

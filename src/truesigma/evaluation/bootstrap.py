@@ -16,7 +16,7 @@ from .replicates import By, Replicates, Resampling, Score, replicate
 
 @dataclass(frozen=True)
 class Estimate:
-    """A score with its confidence interval; None where it has none, then `reason` says why."""
+    """A score with its confidence interval; None if it has none, and `reason` says why."""
 
     value: float | None
     low: float | None = None
@@ -44,17 +44,18 @@ def bootstrap(
     """Scores with their bootstrap confidence intervals.
 
     Bins keep the edges they have for all cases. UCE, ENCE and the miscalibration area cannot fall below 0, so chance
-    alone lifts them: their interval does not hold 0, not even for a perfect model. Where a share is 0 or 1 in every
+    alone lifts them: their interval does not contain 0, not even for a perfect model. If a share is 0 or 1 in every
     replicate, its interval is the exact binomial one in the number of clusters.
 
-    Few clusters, or few that err much, make all bootstrap intervals too narrow: those of the RMSE held the truth in
-    80 % of simulated sets of 20 cases, in 76 % of 10 patients; by case far too narrow where cases err together.
+    With few clusters, or a few that err a lot, all bootstrap intervals are too narrow: those of the RMSE contained the
+    truth in 80 % of simulated sets of 20 cases, and in 76 % of sets of 10 patients. Drawn by case, they are far too
+    narrow if cases err together.
 
     Args:
         cases: predictions with targets; a recalibration that was applied to them is held fixed.
         scores: metrics as `"coverage:level=0.9"` or `("uce", {"bins": 10})`, or functions from Cases to a number.
-        by: "case", "patient" (whose cases are drawn together; without patients, groups), or "auto": patients where
-            they are named; without, groups where there are 20 or more.
+        by: "case", "patient" (whose cases are drawn together; without patients, groups), or "auto": patients if they
+            are named, otherwise groups if there are 20 or more.
         replicates: how many times the cases are drawn again.
         level: of the confidence intervals.
         seed: of the draws; the same seed draws the same.
@@ -130,7 +131,7 @@ def estimate(
     minus: "Replicates | Undefined | None" = None,
     share: bool = False,
 ) -> Estimate:
-    """The score and its interval; with `minus` that of the paired difference."""
+    """The score and its interval; with `minus`, those of the paired difference."""
     if isinstance(found, Undefined):
         return Estimate(None, reason=str(found))
     if isinstance(minus, Replicates):

@@ -31,9 +31,9 @@ VERSION = 1
 class Card:
     """A fitted recalibration with the law and the recipe it was fitted under, and the data it was fitted on.
 
-    Called with a Prediction, Draws or Cases it gives the recalibrated Prediction. `data` says how many cases and
-    outputs it saw, between which locations and scales, the name and the hash of their file where they came from one,
-    and the network's checkpoint. `refer` says which cases to hand to somebody, where that was asked for.
+    Called with a Prediction, Draws or Cases, it returns the recalibrated Prediction. `data` says how many cases and
+    outputs it saw, between which locations and scales, the name and hash of their file if they came from one, and
+    the network's checkpoint. `refer`, if asked for, says which cases to hand to a person.
     """
 
     recalibration: Recalibration
@@ -50,13 +50,12 @@ class Card:
     def questions(self) -> tuple[dict[str, Any], ...]:
         """Answers to the five questions about the cases it was fitted on, before recalibration, all outputs together.
 
-        They are computed when they are asked for, as they are when the card is written; rows are those of
-        `Evaluation.questions`.
+        They are computed on first use, and when the card is written; rows are like those of `Evaluation.questions`.
         """
         return tuple(self.ask()) if self.ask is not None else ()
 
     def __call__(self, value: Prediction | Draws | Cases, *, group: Any = None) -> Prediction:
-        """The recalibrated prediction, checked like a stranger's: the card may be one."""
+        """The recalibrated prediction, checked as if a stranger had made it: the card may come from one."""
         value = as_cases(value)
         given = self.recipe.prediction(value)
         if given.law.to_dict() != self.law.to_dict():
@@ -74,7 +73,7 @@ class Card:
         return Prediction(**vars(made))
 
     def doubt(self, value: Prediction | Draws | Cases) -> None:
-        """Warn where new cases lie beyond those it was fitted on, in their location or scale as the model gave them."""
+        """Warn if new cases lie beyond those it was fitted on, in location or scale as the model gave them."""
         if "range" in self.data:
             warn_beyond(self.data, as_cases(value), self.unit)
 
@@ -111,7 +110,7 @@ class Card:
 
 
 def as_cases(value: Prediction | Draws | Cases) -> Cases:
-    """Cases as a recipe takes them; the location stands in for a target that is not there, and not looked at."""
+    """Cases as a recipe takes them; a missing target, which is not looked at, is replaced by the location."""
     if isinstance(value, Cases):
         return value
     if isinstance(value, Prediction):
@@ -135,8 +134,8 @@ def calibrate(
         cases: the calibration cases; or a tally of them, for recalibrations that can be fitted from sums.
         recalibration: a name, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`.
         recipe: "exact", "paper", "code", the path of a TOML file, or a Recipe.
-        data: what to say about the data beside its size, such as its file and hash.
-        unit: of the targets, where it is not that of the cases.
+        data: what to say about the data besides its size, such as its file and hash.
+        unit: of the targets, if it differs from that of the cases.
         refer: `{"tolerance": 10, "risk": 0.05}` finds a threshold of sigma up to which at most that share of the cases
             is off by more than the tolerance, with confidence 1 - `delta` (0.05 unless given).
 
@@ -165,7 +164,7 @@ def calibrate(
 
 
 def referral(cases: Cases, recipe: Recipe, asked: Mapping[str, float]) -> Referral:
-    """The referral that was asked for, as `{"tolerance": 10, "risk": 0.05}`, by patient where they are known."""
+    """The referral asked for, as `{"tolerance": 10, "risk": 0.05}`, by patient if patients are known."""
     wrong = [name for name in asked if name not in ("tolerance", "risk", "delta")]
     missing = [name for name in ("tolerance", "risk") if name not in asked]
     if wrong or missing:
@@ -209,7 +208,7 @@ def _answers(cases: Cases, recipe: Recipe) -> list[dict[str, Any]]:
 
 
 def made_by(checkpoint: str, sampling: str) -> dict[str, Any]:
-    """What predictions say of their network and its draws, as a card keeps it.
+    """What predictions say about their network and its draws, in the form a card keeps.
 
     >>> made_by("", "masks=common seed=0 draws=25")
     {'masks': 'common', 'seed': 0, 'draws': 25}
@@ -222,7 +221,7 @@ def made_by(checkpoint: str, sampling: str) -> dict[str, Any]:
 
 
 def check_network(card: Card, checkpoint: str) -> None:
-    """Refuse a card of another network's predictions, and warn where these no longer say whose they are."""
+    """Refuse a card of another network's predictions, and warn if these no longer say whose they are."""
     fitted = card.data.get("checkpoint", "")
     if fitted and not checkpoint:
         warnings.warn(
@@ -244,7 +243,7 @@ def outputs_of(prediction: Prediction) -> int:
 
 
 def factor_text(fitted: Mapping[str, Any]) -> str:
-    """The factor, or the factors, of a stored recalibration in words; "" where it has none.
+    """The factor, or the factors, of a stored recalibration in words; "" if it has none.
 
     >>> factor_text({"name": "sigma", "factor": 1.9, "standard_error": 0.05})
     'factor 1.9, standard error 0.05'
@@ -262,9 +261,9 @@ def factor_text(fitted: Mapping[str, Any]) -> str:
 
 
 def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
-    """The card in a JSON file; an error says what about it is not known.
+    """Read the card in a JSON file; an error says what about it is unknown.
 
-    A card never names code to run: one that was fitted with a file of one's own is read with that file as `plugin`.
+    A card never names code to run: if it was fitted with a file of your own, pass that file as `plugin`.
 
     >>> from tempfile import TemporaryDirectory
     >>> import truesigma as ts

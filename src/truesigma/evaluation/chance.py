@@ -1,4 +1,4 @@
-"""What chance alone does: the scores of a model whose sigma is true, on as many cases as there are."""
+"""What chance alone does: the scores of a model whose sigma is true, on equally many cases."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ from ..core.values import Cases
 from .inference.clustered import output_means, view_of
 
 SETS = 100
-BY_SIZE = ("uce", "ence")  # scores of the size of sigma, whatever the law of the errors
+BY_SIZE = ("uce", "ence")  # scores that judge the size of sigma, whatever the law of the errors
 
 
 def calibrated_range(
@@ -28,20 +28,20 @@ def calibrated_range(
 ) -> list[tuple[float, float] | None]:
     """The middle 95 % of each score over test sets whose sigma is true, on the predictions of these cases.
 
-    Scores of the size of sigma (UCE, ENCE) ask nothing of the errors' law: their targets are drawn with replacement
-    from the errors themselves, divided by the size that they have, a case's outputs together, and the cases of a
-    cluster from one cluster. Other scores ask whether the law is true, too: their targets are drawn from it, element by
-    element; where outputs or cases of a patient err together, the true range is wider.
+    Scores that judge the size of sigma (UCE, ENCE) assume nothing about the errors' law: their targets are drawn with
+    replacement from the errors themselves, divided by their size, the outputs of a case together, and the cases of a
+    cluster from one cluster. Other scores also ask whether the law is true: their targets are drawn from it, element by
+    element; if outputs or cases of a patient err together, the true range is wider.
 
     Args:
         cases: predictions with their targets.
         requests: (metric, options) pairs of sum-like metrics.
-        grouped: whether cases of a patient (without: of a group) are taken to err together.
+        grouped: whether cases of a patient (without patients: of a group) are assumed to err together.
         sets: how many test sets are drawn.
         seed: of the draws.
 
     Returns:
-        A range for each request, None where the score is not defined.
+        A range for each request, None if the score is not defined.
 
     Example:
         >>> from truesigma import Prediction
@@ -80,7 +80,7 @@ def _scale(cases: Cases) -> Host:
 
 
 def _from_law(cases: Cases, rng: np.random.Generator) -> Iterator[Host]:
-    """Targets that the law of the predictions draws."""
+    """Targets drawn from the law of the predictions."""
     p, scale = cases.prediction, _scale(cases)
     tables = [(some, *quantile_table(law)) for law, some in laws_of(p.law, len(p))]
     z = np.empty(p.location.shape)
@@ -99,7 +99,7 @@ def _from_errors(cases: Cases, rng: np.random.Generator, *, grouped: bool) -> It
     size = output_means(view.power, view.weight) ** (1 / view.law.moment)
     z = np.divide(view.z, size, out=np.zeros(view.z.shape), where=size > 0)
     for number in range(z.shape[1] if (view.weight == 0).any() else 0):
-        there = view.weight[:, number] > 0  # where an element is missing, any other of its output stands in
+        there = view.weight[:, number] > 0  # a missing element is replaced by any other of its output
         if there.any():
             z[~there, number] = rng.choice(z[there, number], size=int((~there).sum()))
     order = np.argsort(view.code, kind="stable")
@@ -130,7 +130,7 @@ def quantile_table(law: Law) -> tuple[Host, Host]:
 
 
 def _interpolated(values: Host, grid: Host, at: Host) -> Host:
-    """`np.interp` on a grid of equal steps, where no place has to be searched for."""
+    """`np.interp` on a grid of equal steps, where no search is needed."""
     place = (values - grid[0]) / (grid[1] - grid[0])
     np.clip(place, 0, len(grid) - 1, out=place)
     before = np.minimum(place.astype(np.int64), len(grid) - 2)

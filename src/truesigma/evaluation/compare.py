@@ -30,16 +30,16 @@ from .text import comparison_table, notebook_text, plain_text
 LEVEL = 0.9  # of the intervals whose width tells sharpness
 FEWEST, LARGEST = 30, 200_000  # cases or patients, and elements, between which a remedy is looked for
 MOST_GROUPS = 50
-WIDER = 1.1  # times the width without recalibration: what may not be given away for nothing
+WIDER = 1.1  # times the width without recalibration: wider than this must buy a better score
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Cross-fitted scores of recalibrations, the choice among them, and each of them fitted on all cases.
 
-    A row is a dict: `recalibration`; `numbers`, how many its stored form holds; `score`; `change` from `none`, with its
-    paired interval `low` to `high`, too narrow where the change is small, since the fits vary as well; `behind` the
-    best, with the `standard_error` of that difference; `width` of the 90 % interval; `reason` where there is no score.
+    A row is a dict: `recalibration`; `numbers`, how many its stored form has; `score`; `change` from `none`, with its
+    paired interval `low` to `high`, too narrow if the change is small, since the fits vary as well; `behind` the best,
+    with the `standard_error` of that difference; `width` of the 90 % interval; `reason` if there is no score.
     """
 
     metric: str
@@ -95,14 +95,15 @@ def compare(
 
     $$\mathrm{score} = \tfrac1m \sum_i S\bigl(R_{-k(i)}(p_i),\, y_i\bigr)$$
 
-    R without fold k(i), the one of case i. All cases of a patient (without: of a group) are in one fold. The choice is
-    the simplest recalibration, that with the fewest numbers in its stored form, whose score is within one standard
-    error of the best one's: that of their difference on the same cases, from a bootstrap by patient, or by case.
+    R is fitted without fold k(i), that of case i. All cases of a patient (without patients: of a group) are in one
+    fold. The choice is the simplest recalibration, that with the fewest numbers in its stored form, whose score is
+    within one standard error of the best: the standard error of their difference on the same cases, from a bootstrap
+    by patient, or by case.
 
     Args:
         cases: predictions with targets, none of which the network was trained on.
         recalibrations: names, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`; `none` always takes part;
-            "all": every one that takes predictions as these are.
+            "all": every one that takes predictions like these.
         metric: a proper score: "nll", "crps", "winkler:level=0.9", or one of your own that says `PROPER = True`.
         folds: in how many parts the cases, or the patients, are divided at random.
         seed: of the parts and of the bootstrap.
@@ -130,7 +131,7 @@ def compare(
     several = list(each(recalibrations))
     several = plugins.usual("recalibrate") if several == ["all"] else several
     choices = choose_all(["none", *several], chosen)
-    # Where groups are what is repaired, they are in every fold; without patients cases are then what is divided.
+    # If groups are to be repaired, they must be in every fold; without patients, cases are then divided.
     sites = cases.patient is None and any(map(_repairs_groups, choices.values()))
     fold = fold_of(changed(cases, group=None) if sites else cases, folds=folds, seed=seed)
     by: Any = "case" if sites or cases.cluster is None else "patient"
@@ -178,7 +179,7 @@ def compare(
 
 
 def candidates(cases: Cases) -> list[str]:
-    """The recalibrations that these cases can tell apart, without those that take long: what a remedy is chosen from.
+    """The recalibrations that these cases can distinguish, without slow ones: what a remedy is chosen from.
 
     >>> from truesigma import Prediction
     >>> candidates(Cases(Prediction([[1.0, 2.0]], [[1.0, 1.0]], [[0.1, 0.1]]), [[1.0, 2.0]]))
@@ -198,7 +199,7 @@ def candidates(cases: Cases) -> list[str]:
 
 
 def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None:
-    """Which recalibration these cases ask for, by CRPS on cases that it was not fitted on; None if they are too few.
+    """Which recalibration these cases need, by CRPS on cases it was not fitted on; None if there are too few.
 
     >>> from truesigma import Prediction
     >>> y = np.random.default_rng(0).normal(size=200)
@@ -215,7 +216,7 @@ def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None
 
 
 def remedy_words(found: Comparison, beside: str = "") -> str:
-    """What a comparison would choose, and what it gains over none, beside what another one gains."""
+    """What a comparison would choose, and what it gains over none, compared with what another one gains."""
     said = "cross-fitted on the calibration cases, "
     rows = {row["recalibration"]: row for row in found.rows}
     row, none, other = rows[found.choice], rows["none"], rows.get(beside, {}).get("change")
@@ -235,7 +236,7 @@ def _repairs_groups(chosen: Chosen) -> bool:
 
 
 def fold_of(cases: Cases, *, folds: int = 10, seed: int = 0) -> Host:
-    """The fold of each case, 0 to folds - 1, at random; cases of a patient (without: of a group) are in one.
+    """The fold of each case, 0 to folds - 1, at random; cases of a patient (or else of a group) share one.
 
     >>> from truesigma import Prediction
     >>> y = np.arange(4.0)
@@ -259,7 +260,7 @@ def fold_of(cases: Cases, *, folds: int = 10, seed: int = 0) -> Host:
 
 
 def numbers_in(stored: Any) -> int:
-    """How many numbers a stored form holds: what tells a simple recalibration from a flexible one.
+    """How many numbers a stored form has: the fewer, the simpler the recalibration.
 
     >>> numbers_in({"name": "sigma", "factor": 2.0, "standard_error": None, "part": "total"})
     1

@@ -1,4 +1,4 @@
-"""What two sets of cases look like, where that is more likely a mistake than a finding: said before any number is."""
+"""What looks more like a mistake than a finding in two sets of cases; it is said before any number."""
 
 import numpy as np
 
@@ -11,10 +11,10 @@ from .replicates import MANY
 
 CODES = tuple(float(sign * (10**k - 1)) for k in (2, 3, 4, 5, 6) for sign in (1, -1))  # 99, -99, 999, ...
 APART = 3.0  # times that the median sigma of two sets may differ
-TOGETHER = 0.15  # correlation of neighbouring hits from which on rows seem to belong together
+TOGETHER = 0.15  # correlation of neighbouring hits above which rows seem to belong together
 GROSS = 0.9  # of the sum of z^2, that a hundredth of the cases may make
 LEAST = 20  # cases, of which one may be called gross
-SEVERAL = 4  # groups from which on they may be patients
+SEVERAL = 4  # with this many groups, they may be patients
 CONTENT = 0.9
 MAP = 64  # outputs, beyond which they are of one kind
 
@@ -53,7 +53,7 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
 
 
 def _gross(name: str, cases: Cases, columns: Columns) -> list[str]:
-    """The few cases whose errors decide every factor, since all others together hardly count beside them."""
+    """The few cases whose errors decide every factor, since all others together hardly count against them."""
     with np.errstate(over="ignore"):
         each = np.where(columns.weight > 0, (columns.residual / columns.scale) ** 2, 0.0)
         square = (columns.weight * each).sum(axis=1)
@@ -76,7 +76,7 @@ def _gross(name: str, cases: Cases, columns: Columns) -> list[str]:
 
 
 def _unnamed_patients(calibration: Cases, test: Cases) -> list[str]:
-    """Several groups, too few to be taken for patients, of which the sets share none: patients are so, not sites."""
+    """Several groups, too few to count as patients, that the sets do not share: that is like patients, not sites."""
     sets = (calibration, test)
     if any(cases.patient is not None or cases.first_group is None for cases in sets):
         return []
@@ -115,7 +115,7 @@ def _codes(name: str, columns: Columns) -> list[str]:
 
 
 def _lag(cases: Cases, columns: Columns) -> float | None:
-    """The lag-1 correlation of the hits, where it is beyond chance and no group says which cases belong together."""
+    """The lag-1 correlation of the hits, if it is beyond chance and no group says which cases belong together."""
     size = len(cases)
     law = cases.prediction.law
     if cases.cluster is not None or size < 50 or isinstance(law, Bounded):

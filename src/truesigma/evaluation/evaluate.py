@@ -20,9 +20,9 @@ from .text import evaluation_table, notebook_text, plain_text
 class Evaluation:
     """Rows of scores, with the recipe, the fitted recalibrations and the sizes of the data they came from.
 
-    A row is a dict: `recalibration`, `label` (with its options, as the table names it), `part`, `metric`, `level` (None
-    where it has none), `value` (None where undefined, then `reason` says why), `sd` over repeats (None for one test
-    set), `options` that were asked for.
+    A row is a dict: `recalibration`, `label` (with its options, as in the table), `part`, `metric`, `level` (None if it
+    has none), `value` (None if undefined, and `reason` says why), `sd` over repeats (None for one test set), `options`
+    that were given.
     """
 
     recipe: Recipe
@@ -34,9 +34,9 @@ class Evaluation:
 
     @cached_property
     def questions(self) -> tuple[dict[str, Any], ...]:
-        """Answers to the five questions, for each recalibration, output and group, of the first test set.
+        """Answers to the five questions, for each recalibration, output and group, about the first test set.
 
-        They are computed when they are asked for; `truesigma.evaluation.questions` says what a row holds.
+        They are computed on first use; `truesigma.evaluation.questions` says what is in a row.
         """
         return tuple(self.ask()) if self.ask is not None else ()
 
@@ -55,12 +55,12 @@ class Evaluation:
         )
 
     def by_label(self) -> dict[str, tuple[dict[str, Any], ...]]:
-        """The rows of each recalibration by its label, such as "sigma:part=aleatoric": as many each, in one order."""
+        """The rows of each recalibration by its label, such as "sigma:part=aleatoric": the same rows for each."""
         labels = dict.fromkeys(row["label"] for row in self.rows)
         return {label: tuple(row for row in self.rows if row["label"] == label) for label in labels}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, as written to JSON; a recalibration goes by its bare name where that is unique."""
+        """Plain values only, as written to JSON; a recalibration goes by its bare name if that is unique."""
         bare = [label.partition(":")[0] for label in self.recalibrations]
         names = [name if bare.count(name) == 1 else label for name, label in zip(bare, self.recalibrations)]
         return {
@@ -145,7 +145,7 @@ def evaluate(
 def _scores(
     recalibration: Recalibration, prediction: Prediction, cases: Cases, items: list[Item]
 ) -> list[float | Undefined]:
-    """The value of each item: sums together, other scores one by one, from all that the recalibration makes."""
+    """The value of each item, from the recalibrated predictions: sums together, other scores one by one."""
     requests = [one for one in (item.request for item in items) if one is not None]
     in_passing = len(requests) == len(items) and getattr(recalibration, "by_block", False)
     group, draws = cases.first_group, cases.draws
@@ -162,10 +162,10 @@ class About(NamedTuple):
     """What two sets of cases must have in common, and how an error calls the set."""
 
     name: str
-    outputs: tuple[int, ...] | None  # None where they differ
+    outputs: tuple[int, ...] | None  # None if they differ
     law: str
     unit: str
-    volumes: bool = False  # which differ in shape from patient to patient, within a set and between two
+    volumes: bool = False  # their shapes differ from patient to patient, within a set and between two
 
 
 def check_alike(calibration: About, tested: Sequence[About]) -> None:

@@ -38,7 +38,7 @@ class Chosen:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A recalibration that was fitted; given as a choice it is taken as it is."""
+    """A fitted recalibration; given as a choice, it is used as it is."""
 
     chosen: Chosen
     fitted: Recalibration
@@ -68,9 +68,9 @@ def fit(choice: Choice | Chosen, cases: Cases | Tally, recipe: Recipe) -> Recali
 def fit_all(
     choices: Iterable[Choice], cases: Cases, recipe: Recipe, unfitted: dict[str, ValueError] | None = None
 ) -> dict[str, Fit]:
-    """Fit recalibrations on the same cases, by their labels; what is chosen again counts once.
+    """Fit recalibrations on the same cases, by their labels; duplicates count once.
 
-    What cannot be fitted is an error, or goes into `unfitted` by its label, unless nothing is left but none.
+    One that cannot be fitted is an error, or goes into `unfitted` by its label unless only `none` would be left.
     """
     choices = list(each(choices))
     known = {choice.chosen.label: choice for choice in choices if isinstance(choice, Fit)}
@@ -98,7 +98,7 @@ def choose(choice: Choice, recipe: Recipe) -> Chosen:
 
 
 def choose_all(choices: Iterable[Choice], recipe: Recipe) -> dict[str, Chosen]:
-    """Each recalibration by its label; what is chosen again counts once.
+    """Each recalibration by its label; duplicates count once.
 
     >>> from truesigma.evaluation.recipe import load_recipe
     >>> list(choose_all(["none", "sigma:part=aleatoric", "none"], load_recipe("exact")))
@@ -117,7 +117,7 @@ def choose_all(choices: Iterable[Choice], recipe: Recipe) -> dict[str, Chosen]:
 
 
 def each(choices: Any) -> Iterable[Any]:
-    """What was chosen, one by one: a name alone is a list of one, and so is a pair of a name and its options.
+    """What was chosen, as a list: a single name becomes a list of one, and so does a pair of a name and its options.
 
     >>> each("sigma"), each(("aux", {"hidden": 4})), each(["none", "sigma"])
     (['sigma'], [('aux', {'hidden': 4})], ['none', 'sigma'])

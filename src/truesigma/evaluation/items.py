@@ -1,4 +1,4 @@
-"""What a table of scores holds: a number for each recalibration and metric, and the row that shows it."""
+"""What is in a table of scores: a number for each recalibration and metric, and the row that shows it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Item:
 
     @property
     def request(self) -> Request | None:
-        """What it sums up; None for a metric that is not a sum, and needs all cases at once."""
+        """What it sums; None for a metric that is not a sum and needs all cases at once."""
         return request(self.metric, self.options) if hasattr(self.metric, "SUMS") else None
 
     def score(self, prediction: Prediction, cases: Cases, recalibration: Recalibration) -> float | Undefined:
@@ -50,7 +50,7 @@ def asked_metrics(metrics: Iterable[Named] | None) -> list[Asked]:
 
 
 def items_of(asked: Iterable[Asked], recipe: Recipe, part: Any) -> list[Item]:
-    """The numbers that metrics with their options ask for, under a recipe, of that part of the uncertainty."""
+    """The numbers to compute for metrics with their options, under a recipe, for a part of the uncertainty."""
     found = []
     for name, metric, given in asked:
         known = plugins.options("metrics", metric)
@@ -72,7 +72,7 @@ def row_of(chosen: Chosen, item: Item, values: Sequence[float | Undefined]) -> d
     """The row of an item, from the recalibration and the value in each repeat."""
     undefined = [v for v in values if isinstance(v, Undefined)]
     if undefined and item.given.get("error") == "draws":
-        raise undefined[0]  # asked for by name; a row that is shown by default may stay empty
+        raise undefined[0]  # chosen by name; a row that is shown by default may stay empty
     reasons = [str(v) for v in undefined]
     numbers = [v for v in values if not isinstance(v, Undefined)]
     defined = not reasons and bool(np.isfinite(numbers).all())

@@ -1,4 +1,4 @@
-"""Doubts about two sets of cases: those that were fitted on are scored, or the two do not go together."""
+"""Doubts about two sets of cases: the same cases are fitted on and scored, or the two do not go together."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from ..core.arrays import Host, to_host
 from ..core.values import Cases, Prediction
 from ..files.fileset import FileSet
 
-ALARMS = 0.05  # share of the sets of new cases that are warned of though they are like those fitted on
+ALARMS = 0.05  # share of sets of new cases that raise a warning although they are like those fitted on
 CLUSTERS = {
     "patients": "patient",
     "groups": "first_group",
@@ -19,9 +19,9 @@ CLUSTERS = {
 
 
 def extent(cases: Cases) -> dict[str, Any]:
-    """Find the smallest and largest location and scale of each output, and of how many patients; nothing for maps.
+    """Find the smallest and largest location and scale of each output, and count the patients; nothing for maps.
 
-    Without patients, so many groups that they are in their place are counted.
+    Without patients, groups are counted if there are enough of them to take their place.
 
     >>> extent(Cases(Prediction([3.0, 1.0, 2.0], [4.0, 1.0, 9.0]), [3.0, 1.0, 2.0], patient=["a", "a", "b"]))
     {'range': {'location': [[1.0, 3.0]], 'scale': [[1.0, 3.0]]}, 'patients': 2}
@@ -41,7 +41,7 @@ def extent(cases: Cases) -> dict[str, Any]:
 
 
 def check_extent(data: Mapping[str, Any]) -> None:
-    """Refuse what `extent` does not give of so many cases and outputs."""
+    """Refuse what `extent` cannot have returned for that many cases and outputs."""
     for what in ("cases", *(set(CLUSTERS) & set(data))):
         count = data[what]
         if not isinstance(count, int) or not 0 < count < 2**53:  # beyond which not every integer is a float
@@ -53,7 +53,7 @@ def check_extent(data: Mapping[str, Any]) -> None:
 
 
 def _looked_at(prediction: Prediction) -> dict[str, Host]:
-    """Location and scale as (case, output); NaN where a mask leaves one out."""
+    """Location and scale as (case, output); NaN for what a mask leaves out."""
     found = {}
     for name in ("location", "scale"):
         values = np.broadcast_to(to_host(getattr(prediction, name)), prediction.location.shape)
@@ -65,11 +65,12 @@ def _looked_at(prediction: Prediction) -> dict[str, Host]:
 
 
 def warn_beyond(data: Mapping[str, Any], cases: Cases, unit: str = "") -> None:
-    """Say so where more new cases lie beyond those fitted on than cases of the same kind would.
+    """Warn if more new cases lie beyond those fitted on than cases of the same kind would.
 
-    Of cases of one kind, in random order, how many of the last lie outside the range of the first has a known law,
-    whatever that of the values. Cases of one patient are not in random order, but patients are: where those fitted on
-    named them, patients with any case beyond are counted. The level is shared out over location, scale and outputs.
+    If cases of one kind come in random order, the number of the last ones outside the range of the first ones has a
+    known law, whatever the law of the values. Cases of one patient are not in random order, but patients are: if the
+    cases fitted on name them, patients with any case beyond are counted. The level is divided among location, scale
+    and outputs.
 
     data: of a card, with `extent` of the cases fitted on. cases: the new ones, before recalibration.
 
@@ -114,7 +115,7 @@ def warn_beyond(data: Mapping[str, Any], cases: Cases, unit: str = "") -> None:
 
 
 def chance_beyond(beyond: int, new: int, known: int) -> float:
-    """Find the chance that at least so many of the new cases lie outside the range of those known, all of one kind.
+    """Find the chance that at least that many new cases lie outside the range of the known ones, all of one kind.
 
     P(K = k) = (k + 1) C(new + known - k - 2, known - 2) / C(new + known, known).
 
@@ -135,7 +136,7 @@ def warn_unlike(
     test: Sequence[Path],
     repeats: Sequence[Cases | FileSet],
 ) -> None:
-    """Say so where one of two sets has a unit and the other none, or where two networks made them."""
+    """Warn if one of two sets has a unit and the other none, or if two networks made them."""
     for path, tested in zip(test, repeats):
         if bool(fitted_on.unit) != bool(tested.unit):
             named, bare = (calibration, path) if fitted_on.unit else (path, calibration)
@@ -153,7 +154,7 @@ def warn_unlike(
 
 
 def warn_repeated(repeats: Sequence[Sequence[Path]]) -> None:
-    """Warn where two test sets share predictions: their deviation is then too small."""
+    """Warn if two test sets share predictions: the deviation between them is then too small."""
     seen: set[Path] = set()
     for number, paths in enumerate(repeats, start=1):
         both = [path for path in paths if path.resolve() in seen]
@@ -169,7 +170,7 @@ def warn_repeated(repeats: Sequence[Sequence[Path]]) -> None:
 def warn_leak(
     calibration: Path, fitted_on: Cases, test: list[Path], repeats: list[Cases], data: dict[str, Any]
 ) -> None:
-    """Say so when cases that were fitted on are scored, which flatters every recalibration."""
+    """Warn if cases that were fitted on are scored, which flatters every recalibration."""
     for path, cases, described in zip(test, repeats, data["test"]):
         if described["sha256"] == data["calibration"]["sha256"]:
             warnings.warn(
@@ -198,7 +199,7 @@ def warn_leak(
 
 
 def _warn_shared_patients(calibration: Path, fitted_on: Cases, path: Path, cases: Cases) -> None:
-    """Warn where patients are in both sets; a few groups, such as sites, may well be."""
+    """Warn if patients are in both sets; a few groups, such as sites, may well be."""
     from .replicates import MANY
 
     sets = (fitted_on, cases)
@@ -233,7 +234,7 @@ def _same_rows(one: Cases, other: Cases) -> int:
 
 
 def warn_leaked_files(calibration: FileSet, tested: Sequence[FileSet]) -> None:
-    """Say so when a file that is fitted on is scored, which flatters every recalibration."""
+    """Warn if a file that is fitted on is scored, which flatters every recalibration."""
     paths = {path.resolve() for path in calibration.paths}
     for files in tested:
         both = [s.name for s in files.sources if {Path(p).resolve() for p in s.files.values()} & paths]

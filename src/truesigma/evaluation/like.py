@@ -1,4 +1,4 @@
-"""Cases weighted to be like those of a new site, of which only predictions are known."""
+"""Cases weighted to resemble those of a new site, for which only predictions are known."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,20 +20,20 @@ def weighted_like(
     recipe: str | Recipe = "exact",
     features: tuple[Any, Any] | None = None,
 ) -> Cases:
-    """Weight cases so that they look like new ones, by what is predicted for both; targets of the new are not used.
+    """Weight cases so that they look like new ones, by what is predicted for both; new targets are not used.
 
-    Whatever is fitted on the result, or scored with it, is for the new site, if cases that look alike err alike here
-    and there: without labels that cannot be checked.
+    Whatever is fitted on the result, or scored with it, is valid for the new site if cases that look alike err alike
+    here and there. Without labels that cannot be checked.
 
     Args:
         cases: with targets; weights that they have are multiplied.
         new: predictions of the new site.
         recipe: "exact", "paper", "code", or the path of a TOML file.
-        features: (case, feature) of both, to see the shift by, in place of prediction and log scale. What needs the
-            weight of a case to come, as conformal does, cannot be fitted then.
+        features: (case, feature) of both, to measure the shift by instead of prediction and log scale. Recalibrations
+            that need the weight of a future case, such as conformal, cannot be fitted then.
 
     Returns:
-        The cases with their weights; `.shift` says how many of them count, and how far the two sets are apart.
+        The cases with their weights; `.shift` says how many of them count, and how far apart the two sets are.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -55,11 +55,11 @@ def weighted_like(
 
 
 def all_like(sets: Sequence[Cases], new: Prediction | Draws | Cases, recipe: str | Recipe) -> list[Cases]:
-    """Weight each set of cases to be like the new ones, but for one that is the new ones."""
+    """Weight each set of cases to resemble the new ones, unless it is the new ones."""
     return [one if same_cases(one, new) else weighted_like(one, new, recipe=recipe) for one in sets]
 
 
 def same_cases(cases: Cases, new: Prediction | Draws | Cases) -> bool:
-    """Whether the new predictions are those of the cases, which then are of the new site already."""
+    """Whether the new predictions are those of the cases, which then are already from the new site."""
     one, other = (to_host(as_cases(p).prediction.location) for p in (cases, new))
     return one.shape == other.shape and bool(np.array_equal(one, other))

@@ -1,8 +1,8 @@
-"""Per-voxel maps: a card applied to NIfTI predictions, written back as NIfTI in the same place of the patient.
+"""Per-voxel maps: a card applied to NIfTI predictions, written back as NIfTI with the same geometry.
 
 `p1_location.nii.gz` with `p1_scale.nii.gz` (or `p1_aleatoric` and `p1_epistemic`, variances), and perhaps `p1_mask`,
 becomes `p1_sigma.nii.gz`, the recalibrated standard deviation, with the bounds of intervals as `p1_lower_90` and
-`p1_upper_90`. The names that go in are never those that come out, so that nothing is recalibrated twice.
+`p1_upper_90`. Input and output names never coincide, so that nothing is recalibrated twice.
 """
 
 import gzip
@@ -28,7 +28,7 @@ from .apply import bound_names, interval_fields
 from .card import Card
 
 LOCATION = "location"
-PROGRESS = ".truesigma-apply"  # which cases are done, as long as others are not: the same call resumes
+PROGRESS = ".truesigma-apply"  # lists the cases that are done until all are: the same call resumes
 LEVEL = 1  # of compression, as nibabel has it: 6 takes twice as long and saves a tenth
 
 
@@ -65,9 +65,9 @@ def apply_maps(
 ) -> list[Maps]:
     """Recalibrate maps and write sigma and the bounds of intervals as compressed NIfTI in single precision.
 
-    Affine, orientation codes, units and everything else in the head are those of the location. Voxels outside the mask
-    are 0. Of a law that has no variance only the bounds are written. One case is in memory at a time. The
-    same call resumes one that was stopped.
+    Affine, orientation codes, units and everything else in the header are those of the location. Voxels outside the
+    mask are 0. If the law has no variance, only the bounds are written. One case is in memory at a time. The same
+    call resumes one that was stopped.
 
     Args:
         card: from `calibrate` or `read_card`.
@@ -119,13 +119,13 @@ def apply_maps(
 
 
 def _job(card: Card, levels: Sequence[float], law: Law | str | None) -> str:
-    """A hash of all that decides about a case's maps beside the case."""
+    """A hash of everything besides the case that decides what its maps are."""
     said = [card.to_dict(), list(levels), str(law), versions()["truesigma"]]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def _finished(progress: Path, job: str) -> dict[str, Maps]:
-    """What the same job wrote before it was stopped, by the marks of the cases, as long as it is there as it was."""
+    """What the same job wrote before it was stopped, by the marks of the cases, if it is still there unchanged."""
     found = {}
     for line in progress.read_text(encoding="utf-8").splitlines() if progress.is_file() else ():
         try:
@@ -161,7 +161,7 @@ def _check_apart(cases: Sequence[CaseFiles], beginnings: Sequence[str], levels: 
 
 
 def write_nifti(path: Path, values: Host, head: Any) -> None:
-    """Write an array as .nii.gz in single precision under a head, atomically; the same values give the same bytes."""
+    """Write an array as .nii.gz in single precision with a header, atomically; the same values give the same bytes."""
     import nibabel
 
     kind: Any = nibabel.Nifti2Image if isinstance(head, nibabel.Nifti2Header) else nibabel.Nifti1Image
@@ -169,7 +169,7 @@ def write_nifti(path: Path, values: Host, head: Any) -> None:
     described.set_data_dtype(np.float32)
     described["scl_slope"], described["scl_inter"] = 1, 0
     described["cal_min"] = described["cal_max"] = 0  # the window of what was there before
-    # Without an affine of our own the head's is kept, with both of its forms and their codes.
+    # Without an affine of our own, the header's is kept, with both of its forms and their codes.
     image = kind(np.asarray(values, np.float32), None, described)
 
     def fill(part: Path) -> None:
@@ -205,7 +205,7 @@ def _results(prediction: Prediction, levels: Sequence[float]) -> Iterator[tuple[
 
 
 def _beginnings(cases: Sequence[CaseFiles], out: Path) -> list[str]:
-    """How the paths of each case's files begin: their place below the folder that all share, up to the field's name."""
+    """How the paths of each case's files begin: from below the folder that all share up to the field's name."""
     paths = [Path(source.files[LOCATION]).resolve() for source in cases]
     shared = os.path.commonpath([path.parent for path in paths])
     found = []

@@ -1,4 +1,4 @@
-"""Passes over files: what a task asks for, and the sums it gives. A task is plain values, so that it runs anywhere."""
+"""Passes over files: what a task asks for, and the sums it returns. A task is plain values, so it runs anywhere."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -23,7 +23,7 @@ from .recipe import Recipe
 Sums = dict[str, Sum]
 CASES = "cases of "  # and the name of a group: the key of how many it has
 EMPTY = "empty cases"  # the key of how many have no target that counts; none where it is not there
-Tick = Callable[[int], None]  # is told how many more cases are done
+Tick = Callable[[int], None]  # is called with how many more cases are done
 Report = Callable[[str, int], Tick]  # from what is being done, and the number of cases, to a tick
 Step = Callable[[Chunk, Prediction], Sums]  # what some cases, with their prediction, add to the sums
 
@@ -61,14 +61,14 @@ class Passes:
 
 
 def _own_code(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The hash of each plug-in file of one's own: sums that were kept are those of the file as it is."""
+    """The hash of each user's plug-in file: kept sums count only if the file has not changed."""
     used = [plugin for key in ("fits", "fitted") for plugin, _ in settings.get(key, ())]
     used += [metric for _, _, metric, _, _ in settings.get("requests", ())]
     return {path: fingerprint(path) for path in used if path.endswith(".py")}
 
 
 def work(task: Mapping[str, Any], tick: Tick) -> Sums:
-    """The sums of one pass over one source, in constant memory; an error where its files change meanwhile."""
+    """The sums of one pass over one source, in constant memory; an error if its files change meanwhile."""
     source = CaseFiles(**task["source"])
     check_unchanged(source)
     steps = {"fit": fit_step, "range": range_step, "sums": sums_step, "questions": questions_step}
@@ -111,7 +111,7 @@ def needs_whole_cases(task: Mapping[str, Any]) -> bool:
 
 
 def fit_step(task: Mapping[str, Any]) -> Step:
-    """What each recalibration in `fits`, (plug-in, options) pairs, has to know; keys are NUMBER/NAME."""
+    """What each recalibration in `fits`, (plug-in, options) pairs, needs to know; keys are NUMBER/NAME."""
     loaded = [(plugins.load("recalibrate", plugin), options) for plugin, options in task["fits"]]
     modules = [(module, plugins.settled("recalibrate", module, options)) for module, options in loaded]
 
@@ -125,7 +125,7 @@ def fit_step(task: Mapping[str, Any]) -> Step:
                 and cases.patient is None
                 and (cases.group is None or getattr(module, "BY_GROUP", False))
             ):
-                # Pieces of a case are correlated: they are a cluster, as a patient's cases are.
+                # Pieces of a case are correlated: they form a cluster, like a patient's cases.
                 known = changed(cases, patient=np.array([chunk.of]))
             sums = module.gather(known, **plugins.accepted(module.gather, options))
             found.update({f"{number}/{key}": value for key, value in sums.items()})
@@ -145,7 +145,7 @@ def range_step(task: Mapping[str, Any]) -> Step:
 
 
 def sums_step(task: Mapping[str, Any]) -> Step:
-    """What `requests`, (number, key, metric, options, edges), sum up; and KEY/GROUP for each group where asked."""
+    """What `requests`, (number, key, metric, options, edges), sum; also KEY/GROUP for each group if asked for."""
     asked: list[dict[str, Request]] = [{} for _ in task["fitted"]]
     known = {}
     for number, key, name, options, edges in task["requests"]:
@@ -155,7 +155,7 @@ def sums_step(task: Mapping[str, Any]) -> Step:
 
 
 def questions_step(task: Mapping[str, Any]) -> Step:
-    """What skill, centre and size after each recalibration in `fitted` are made of; keys are NUMBER/NAME."""
+    """What skill, centre and size after each recalibration in `fitted` are computed from; keys are NUMBER/NAME."""
     from .inference.summed import gather_terms  # scipy is slow to import
 
     fitted, constant = _fitted(task), np.array(task["constant"])
@@ -195,7 +195,7 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
             if cases.group is None:
                 name = CaseFiles(**task["source"]).name
                 raise BadFile(f"{name} has no group, by which scores were asked for; add it, or do not ask.")
-            first = len(np.unique(cases.first_group))  # groups, which together hold every case once
+            first = len(np.unique(cases.first_group))  # groups, which together contain every case once
             for number, (_, name, some) in enumerate(labelled(cases.groups)):
                 part = cases[some]
                 data = {"weight": part.weight, "group": part.first_group, "checked": True}

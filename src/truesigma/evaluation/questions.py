@@ -1,9 +1,9 @@
 """Five questions about a prediction, each with an estimate, an interval, a verdict and one line of words.
 
 Is it any good (`skill`)? Is it centred (`centre`)? Is sigma the right size (`size`)? Does it know the hard cases
-(`knowing`)? Is the shape right (`shape`)? None of them hides another. A verdict is "off" where the data show it, "fine"
-where they show the opposite, and "unclear" where they show neither. Of several outputs, or groups, so few are called
-off by chance that all of them together hold the risk of one (Holm); their intervals are as wide as that asks.
+(`knowing`)? Is the shape right (`shape`)? None of them hides another. A verdict is "off" if the data show it, "fine"
+if they show the opposite, and "unclear" if they show neither. Several outputs, or groups, are judged so that all of
+them together run the risk of one being called off by chance (Holm); their intervals are as wide as that requires.
 """
 
 import math
@@ -58,7 +58,7 @@ def questions(
     Returns:
         Rows with `recalibration`, `question`, `output` (its number; None: all of them), `group` (its name; None: all),
         `estimate`, `low`, `high`, `verdict` ("fine", "off", "unclear"), `words`, `level` (of the interval) and `parts`.
-        Groups that stand for patients are not asked about. A single output has no row of its own.
+        Groups that take the patients' place are not asked about. A single output has no row of its own.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -72,7 +72,7 @@ def questions(
         '2.02 times too small [1.93, 2.11]'
     """
     clusters = clusters_by(test, by)
-    # One patient tells nothing of others: nothing can be drawn anew, but nothing is proven either.
+    # One patient says nothing about others: there is nothing to draw again, and nothing is proven.
     grouped = clusters != "case" or (by != "case" and test.patient is not None)
     groups = groups_of(test, clusters)
     rows: list[Row] = []
@@ -106,7 +106,7 @@ def questions(
 
 
 def _as_before(rows: Sequence[Row], label: str) -> list[Row]:
-    """The rows of what leaves predictions as they were, as a region does, which says nothing of sigma."""
+    """The rows for what leaves predictions unchanged, such as a region, which says nothing about sigma."""
     return [{**row, "recalibration": label} for row in rows if row["recalibration"] == NONE]
 
 
@@ -117,7 +117,7 @@ def _ask(rows: Sequence[Row], *families: Sequence[Asked]) -> list[Row]:
     known = [[replace(one, before=sizes.get((one.output, one.group))) for one in some] for some in families]
     found = []
     for question in QUESTIONS:
-        # Biases of outputs may cancel, so that all together are off where one is: they share one risk.
+        # Biases of outputs may cancel, so all together are off if one of them is: they share one risk.
         joined = [known[0] + known[1], *known[2:]] if question == "centre" else known
         found += _family(question, joined)
     return found
@@ -174,7 +174,7 @@ def _nothing(reason: str) -> Reply:
 
 
 def groups_of(cases: Cases, clusters: str) -> dict[str, Host]:
-    """The largest groups and which cases they hold; none of a column of one name, or one that stands for patients."""
+    """The largest groups and their cases; not of a column with one name, or one that takes the patients' place."""
     apart = {column for column, names in cases.groups.items() if len(np.unique(names)) > 1}
     apart -= set(list(cases.groups)[:1]) if clusters == "group" else set()
     parts = labelled(cases.groups)
@@ -225,7 +225,7 @@ def _row(question: str, asked: Asked, found: Answer, risk: float) -> Row:
 
 
 def _never_cancel(question: str, rows: list[Row]) -> list[Row]:
-    """Faults of outputs do not cancel: all together are off where every output is, and biased where one is."""
+    """Faults of outputs do not cancel: all together are off if every output is, and biased if one is."""
     each = [row for row in rows if row["output"] is not None]
     off = [row for row in each if row["verdict"] == "off"]
     cancelled = len(off) == len(each) and rows[0]["verdict"] != "off"
@@ -239,7 +239,7 @@ def _never_cancel(question: str, rows: list[Row]) -> list[Row]:
 
 
 def holm(chances: Sequence[float], risk: float = RISK) -> list[float]:
-    """The risk at which each of several p-values is judged, so that any is below its own by chance with `risk`.
+    """The risk at which each of several p-values is judged, so that chance puts any below its own with `risk`.
 
     >>> [round(r, 4) for r in holm([0.001, 0.9, 0.03])]
     [0.0167, 0.025, 0.025]

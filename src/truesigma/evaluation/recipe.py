@@ -1,7 +1,7 @@
 """Recipes: the choices on which the paper's text, its published code and sound statistics differ, as named data.
 
 `exact` is the default, `paper` follows the text, `code` the published repository, and `own` is `exact` with a training
-that suits images of one's own; any TOML file with the same tables is a recipe. It is recorded with every result.
+that suits your own images; any TOML file with the same tables is a recipe. It is recorded with every result.
 """
 
 import warnings
@@ -38,7 +38,7 @@ class Recipe:
     tables: Mapping[str, Mapping[str, Any]]
 
     def prediction(self, cases: Cases) -> Prediction:
-        """The prediction as this recipe makes it: from the draws where they are kept, else as it was given."""
+        """The prediction as this recipe makes it: from the draws if they are kept, otherwise as it was given."""
         choice = self.tables["decompose"]
         if cases.draws is not None:
             draws = _clamp(cases) if choice["clamp"] else cases.draws
@@ -69,7 +69,7 @@ class Recipe:
 
 
 def load_recipe(name: str | Path | Recipe) -> Recipe:
-    """A recipe by its name, or from a TOML file; one that is loaded already stays as it is.
+    """Load a recipe by its name, or from a TOML file; one that is already loaded is returned as it is.
 
     >>> load_recipe("paper").tables["uce"]["error"]
     'draws'
@@ -89,7 +89,7 @@ def load_recipe(name: str | Path | Recipe) -> Recipe:
 
 
 def check_choices(recipe: Recipe) -> None:
-    """Raise where a recipe from elsewhere lacks a choice, or makes one of another kind."""
+    """Raise an error if a recipe from elsewhere lacks a choice, or has one of another type."""
     for table, choices in _read(FOLDER / "exact.toml").items():
         for key, usual in choices.items() if table in ("decompose", "elements", "uce") else ():
             found = recipe.tables.get(table, {}).get(key)
@@ -125,7 +125,7 @@ def _clamp(cases: Cases) -> Draws:
 
 
 def _clamp_sigma(prediction: Prediction) -> Prediction:
-    """What the published code does to the sigma of a case, 1 at most; its aleatoric part is no more already."""
+    """What the published code does to the sigma of a case: 1 at most; its aleatoric part already is."""
     xp, mask = namespace(prediction.location), prediction.mask
     aleatoric, epistemic = (case_means(a, mask) for a in (prediction.aleatoric, prediction.epistemic))
     beyond = aleatoric + epistemic > 1

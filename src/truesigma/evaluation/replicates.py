@@ -1,8 +1,8 @@
 """Replicates of a test set: clusters (cases, or patients) drawn again, with replacement, and scored.
 
-Sum-like scores are computed from sums that each cluster holds, so that a replicate is a product with the number of
-times each was drawn; scores that sort say as `resampled` how they count cases so many times without sorting again. Any
-other score, or function of the cases, is computed again for the cases that were drawn.
+Sum-like scores are computed from the sums of each cluster, so that a replicate is a product with the number of times
+each was drawn. Scores that sort define `resampled`, which counts cases that many times without sorting again. Any other
+score, or function of the cases, is computed again for the cases that were drawn.
 """
 
 import math
@@ -29,8 +29,9 @@ By = Literal[
 ]  # "group" is what "patient" was called before there were both
 Score = str | tuple[str, Mapping[str, Any]] | Callable[[Cases], float]
 
-MANY = 20  # groups that "auto" takes for patients where none are named: fewer (sites, say) do not show how they differ
-MOST = 10_000  # clusters that are drawn one by one; more are pooled at random, which leaves the intervals as they are
+MANY = 20  # with this many groups "auto" takes them for patients if none are named: fewer, such as sites, do not show
+# how they differ
+MOST = 10_000  # clusters drawn one by one; more are pooled at random, which leaves the intervals as they are
 LEFT_OUT = 1000  # parts of the clusters that the jackknife leaves out in turn, at most
 SPARSE = 1 / 16  # share of sums that are not 0, below which a product is faster without the others
 CHUNK = 1 << 22  # counts held at a time
@@ -53,7 +54,7 @@ class Replicates:
 
     @property
     def standard_error(self) -> float | None:
-        """The standard deviation of the replicates; None where fewer than two are finite."""
+        """The standard deviation of the replicates; None if fewer than two are finite."""
         drawn = self.drawn[np.isfinite(self.drawn)]
         return float(np.std(drawn, ddof=1)) if drawn.size > 1 else None
 
@@ -87,8 +88,8 @@ class Replicates:
 class Resampling:
     """Which cases are drawn together, how often, at which level, and from which seed.
 
-    Beyond 10 000 cases or patients, `clusters` are bags of them that are drawn together: the sums of a bag vary as
-    those of its cases do, so the intervals stay the same while the work stays small.
+    Beyond 10 000 cases or patients, `clusters` are bags of them that are drawn together: the sum of a bag varies like
+    the sum of its cases, so the intervals stay the same while the work stays small.
     """
 
     code: Host  # (case,): the cluster of each case
@@ -131,7 +132,7 @@ class Resampling:
         return (some.T.astype(np.float64) for some in (self._kept if few else self._drawn()))
 
     def _drawn(self) -> Iterator[Host]:
-        """(some replicates, cluster) counts, in as few bytes as hold them."""
+        """(some replicates, cluster) counts, in as few bytes as possible."""
         rng = np.random.default_rng(self.seed)
         step = max(1, CHUNK // self.clusters)
         for start in range(0, self.replicates, step):
@@ -161,7 +162,7 @@ class Resampling:
         return csr_array((np.ones(size), (self.code, np.arange(size))), shape=(self.clusters, size)) @ columns
 
     def draw(self, held: Any) -> Host:
-        """(replicate, column) sums of what the clusters hold, (cluster, column), dense or sparse."""
+        """(replicate, column) sums of the clusters' (cluster, column) ones, dense or sparse."""
         if not isinstance(held, np.ndarray) and held.nnz > SPARSE * held.shape[0] * held.shape[1]:
             held = held.toarray()
         return np.concatenate([(held.T @ counts).T for counts in self.counts()])
@@ -174,9 +175,9 @@ class Resampling:
 
 
 def clusters_by(cases: Cases, by: By = "auto") -> str:
-    """What is drawn, and counted in errors: "case", "patient", or "group" where groups are in the patients' place.
+    """What is drawn, and counted in standard errors: "case", "patient", or "group" if groups take the patients' place.
 
-    "auto" takes patients where they are named; without, groups where there are 20 or more; else cases.
+    "auto" takes patients if they are named, otherwise groups if there are 20 or more, otherwise cases.
 
     >>> from truesigma import Prediction
     >>> y = np.arange(3.0)
@@ -221,7 +222,7 @@ def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[R
 
 
 def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replicates | Undefined]:
-    """Scores in every replicate, from the sums that each cluster holds and the way from sums to a score."""
+    """Scores in every replicate, from the sums of each cluster and the function from sums to a score."""
     if not parts:
         return []
     from scipy.sparse import csr_array, hstack
@@ -245,7 +246,7 @@ def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replic
 
 
 def mean_of(sums: Host) -> float:
-    """The mean from what `mean_rows` sums up; NaN of nothing."""
+    """The mean from what `mean_rows` sums; NaN if there is nothing."""
     return float(sums[1] / sums[0]) if sums[0] > 0 else math.nan
 
 
@@ -261,7 +262,7 @@ def factor_rows(cases: Cases, into: Host | None = None) -> tuple[Rows, Finish]:
 
 
 def _number(finish: Finish, sums: Host) -> float:
-    """The score of some sums; NaN where they leave nothing to score, as replicates of few groups can."""
+    """The score of some sums; NaN if there is nothing to score, which can happen in replicates of few groups."""
     try:
         value = finish(sums)
     except ValueError:
@@ -288,7 +289,7 @@ def _counted(metric: ModuleType, options: Mapping[str, Any], cases: Cases, plan:
 
 
 def _again(score: Callable[[Cases], float], cases: Cases, plan: Resampling) -> Replicates:
-    """The score computed anew for the cases of each replicate: slow, and right for any function of them."""
+    """The score computed again for the cases of each replicate: slow, but right for any function of them."""
     value = float(score(cases))
     drawn = []
     for index in plan.indices():

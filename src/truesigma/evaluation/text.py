@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # results print themselves as these tables
     from .evaluate import Evaluation
 
 DASH = "-"  # where a number is not defined
-USUAL = (0.3, 5.0)  # factors of networks; beyond, a mistake in the table is more likely
+USUAL = (0.3, 5.0)  # factors that networks have; beyond these a mistake in the table is more likely
 
 
 def notebook_text(result: Any, printer: Any, cycle: bool) -> None:
@@ -51,7 +51,7 @@ def plain_text(table: TextTable) -> str:
 
 
 def print_table(table: TextTable, stream: TextIO) -> None:
-    """Print to a stream: by rich where it is a terminal, else as plain text."""
+    """Print to a stream: with rich if it is a terminal, otherwise as plain text."""
     if not stream.isatty():
         stream.write(plain_text(table) + "\n")
         return
@@ -77,7 +77,7 @@ def print_table(table: TextTable, stream: TextIO) -> None:
 def evaluation_table(evaluation: "Evaluation", questions: Sequence[Mapping[str, Any]] = ()) -> TextTable:
     """Metrics down, recalibrations across; UCE times 100, as the paper prints it; below it the answers to questions."""
     labels = list(evaluation.by_label())
-    # Two names for one place (`uce_mean`, `uce_draws`) stand in two lines.
+    # Two names for one place (`uce_mean`, `uce_draws`) appear in two lines.
     lines: dict[tuple[int, str], dict[str, Mapping[str, Any]]] = {}
     for label, rows in evaluation.by_label().items():
         for place, row in enumerate(rows):
@@ -104,7 +104,7 @@ def _answers(evaluation: "Evaluation", questions: Sequence[Mapping[str, Any]]) -
 
 
 def comparison_table(comparison: "Comparison") -> TextTable:
-    """Recalibrations down, their cross-fitted scores across; the choice stands out, notes say why it is one."""
+    """Recalibrations down, their cross-fitted scores across; the choice stands out, and notes say why it was chosen."""
     plan = comparison.plan
     body = []
     for row in comparison.rows:
@@ -152,7 +152,7 @@ def comparison_table(comparison: "Comparison") -> TextTable:
 
 
 def short(value: float | None, times: float = 1, digits: int = 4) -> str:
-    """A number in four digits, or so many, without powers of ten as long as it can be read.
+    """A number in four digits, or as many as given, without powers of ten as long as it is readable.
 
     >>> short(0.00123456, times=100), short(80310.4), short(-0.0000645), short(-0.0), short(None)
     ('0.1235', '80310', '-0.0000645', '0', '-')
@@ -175,7 +175,7 @@ def _base(metric: str) -> str:
 
 
 def _about(metric: str, name: str, default: str) -> str:
-    """A constant of the metric's plug-in; the default for a file of one's own that was scored at another time."""
+    """A constant of the metric's plug-in; the default for a user's own file that was scored at another time."""
     return str(getattr(plugins.known("metrics", _base(metric)), name, default))
 
 
@@ -200,7 +200,7 @@ def _number(row: Mapping[str, Any] | None) -> str:
 
 
 def _best(shown: Sequence[Mapping[str, Any] | None]) -> list[int]:
-    """Where the best values of a line stand, if they differ."""
+    """The positions of the best values in a line, if they differ."""
     found = [(k, row) for k, row in enumerate(shown) if row is not None and row["value"] is not None]
     if len(found) < 2:
         return []
@@ -224,9 +224,9 @@ def _caption(evaluation: "Evaluation") -> str:
 
 
 def factor_doubt(fitted: Mapping[str, Any]) -> str:
-    """What to look for where a factor of a stored recalibration is far from 1; "" where none is.
+    """What to look for if a factor of a stored recalibration is far from 1; "" if none is.
 
-    Of two parts of the variance one may say nothing of the errors, and its factor is 0 or near it: the larger counts.
+    One of two parts of the variance may say nothing about the errors, so that its factor is near 0: the larger counts.
 
     >>> factor_doubt({"name": "sigma", "factor": 1.9})
     ''

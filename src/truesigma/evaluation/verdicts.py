@@ -7,8 +7,8 @@ from typing import Any
 
 HARDLY = 0.05  # skill up to which a network is hardly better than a constant
 NEAR = 0.1  # a size within 1 +- this is right
-SMALL = 0.25  # a bias below this share of the RMSE is none to speak of
-EVEN = math.log(1.5)  # between the mean z^2 of thirds, which then are alike
+SMALL = 0.25  # a bias below this share of the RMSE is negligible
+EVEN = math.log(1.5)  # between the mean z^2 of thirds: up to this ratio they are alike
 CLOSE = 0.05  # a largest gap of the shape that no interval shows
 NONE = "none"
 Row = Mapping[str, Any]
@@ -82,7 +82,7 @@ def size(reply: Reply) -> Judged:
 
 
 def _disagreement(reply: Reply) -> str:
-    """That calibration and test cases ask for different factors, and what recalibration then did."""
+    """That calibration and test cases need different factors, and what recalibration then did."""
     found = reply.parts
     if not found.get("differ"):
         return ""
@@ -152,7 +152,7 @@ JUDGES = {"skill": skill, "centre": centre, "size": size, "knowing": knowing, "s
 
 
 def told(rows: Sequence[Row], label: str) -> dict[str, dict[str, Row]]:
-    """What is said of each question: the answer before and after one recalibration, or one where nothing changes."""
+    """What is said about each question: the answer before and after recalibration, or one if nothing changes."""
     before, after = (whole(rows, name) for name in (NONE, label))
     found = {}
     for key, last in after.items():
@@ -163,7 +163,7 @@ def told(rows: Sequence[Row], label: str) -> dict[str, dict[str, Row]]:
 
 
 def lines(rows: Sequence[Row], label: str, asked: Mapping[str, str]) -> list[str]:
-    """A line for each question, before and after one recalibration, and one for those of whom not all is said."""
+    """A line for each question, before and after one recalibration, and one for those it does not hold for."""
     found = []
     for key, said in told(rows, label).items():
         for when, row in said.items():
@@ -229,7 +229,7 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
 
 
 def _further(before: Row, after: Row) -> bool:
-    """Whether recalibration moved sigma away from the right size, as few calibration cases can do, by the estimates."""
+    """Whether, by the estimates, recalibration moved sigma away from the right size, as it can with few cases."""
     both = before["estimate"] and after["estimate"]
     return bool(both) and abs(math.log(after["estimate"])) > abs(math.log(before["estimate"]))
 
@@ -241,7 +241,7 @@ def _wrong_size(row: Row) -> str:
 
 
 def for_whom_not(rows: Sequence[Row], label: str) -> str:
-    """Outputs and groups of which something is off that is not off for all of them."""
+    """Outputs and groups for which something is off that is not off for all of them."""
     found: dict[str, list[str]] = {}
     common = {question for question, row in whole(rows, label).items() if row["verdict"] == "off"}
     for kind in ("output", "group"):
@@ -277,7 +277,7 @@ def times(value: float, low: float | None = None, high: float | None = None) -> 
 
 
 def figures(value: float, low: float | None = None, high: float | None = None) -> str:
-    """A number with no more digits than its interval bears out; three figures without one.
+    """A number with no more digits than its interval supports; three figures without one.
 
     >>> figures(13.3367, 12.9, 13.7), figures(0.00123456), figures(-0.00004, -0.3, 0.3)
     ('13.3', '0.00123', '0.0')
@@ -291,7 +291,7 @@ def figures(value: float, low: float | None = None, high: float | None = None) -
 
 
 def between(low: float | None, high: float | None) -> str:
-    """An interval in brackets; "" where there is none."""
+    """An interval in brackets; "" if there is none."""
     if low is None or high is None:
         return ""
     return f"[{figures(low, low, high)}, {figures(high, low, high)}]"

@@ -21,17 +21,17 @@ from .roles import Columns, renamed, with_names
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
     import pyarrow as pa
 
-HASH = "hash"  # of the texts beside it in the footer
+HASH = "hash"  # of the other texts in the footer
 COMMENTS = ("#", "//")
-FORMULAS = ("=", "+", "-", "@")  # how cells begin that spreadsheets run
+FORMULAS = ("=", "+", "-", "@")  # first characters of cells that spreadsheets would run
 
 
 def read_csv(path: Path, *, text: bool = False, columns: Columns | None = None) -> "pa.Table":
-    """A .csv file as a table: fields as numbers, labels and all other columns as the text they are.
+    """Read a .csv file as a table: fields as numbers, labels and all other columns as text.
 
     Columns are separated by commas; or by semicolons or tabs, and then numbers may have decimal commas. Empty rows at
-    the end, as spreadsheets leave them, are left out. `text=True` leaves every column as it is written. `columns`
-    choose roles, as `files/roles.py` says.
+    the end, as spreadsheets leave them, are dropped. `text=True` leaves every column as it is written. `columns`
+    choose roles, as `files/roles.py` explains.
     """
     import pyarrow as pa
 
@@ -63,7 +63,7 @@ def read_csv(path: Path, *, text: bool = False, columns: Columns | None = None) 
 def _with_numbers(
     path: Path, types: Mapping[str, Any], names: Sequence[str], separator: str
 ) -> "tuple[pa.Table, str]":
-    """The rows with fields as numbers, and the decimal point: a comma only where points do not read."""
+    """The rows with fields as numbers, and the decimal point: a comma only if points cannot be read."""
     import pyarrow as pa
 
     try:
@@ -91,7 +91,7 @@ def _parsed(
     table = arrow_csv.read_csv(_opened(path), reading, parsing, options)
     rows = _filled(table)
     if rows < table.num_rows and types:
-        # "nan" is a number that is missing, not an empty cell: the text tells.
+        # "nan" is a missing number, not an empty cell: the text shows which.
         options.column_types = dict.fromkeys(names, pa.string())
         rows = _filled(arrow_csv.read_csv(_opened(path), reading, parsing, options))
     if 0 < rows < table.num_rows:
@@ -100,7 +100,7 @@ def _parsed(
 
 
 def _opened(path: Path) -> Any:
-    """A file as Arrow reads it; a name that is not text in this locale is known to the system by its bytes alone."""
+    """Open a file for Arrow; the system knows a name that is not text in this locale only by its bytes."""
     import pyarrow as pa
 
     return pa.OSFile(os.fsencode(path))
@@ -127,7 +127,7 @@ def read_parquet(path: Path, columns: Columns | None = None) -> "pa.Table":
 
 @contextmanager
 def parquet_file(path: Path, **options: Any) -> Iterator[Any]:
-    """An opened .parquet file, whose footer agrees with itself; what goes wrong inside is called damage."""
+    """Open a .parquet file whose footer agrees with itself; whatever fails inside is reported as damage."""
     import pyarrow.parquet as parquet
 
     kind = content_kind(path)
@@ -144,7 +144,7 @@ def parquet_file(path: Path, **options: Any) -> Iterator[Any]:
 
 
 def _check_footer(path: Path, footer: Any, schema: Any) -> None:
-    """Refuse a footer that says one thing here and another there: the format gives it no checksum."""
+    """Refuse a footer that contradicts itself: the format gives it no checksum."""
     check_levels(path, footer)
     texts = [(one or {}).get(METADATA, b"{}") for one in (schema.metadata, footer.metadata)]
     said = json.loads(texts[0])
@@ -188,7 +188,7 @@ def _pandas_table(frame: Any) -> "pa.Table":
     try:
         return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
     except pa.ArrowException:
-        # A column of mixed objects has no type in Arrow; one that is not read need not have any.
+        # A column of mixed objects has no type in Arrow; a column that is not read needs none.
         known = [is_field(stem_of(str(name))) for name in frame.columns]
         if all(known):
             raise
@@ -198,8 +198,8 @@ def _pandas_table(frame: Any) -> "pa.Table":
 def write_csv(table: "pa.Table", path: Path, *, like: Path | None = None) -> None:
     """Write a table as .csv, atomically; floats as the shortest text that gives them back exactly.
 
-    `like` is a .csv file whose separator, decimal commas and byte order mark are kept, so that the spreadsheet it came
-    from opens this one, too.
+    `like` is a .csv file whose separator, decimal commas and byte order mark are copied, so that the spreadsheet it
+    came from opens this one, too.
     """
     separator, decimal, encoding = (",", ".", "utf-8") if like is None else _style(like)
     columns = [_cells(column) for column in table.columns]
@@ -226,7 +226,7 @@ def write_csv(table: "pa.Table", path: Path, *, like: Path | None = None) -> Non
 
 
 def _style(path: Path) -> tuple[str, str, str]:
-    """How a .csv file that can be read is written: its separator, its decimal point, and its encoding."""
+    """How a readable .csv file is written: its separator, its decimal point, and its encoding."""
     with path.open("rb") as file:
         encoding = "utf-8-sig" if file.read(3) == b"\xef\xbb\xbf" else "utf-8"
     names, separator = _header(path)
@@ -282,14 +282,14 @@ def _csv_types(names: Sequence[str], read_as: Sequence[str] | None = None) -> di
 
 
 def _numbers(names: Sequence[str]) -> list[str]:
-    """The columns that hold numbers; bounds do where they take the place of a scale."""
+    """The columns of numbers; bounds are among them if they take the place of a scale."""
     stems = {name: stem_of(name) for name in names}
     bare = not set(PARTS) & set(stems.values())
     return [name for name, stem in stems.items() if stem in NUMBERS or (bare and is_bound(name))]
 
 
 def _explain(table: "pa.Table", path: Path, separator: str) -> None:
-    """Raise for the first cell that is not what its column should hold."""
+    """Raise an error for the first cell that does not fit its column."""
     numbers = _numbers(table.column_names)
     cells = [
         (row, name, cell) for name in numbers for row, cell in enumerate(table.column(name).to_pylist(), 1)

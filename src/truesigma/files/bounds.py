@@ -1,4 +1,4 @@
-"""Predicted bounds in a table, as a model for quantiles gives them: columns `lower_90` and `upper_90` for 90 %.
+"""Predicted bounds in a table, as a quantile model gives them: columns `lower_90` and `upper_90` for 90 %.
 
 They take the place of a scale. Several levels may be there; `lower` and `upper` alone need a column `level`.
 """
@@ -14,11 +14,11 @@ from ..core.law import Bounded, Law, Normal, central_bounds
 from .disk import BadFile
 
 NAME = re.compile(r"(lower|upper)_(\d+(?:\.\d+)?)(?:_(0|[1-9]\d*))?")
-SMALLEST = 1e-3  # of the usual width: what a scale is made of where bounds have crossed
+SMALLEST = 1e-3  # of the usual width: gives a scale if bounds have crossed
 
 
 def bounds_in(names: Sequence[str], column: Callable[[str], Host]) -> Stated | None:
-    """The bounds that a table states, as they are, about 0 and in units of 1; None where it has none.
+    """The bounds that a table states, as they are, about 0 and in units of 1; None if it has none.
 
     >>> columns = {"lower_90": np.array([1.0]), "upper_90": np.array([3.0])}
     >>> found = bounds_in(list(columns), columns.__getitem__)
@@ -65,7 +65,7 @@ def bounds_in(names: Sequence[str], column: Callable[[str], Host]) -> Stated | N
 
 
 def is_bound(name: str) -> bool:
-    """Whether a column holds bounds, or their level."""
+    """Whether a column has bounds, or their level."""
     return name in ("lower", "upper", "level") or NAME.fullmatch(name) is not None
 
 
@@ -86,7 +86,7 @@ def middle(bounds: Stated) -> Host:
 
 
 def scale_of(bounds: Stated, law: Law) -> Host:
-    """A scale that the widest bounds would have under the law; where they have crossed, a small one."""
+    """The scale that the widest bounds would have under the law; a small one if they have crossed."""
     half = (bounds.high[-1] - bounds.low[-1]) / 2
     if not (half > 0).any():
         raise ValueError("every lower bound is above its upper one; are the two columns exchanged?")

@@ -24,7 +24,7 @@ METADATA = b"truesigma"
 
 
 def columns_of(stem: str, names: Sequence[str]) -> list[str]:
-    """The columns that hold a field: itself, or its numbered ones in order; an error where one is doubled or missing.
+    """The columns of a field: itself, or its numbered ones in order; an error if one is duplicate or missing.
 
     >>> columns_of("target", ["target_1", "id", "target_0"])
     ['target_0', 'target_1']
@@ -96,7 +96,7 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
 
 
 def _check_outputs(stem: str, found: Mapping[str, Any]) -> None:
-    """The outputs of a field must be the location's, or one column for all of them; a target is never shared."""
+    """Check that the outputs of a field are the location's, or one column for all; a target is never shared."""
     if stem not in found or found[stem].shape == found["location"].shape:
         return
     if stem != "target" and found[stem].ndim == 1:
@@ -148,7 +148,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _bound(name: str, column: Any) -> Host:
-    """A column of bounds; beside a scale a .csv holds it as text."""
+    """A column of bounds; if there is also a scale, a .csv has it as text."""
     import pyarrow as pa
 
     if pa.types.is_string(column.type):

@@ -1,4 +1,4 @@
-"""The file that a result was computed from, as results say it, and the same cases read from it again."""
+"""The file that a result was computed from, as results describe it, and the same cases read from it again."""
 
 import math
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def describe_file(
 
 
 def only_counted(cases: Cases, missing: float | None = None) -> Cases:
-    """Leave out the cases of which a mask, or the number for a missing target, leaves nothing; if not all."""
+    """Leave out cases of which a mask, or the code for a missing target, leaves nothing, unless that is all of them."""
     if missing is not None:
         mask, there = cases.prediction.mask, cases.target != missing
         mask = there if mask is None else mask & there
@@ -45,14 +45,14 @@ def only_counted(cases: Cases, missing: float | None = None) -> Cases:
     some = to_host(cases.prediction.mask).reshape(len(cases), -1).any(axis=1)
     return (
         cases if some.all() or not some.any() else cases[some]
-    )  # of nothing at all the fit says what is wrong
+    )  # if nothing is left, the fit says what is wrong
 
 
 def read_again(result: Path, about: Mapping[str, Any], law: Law | None = None) -> Cases:
-    """Read the cases of a file beside a result as it says they were read; without a law, in that one.
+    """Read the cases of a file next to a result in the way it says they were read; `law` if it names none.
 
     Raises:
-        BadFile: where the result does not say it in a way that can be understood.
+        BadFile: if the result does not say it in a way that can be understood.
     """
     columns = _checked(result, about)
     found = read_cases(
@@ -65,14 +65,14 @@ def read_again(result: Path, about: Mapping[str, Any], law: Law | None = None) -
 
 
 def new_again(result: Path, about: Mapping[str, Any], read: Mapping[str, Any]) -> Cases | Draws | Prediction:
-    """Read the predictions of a new site beside a result, in the law and the columns that `read` says."""
+    """Read the predictions of a new site next to a result, with the law and the columns that `read` names."""
     said = _checked(result, read) or {}
     columns = {role: one for role, one in said.items() if role in ("location", "scale")} | {"weight": None}
     return read_new(result.parent / str(about["file"]), law=read.get("law"), columns=columns)
 
 
 def _checked(result: Path, about: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The columns that a result says were read; those it does not name were not, though their names may be there."""
+    """The columns that a result says were read; others were not, even if columns of those names are there."""
     check_like(result, about, LIKE)
     if "columns" not in about:
         return None

@@ -16,10 +16,10 @@ import numpy as np
 
 
 class BadFile(ValueError):
-    """A file that is missing, damaged, not what its name says, or that does not hold what is needed."""
+    """A file that is missing, damaged, not what its name says, or without what is needed."""
 
 
-# How files begin that could be taken for one another.
+# The first bytes of files that could be mistaken for one another.
 MAGIC = {
     b"PK\x03\x04": "a zip archive, as .npz files are",
     b"PK\x05\x06": "an empty zip archive",
@@ -35,8 +35,8 @@ SAVE_SHEET = (
     "Save As, 'Text CSV', with the character set UTF-8."
 )
 UTF16 = (b"\xff\xfe", b"\xfe\xff")  # how text in UTF-16 begins
-SEAL = "content_sha256"  # of a JSON file that says what it holds
-UNREADABLE = (OSError, ValueError)  # what reading a file raises here, `BadFile` among it
+SEAL = "content_sha256"  # in a JSON file: the hash of its content
+UNREADABLE = (OSError, ValueError)  # what reading a file may raise here, including `BadFile`
 
 
 @contextmanager
@@ -45,8 +45,8 @@ def reading(
 ) -> Iterator[None]:
     """Turn whatever a decoder raises inside into a `BadFile` that names the file.
 
-    Decoders raise what they like on a damaged file: their own kinds, a TypeError, a MemoryError. So nothing but the
-    call of a decoder belongs inside: a fault of ours would be called a damaged file.
+    Decoders raise what they like on a damaged file: their own errors, a TypeError, a MemoryError. So only the call of
+    a decoder belongs inside: a bug of ours would be reported as a damaged file.
 
     >>> with reading("a.json"):
     ...     raise EOFError("too early an end")
@@ -64,13 +64,13 @@ def reading(
 
 
 def reason(problem: Exception) -> str:
-    """Say an exception in a few words.
+    """Put an exception into a few words.
 
     >>> reason(MemoryError()), reason(KeyError("mean"))
     ('it asks for more memory than there is', "KeyError: 'mean'")
     """
     if isinstance(problem, BadFile) and isinstance(problem.__cause__, Exception):
-        return reason(problem.__cause__)  # of which `reading` has said the file's name
+        return reason(problem.__cause__)  # whose file `reading` has already named
     if isinstance(problem, FileNotFoundError):
         return "no such file"
     if isinstance(problem, MemoryError):
@@ -95,7 +95,7 @@ def check_exists(path: Path) -> None:
 
 
 def content_kind(path: Path) -> str:
-    """What a file is by its first bytes, in words; "" where they say nothing, as those of text.
+    """What a file is by its first bytes, in words; "" if they do not say, as with text.
 
     >>> content_kind(Path(__file__))
     ''
@@ -111,7 +111,7 @@ def content_kind(path: Path) -> str:
 
 
 def check_folder(path: str | Path) -> Path:
-    """The path of a file to be written, after checking that it can be: worth doing before a long computation."""
+    """Check that a file can be written, and return its path: worth doing before a long computation."""
     target = Path(path)
     if target.is_dir():
         raise BadFile(f"{target} is a folder; expected the name of a file to write.")
@@ -127,7 +127,7 @@ def check_folder(path: str | Path) -> Path:
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a new file beside `path`, then swap it in: a reader sees the old one or the new, never half.
+    """Let `write` fill a new file next to `path`, then swap it in: a reader sees the old or the new file, never half.
 
     Args:
         path: the file to write; its folder must exist.
@@ -145,7 +145,7 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> None:
     target = check_folder(path)
     part, handle = _new_part(target)
     try:
-        mode = os.fstat(handle).st_mode  # what this user gives new files; some writers make theirs private
+        mode = os.fstat(handle).st_mode  # as this user's new files have it; some writers make theirs private
         write(part)
         part.chmod(mode)
         with part.open("rb+") as file:
@@ -161,7 +161,7 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> None:
 
 
 def _new_part(target: Path) -> tuple[Path, int]:
-    """An empty file beside the target that nobody else writes; what a killed process left there is taken away."""
+    """An empty file next to the target that nobody else writes; what a killed process left there is removed."""
     part = target.with_name(f".{target.name}.part")
     try:
         handle = _take(part)
@@ -177,7 +177,7 @@ def _new_part(target: Path) -> tuple[Path, int]:
 
 @contextmanager
 def locked(folder: Path | None) -> Iterator[None]:
-    """Only one run at a time in a folder, which is made; the system lets go of it when a process dies."""
+    """Allow only one run at a time in a folder, which is created; the system frees it when a process dies."""
     if folder is None:
         yield
         return
@@ -195,7 +195,7 @@ def locked(folder: Path | None) -> Iterator[None]:
 
 
 def _take(path: Path) -> int:
-    """A handle on a file, made if need be, that no other process holds; where there are no locks, on any."""
+    """A handle on a file, created if need be, that no other process has locked; without locks, any handle."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         import fcntl
@@ -206,14 +206,14 @@ def _take(path: Path) -> int:
             return handle
     except BlockingIOError:
         pass
-    except (ImportError, OSError):  # two runs are the user's care
+    except (ImportError, OSError):  # then the user must keep two runs apart
         return handle
     os.close(handle)
     raise BlockingIOError
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file, atomically; names of files that are not text in this locale by their own bytes."""
+    """Write a text file, atomically; file names that are not text in this locale are written as their bytes."""
     write_atomically(path, lambda part: part.write_text(text, encoding="utf-8", errors="surrogateescape"))
 
 
@@ -244,12 +244,12 @@ def fingerprint(path: str | Path) -> str:
 
 
 def now() -> str:
-    """The time in UTC, as results say when they were made: 2026-01-31T23:59:59Z."""
+    """The time in UTC, in the form that results use: 2026-01-31T23:59:59Z."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def plain(value: Any) -> Any:
-    """The value in what JSON has: numpy's numbers and arrays as Python's, what is not finite as None.
+    """The value in JSON's types: numpy's numbers and arrays as Python's, and None for what is not finite.
 
     >>> plain({"value": np.float32(0.5), "sd": float("nan"), "level": (0.5, 0.9)})
     {'value': 0.5, 'sd': None, 'level': [0.5, 0.9]}
@@ -266,7 +266,7 @@ def plain(value: Any) -> Any:
 
 
 def json_text(value: Any, *, strict: bool = False) -> str:
-    """The value as JSON; `strict` makes a number that is not finite an error instead of null.
+    """The value as JSON; with `strict` a number that is not finite is an error instead of null.
 
     >>> json_text({"uce": float("inf")})
     '{\\n "uce": null\\n}'
@@ -287,9 +287,9 @@ def write_json(value: Any, path: str | Path, *, strict: bool = False, seal: bool
 
 
 def read_json(path: str | Path, like: Any = None) -> Any:
-    """The content of a JSON file, which is still what was written where it has a seal.
+    """The content of a JSON file; if it has a seal, the content is still what was written.
 
-    `like` says what it must hold: a type, types, allowed texts, or a dict of them by key; `key?` need not be there.
+    `like` says what it must contain: a type, types, allowed texts, or a dict of them by key; `key?` is optional.
     """
     path = Path(path)
     check_exists(path)
@@ -306,7 +306,7 @@ def read_json(path: str | Path, like: Any = None) -> Any:
 
 
 def check_like(path: Path, found: Any, like: Any, place: str = "it") -> None:
-    """Raise `BadFile` where plain values do not hold what is needed.
+    """Raise `BadFile` if plain values lack what is needed.
 
     >>> check_like(Path("a.json"), {"n": "1"}, {"n": int})
     Traceback (most recent call last):
@@ -332,7 +332,7 @@ def check_like(path: Path, found: Any, like: Any, place: str = "it") -> None:
 
 
 def _fits_seal(found: dict[str, Any]) -> bool:
-    """Whether the content has its hash, which is taken out; a hash whose own name is damaged is not passed over."""
+    """Whether the content has the right hash, which is removed; a hash with a damaged name is not ignored."""
     seal = found.pop(SEAL, None)
     unnamed = any(isinstance(one, str) and re.fullmatch("[0-9a-f]{60,68}", one) for one in found.values())
     return not unnamed if seal is None else seal == _content_hash(found)

@@ -1,9 +1,9 @@
-"""Fields: what files, tables and frames have in common, named arrays, and the values they stand for.
+"""Fields: the named arrays that files, tables and frames have in common, and the values they stand for.
 
 A prediction is `location` with one of `scale`; `variance` (the total); or `aleatoric` and `epistemic` (variances); and
-perhaps `spread` and `mask`. Draws are `mean` and `variance`. Beside either may stand `target`, `weight`, `id`,
-`patient`, `group` or several as `group:site` and `group:sex`, `law`, `unit`, and marks of where it comes from:
-`checkpoint`, the network that made it; `sampling`, how it was drawn; `recalibration`, what was applied to it since.
+perhaps `spread` and `mask`. Draws are `mean` and `variance`. Either may come with `target`, `weight`, `id`, `patient`,
+`group` or several as `group:site` and `group:sex`, `law`, `unit`, and marks of its origin: `checkpoint`, the network
+that made it; `sampling`, how it was drawn; `recalibration`, what was applied to it since.
 """
 
 import json
@@ -31,7 +31,7 @@ MARKS = (
     "checkpoint",
     "sampling",
     "recalibration",
-)  # where predictions come from; another's use of the names is let be
+)  # where predictions come from; other uses of these names are left alone
 CONSTANTS = ("law", "unit", *MARKS)
 KNOWN = (*NUMBERS, "mean", "mask", *LABELS, *CONSTANTS)
 EXPECTED = (
@@ -47,13 +47,13 @@ def from_fields(
     mask_missing: bool = False,
     use_target: bool = True,
 ) -> Cases | Draws | Prediction:
-    """The value that named arrays stand for: Cases where there is a target, else Draws or a Prediction.
+    """The value that named arrays stand for: Cases if there is a target, otherwise Draws or a Prediction.
 
     Args:
-        fields: arrays by name, `law` and `unit` as text; names that are not known are passed over.
-        law: of a file that does not say it; another one than the file's is an error.
+        fields: arrays by name, `law` and `unit` as text; unknown names are ignored.
+        law: for a file that does not say it; one that differs from the file's is an error.
         mask_missing: leave out the elements whose target is NaN, instead of refusing them.
-        use_target: False passes over a target, as it may be unfinished.
+        use_target: False ignores a target, which may be unfinished.
 
     Example:
         >>> from_fields({"location": np.array([1.0]), "scale": np.array([0.1]), "target": np.array([1.1])})
@@ -117,7 +117,7 @@ def to_fields(value: Cases | Draws | Prediction) -> dict[str, Any]:
 
 
 def is_field(name: str) -> bool:
-    """Whether an array, or a column without its number, of that name is read.
+    """Whether an array, or a column without its number, is read under that name.
 
     >>> is_field("target"), is_field("group:site"), is_field("age")
     (True, True, False)
@@ -135,12 +135,12 @@ def stem_of(name: str) -> str:
 
 
 def is_group(name: str) -> bool:
-    """Whether an array or a column of that name says what is looked at apart."""
+    """Whether an array or a column of that name is a group."""
     return name == "group" or name.startswith(GROUP)
 
 
 def groups_in(fields: Mapping[str, Any]) -> Any:
-    """The group of each case, or several by their names; None without.
+    """The group of each case, or several groups by their names; None if there are none.
 
     >>> groups_in({"group:site": ["A"], "group:sex": ["f"]})
     {'site': ['A'], 'sex': ['f']}
@@ -150,7 +150,7 @@ def groups_in(fields: Mapping[str, Any]) -> Any:
 
 
 def resolve_law(stored: Any, given: Law | str | None) -> Law:
-    """The law that a file says or a caller gives; Normal where neither does, an error where they differ.
+    """The law that a file names or a caller gives; Normal if neither does, an error if they differ.
 
     >>> resolve_law(None, "laplace")
     Laplace()
@@ -173,7 +173,7 @@ def resolve_law(stored: Any, given: Law | str | None) -> Law:
 
 
 def law_text(law: Law) -> str:
-    """The law's name where that is all, else its description as JSON.
+    """The law's name if that is enough, otherwise its description as JSON.
 
     >>> law_text(Normal())
     'normal'
@@ -204,11 +204,11 @@ def _mask_missing(target: Host, mask: Any, allowed: bool) -> Any:
 
 
 def _widened(mask: Any, shape: tuple[int, ...]) -> Any:
-    """The mask in that shape; None where there is none, or none that fits."""
+    """The mask in that shape; None if there is none, or none that fits."""
     if mask is None or np.asarray(mask).dtype != bool:
         return None
     mask = np.asarray(mask)
-    if mask.ndim > len(shape):  # one number for all outputs counts where any of them does
+    if mask.ndim > len(shape):  # one number for all outputs counts if any of them does
         mask = mask.any(axis=tuple(range(len(shape), mask.ndim)))
     mask = mask.reshape(mask.shape + (1,) * (len(shape) - mask.ndim))
     fits = all(a in (1, b) for a, b in zip(mask.shape, shape))
@@ -224,7 +224,7 @@ def _draws(fields: Mapping[str, Any], mask: Any, law: Law) -> Draws:
 
 
 def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
-    """The prediction from whichever of its forms is given; where several are, they must agree."""
+    """The prediction from whichever of its forms is given; if several are, they must agree."""
     if "location" not in fields:
         raise ValueError(f"location is missing; {EXPECTED}.")
     forms: list[tuple[Any, Any]] = []
@@ -261,7 +261,7 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
 
 
 def _squared(scale: Host, mask: Any) -> Host:
-    """scale^2, after the sign was looked at, which the square would hide."""
+    """scale^2, after checking the sign, which the square would hide."""
     counts = _widened(mask, scale.shape)
     wrong = ~((scale > 0) & np.isfinite(scale))
     wrong = wrong if counts is None else wrong & counts

@@ -1,4 +1,4 @@
-"""A set of files as one: what they have in common, and all of its cases where they fit into memory."""
+"""A set of files as one: what they have in common, and all of its cases if they fit into memory."""
 
 import math
 import warnings
@@ -26,14 +26,14 @@ LABELS = ("weight", "patient", "group", "fold")
 
 
 class NotWhole(BadFile):
-    """A set that cannot be held in memory as one, because it is too large or its files hold different things."""
+    """A set that cannot be read into memory as one, because it is too large or its files differ."""
 
 
 @dataclass(frozen=True, eq=False)
 class FileSet:
-    """A set of files that hold the same outputs under the same law; `sizes` are the cases of each.
+    """A set of files with the same outputs under the same law; `sizes` are the cases of each.
 
-    Volumes of one case each may differ in their shape: `outputs` is None then.
+    Volumes of one case each may differ in shape; `outputs` is then None.
     """
 
     sources: tuple[CaseFiles, ...]
@@ -42,7 +42,7 @@ class FileSet:
     elements: int
     law: Law
     unit: str
-    checkpoint: str = ""  # of the network that made them; "" where it is not said, or not the same in all
+    checkpoint: str = ""  # of the network that made them; "" if it is not given, or not the same in all
     sampling: str = ""  # how it was drawn from; "" likewise
 
     @property
@@ -59,9 +59,9 @@ class FileSet:
 
 
 def open_fileset(given: Files, *, law: Law | str | None = None, columns: Columns | None = None) -> FileSet:
-    """The files that paths, globs and manifests name, as one set; an error names two that do not belong together.
+    """Open the files that paths, globs and manifests name as one set; an error names two that do not belong together.
 
-    `columns` choose roles, as in `read`: of a manifest, or of the files.
+    `columns` choose roles, as in `read`: those of a manifest, or of the files.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -72,7 +72,7 @@ def open_fileset(given: Files, *, law: Law | str | None = None, columns: Columns
     FileSet(2 files, 4 cases, normal)
     """
     sources = find_sources(given, columns)
-    # Only what they say of their files is kept: the way to its rows would hold a .csv in memory.
+    # Only what they say about their files is kept: the way to its rows would keep a .csv in memory.
     readers = [replace(open_source(source), chunks=_closed, pieces=None) for source in sources]
     laws = []
     for source, reader in zip(sources, readers):
@@ -144,9 +144,9 @@ def read_whole(
     mask_missing: bool = False,
     why: str = "this",
 ) -> Cases:
-    """All cases of a set in memory, for what cannot be computed from sums; an error where they are too many.
+    """Read all cases of a set into memory, for what cannot be computed from sums; an error if there are too many.
 
-    `predict` makes the prediction of a recipe, which comes in place of the draws: they may not fit.
+    `predict` makes the prediction of a recipe, which replaces the draws, since they may not fit.
     """
     if files.elements > MOST:
         raise NotWhole(
@@ -167,7 +167,7 @@ def read_whole(
     shapes = [target.shape for target in columns["target"]]
     if not shapes:
         raise nothing_left()
-    # One after the other, each in place of its pieces: twice as much need not fit.
+    # One after another, each replacing its pieces, so that twice as much need not fit.
     parts = {name: _joined(name, columns.pop(name), shapes) for name in (*PARTS, *LABELS, "target")}
     stated = None if any(one is None for one in bounds) else Stated.joined(bounds)
     prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=files.law, bounds=stated)
@@ -181,7 +181,7 @@ def flat(cases: Cases) -> Cases:
     inside = np.ones(p.location.shape, bool) if p.mask is None else np.asarray(p.mask)
     parts = {name: getattr(p, name) for name in ("location", "aleatoric", "epistemic", "spread")}
     chosen = {name: take(part, inside) for name, part in parts.items()}
-    places = np.nonzero(inside)[0]  # of which case each element is
+    places = np.nonzero(inside)[0]  # the case that each element belongs to
     labels = {name: take(getattr(cases, name), places) for name in ("group", "patient", "id")}
     texts: dict[str, Any] = {name: getattr(cases, name) for name in ("unit", "checkpoint", "sampling")}
     weight = take(check_weight(cases.weight, p.location, p.mask), inside)
@@ -195,7 +195,7 @@ def is_volume(source: CaseFiles) -> bool:
 
 
 def _joined(name: str, arrays: list[Any], shapes: list[tuple[int, ...]]) -> Any:
-    """One array of all, None where none of the files has it; without a mask everything counts, without weight as 1."""
+    """One array of all, None if no file has it; without a mask everything counts, and without a weight it counts 1."""
     if name in ("mask", "weight") and any(a is not None for a in arrays):
         kind: Any = bool if name == "mask" else np.float64
         if name == "weight" and all(a is None or a.ndim == 1 for a in arrays):

@@ -1,9 +1,9 @@
-"""Which files hold the cases of a set: paths, folders, globs and manifests, and whether one changed meanwhile.
+"""Which files contain the cases of a set: paths, folders, globs and manifests, and whether one changed meanwhile.
 
-A manifest is a .txt file with a path in each line, or a .csv file with a row for each part of the set: a column `file`,
-or a column for each field (`location`, `scale`, `target`, ...) with the path of its array; beside them may stand
-`group` (or `group:site`, `group:sex`), `patient`, `weight` and `id`, for all of its cases or as the path of an array.
-Paths are relative to the manifest.
+A manifest is a .txt file with a path on each line, or a .csv file with a row for each part of the set: a column `file`,
+or a column for each field (`location`, `scale`, `target`, ...) with the path of its array. It may also have `group` (or
+`group:site`, `group:sex`), `patient`, `weight` and `id`, for all of its cases or as the path of an array. Paths are
+relative to the manifest.
 """
 
 import glob
@@ -18,20 +18,20 @@ from .fields import LABELS, NUMBERS, is_group
 from .roles import Columns, chosen_of, renamed
 from .tables import read_table, read_text, split
 
-WHOLE = (".npz", ".csv", ".parquet")  # files that hold every field
+WHOLE = (".npz", ".csv", ".parquet")  # files with every field
 NIFTI = (".nii", ".nii.gz")
-SINGLE = (".npy", *NIFTI)  # files that hold one array
+SINGLE = (".npy", *NIFTI)  # files with one array
 ARRAYS = (*NUMBERS, "mask", *LABELS)
 Files = str | Path | Sequence[str | Path]  # paths, folders, globs and manifests of one set
-END = 1 << 16  # bytes at either end of a file that tell whether it changed
+END = 1 << 16  # bytes at either end of a file that show whether it changed
 
 
 @dataclass(frozen=True)
 class CaseFiles:
-    """Cases that lie together: one file with all fields (under the name ""), or a file for each field."""
+    """Cases stored together: one file with all fields (under the name ""), or a file for each field."""
 
     files: Mapping[str, str]
-    labels: Mapping[str, str] = field(default_factory=dict)  # of all its cases, where a manifest gives them
+    labels: Mapping[str, str] = field(default_factory=dict)  # of all its cases, if a manifest gives them
     mark: str = ""  # what `mark_of` said when the source was found
     columns: Columns = field(default_factory=dict)  # that were chosen, of the file itself
 
@@ -43,9 +43,9 @@ class CaseFiles:
 def find_sources(given: Files, columns: Columns | None = None) -> list[CaseFiles]:
     """The sources that paths, globs and manifests name, in their order; files of single arrays are put together.
 
-    `columns` choose roles: of what a manifest says, and where it has no such column, of what its files say.
+    `columns` choose roles: in a manifest or, if it has no such column, in its files.
 
-    A folder stands for the NIfTI maps in it and below.
+    A folder means the NIfTI maps in it and below.
     `case1_location.nii.gz`, `case1_scale.nii.gz` and `case1_target.nii.gz` are the fields of one source.
     """
     found: list[tuple[dict[str, str], dict[str, str], Columns]] = []
@@ -69,7 +69,7 @@ def find_sources(given: Files, columns: Columns | None = None) -> list[CaseFiles
     for files, _, _ in found:
         for one in map(Path, files.values()):
             check_exists(one)
-        # A mask or a weight may be that of many patients; what they are scored on is their own.
+        # Many patients may share a mask or a weight; what they are scored on is their own.
         for one in [Path(files[name]) for name in ("", "location", "target") if name in files]:
             if one.resolve() in seen:
                 raise BadFile(f"{one} is named twice, so its cases would count twice; name it once.")
@@ -78,7 +78,7 @@ def find_sources(given: Files, columns: Columns | None = None) -> list[CaseFiles
 
 
 def ending_of(path: str | Path) -> str:
-    """The ending that says what a file is; an error where it is none that can be read.
+    """The ending that says what a file is; an error if files of that kind cannot be read.
 
     >>> ending_of("case1_target.nii.gz")
     '.nii.gz'
@@ -100,7 +100,7 @@ def is_manifest(path: Path) -> bool:
 
 
 def mark_of(paths: Iterable[str]) -> str:
-    """Size, time and both ends of files as one hash: it changes when a file is written anew."""
+    """Size, time and both ends of files as one hash: it changes when a file is written again."""
     digest = hashlib.sha256()
     for path in paths:
         status = Path(path).stat()
@@ -113,7 +113,7 @@ def mark_of(paths: Iterable[str]) -> str:
 
 
 def check_unchanged(source: CaseFiles) -> None:
-    """Raise when a file is not what it was when the source was found: its passes would not fit together."""
+    """Raise an error if a file has changed since the source was found: its passes would not fit together."""
     for path in source.files.values():
         if not Path(path).is_file():
             raise BadFile(
@@ -142,7 +142,7 @@ def _expand(item: str) -> list[Path]:
 
 
 def _listed(path: Path) -> list[Path]:
-    """The files that a .txt file names, one in each line."""
+    """The files that a .txt file names, one on each line."""
     lines = [line.strip() for line in read_text(path).splitlines()]
     named = [line for line in lines if line and not line.startswith("#")]
     if not named:
@@ -158,7 +158,7 @@ def _listed(path: Path) -> list[Path]:
 
 
 def _maps_in(folder: Path) -> list[Path]:
-    """The maps in a folder and below it; what is called otherwise, such as the scans themselves, is passed over."""
+    """The maps in a folder and below it; files with other names, such as the scans themselves, are ignored."""
     files = sorted(
         path for path in folder.rglob("*") if path.name.lower().endswith(NIFTI) and not path.is_dir()
     )
@@ -177,7 +177,7 @@ def _maps_in(folder: Path) -> list[Path]:
 
 
 def split_name(path: Path) -> tuple[str, str] | None:
-    """What the files of one source have in common, and the field that this one holds; None where its name says none.
+    """The common part of the names of one source's files, and the field of this one; None if its name has none.
 
     >>> split_name(Path("case1_target.nii.gz"))
     ('case1_', 'target')
@@ -203,7 +203,7 @@ def _split(path: Path) -> tuple[str, str]:
 def _manifest(
     path: Path, columns: Columns | None = None
 ) -> list[tuple[dict[str, str], dict[str, str], Columns]]:
-    """Files, labels and what is chosen of the files of each row; none where the file is a table of cases."""
+    """Files, labels and the chosen columns of each row's files; None if the file is a table of cases."""
     if ending_of(path) != ".csv" or content_kind(path):
         return []
     with reading(path):

@@ -12,20 +12,20 @@ from PIL import Image
 from .disk import BadFile, reading
 from .images import channel_first, dicom_frames, dicom_pieces, kind_of, medical, slice_position
 
-MM = {"meter": 1000.0, "micron": 0.001}  # of NIfTI's units; all else, "unknown" too, is taken for mm
+MM = {"meter": 1000.0, "micron": 0.001}  # of NIfTI's units; anything else, also "unknown", is taken for mm
 TURNED = (5, 6, 7, 8)  # EXIF orientations that lie on a side
-EVEN = 0.01  # of their distance by which neighbouring slices may differ
+EVEN = 0.01  # share of their distance by which neighbouring slices may differ
 CENTIMETRE = 3  # of an ultrasound region's axes
 
 
 @dataclass(frozen=True)
 class Header:
-    """The head of an image file.
+    """The header of an image file.
 
     Arguments:
         shape: (channel, *space), as `read_image` gives it.
         dtype: of the stored numbers.
-        spacing: mm from pixel to pixel on each axis of space (depth, row, column); empty where the file does not say.
+        spacing: mm from pixel to pixel on each axis of space (depth, row, column); empty if the file does not say.
     """
 
     shape: tuple[int, ...]
@@ -34,11 +34,11 @@ class Header:
 
 
 def read_header(path: str | Path, *, dimensions: int = 0) -> Header:
-    """The head of an image file of any kind that `read_image` reads; the pixels stay on disk.
+    """Read the header of an image file of any kind that `read_image` reads; the pixels stay on disk.
 
-    NIfTI gives its spacing by the affine, in the orientation that it is read in; DICOM by PixelSpacing (else
-    ImagerPixelSpacing, or the only region of an ultrasound image) and the distance of its slices. Pictures and NPY do
-    not say: the resolution of a PNG or TIFF is that of a screen or a printer more often than that of a patient.
+    NIfTI gives its spacing by the affine, in the orientation that it is read in; DICOM by PixelSpacing (or else
+    ImagerPixelSpacing, or the only region of an ultrasound image) and the distance between its slices. Pictures and NPY
+    do not say: the resolution of a PNG or TIFF is more often that of a screen or a printer than that of a patient.
 
     Arguments:
         path, dimensions: as for `read_image`.
@@ -108,7 +108,7 @@ def _dicom(path: Path) -> Header:
 
 
 def _in_plane(piece: Any) -> tuple[float, ...]:
-    """The distance of rows, and of columns."""
+    """The distance between rows, and between columns."""
     for name in ("PixelSpacing", "ImagerPixelSpacing"):
         if piece.get(name):
             row, column = piece.get(name)
@@ -121,7 +121,7 @@ def _in_plane(piece: Any) -> tuple[float, ...]:
 
 
 def _between(pieces: list[Any]) -> tuple[float, ...]:
-    """The distance of slices: by their places, else as the header says it."""
+    """The distance between slices: by their positions, otherwise as the header says."""
     if len(pieces) > 1 and all(piece.get("ImagePositionPatient") is not None for piece in pieces):
         steps = np.diff([slice_position(piece)[0] for piece in pieces])
         if np.ptp(steps) > EVEN * max(abs(steps.mean()), 1e-9):
@@ -135,7 +135,7 @@ def _between(pieces: list[Any]) -> tuple[float, ...]:
 
 
 def _sound(spacing: Any) -> tuple[float, ...]:
-    """A spacing that can be one; a header that says 0 says nothing."""
+    """A plausible spacing; a header that says 0 says nothing."""
     return tuple(spacing) if all(np.isfinite(one) and one > 0 for one in spacing) else ()
 
 

@@ -20,20 +20,20 @@ from .disk import BadFile, reading
 
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 ENDINGS = (*PICTURES, ".npy", ".nii", ".nii.gz", ".dcm")
-# Where an enhanced DICOM file says what the head of a slice would say.
+# Where an enhanced DICOM file keeps what the header of a slice would say.
 FRAME = (
     "PixelMeasuresSequence",
     "PlanePositionSequence",
     "PlaneOrientationSequence",
     "PixelValueTransformationSequence",
 )
-DENSEST = 1400  # pixels that a byte can stand for, packed without loss
-# Modes that hold grey values of more than 8 bits, and what they become.
+DENSEST = 1400  # pixels that one byte can encode, packed without loss
+# Modes for grey values of more than 8 bits, and what they become.
 DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
 
 
 def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
-    """One image file as an array (channel, *space) of its own dtype.
+    """Read one image file as an array (channel, *space) of its own dtype.
 
     Grey pictures have one channel, colour ones three (transparency is dropped). Volumes have axes (channel,
     depth, row, column): NIfTI is turned to the closest RAS orientation and read as (z, y, x), DICOM series
@@ -42,7 +42,7 @@ def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
 
     Arguments:
         path: the file; for DICOM also the folder of one series.
-        dimensions: 2 or 3, where an NPY array of three axes would be ambiguous; 0: deduced.
+        dimensions: 2 or 3, if an NPY array of three axes would be ambiguous; 0: deduced.
 
     Returns:
         (channel, row, column) or (channel, depth, row, column).
@@ -68,7 +68,7 @@ def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
 
 
 def kind_of(path: Path) -> str:
-    """What a file or folder is read as: "dicom", "picture", ".npy" or "nifti"; BadFile for what is none of them."""
+    """What a file or folder is read as: "dicom", "picture", ".npy" or "nifti"; BadFile for anything else."""
     ending = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
     if path.is_dir() or ending == ".dcm" or (ending not in ENDINGS and is_dicom(path)):
         return "dicom"
@@ -84,7 +84,7 @@ def _decoded(path: Path, kind: str, dimensions: int) -> NDArray[Any]:
 
 
 def is_dicom(path: Path) -> bool:
-    """Whether a file is DICOM: by its ending, or, as many have none, by the letters behind its preamble."""
+    """Whether a file is DICOM: by its ending or, as many have none, by the letters after its preamble."""
     if not path.is_file():
         return False
     if path.suffix.lower() == ".dcm":
@@ -95,7 +95,7 @@ def is_dicom(path: Path) -> bool:
 
 
 def is_series(folder: Path) -> bool:
-    """Whether a folder holds DICOM slices, which are one volume."""
+    """Whether a folder contains DICOM slices, which are one volume."""
     return any(_may_be_slice(path) and is_dicom(path) for path in sorted(folder.iterdir()))
 
 
@@ -113,7 +113,7 @@ def is_image(path: Path) -> bool:
 
 
 def _may_be_slice(path: Path) -> bool:
-    """Not hidden, and not called like something else: `IM0001`, `1.2.840.10008` or `a.dcm`, but not `a.csv`."""
+    """Whether a name is not hidden, and not that of something else: `IM0001`, `1.2.840.10008`, `a.dcm`, not `a.csv`."""
     end = path.suffix.lower()
     return not path.name.startswith(".") and (end in ("", ".dcm", ".ima") or end[1:].isdigit())
 
@@ -145,7 +145,7 @@ def channel_first(array: NDArray[Any], dimensions: int = 0) -> NDArray[Any]:
 
 
 def _picture(path: Path) -> NDArray[Any]:
-    # Not by its name: Pillow would map the file into memory, and garbles a turned TIFF there.
+    # Not by its name: Pillow would map the file into memory, where it garbles a turned TIFF.
     with path.open("rb") as file, Image.open(file) as image:
         frames = [_pixels(_upright(_fitting(path, frame))) for frame in ImageSequence.Iterator(image)]
     if len({frame.shape for frame in frames}) > 1:
@@ -154,7 +154,7 @@ def _picture(path: Path) -> NDArray[Any]:
 
 
 def _fitting(path: Path, image: Image.Image) -> Image.Image:
-    """The image, unless its file is too small to hold it: a damaged head asks for gigabytes."""
+    """The image, unless its file is too small to contain it: a damaged header asks for gigabytes."""
     width, height = image.size
     if image.format in ("PNG", "TIFF", "BMP") and width * height > max(
         1 << 24, DENSEST * path.stat().st_size
@@ -166,7 +166,7 @@ def _fitting(path: Path, image: Image.Image) -> Image.Image:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """As every viewer shows it: cameras store pictures lying on a side, and say so."""
+    """Turn a picture as every viewer shows it: cameras store pictures lying on a side, and say so."""
     image.load()  # of a TIFF this turns the picture already
     return ImageOps.exif_transpose(image)
 
@@ -233,7 +233,7 @@ def dicom_pieces(path: Path, *, pixels: bool = True) -> list[Any]:
 
 
 def dicom_frames(piece: Any) -> list[dict[str, Any]]:
-    """What an enhanced DICOM file says of each frame, or of all, as the head of a slice would."""
+    """What an enhanced DICOM file says about each frame, or about all, in the form of a slice's header."""
     shared = _said(piece.get("SharedFunctionalGroupsSequence") or ())
     each = [shared | _said([frame]) for frame in piece.get("PerFrameFunctionalGroupsSequence") or ()]
     return each or ([shared] if shared else [])
@@ -245,7 +245,7 @@ def _said(groups: Any) -> dict[str, Any]:
 
 
 def _by_place(image: NDArray[Any], frames: list[dict[str, Any]]) -> NDArray[Any]:
-    """Frames (channel, frame, row, column) sorted as the slices of a folder, where all have a place."""
+    """Frames (channel, frame, row, column) sorted like the slices of a folder, if all have a position."""
     placed = [frame for frame in frames if "ImagePositionPatient" in frame]
     if image.ndim < 4 or len(placed) != image.shape[1]:
         return image
@@ -253,7 +253,7 @@ def _by_place(image: NDArray[Any], frames: list[dict[str, Any]]) -> NDArray[Any]
 
 
 def slice_position(piece: Any) -> tuple[float, float]:
-    """Where a slice lies along the normal of its plane; the instance number where the header does not say."""
+    """Where a slice lies along the normal of its plane; the instance number if the header does not say."""
     place, across = piece.get("ImagePositionPatient"), piece.get("ImageOrientationPatient")
     along = 0.0
     if place is not None and across is not None:

@@ -1,7 +1,7 @@
 """Fields in .npz files: numpy arrays in a zip archive, never pickled objects, and never more than was asked for.
 
-What a member says of itself is looked at before it is unpacked: its size must be that of its array, and what a packed
-file unpacks to must not be more than the limit, for a few megabytes can unpack to as many gigabytes.
+What a member says about itself is checked before it is unpacked: its size must be that of its array, and a packed file
+must not unpack to more than the limit, since a few megabytes can unpack to as many gigabytes.
 """
 
 import math
@@ -28,20 +28,20 @@ LIMIT, FLAG, VARIABLE = (
     "--unpack-limit",
     "TRUESIGMA_UNPACK_LIMIT",
 )  # in GB, of what a packed file unpacks to
-PIECE = 1 << 20  # bytes that are read at a time: as many as a processor holds near, for their checksum
+PIECE = 1 << 20  # bytes that are read at a time: as many as fit a processor's cache, for their checksum
 TEXT = 1 << 26  # bytes of a text; the law of a million observed errors has as many
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """An array of an archive, by its head."""
+    """An array of an archive, by its header."""
 
     name: str
     info: zipfile.ZipInfo
     shape: tuple[int, ...]
     fortran: bool
     dtype: Any
-    start: int  # of its numbers, behind the head
+    start: int  # of its numbers, after the header
 
     @property
     def is_text(self) -> bool:
@@ -53,7 +53,7 @@ class Member:
 
 
 def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
-    """What an archive holds, by the names of the arrays; an error says what it is instead, or what is named twice."""
+    """The members of an archive by their arrays' names; an error says what the file is instead, or what is double."""
     check_exists(path)
     if not zipfile.is_zipfile(path):
         kind = content_kind(path)
@@ -68,7 +68,7 @@ def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
     with reading(path), zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
         said = _listed(path, archive)
-    if said not in (len(infos), 0xFFFF):  # which stands for "more than that"
+    if said not in (len(infos), 0xFFFF):  # which means "more than that"
         raise BadFile(
             f"{path} is damaged: its end says {said} arrays, and its list has {len(infos)}; write or copy it again."
         )
@@ -83,7 +83,7 @@ def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
 
 
 def _listed(path: Path, archive: zipfile.ZipFile) -> int:
-    """How many members the end of an archive says there are; a damaged list may swallow some of them."""
+    """How many members the end of an archive claims; a damaged list may swallow some of them."""
     with path.open("rb") as file:
         file.seek(-22 - len(archive.comment), os.SEEK_END)
         return int.from_bytes(file.read(12)[10:], "little")
@@ -92,13 +92,13 @@ def _listed(path: Path, archive: zipfile.ZipFile) -> int:
 def open_members(
     path: Path, names: Collection[str] | None = None, columns: Columns | None = None
 ) -> dict[str, Member]:
-    """The arrays of those names, by their heads alone; None: all that are fields. `columns` choose roles."""
+    """The arrays of those names, from their headers alone; None: all fields. `columns` choose roles."""
     infos = list_members(path)
     infos = dict(zip(renamed(list(infos), columns), infos.values()))
     found = {}
     with reading(path), zipfile.ZipFile(path) as archive:
         for name in infos:
-            with archive.open(infos[name]) as file:  # also of the others, for their names are in two places
+            with archive.open(infos[name]) as file:  # the others, too: their names are in two places
                 if not (is_field(name) if names is None else name in names):
                     continue
                 found[name] = Member(name, infos[name], *read_head(file), file.tell())
@@ -107,7 +107,7 @@ def open_members(
 
 
 def _check_size(path: Path, member: Member, size: int) -> None:
-    """Refuse objects, an array that is not as large as its head says, and texts that are larger than any."""
+    """Refuse objects, an array that is not as large as its header says, and absurdly large texts."""
     if member.dtype.hasobject:
         raise BadFile(
             f"{path}: {member.name!r} holds Python objects, which are never loaded from a file because loading can run "
@@ -133,7 +133,7 @@ def read_head(file: Any) -> tuple[tuple[int, ...], bool, Any]:
 
 
 def read_members(path: Path, members: Collection[Member]) -> dict[str, Host]:
-    """Those arrays, unpacked, after a look at how large they will be."""
+    """Unpack those arrays, after checking how large they will be."""
     check_unpacked(path, sum(one.info.file_size for one in members if one.packed))
     with reading(path), zipfile.ZipFile(path) as archive, path.open("rb") as whole:
         found = {}
@@ -150,14 +150,14 @@ def read_members(path: Path, members: Collection[Member]) -> dict[str, Host]:
 
 
 def place_of(whole: Any, member: Member) -> int:
-    """Where in an archive that is not packed the bytes of a member begin, its head first."""
+    """Where the bytes of a member, header first, begin in an archive that is not packed."""
     whole.seek(member.info.header_offset + 26)
     name, extra = (int.from_bytes(whole.read(2), "little") for _ in range(2))
     return int(member.info.header_offset + 30 + name + extra)
 
 
 def _read_stored(whole: Any, member: Member) -> Host:
-    """The numbers from where they lie in the file, straight into their array, with the checksum on the way."""
+    """Read the numbers from the file straight into their array, checking the checksum on the way."""
     whole.seek(place_of(whole, member))
     checksum = zlib.crc32(whole.read(member.start))
     array = np.empty(member.shape, member.dtype)
@@ -174,7 +174,7 @@ def _read_stored(whole: Any, member: Member) -> Host:
 
 
 def check_letters(path: Path, array: Host) -> None:
-    """Refuse texts with numbers in them that are not those of letters, which Python could not even print."""
+    """Refuse texts with code points that are not characters, which Python could not even print."""
     if (
         array.dtype.itemsize
         and np.ascontiguousarray(array).reshape(-1).view(np.uint32).max() > sys.maxunicode
@@ -236,7 +236,7 @@ def native(array: Host) -> Host:
 
 
 def texts_of(path: Path, arrays: Mapping[str, Host]) -> dict[str, str]:
-    """The texts among arrays, such as `law` and `unit`; a mark of another kind is passed over as one's own."""
+    """The texts among arrays, such as `law` and `unit`; a mark of another kind is the user's own, and ignored."""
     found = {}
     for name in (name for name in CONSTANTS if name in arrays):
         array = arrays[name]

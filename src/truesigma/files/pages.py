@@ -1,8 +1,8 @@
-"""What a .parquet file says of itself, looked at before it is read: a damaged page may ask for gigabytes.
+"""What a .parquet file says about itself, checked before it is read: a damaged page may ask for gigabytes.
 
-A page is preceded by its sizes, in Thrift's compact protocol, under no checksum; a reader that trusts them allocates
-what they say. What the footer says of a column limits them. The footer has no checksum either, and Arrow ends the whole
-process where its histograms do not fit a column.
+A page is preceded by its sizes, in Thrift's compact protocol, without a checksum; a reader that trusts them allocates
+what they say. What the footer says about a column limits them. The footer has no checksum either, and Arrow ends the
+whole process if its histograms do not fit a column.
 """
 
 import os
@@ -12,19 +12,19 @@ from typing import Any
 
 from .disk import BadFile, reading
 
-HEAD = 1 << 16  # bytes that a page's head, with its statistics, may have
-UNPACKED, PACKED = 2, 3  # fields of a head
+HEAD = 1 << 16  # bytes that a page's header, with its statistics, may have
+UNPACKED, PACKED = 2, 3  # fields of a header
 NEXT = -1  # in place of a length: a value of the list begins
 SIZES = (
     4,
     1,
     3,
     16,
-)  # fields from a footer over row group, column and its metadata to the statistics of its sizes
+)  # fields on the way from a footer through row group, column and metadata to the statistics of its sizes
 
 
 def check_levels(path: Path, footer: Any) -> None:
-    """Raise `BadFile` where a column of the footer has a histogram of levels, and another number of levels."""
+    """Raise `BadFile` if a column of the footer has a histogram of levels, and a different number of levels."""
     with reading(path), path.open("rb") as file:
         file.seek(-8, os.SEEK_END)
         size = int.from_bytes(file.read(4), "little")
@@ -45,7 +45,7 @@ def check_levels(path: Path, footer: Any) -> None:
 
 
 def check_pages(path: Path, footer: Any) -> None:
-    """Raise `BadFile` where a page says that it is larger than its column is."""
+    """Raise `BadFile` if a page claims to be larger than its column."""
     with reading(path), path.open("rb") as file:
         for group in (footer.row_group(k) for k in range(footer.num_row_groups)):
             for column in (group.column(k) for k in range(group.num_columns)):

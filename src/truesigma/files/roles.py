@@ -1,8 +1,8 @@
-"""Which column has which role, where a user says so: it is read as if it were called like its role.
+"""Which column has which role, if a user says so: it is read as if it had the role's name.
 
-`{"patient": "pid", "group": ["site", "sex"], "weight": None}`: the patients are in `pid`, two groups are looked at
-apart, and a column `weight`, perhaps of kilograms, weighs no case. Roles that are not named are read from the columns
-that are called like them.
+`{"patient": "pid", "group": ["site", "sex"], "weight": None}`: the patients are in `pid`, there are two groups, and a
+column `weight`, perhaps in kilograms, is not the weight of a case. Roles that are not given are read from the columns
+of that name.
 """
 
 import warnings
@@ -16,7 +16,7 @@ from .fields import GROUP, is_group, stem_of
 
 ROLES = ("target", "location", "scale", "weight", "id", "patient", "group")
 Columns = Mapping[str, str | Sequence[str] | None]
-ASIDE = " (not read)"  # behind the name of a column whose role another one has
+ASIDE = " (not read)"  # appended to the name of a column whose role another one has
 
 
 def renamed(names: Sequence[str], columns: Columns | None) -> list[str]:
@@ -55,7 +55,7 @@ def renamed(names: Sequence[str], columns: Columns | None) -> list[str]:
 
 
 def with_names(table: Any, names: Sequence[str]) -> Any:
-    """An Arrow table with its columns called so; what it says beside them stays."""
+    """An Arrow table with its columns renamed; its metadata stay."""
     metadata = table.schema.metadata
     return table.rename_columns(list(names)).replace_schema_metadata(metadata)
 
@@ -66,7 +66,7 @@ def chosen_of(chosen: str | Sequence[str] | None) -> list[str]:
 
 
 def taken_columns(cases: Any, columns: Columns | None = None) -> dict[str, list[str]]:
-    """Which columns gave the cases what they have beside their prediction, by role."""
+    """Which columns gave the cases what they have besides their prediction, by role."""
     given = columns or {}
     found = {}
     for role in ROLES:
@@ -81,7 +81,7 @@ def taken_columns(cases: Any, columns: Columns | None = None) -> dict[str, list[
 
 
 def warn_measurement(weight: Any, columns: Columns | None = None) -> None:
-    """Ask about weights that look like something measured, such as kilograms, unless their column was chosen."""
+    """Ask about weights that look like a measurement, such as kilograms, unless their column was chosen."""
     if weight is None or "weight" in (columns or {}):
         return
     values = np.asarray(weight, dtype=float)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIXES = (".npz", ".csv", ".parquet")
-LAW = ".law.json"  # behind the name of a .csv: the file with its law, where that has a table of its own
+LAW = ".law.json"  # appended to the name of a .csv: the file with its law, if that has a table of its own
 
 
 def read(
@@ -40,20 +40,20 @@ def read(
     """Read draws, predictions or cases from a file, or from a data frame.
 
     A file is an .npz with the arrays `mean` and `variance` (draws), or `location` with `scale` or with `aleatoric` and
-    `epistemic` (variances); or a .csv or .parquet with columns so named, several outputs as `location_0`, `location_1`,
-    .... Beside them may stand `target`, `patient`, `group`, `weight`, `id`, `mask`, `spread`, `law` and `unit`; several
-    groups as `group:site` and `group:sex`.
+    `epistemic` (variances); or a .csv or .parquet with columns of these names, several outputs as `location_0`,
+    `location_1`, .... It may also have `target`, `patient`, `group`, `weight`, `id`, `mask`, `spread`, `law` and
+    `unit`; several groups are `group:site` and `group:sex`.
 
     Args:
         source: a path, or a pandas or polars frame.
-        law: "normal" or "laplace", or a Law, for data that does not say it; with Laplace `scale` is b. Another one than
-            the file's own is an error.
+        law: "normal" or "laplace", or a Law, for data that does not say it; with Laplace `scale` is b. One that differs
+            from the file's own is an error.
         mask_missing: leave out the elements whose target is empty or NaN, instead of refusing them.
-        columns: roles of columns that are called otherwise, as {"patient": "pid", "group": ["site", "sex"]}; None in
-            place of a column: the role is not read, as {"weight": None}.
+        columns: roles of columns with other names, as {"patient": "pid", "group": ["site", "sex"]}; None instead of a
+            column means that the role is not read, as {"weight": None}.
 
     Returns:
-        Cases where there is a target; else Draws, or a Prediction. Arrays are numpy's; labels from a .csv are text.
+        Cases if there is a target; otherwise Draws, or a Prediction. Arrays are numpy's; labels from a .csv are text.
 
     Example:
         >>> import tempfile
@@ -87,7 +87,7 @@ def from_frame(
         frame: pandas, polars, or anything that speaks Arrow.
         law: "normal" or "laplace", or a Law; with Laplace `scale` is b.
         mask_missing: leave out the elements whose target is empty, instead of refusing them.
-        columns: roles of columns that are called otherwise, as in `read`.
+        columns: roles of columns with other names, as in `read`.
 
     Example:
         >>> import pyarrow
@@ -122,7 +122,7 @@ def read_new(
     mask_missing: bool = False,
     columns: Columns | None = None,
 ) -> Cases | Draws | Prediction:
-    """`read` for new cases: a target that is nowhere filled in yet is none, and one that is chosen may be missing."""
+    """`read` for new cases: a target that is still empty everywhere counts as none, and a chosen one may be missing."""
     fields = read_fields(path, columns)
     target = fields.get("target")
     if target is not None and target.dtype.kind == "f" and np.isnan(target).all():
@@ -157,7 +157,7 @@ def read_fields(source: Any, columns: Columns | None = None) -> dict[str, Any]:
 
 
 def refusal(name: str, fields: Mapping[str, Any], problem: ValueError) -> BadFile:
-    """The error of a file whose fields cannot be used; a wrong value by its row, and by its id where it has one."""
+    """The error of a file whose fields cannot be used; a wrong value by its row, and by its id if it has one."""
     if not isinstance(problem, WrongValue):
         return BadFile(f"{name}: {problem}")
     number = problem.case + 1
@@ -169,13 +169,13 @@ def refusal(name: str, fields: Mapping[str, Any], problem: ValueError) -> BadFil
 def write(value: Any, path: str | Path) -> None:
     """Write cases, predictions or draws as .npz, .csv or .parquet; results and recalibrations as .json. Atomic.
 
-    Reading an .npz or .parquet gives the same numbers bit for bit, a .csv the same in double precision. A table holds
-    neither draws nor dense outputs: those are errors that say so. A law with a table of its own, as after isotonic,
-    goes into a file beside a .csv, `test.law.json` beside `test.csv`.
+    Reading an .npz or .parquet gives the same numbers bit for bit, a .csv the same in double precision. A table has no
+    room for draws or dense outputs: an error says so. A law with a table of its own, as after isotonic, goes into a
+    file next to a .csv, `test.law.json` next to `test.csv`.
 
     Args:
         value: Cases, Prediction or Draws; for .json anything with `to_dict`, such as an Evaluation or a Recalibration.
-        path: the file; its ending says which kind.
+        path: the file; its ending decides the kind.
 
     Example:
         >>> import tempfile
@@ -204,7 +204,7 @@ def write(value: Any, path: str | Path) -> None:
 
 
 def write_fields(fields: Mapping[str, Any], path: Path) -> None:
-    """Write named arrays as the kind of file that the path's ending says."""
+    """Write named arrays as the kind of file that the path's ending names."""
     suffix = check_suffix(path)
     if suffix == ".npz":
         return write_npz(fields, path)
@@ -220,7 +220,7 @@ def write_fields(fields: Mapping[str, Any], path: Path) -> None:
 
 
 def law_cell(path: Path, law: str) -> str:
-    """What a .csv says of its law: its name; or that of a file beside it, written here, for one with a table."""
+    """What a .csv says about its law: its name or, for a law with a table, the file next to it, written here."""
     if not law.startswith("{"):
         return law
     beside = path.with_name(path.stem + LAW)
@@ -229,7 +229,7 @@ def law_cell(path: Path, law: str) -> str:
 
 
 def _law_beside(path: Path, law: str) -> str:
-    """The law that a .csv says, from the file beside it where that holds it."""
+    """The law that a .csv names, from the file next to it if that contains it."""
     if not law.endswith(LAW):
         return law
     beside = path.with_name(Path(law).name)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from .fields import KNOWN, LABELS, NUMBERS
 
-PATIENTS = (  # how others call who the cases are of, as `plain` has it
+PATIENTS = (  # what others call the patient, in the form of `plain`
     *(who + mark for who in ("patient", "subject", "participant", "patienten", "proband")
       for mark in ("", "id", "no", "nr", "num", "number", "nummer", "name", "key", "code")),
     "pid", "mrn",
 )  # fmt: skip
-ELSEWHERE = {  # in English, and as German spreadsheets have it
+ELSEWHERE = {  # in English and in German spreadsheets
     "target": ("truth", "true", "y", "ytrue", "label", "groundtruth", "observed", "gt", "zielwert", "istwert"),
     "location": (
         "prediction", "predicted", "pred", "ypred", "yhat", "mean", "mu", "output", "vorhersage", "prognose",
@@ -30,7 +30,7 @@ LOGS = ("logvar", "logvariance", "logsigma2")  # of the variance
 
 
 def warn_near_misses(names: Iterable[str]) -> None:
-    """Say so, in one sentence, when names that are passed over look like some that would be read, such as `weights`."""
+    """Say, in one sentence, if ignored names look like names that would be read, such as `weights`."""
     names = list(names)
     stems = {name.rstrip("0123456789").rstrip("_") for name in names}
     pairs = [(stem, _near(stem)) for stem in sorted(stems - set(KNOWN))]
@@ -72,7 +72,7 @@ def rename_hint(names: Sequence[str]) -> str:
 
 
 def plain(name: str) -> str:
-    """A name without capitals and what divides its words.
+    """A name without capitals and separators.
 
     >>> plain("Patient_ID")
     'patientid'

@@ -1,4 +1,4 @@
-"""Small .csv tables beside the cases: labels, manifests, histories. What a row is, is decided here and nowhere else."""
+"""Small .csv tables besides the cases: labels, manifests, histories. Only this file decides what a row is."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ NO_TEXT = ("is not text in UTF-8", "save it as CSV UTF-8")
 
 
 def read_text(path: Path, size: int = -1) -> str:
-    """The text of a file, or its first so many characters."""
+    """The text of a file, or its first characters."""
     check_exists(path)
     with reading(path, *NO_TEXT), path.open(encoding="utf-8-sig", newline="") as file:
         return file.read(size)
@@ -40,8 +40,8 @@ def table_of(
     Args:
         text: its content. path: where that is from, for errors.
         need: columns that must be there.
-        exact: written by a program, with commas: spaces count, and every row has all its cells. Of tables that people
-            make, separators are found out, spaces around names do not count, and cells at the end of a row may lack.
+        exact: written by a program, with commas: spaces count, and every row has all its cells. In tables that people
+            make, the separator is detected, spaces around names do not count, and a row may lack cells at its end.
     """
     with reading(path):
         found = split(text, exact=exact)
@@ -70,7 +70,7 @@ def need_columns(path: str | Path, header: Sequence[str], wanted: Sequence[str])
 
 
 def split(text: str, most: int | None = None, *, exact: bool = False) -> list[list[str]]:
-    """The cells of each line that has any, or of so many lines; the header says what separates them.
+    """The cells of each line that has any, or of that many lines; the header shows what separates them.
 
     >>> split("id; age\\n\\n7;12,5\\n")
     [['id', 'age'], ['7', '12,5']]

@@ -22,7 +22,7 @@ WORDS = {
 
 
 def read_toml(path: Path, *needed: str) -> dict[str, Any]:
-    """Read the tables of a TOML file, which has `needed`; what is wrong with it is said with its name."""
+    """Read the tables of a TOML file, which must have `needed`; an error names the file."""
     if not path.is_file():
         raise ValueError(f"there is no {path}; expected a TOML file.")
     with reading(path, "is not a TOML file", "correct it"):
@@ -33,9 +33,9 @@ def read_toml(path: Path, *needed: str) -> dict[str, Any]:
 
 
 def make(kind: type[Made], table: Mapping[str, Any], where: str = "") -> Made:
-    """Make a frozen value of a table whose keys are its fields.
+    """Make a frozen value from a table whose keys are its fields.
 
-    Lists become tuples, and whole numbers those with a point where the field has them.
+    Lists become tuples, and whole numbers become floats if the field is one.
 
     Args:
         kind: a dataclass; the types of its fields are what is expected.
@@ -63,7 +63,7 @@ def make(kind: type[Made], table: Mapping[str, Any], where: str = "") -> Made:
 
 
 def check_keys(table: Mapping[str, Any], known: Collection[str], where: str = "") -> None:
-    """Refuse a key that is not known, and name the one that is most like it."""
+    """Refuse an unknown key, and name the one that is most like it."""
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
@@ -72,7 +72,7 @@ def check_keys(table: Mapping[str, Any], known: Collection[str], where: str = ""
 
 
 def _converted(name: str, value: Any, hint: Any) -> Any:
-    """Return a value as its field has it; `X | None` is an X that need not be there."""
+    """Return a value as the type of its field; `X | None` is an optional X."""
     options = [one for one in typing.get_args(hint) if one is not NoneType]
     optional = len(options) == 1 and NoneType in typing.get_args(hint)
     kind = options[0] if optional else typing.get_origin(hint) or hint

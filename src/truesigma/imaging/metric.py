@@ -1,7 +1,7 @@
-"""The tally as a metric of torchmetrics: its state is sums, so that it merges across the ranks of a distributed run.
+"""The tally as a torchmetrics metric: its state is sums, so that it merges across the ranks of a distributed run.
 
 The state is a few tensors, stored with checkpoints and reduced by sum, minimum and maximum; nothing is pickled. Their
-first axis is the whole, then each group; what each patient adds to the factors is apart.
+first axis is the whole, then each group; what each patient adds to the factors is kept separately.
 """
 
 import math
@@ -34,7 +34,7 @@ class TallyMetric(Metric):
         edges: of the variance bins of UCE and ENCE; None: found at the end, as in a `Tally`.
         outputs: "separate" or "mean", for UCE, ENCE, NLL and the factors.
         error: "mean" or "draws", for UCE and ENCE.
-        groups: names of the groups (sites, scanners) that get a tally of their own; every rank is told the same.
+        groups: names of the groups (sites, scanners) that get a tally of their own; the same on every rank.
         patients: names of the patients, whose cases belong together: standard errors of factors then count them.
 
     Example:
@@ -77,7 +77,7 @@ class TallyMetric(Metric):
         states: dict[str, tuple[Tensor, Any]] = {
             "sums": (torch.zeros((rows, size), dtype=torch.float64), "sum"),
             "cells": (torch.zeros((rows, 3, STATE if edges is None else 0), dtype=torch.float64), _merged),
-            # Smallest and largest: the moment of the law, so that laws which do not mix are found; and the variance.
+            # Smallest and largest: the moment of the law, to detect laws that do not mix; and the variance.
             "low": (torch.full((rows, 2), math.inf, dtype=torch.float64), "min"),
             "high": (torch.full((rows, 2), -math.inf, dtype=torch.float64), "max"),
             # S and W of each patient, for each factor.
@@ -98,8 +98,8 @@ class TallyMetric(Metric):
     ) -> None:
         """Add a batch of whole cases: a Prediction, also one on the host, or (location, variance), and its targets.
 
-        `group` names the part each case belongs to, one of the metric's `groups`; `patient` who it is of, one of its
-        `patients`.
+        `group` names the part each case belongs to, one of the metric's `groups`; `patient` names its patient, one of
+        the metric's `patients`.
         """
         pair = isinstance(prediction, tuple | list) and len(prediction) == 2
         if not (isinstance(prediction, Prediction) or pair):
@@ -107,7 +107,7 @@ class TallyMetric(Metric):
                 f"prediction is a {type(prediction).__name__}; expected a Prediction, or (location, variance)."
             )
         given = prediction if isinstance(prediction, Prediction) else Prediction(*prediction)
-        # Drawn predictions are on the host, while targets come from a loader.
+        # Predictions from draws are on the host, while targets come from a loader.
         if not isinstance(given.location, Tensor):
             target = to_host(as_array("target", target))
             weight = None if weight is None else to_host(as_array("weight", weight))
@@ -135,8 +135,8 @@ class TallyMetric(Metric):
             self._put(1 + self.groups.index(name), part)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Add a batch, and give its own scores; a batch that is refused leaves what is there as it was."""
-        # torchmetrics puts the batch in place of the whole, and on an error would leave it there
+        """Add a batch, and return its own scores; a refused batch leaves the state as it was."""
+        # torchmetrics replaces the whole by the batch, and would leave it so after an error
         before = dict(vars(self))
         try:
             return super().forward(*args, **kwargs)
@@ -163,7 +163,7 @@ class TallyMetric(Metric):
 
     @property
     def tally(self) -> Tally:
-        """The tally of what this rank holds: of all ranks inside `compute` and `sync_context`."""
+        """The tally of this rank; of all ranks inside `compute` and `sync_context`."""
         parts = {name: self._part(row) for row, name in enumerate(self.groups, start=1)}
         held = self.people.cpu().numpy()
         patients = {
@@ -216,7 +216,7 @@ class TallyMetric(Metric):
 
 
 def _sketch(state: Tensor, low: float, high: float) -> Sum:
-    """What a state (3, point) holds, in whatever order and with gaps; NaN where a batch had none."""
+    """What is in a state (3, point), in any order and with gaps; NaN where a batch had none."""
     sums = state.cpu().numpy()
     if np.isnan(sums).any():
         return Undefined("it is not defined for some of the batches.")
@@ -246,7 +246,7 @@ def _merged(states: Tensor) -> Tensor:
 
 
 def _counts(tally: Tally) -> bool:
-    """Whether anything is left of it behind masks and weights."""
+    """Whether masks and weights leave anything of it."""
     return bool(tally.sums["n"][0] > 0)
 
 

@@ -38,15 +38,15 @@ class TrainingRecipe:
     optimizer: "adam", "sgd", or "adamw", whose weight decay shrinks weights by themselves and spares biases and norms.
     schedule: "plateau" multiplies the rate by `factor` after `patience` epochs without gain in `watch`, down to `floor`
     times the first one, where a plateau ends the training; "cosine" lowers it along half a wave to the last of
-    `epochs`, for training of a known length, after a linear rise over the share `warm_up` of them; it ends early where
+    `epochs`, for training of a known length, after a linear rise over the share `warm_up` of them; it ends early if
     `watch` has not improved for the share `stop` of them in their second half (0: never). The weights kept are those
-    of the best epoch by `keep` ("last": of the last epoch). `smoothing` is the weight of the epochs before in what the
-    plateau, the early end and the choice of the best epoch look at, 0 for the epoch's own value alone. Validation is
-    with dropout, as the network is sampled: "valid_mse_two_draws" is the error of the mean of two draws; "valid_mse",
-    that of the mean of many, is estimated from both, and comes near 0 or below by chance where the draws differ widely
+    of the best epoch by `keep` ("last": of the last epoch). The plateau, the early end and the choice of the best epoch
+    look at a mean over epochs, in which earlier ones have the weight `smoothing`; 0 for the epoch's own value alone.
+    Validation uses dropout, as sampling does: "valid_mse_two_draws" is the error of the mean of two draws; "valid_mse",
+    that of the mean of many, is estimated from both, and comes near 0 or below by chance if the draws differ widely
     and cases are few. "valid_mse_one_pass" is without dropout, as the members of an ensemble predict.
-    loss: what is minimised. "nll" is the negative log-likelihood; "beta_nll" and "faithful" give up less of the mean's
-    accuracy for a variance; "mse" trains the mean alone (see `losses`).
+    loss: what is minimised. "nll" is the negative log-likelihood; "beta_nll" and "faithful" sacrifice less of the
+    mean's accuracy for a variance; "mse" trains the mean alone (see `losses`).
     draws, repeats: for the prediction that follows training.
 
     >>> TrainingRecipe(epochs=3).epochs
@@ -125,7 +125,7 @@ class TrainingRecipe:
         return {"name": self.name, "network": network, "train": {key: getattr(self, key) for key in TRAIN}}
 
     def used(self) -> dict[str, Any]:
-        """The choices of [train] that have a part in the training.
+        """The choices of [train] that play a part in the training.
 
         >>> made = TrainingRecipe(optimizer="adamw", schedule="cosine").used()
         >>> [name in made for name in ("momentum", "patience", "warm_up", "learning_rate")]
@@ -134,7 +134,7 @@ class TrainingRecipe:
         cosine = self.schedule == "cosine"
         idle = {"draws", "repeats", *(("patience", "factor", "floor") if cosine else ("warm_up",))}
         idle |= set() if self.optimizer == "sgd" else {"momentum"}
-        # What nothing depends on is not watched, and not smoothed where no epoch is chosen by it either.
+        # A value that nothing depends on is not watched, nor smoothed if no epoch is chosen by it either.
         if cosine and not self.stop:
             idle |= {"watch"} | ({"smoothing"} if self.keep == "last" else set())
         return {key: getattr(self, key) for key in TRAIN if key not in idle}
@@ -151,7 +151,7 @@ class Planned:
     likelihood: str = "gaussian"
     seed: int = 0
     recipe: str = "exact"
-    variant: str = ""  # what is different, where it is not one of the paper's networks
+    variant: str = ""  # what is different, if it is not one of the paper's networks
     train: Mapping[str, Any] = field(default_factory=dict)  # what differs from the recipe, such as epochs
     options: Mapping[str, Any] = field(default_factory=dict)  # of the data set
     # Options that add shifted splits, for sampling only.

@@ -1,7 +1,7 @@
 """The demo: `run` on simulated images, for a network that is too sure of itself, and new images at the end.
 
-Nothing is put into the numbers: labels carry a noise that the images tell about, few cases are trained on for long, and
-what the network then says about unseen cases is what is shown.
+Nothing is built into the numbers: labels have noise whose size shows in the images, the network is trained on few cases
+for a long time, and the demo shows what it then says about unseen cases.
 """
 
 import time
@@ -94,14 +94,14 @@ class Demo:
 def run_demo(
     out: str | Path, settings: Settings | None = None, *, say: Callable[[str], None] | None = print
 ) -> Demo:
-    """Simulate, train, draw, recalibrate, score and report, then predict new images; all goes into one folder.
+    """Simulate, train, draw, recalibrate, score and report, then predict new images; everything goes into one folder.
 
     A second call resumes what was stopped.
 
     Args:
-        out: the folder, made where it is not there.
+        out: the folder, created if it does not exist.
         settings: the size; None: a minute or two on two cores.
-        say: is told what is being done; None: nothing is said.
+        say: is called with what is being done; None for silence.
 
     Returns:
         The finished run and the time it took.
@@ -143,7 +143,7 @@ def predict_new(folder: Path, settings: Settings) -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch on one thread: so small a network gains little from more, and stalls where programs run beside it."""
+    """Keep torch on one thread: so small a network gains little from more, and stalls if other programs are running."""
     import torch
 
     threads = torch.get_num_threads()

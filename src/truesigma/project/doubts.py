@@ -1,4 +1,4 @@
-"""What init is not sure of, and says beside its proposal: few cases, images without a scale, doubtful patients."""
+"""What init is not sure of and says along with its proposal: few cases, images without a scale, doubtful patients."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ def doubts(
         seen, wishes: what there is, and what the user has said.
         options: of the data set, as proposed.
         units: of the targets.
-        patients: the column or pattern that says who belongs together, and what it says of each row.
+        patients: the column or pattern that says which rows belong together, and what it says for each row.
         parts: rows of each split.
     """
     whose, groups = patients
@@ -79,7 +79,7 @@ def doubts(
 
 
 def _few_in_folds(folds: int, groups: Sequence[str] | None, parts: "Mapping[str, NDArray[np.int64]]") -> str:
-    """Say where patients, or cases, are too few for finite intervals; an error where they are fewer than the folds."""
+    """Say if patients, or cases, are too few for finite intervals; an error if there are fewer than folds."""
     pool = [k for name, rows in parts.items() if name != "test" for k in rows]
     count, what = (len(pool), "cases") if groups is None else (len({groups[k] for k in pool}), "patients")
     if count < folds:
@@ -94,7 +94,7 @@ def _few_in_folds(folds: int, groups: Sequence[str] | None, parts: "Mapping[str,
 
 
 def _no_scale(seen: Survey, target: Sequence[str], units: Sequence[str]) -> str:
-    """Say what keeps a physical target from being brought to one scale."""
+    """Say why images of a physical target cannot be brought to one scale."""
     unit = next(filter(is_physical, units), "")
     bare = [name for name, head in zip(seen.names, seen.heads) if head and not head.spacing]
     if not unit or not bare or seen.pixel:

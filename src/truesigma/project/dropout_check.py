@@ -14,7 +14,7 @@ CLEARLY = 1.1  # times the error of one pass: from there on a warning
 
 
 def one_pass(work: "Work", split: str, drawn: Cases, precision: "Precision") -> tuple[str, str]:
-    """Say both errors on a split, and warn where the draws are clearly worse ("" where they are not).
+    """Give both errors on a split, and a warning if the draws are clearly worse ("" if they are not).
 
     Args:
         work: with its one network, trained.
@@ -53,7 +53,7 @@ def in_words(draws: float, single: float, unit: str) -> str:
 
 
 def warning(draws: float, single: float) -> str:
-    """Say what to do where the draws are clearly worse; "" where they are not.
+    """Say what to do if the draws are clearly worse; "" if they are not.
 
     >>> warning(1.46, 1.37)
     ''

@@ -44,7 +44,7 @@ def draw_figures(
         "history": history.draw(history.table(training), calibrated=True),
     }
     with style():
-        # the corner that stays free where few cases are worth rejecting
+        # the corner that stays free if few cases are worth rejecting
         axes["rejection"].legend(loc="lower left")
     for name, ax in axes.items():
         save(ax.figure, folder / name)

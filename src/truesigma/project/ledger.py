@@ -11,7 +11,7 @@ from ..files.disk import BadFile, check_like, fingerprint, now, read_json, write
 FILE, RUNS = "progress.json", "runs"
 FORMAT, VERSION = "truesigma project", 1
 STAGES = ("train", "sample", "calibrate", "evaluate", "report")
-# The first stage that a change in a table of the recipe touches; all behind it follow from it.
+# The first stage that a change in a table of the recipe affects; all later ones follow from it.
 FIRST = {"data": 0, "network": 0, "train": 0, "sample": 1, "calibrate": 2, "report": 3}
 ADDED = {
     "train.loss": "nll",
@@ -29,7 +29,7 @@ class Ledger:
     done: dict[str, dict[str, Any]]
 
     def is_done(self, part: str) -> bool:
-        """Tell whether a part was finished, and what it wrote is still there as it was."""
+        """Tell whether a part was finished and what it wrote is still there, unchanged."""
         files = self.done.get(part, {}).get("files")
         if files is None:
             return False
@@ -37,13 +37,13 @@ class Ledger:
         return all(path.is_file() and fingerprint(path) == mark for path, mark in paths.items())
 
     def finish(self, part: str, files: Sequence[str], words: str, seconds: float) -> None:
-        """Note that a part is finished, with the files it wrote and what came of it."""
+        """Note that a part is finished, with the files it wrote and its result in words."""
         marks = {name: fingerprint(self.folder / name) for name in files}
         self.done[part] = {"files": marks, "words": words, "seconds": round(seconds, 2), "date": now()}
         self.write()
 
     def forget(self, first: int) -> None:
-        """Take back the stages from that one on, and what they wrote; the networks stay for `train` to judge."""
+        """Undo this stage and all later ones, and remove what they wrote; the networks stay for `train` to judge."""
         for part in [part for part in self.done if STAGES.index(part.split()[0]) >= first]:
             for name in self.done[part]["files"]:
                 if not name.startswith(f"{RUNS}/"):
@@ -57,7 +57,7 @@ class Ledger:
 
 
 def read_ledger(folder: Path) -> Ledger | None:
-    """Read what a folder says it holds; None where nothing was begun."""
+    """Read what a folder says was done in it; None if nothing was started."""
     if not (folder / FILE).exists():
         return None
     stored = read_json(folder / FILE)
@@ -97,7 +97,7 @@ def open_ledger(
     redo: bool,
     say: Callable[[str], None],
 ) -> Ledger:
-    """Open the ledger to resume from; a changed recipe or changed data are refused, unless they are to be redone."""
+    """Open the ledger to resume from; a changed recipe or changed data are refused, unless `redo` is set."""
     before = read_ledger(folder)
     if before is None:
         if (folder / RUNS).exists():
@@ -125,7 +125,7 @@ def open_ledger(
     longer = longer and (recipe["train"].get("schedule") or usual) == "plateau"
     touching = {key for key in differences if FIRST[key.partition(".")[0]] == 0}
     if touching and not (touching == {"train.epochs"} and longer):
-        shutil.rmtree(folder / RUNS, ignore_errors=True)  # more epochs resume, all else begins anew
+        shutil.rmtree(folder / RUNS, ignore_errors=True)  # more epochs resume; anything else starts again
     made = Ledger(folder, recipe, data, before.done)
     made.write()
     return made

@@ -8,8 +8,8 @@ from ..files.images import is_image, is_series
 from ..files.tables import Row
 from ..imaging.data.rows import image_name
 
-FOUND = 0.5  # of the rows must have an image of their own for a column or a pattern to be taken
-TRIED = 5  # rows that patterns are looked for in: the first may lack its image
+FOUND = 0.5  # share of rows that must have an image of their own for a column or a pattern to be accepted
+TRIED = 5  # rows in which patterns are looked for: the first may lack its image
 LOOKED_AT = 200  # rows that a pattern is tried on
 
 
@@ -61,7 +61,7 @@ def find_paths(
 
 
 def nearest(roots: Sequence[Path], names: Sequence[str]) -> Path:
-    """Return the folder in which most of the names are there."""
+    """Return the folder that contains most of the names."""
     return max(roots, key=lambda root: sum((root / name).exists() for name in names))
 
 
@@ -72,13 +72,13 @@ def _share(root: Path, rows: Sequence[Row], image: str) -> float:
 
 
 def _pattern(row: Row, path: str) -> str:
-    """Put columns for the cells in a path: `A/7_t1.nii.gz` is `{patient}/{id}_t1.nii.gz`; "" where none is in it."""
+    """Replace cells in a path by their columns: `A/7_t1.nii.gz` is `{patient}/{id}_t1.nii.gz`; "" if it has none."""
     parts = [_part(row, part) for part in PurePosixPath(path).parts]
     return "/".join(parts) if any("{" in part for part in parts) else ""
 
 
 def _part(row: Row, part: str) -> str:
-    """Put columns for whole words of a folder or a file name, between signs that are neither letter nor digit."""
+    """Replace whole words of a folder or file name, between characters that are not letters or digits, by columns."""
     cells = sorted(((value.strip(), column) for column, value in row.items()), key=lambda one: -len(one[0]))
     found, at = "", 0
     while at < len(part):
@@ -91,7 +91,7 @@ def _part(row: Row, part: str) -> str:
 
 
 def _rooted(folder: Path, pattern: str) -> tuple[Path, str]:
-    """Add the folders that all images lie in to the root, so that cases have short names."""
+    """Move the folders that all images share into the root, so that cases have short names."""
     parts = pattern.split("/")
     fixed = next(k for k, part in enumerate(parts) if "{" in part)
     return folder.joinpath(*parts[:fixed]), "/".join(parts[fixed:])

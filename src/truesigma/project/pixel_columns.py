@@ -1,4 +1,4 @@
-"""Which columns of a table say how large a pixel is: they give the scale, and are never what is to be learned."""
+"""Which columns of a table say how large a pixel is: they give the scale, and are never what is learned."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ AXES = {
 
 
 def is_pixel_size(column: str) -> bool:
-    """Tell whether a column is called like the size of a pixel.
+    """Tell whether a column is named like the size of a pixel.
 
     >>> [is_pixel_size(name) for name in ("pixel size(mm)", "dx", "um_per_pixel", "age", "length_px")]
     [True, True, True, False, False]
@@ -25,7 +25,7 @@ def is_pixel_size(column: str) -> bool:
 
 
 def pixel_columns(numeric: Mapping[str, tuple[float, float]], axes: int) -> tuple[str, ...]:
-    """Find the columns of the distance of pixels: one for all axes, or one for each (depth, row, column)."""
+    """Find the columns with the distance between pixels: one for all axes, or one for each (depth, row, column)."""
     known = {
         _axis(name): name for name, (low, _) in [*numeric.items()][::-1] if low > 0 and is_pixel_size(name)
     }
@@ -36,7 +36,7 @@ def pixel_columns(numeric: Mapping[str, tuple[float, float]], axes: int) -> tupl
 
 
 def _axis(column: str) -> str:
-    """Find the axis that a column of the size of pixels speaks of; "" for all of them.
+    """Find the axis that a column of pixel sizes is about; "" for all of them.
 
     >>> _axis("dx"), _axis("pixel_height_mm"), _axis("SpacingZ"), _axis("pixel size")
     ('x', 'y', 'z', '')

@@ -16,11 +16,11 @@ class Plan:
     """What a run will do; seconds and bytes were measured on a few steps here and now."""
 
     cases: dict[str, int]
-    groups: dict[str, int]  # or patients, where they are known
+    groups: dict[str, int]  # or patients, if they are known
     of: str  # which of the two they are
     image: tuple[int, ...]
     unit: tuple[str, ...]
-    parts: dict[str, str]  # name -> what it does, with what is done already
+    parts: dict[str, str]  # name -> what it does, with what is already done
     done: tuple[str, ...]
     changed: tuple[str, ...]
     parameters: int
@@ -134,7 +134,7 @@ def _try(work: Work) -> Any:
         build(
             backbone_of(project), work.data.channels, work.data.outputs, recipe,
             variances=project.network.variances, seed=k, inputs=len(work.data.inputs),
-            pretrained=project.network.pretrained and k == 0,  # says at once where they cannot be had
+            pretrained=project.network.pretrained and k == 0,  # says at once if they are not available
         )
         for k in range(project.sample.networks)
     ]  # fmt: skip
@@ -162,7 +162,7 @@ def _left(work: Work, member: int) -> float:
 
 
 def _bytes(data: Any) -> int:
-    """Count the bytes of images that are held in memory; those that are streamed take none."""
+    """Count the bytes of images kept in memory; streamed images take none."""
     held = [split.images for split in data.splits.values()]
     return sum(images.numel() * images.element_size() for images in held if hasattr(images, "numel"))
 

@@ -13,7 +13,7 @@ from ..files.toml import check_keys, make, read_toml
 
 @dataclass(frozen=True)
 class Network:
-    """[network]: the backbone with its two heads; a dropout that is not given is the usual one of the backbone."""
+    """[network]: the backbone with its two heads; if no dropout is given, it is the backbone's usual one."""
 
     backbone: str = "small"
     likelihood: str = "gaussian"
@@ -36,8 +36,8 @@ class Network:
 class Training:
     """[train]: how long, and by which recipe; a rate, patience, schedule or loss that is not given is the recipe's.
 
-    With `folds` a network is trained for each of them, all cases but those of the test split are predicted by the
-    network that has not seen them, and the networks together are the model.
+    With `folds` a network is trained for each fold, every case outside the test split is predicted by the network that
+    has not seen it, and the networks together are the model.
     """
 
     recipe: str = "own"
@@ -87,7 +87,7 @@ class Sampling:
         return self.members if self.method == "ensemble" else 1
 
 
-AUTO = "auto"  # the recalibration that the calibration cases ask for
+AUTO = "auto"  # the recalibration that the calibration cases call for
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class CalibrationTable:
 
 @dataclass(frozen=True)
 class Reporting:
-    """[report]: what is shown beside, and the intervals that tables and page speak of."""
+    """[report]: what else is shown, and the intervals in tables and page."""
 
     compare: tuple[str, ...] = ("none", "aux")
     level: float = 0.9
@@ -124,7 +124,7 @@ class Reporting:
         _one_of("report.by", self.by, ("auto", "case", "patient", "group"))
 
 
-FOLDS = "folds"  # what is predicted across folds takes the place of a calibration split
+FOLDS = "folds"  # predictions across folds take the place of a calibration split
 TABLES = {
     "network": Network,
     "train": Training,
@@ -169,7 +169,7 @@ class Project:
         return folder
 
     def tables(self) -> dict[str, dict[str, Any]]:
-        """Return plain values, table by table: all that decides about results, so that a change is noticed."""
+        """Return plain values, table by table: everything that affects results, so that a change is noticed."""
         tables = {"data": {"dataset": self.dataset, **self.options}}
         for name in TABLES:
             tables[name] = plain(asdict(getattr(self, name)))
@@ -180,7 +180,7 @@ class Project:
 
 
 def read_project(path: str | Path) -> Project:
-    """Read a recipe.toml; an error names the key, what it is and what was expected."""
+    """Read a recipe.toml; an error names the key, its value and what was expected."""
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"there is no recipe {path}; `truesigma init` writes one")

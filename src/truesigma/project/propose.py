@@ -25,7 +25,7 @@ SIDES = {
 }  # by the number of dimensions
 SMALL = ("small", "small3d")
 LEAST = {2: 32, 3: 16}  # pixels that the small backbones need
-SEEN = 16_000  # images that a first training sees in all; three times as many on a GPU
+SEEN = 16_000  # images that a first training sees in total; three times as many on a GPU
 EPOCHS = (20, 100)  # at least and at most, before that
 MINUTES = 15  # that it takes a core at most
 RATE = {
@@ -52,7 +52,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user has said; None: to be proposed."""
+    """What the user has decided; None: to be proposed."""
 
     target: tuple[str, ...]
     unit: tuple[str, ...] = ()
@@ -73,16 +73,16 @@ class Wishes:
 
 
 def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposal:
-    """Propose the project for what was seen and wished.
+    """Propose the project for what was seen and what the user wants.
 
     Args:
         seen: from `survey`.
-        wishes: what is settled already.
+        wishes: what is already settled.
         recipe: the file that will be written, which paths are relative to.
         gpu: whether there is one.
 
     Returns:
-        The project, with reasons; a ValueError where targets or groups do not allow one.
+        The project, with reasons; a ValueError if targets or groups do not allow one.
     """
     from ..imaging.data.inputs import fit_inputs
     from ..imaging.data.rows import (
@@ -99,7 +99,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
             f"no target was given; the columns of numbers in {seen.table} are {', '.join(seen.candidates) or 'none'}: "
             "give one as --target, or several"
         )
-    # Who belongs together, never in two splits: patients, whom errors count. A group alone is taken for them.
+    # Patients belong together, are never in two splits, and are what errors count. A group alone takes their place.
     named = seen.group if wishes.group is None else wishes.group
     whose, group = (named, "") if wishes.patient is None else (wishes.patient, wishes.group or "")
     split = seen.split if wishes.split is None else wishes.split
@@ -119,7 +119,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         )
     if split:
         check_filled(seen.rows, split, seen.table)
-    # A column that is missing, or cannot be an input, is said here.
+    # A column that is missing, or cannot be an input, is reported here.
     fit_inputs(seen.rows, wishes.inputs, seen.table, wishes.target)
     groups = groups_of(seen.rows, seen.names, whose, seen.table)
     parts = split_rows(seen, groups, whose, split, wishes.seed)
@@ -185,7 +185,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
 def split_rows(
     seen: Survey, groups: Sequence[str] | None, group: str, split: str, seed: int
 ) -> "dict[str, NDArray[np.int64]]":
-    """Find the rows each split will have; an error where one would have none."""
+    """Find the rows each split will have; an error if one would have none."""
     from ..imaging.data.splits import by_column, by_group, check_groups
 
     groups = [str(k) for k in range(len(seen.rows))] if groups is None else list(groups)
@@ -211,7 +211,7 @@ def split_rows(
 def _layout(
     seen: Survey, wishes: Wishes, units: Sequence[str], gpu: bool
 ) -> tuple[float | str, str, dict[str, Any]]:
-    """Return size, its reason, and the scale where images are resampled to one."""
+    """Return size, its reason, and the scale if images are resampled to one."""
     from ..imaging.data.prepare import Layout
 
     given = wishes.mm_per_pixel not in (None, "0")
@@ -243,7 +243,7 @@ def _number(text: str) -> int | float | str:
 
 
 def _epochs(cases: int, backbone: str, seen: Survey, size: float | str, gpu: bool) -> tuple[int, str]:
-    """Return how many epochs by the number of cases, fewer where a processor would take too long, and the reason."""
+    """Return the number of epochs by the number of cases, fewer if a processor would take too long, and the reason."""
     from ..imaging.prediction.timing import case_seconds
 
     epochs = int(np.clip(round(SEEN / cases), *EPOCHS)) * (3 if gpu else 1)
@@ -293,7 +293,7 @@ def _network(backbone: str, likelihood: str, variances: str) -> Network:
 
 
 def check_backbone(name: str | None, home: Path) -> None:
-    """Refuse a backbone that there is not, before images are looked at; None: to be proposed."""
+    """Refuse a backbone that does not exist, before images are looked at; None: to be proposed."""
     if name is None:
         return
     if ".py" in name and not (home / name.partition(":")[0]).is_file():

@@ -49,7 +49,7 @@ def predict_command(work: Work) -> str:
 
 
 def readme(work: Work, headline: str) -> str:
-    """Describe what the folder holds."""
+    """Describe what is in the folder."""
     split = work.project.calibrate.split
     return f"""# What `truesigma run` made
 

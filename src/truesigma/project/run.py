@@ -39,7 +39,7 @@ class Substage:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """What a run came to; `complete` is False where a time limit stopped it."""
+    """The outcome of a run; `complete` is False if a time limit stopped it."""
 
     folder: Path
     complete: bool
@@ -75,10 +75,10 @@ def run_project(
         recipe: the path of a recipe.toml, as `truesigma init` writes it.
         out: the folder that everything goes to; None: the recipe's.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
-        redo: do those stages again that a changed recipe, or changed data, touches.
+        redo: repeat the stages that a changed recipe, or changed data, affects.
         time_limit: seconds; training stops before, and the same call resumes it.
-        say: is told what is being done; None: nothing is said.
-        tick: from a number of cases to a function that is told how many more were drawn.
+        say: is called with what is being done; None for silence.
+        tick: from a number of cases to a function that is called with how many more were drawn.
 
     Returns:
         Where the results are, and their headline.
@@ -130,8 +130,8 @@ def parts_of(
 
 
 def _do(parts: list[Substage], ledger: Ledger, say: Say) -> bool:
-    """Do what is not done, and what follows from something done anew; False where a time limit stopped it."""
-    anew = len(STAGES)  # the first stage that was worked at
+    """Do what is not done, and what follows from something done again; False if a time limit stopped it."""
+    anew = len(STAGES)  # the first stage that was worked on
     for number, part in enumerate(parts, start=1):
         head = f"{number}/{len(parts)} {part.words}"
         if part.stage <= anew and ledger.is_done(part.name):

@@ -14,7 +14,7 @@ PHYSICAL = re.compile(
 )
 # Pixels of the longest side, by the number of dimensions, without and with a GPU.
 LONGEST = {2: (128, 256), 3: (40, 96)}
-MULTIPLE = 8  # of pixels that sides are rounded up to: networks halve them several times
+MULTIPLE = 8  # sides are rounded up to a multiple of this: networks halve them several times
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def is_physical(unit: str) -> bool:
 
 
 def unit_in(column: str) -> str:
-    """Find the unit of length, area or volume at the end of a column's name; "" where there is none.
+    """Find the unit of length, area or volume at the end of a column's name; "" if there is none.
 
     >>> unit_in("volume_mm3"), unit_in("head circumference (mm)"), unit_in("age"), unit_in("cells_per_mm2")
     ('mm3', 'mm', '', '')
@@ -50,10 +50,10 @@ def unit_in(column: str) -> str:
 def propose_scale(
     seen: Survey, units: Sequence[str], gpu: bool, spacing: str = "", size: str = ""
 ) -> Scale | None:
-    """Propose a scale where a target is physical, pixels are of known size, and images differ; None otherwise.
+    """Propose a scale if a target is physical, pixel sizes are known, and images differ; None otherwise.
 
     spacing: columns or a number that the user has named; "" for what the files or the table say.
-    size: pixels that the user wants; "" where the scale may choose them.
+    size: pixels that the user wants; "" if the scale may choose them.
     """
     from ..imaging.data.rows import per_axis, spacings
 
@@ -93,5 +93,5 @@ def _up(value: float) -> float:
 
 
 def _short(values: Sequence[float]) -> float | str:
-    """One number where all axes have the same, else all with commas."""
+    """One number if it is the same for all axes, otherwise all of them with commas."""
     return values[0] if len(set(values)) == 1 else ",".join(f"{value:g}" for value in values)

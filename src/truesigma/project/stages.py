@@ -1,4 +1,4 @@
-"""The stages of a project, each a function that writes files and says what came of it."""
+"""The stages of a project, each a function that writes files and reports the result in words."""
 
 import importlib.util
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ Ticker = Callable[[int], Callable[[int], None]]  # from a number of cases to wha
 
 
 def training_recipe(project: Project) -> "TrainingRecipe":
-    """Return the project's training recipe with what it says otherwise."""
+    """Return the project's training recipe with the project's own choices."""
     from ..imaging.recipe import load_recipe
 
     train, network = project.train, project.network
@@ -52,13 +52,13 @@ def training_recipe(project: Project) -> "TrainingRecipe":
 
 
 def backbone_of(project: Project) -> str:
-    """Return the backbone's name; a file is looked for beside the recipe."""
+    """Return the backbone's name; a file is looked for next to the recipe."""
     name = project.network.backbone
     return str(project.home / name) if name.endswith(".py") else name
 
 
 def train_member(work: Work, member: int, *, time_limit: float | None, say: Say | None) -> Made | None:
-    """Train a network, or resume it; return None where the time limit came first."""
+    """Train a network, or resume it; return None if the time limit came first."""
     from ..imaging.training.folder import BEST, HISTORY, RECIPE
     from ..imaging.training.history import error_text
     from ..imaging.training.start import train_run
@@ -92,9 +92,9 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
 
 
 def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
-    """Draw every case of a split; scaled where outputs differ in their unit, so that scores can average over them.
+    """Draw every case of a split; scaled if outputs differ in their unit, so that scores can average over them.
 
-    Where the recalibration is fitted, the draws of dropout are compared with one pass without it.
+    On the split that the recalibration is fitted on, dropout draws are compared with one pass without dropout.
     """
     from ..imaging.data.folds import HELD
     from ..imaging.prediction.predict import predict_split
@@ -161,7 +161,7 @@ def across_folds(parts: Sequence[Cases]) -> Cases:
         joined("target"),
         id=joined("id"),
         group=joined("group"),
-        # A new patient is what the intervals are for; where only groups are named, those belong together.
+        # The intervals are for a new patient; if only groups are named, the cases of a group belong together.
         patient=joined("group") if parts[0].patient is None else joined("patient"),
         fold=np.concatenate([np.full(len(part), k) for k, part in enumerate(parts)]),
         unit=parts[0].unit,
@@ -251,7 +251,7 @@ def _title(work: Work) -> str:
 
 
 def _across(work: Work) -> str:
-    """Say what the intervals of the card hold, where they are made across folds."""
+    """Say how many cases the card's intervals hold, if they are made across folds."""
     level = work.project.report.level
     made = work.card(work.test)
     lower, upper = made.interval(level)

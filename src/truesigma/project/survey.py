@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from ..files.headers import Header
 
 PATIENTS = ("patient", "subject", "person", "participant", "mrn")  # how columns of a patient's name begin
-# These may also be a kind of case or of treatment: they count from so many values on.
+# These may also be a kind of case or of treatment: they count only with at least this many values.
 GROUPS, MANY = ("slide", "video", "case", "study", "group"), 10
 SPLITS = ("split", "set", "subset", "partition")
-LOOKED_AT = 12  # images that are opened; of the others the head is read
-SHOWN = 10  # images that cannot be read and are named
+LOOKED_AT = 12  # images that are opened; only the header of the others is read
+SHOWN = 10  # images that cannot be read and are listed by name
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What there is.
+    """What was found.
 
     Args:
         root: the folder that image paths start from. table: the csv file.
         image: column of the paths, or a pattern of columns.
         missing: images that the table names and the folder lacks. unreadable: of those opened, with the reason.
-        numeric: smallest and largest value of each column that holds numbers alone.
-        group: a column that is called like a patient's, "" without. split: one that says train, valid, test.
+        numeric: smallest and largest value of each column that has only numbers.
+        group: a column named like a patient's, "" if there is none. split: one that says train, valid, test.
         shapes: (channel, *space) of all images, the most frequent first. dtype: of the first.
-        heads: of each row's image: its shape, and the mm between its pixels where it says so; None without a file.
+        heads: for each row's image its shape, and the mm between its pixels if it says so; None without a file.
         pixel: columns that look like the mm between pixels, in the order of the axes.
     """
 
@@ -72,7 +72,7 @@ class Survey:
         return [name for name in self.numeric if name not in taken]
 
     def without_pixel_sizes(self, target: Sequence[str]) -> "Survey":
-        """The same, where a column that is to be predicted does not say how large pixels are."""
+        """The same, but a column that is to be predicted does not say how large pixels are."""
         others = {name: span for name, span in self.numeric.items() if name not in target}
         return replace(self, pixel=pixel_columns(others, self.dimensions))
 
@@ -114,12 +114,12 @@ class Survey:
 
     @property
     def spacings(self) -> "list[tuple[float, ...]]":
-        """The mm between the pixels of each image, by the files; empty where one of them does not say."""
+        """The mm between the pixels of each image, by the files; empty if one of them does not say."""
         known = [(1.0,) if head is None else head.spacing for head in self.heads]
         return known if all(known) else []
 
     def scale_text(self) -> str:
-        """Describe how large pixels are, where files or columns say so."""
+        """Describe how large pixels are, if files or columns say so."""
         from ..imaging.data.rows import mm_in
 
         by = "by the files" if self.spacings else f"in {', '.join(self.pixel)}"
@@ -144,7 +144,7 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
         image: column of the paths, or a pattern such as {patient}/{id}.png; None: found out.
 
     Returns:
-        What there is; a ValueError where it is too little to work with.
+        What was found; a ValueError if it is too little to work with.
     """
     from ..imaging.data.folder import read_headers
     from ..imaging.data.rows import check_names, image_name, pattern_columns
@@ -179,7 +179,7 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
     some = [present[k] for k in np.unique(np.linspace(0, len(present) - 1, LOOKED_AT).astype(int))]
     opened, unreadable = _open(root, dict.fromkeys([*some, *(name for name in present if not found[name])]))
     dtype = next(iter(opened.values())).dtype
-    # A head that contradicts itself says nothing about the size of pixels, which is only one of its uses.
+    # A header that contradicts itself says nothing about the size of pixels, which is only one of its uses.
     found |= {name: found[name] or head for name, head in opened.items()} | dict.fromkeys(unreadable)
     heads = [found[name] for name in names]
     counted = Counter(head.shape for head in heads if head)
@@ -230,9 +230,9 @@ def _numeric(header: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[floa
 
 
 def _group(header: Sequence[str], rows: Sequence[Row], taken: Sequence[str]) -> str:
-    """Find a column that is called like a patient's and is not the name of the image itself.
+    """Find a column that is named like a patient's and is not the name of the image itself.
 
-    One with a few gaps is taken, too, and refused later: left out, it would let patients into two splits.
+    One with a few gaps is accepted, and refused later: ignoring it would let patients into two splits.
     """
     for word in (*PATIENTS, *GROUPS):
         for column in header:
@@ -255,7 +255,7 @@ def _split(header: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def _check_alike(shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse images of which some are 2-D and others 3-D, or some grey and others in colour."""
+    """Refuse images if some are 2-D and others 3-D, or some grey and others in colour."""
     examples = {len(shape): f"{name} {shape}" for name, shape in shapes.items()}
     if len(examples) > 1:
         raise ValueError(f"2-D and 3-D images are mixed ({', '.join(examples.values())}); split the table")

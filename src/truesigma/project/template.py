@@ -75,7 +75,7 @@ TITLES = {
     "report": "What is shown.",
     "output": "",
 }
-# What a recipe need not speak of.
+# What a recipe need not mention.
 USUAL = (("network", "weights", ""), ("train", "folds", 0))
 LISTS = ("target", "unit", "inputs", "coordinates")  # texts with commas that a recipe shows as lists
 AXES = ("size", "mm_per_pixel", "spacing")  # the same, of which each may be a number
@@ -83,7 +83,7 @@ WIDTH = 34  # where comments begin
 
 
 def recipe_text(proposal: Proposal) -> str:
-    """Write a proposal as a recipe.toml, with a comment in each line.
+    """Write a proposal as a recipe.toml, with a comment on each line.
 
     >>> toml("size", 64, "pixels")
     'size = 64                         # pixels'
@@ -107,7 +107,7 @@ def recipe_text(proposal: Proposal) -> str:
 def toml(key: str, value: Any, comment: str) -> str:
     """Write one line of TOML."""
     if isinstance(value, str):
-        # Texts of JSON are texts of TOML.
+        # JSON strings are valid TOML strings.
         text = json.dumps(value, ensure_ascii=False)
     elif isinstance(value, list | tuple):
         text = "[" + ", ".join(json.dumps(one, ensure_ascii=False) for one in value) + "]"

@@ -1,4 +1,4 @@
-"""How training images may vary, from what their targets mean: never by what would change the target."""
+"""How training images may vary, given what their targets mean: never in a way that would change the target."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ UNITS = {
     "amount": r"HU|Gy|mGy|SUV",
 }
 LOOKED_AT = 12  # images whose brightness is compared
-BRIGHTER = 3.0  # times from which on brightness has no common scale
+BRIGHTER = 3.0  # ratio above which brightness has no common scale
 DEGREES, SHARE, CONTRAST, NEAR = 10.0, 0.1, 0.1, 0.06
 
 
@@ -101,7 +101,7 @@ def _kind(name: str, unit: str) -> str:
 
 
 def _points(seen: Survey, target: Sequence[str], unit: Sequence[str]) -> str:
-    """Join the columns that are x, y (and z) of points in pixels, in this order; "" where they are not that."""
+    """Join the columns that are x, y (and z) of points in pixels, in this order; "" if they are not."""
     from ..imaging.data.variation import axis_of
 
     axes, found = "xyz"[: seen.dimensions], [axis_of(name) for name in target]
@@ -111,7 +111,7 @@ def _points(seen: Survey, target: Sequence[str], unit: Sequence[str]) -> str:
 
 
 def brightness_spread(seen: Survey) -> float:
-    """Return how many times as bright as the darkest the brightest of some images is; 1 where values may be below 0."""
+    """Return the brightness of the brightest of some images over that of the darkest; 1 if values may be below 0."""
     from ..files.disk import UNREADABLE
     from ..files.images import read_image
 
@@ -126,5 +126,5 @@ def brightness_spread(seen: Survey) -> float:
             return 1.0
         means.append(float(pixels.mean()))
     bright = [mean for mean in means if mean > 0]
-    # 8 bits are a scale of their own: dark and bright pictures of one camera are no reason.
+    # 8 bits are a scale of their own: dark and bright pictures from one camera are no reason to normalise.
     return max(bright) / min(bright) if bright and max(bright) > 255 else 1.0

@@ -25,7 +25,7 @@ from ..files.tables import read_table
 from .ledger import FILE, RUNS, Ledger, read_ledger
 from .project import AUTO
 
-RTOL = 1e-9  # of numbers that are computed again: another machine sums in another order
+RTOL = 1e-9  # for recomputed numbers: another machine sums in another order
 FILE_LIKE = {"file": str, "sha256": str}
 SCORES_LIKE = {"rows": list, "recipe": str, "data": {"calibration": FILE_LIKE, "test": list}}
 QUESTION_LIKE = {"recalibration": str, "question": str}
@@ -38,7 +38,7 @@ class Unknown(str):
 
 @dataclass(frozen=True)
 class Check:
-    """One statement about files: whether it still follows from them; None where they cannot tell."""
+    """One statement about files: whether it still follows from them; None if they cannot tell."""
 
     what: str
     holds: bool | None
@@ -51,14 +51,14 @@ class Check:
 
 
 def verify(path: str | Path) -> list[Check]:
-    """Compute again what a file or a folder says, from the files it names.
+    """Recompute what a file or a folder says from the files it names.
 
     Args:
         path: the folder of `truesigma run` or of `truesigma train`; a card, scores or other JSON of `truesigma`; a
             report; or an ONNX file of `truesigma export`.
 
     Returns:
-        What was looked at, and whether it still follows.
+        What was checked, and whether it still follows.
     """
     path = Path(path)
     kind: Callable[[Path], Iterator[Check]]
@@ -78,7 +78,7 @@ def verify(path: str | Path) -> list[Check]:
 
 
 def _checked(what: str, look: Callable[[], str | None]) -> Check:
-    """A check from a function that says what is wrong, or raises it; "" is right, None or `Unknown` is not known."""
+    """A check from a function that says what is wrong, or raises it; "" means right, None or `Unknown` not known."""
     try:
         found = look()
     except (ValueError, OSError) as problem:
@@ -134,7 +134,7 @@ def _choices(ledger: Ledger, folder: Path) -> list[str]:
 
 
 def _own(ledger: Ledger) -> bool:
-    """Whether the recalibration is a file of one's own, which is code and not run here."""
+    """Whether the recalibration is a user's own file, which is code and not run here."""
     return ".py" in str(ledger.recipe["calibrate"]["recalibrate"])
 
 
@@ -209,7 +209,7 @@ def _history(path: Path, rows: list[dict[str, Any]]) -> str:
 
 def _json(path: Path) -> Iterator[Check]:
     """A card, or scores with the names of their files."""
-    found = read_json(path)  # where it has a seal, it is what was written
+    found = read_json(path)  # if it has a seal, it is what was written
     if not isinstance(found, dict):
         raise BadFile(f"{path} holds no card and no scores.")
     if str(found.get("format", "")).startswith("truesigma recalib"):
@@ -299,7 +299,7 @@ def _refers(card: Card, cases: Cases) -> str:
 
 
 def _scores(path: Path, calibration: Cases, test: Any, chosen: list[str]) -> str:
-    """Score again, and compare row by row; a file of somebody's own is code, and not run."""
+    """Score again, and compare row by row; a user's own file is code, and not run."""
     said = read_json(path)
     ours = [label for label in chosen if label.partition(":")[0] in plugins.names("recalibrate")]
     made = evaluate(calibration, test, recalibrations=ours, recipe=said["recipe"])

@@ -55,7 +55,7 @@ class Work:
 
     @cached_property
     def runs(self) -> "list[OpenRun]":
-        """The trained networks, opened once: looking one through for its dropout takes seconds."""
+        """The trained networks, opened once: searching one for its dropout takes seconds."""
         from ..imaging.prediction.runs import open_runs
 
         folders = [self.folder / RUNS / str(k) for k in range(self.project.sample.networks)]
@@ -74,9 +74,9 @@ class Work:
 
     @cached_property
     def asked(self) -> tuple[str, str]:
-        """The recalibration that is used, and why where nobody chose it: what `compare` chooses, or sigma.
+        """The recalibration that is used, and why if nobody chose it: what `compare` chooses, or sigma.
 
-        One by group is none of them: a new image need not say its group.
+        One by group is never chosen: a new image need not say its group.
         """
         wish = self.project.calibrate.recalibrate
         if wish != AUTO:
@@ -86,7 +86,7 @@ class Work:
         if found is None:
             return "sigma", "sigma: too few calibration cases to compare others"
         sigma = next(row for row in found.rows if row["recalibration"] == "sigma")
-        chance = 2 * (sigma["standard_error"] or 0.0)  # one number is kept until another is better beyond it
+        chance = 2 * (sigma["standard_error"] or 0.0)  # sigma stays unless another is better by more
         if found.choice != "sigma" and sigma["score"] is not None and sigma["behind"] <= chance:
             return "sigma", f"{remedy_words(found)}; sigma is as good within chance, and is used"
         return found.choice, remedy_words(found)
@@ -118,9 +118,9 @@ class Work:
 
     @property
     def shown(self) -> dict[str, Fit]:
-        """Those of the fits that page and figures show, the chosen one or what stands for it first.
+        """Those of the fits that page and figures show, the chosen one or its substitute first.
 
-        CV+ has bounds and no law, which they need: its place is taken by the next one, and a sentence says what its
+        They need a law, but CV+ has only bounds: the next one takes its place, and a sentence says how many cases its
         intervals hold.
         """
         drawn = {label: fit for label, fit in self.fits.items() if not isinstance(fit.fitted, Across)}
@@ -146,7 +146,7 @@ class Work:
 
 
 def open_work(project: Project, out: Path, device: str) -> Work:
-    """Read the project's data, and see that it has the splits that are needed."""
+    """Read the project's data, and check that it has the splits that are needed."""
     from ..imaging.data.source import Source
 
     source = Source(project.dataset, str(project.folder), project.options)
@@ -183,7 +183,7 @@ def open_work(project: Project, out: Path, device: str) -> Work:
 
 
 def _shared_out(data: "DataSet") -> "DataSet":
-    """Return the data with all cases but those of the test split in one, to be shared out in folds."""
+    """Return the data with all cases outside the test split joined, to be divided into folds."""
     from ..imaging.data.folds import pooled
 
     return replace(

@@ -1,4 +1,4 @@
-"""The pieces of a page that several sections have: figures, tables, buttons, choices, notes."""
+"""The pieces of a page that several sections share: figures, tables, buttons, choices, notes."""
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,14 +12,14 @@ from .numbers import estimate_parts, with_unit
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A part of the page: what is shown, and the table behind it, by column, that its csv button gives."""
+    """A part of the page: what is shown, and the table behind it, by column, which its csv button saves."""
 
     key: str
     title: str
     body: Html
-    link: str = ""  # its name in the list of sections, where the title is too long
+    link: str = ""  # its name in the list of sections, if the title is too long
     table: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)  # what the page's script needs beside the table
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what else the page's script needs
 
 
 def paragraph(*children: str, kind: str | None = None) -> Html:
@@ -27,7 +27,7 @@ def paragraph(*children: str, kind: str | None = None) -> Html:
 
 
 def figure(key: str, label: str) -> Html:
-    """Make the place of a figure, which the script draws. `label` says in words what is to be seen."""
+    """Make room for a figure, which the script draws. `label` says in words what it shows."""
     empty = element(
         "noscript", None, "This figure needs JavaScript; its numbers are in the text and the tables."
     )
@@ -49,7 +49,7 @@ def choice(name: str, legend: str, options: Mapping[str, str]) -> Html:
 
 
 def split(words: Sequence[str], picture: Html) -> Html:
-    """Put words beside a figure, or below it where the page is narrow."""
+    """Put words beside a figure, or below it if the page is narrow."""
     return element("div", {"class": "split"}, element("div", None, *words), picture)
 
 
@@ -62,7 +62,7 @@ def details(summary: str, *children: str) -> Html:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Html]], *, caption: str, sort: bool = False) -> Html:
-    """Make a table that scrolls sideways where it is too wide; cells come from `cell` and `value_cell`."""
+    """Make a table that scrolls sideways if it is too wide; cells come from `cell` and `value_cell`."""
     lines = list(rows)
     aligned = (
         ["number" if one.startswith('<td class="number"') else None for one in lines[0]] if lines else []
@@ -113,7 +113,7 @@ def gauge(shown: Mapping[str, Estimate], nominal: float) -> Html:
 
 
 def whiskers(shown: Mapping[str, Estimate], nominal: float, *, middle: int, reach: int = 9) -> Html:
-    """Draw what a gauge holds, around the height `middle`; places are shares of the width, so that it fits any."""
+    """Draw the content of a gauge around the height `middle`; positions are shares of the width, so it fits any."""
     top, bottom = middle - reach, middle + reach
 
     def at(share: float) -> str:

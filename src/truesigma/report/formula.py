@@ -1,6 +1,6 @@
 r"""Formulas written in TeX as MathML, which browsers show without a script and without a network.
 
-The report and the documentation share this one way; latex2mathml does the work.
+The report and the documentation both use it; latex2mathml does the work.
 """
 
 import re
@@ -11,7 +11,7 @@ from .markup import Html, element
 NAMESPACE = ' xmlns="http://www.w3.org/1998/Math/MathML"'  # HTML does not need it
 FENCES = ("|", "(", ")", "[", "]")
 WORDS = ("log", "exp")
-# What formulas are made of, and of how many parts; None: any number.
+# What formulas are made of, and how many parts each has; None: any number.
 PARTS = {
     "math": None, "mrow": None, "mi": None, "mn": None, "mo": None, "mtext": None, "mspace": None, "msqrt": None,
     "mstyle": None, "mpadded": None, "mphantom": None, "mtable": None, "mtr": None, "mtd": None, "mroot": 2,
@@ -20,7 +20,7 @@ PARTS = {
 
 
 def formulas(text: str) -> list[Html]:
-    r"""Write each `$$...$$` of a docstring as MathML, or as code where it is not understood.
+    r"""Write each `$$...$$` of a docstring as MathML, or as code if it is not understood.
 
     >>> formulas(r"$$e^2$$")[0].startswith("<math")
     True
@@ -31,7 +31,7 @@ def formulas(text: str) -> list[Html]:
 
 
 def mathml(source: str, display: str = "block") -> Html:
-    """Write one formula as MathML: a "block" of its own, or "inline"; as code where it is not understood."""
+    """Write one formula as MathML: a "block" of its own, or "inline"; as code if it is not understood."""
     from latex2mathml.converter import convert
 
     try:
@@ -46,13 +46,13 @@ def mathml(source: str, display: str = "block") -> Html:
 
 
 def _is_known(node: ElementTree.Element) -> bool:
-    """Whether a browser shows the node: no command that was left as it is, nothing but mathematics."""
+    """Whether a browser can show the node: it has no command left in it, nothing but mathematics."""
     parts = PARTS.get(node.tag, -1)
     return parts in (None, len(node)) and "href" not in node.attrib and not (node.text or "").startswith("\\")
 
 
 def _space(node: ElementTree.Element) -> None:
-    """Set fences close to what they hold, and a function's name apart from what follows."""
+    """Set fences close to what they enclose, and a function's name apart from what follows."""
     if node.tag == "mo" and node.text in FENCES:
         node.attrib |= {"lspace": "0", "rspace": "0"}
     elif node.tag == "mrow":

@@ -11,7 +11,7 @@ VOID = ("img", "input", "br", "meta")
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
 
 Attributes = Mapping[str, str | int | float | bool | None]

@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: no more digits than the interval bears out."""
+"""Numbers as a reader wants them: no more digits than the interval supports."""
 
 import math
 
@@ -10,7 +10,7 @@ SQUARED = "\N{SUPERSCRIPT TWO}"
 
 
 def decimals(step: float) -> int:
-    """Count the digits behind the point that show a step of this size with one figure.
+    """Count the decimals that show a step of this size with one figure.
 
     >>> decimals(0.35), decimals(12.0), decimals(0.004)
     (1, 0, 3)
@@ -49,7 +49,7 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 
 def with_unit(text: str, unit: str, power: int = 1) -> str:
-    """Put its unit behind a text, where there is one.
+    """Append the unit to a text, if there is one.
 
     >>> with_unit("178", "mm", 2)
     '178\\xa0mm²'
@@ -58,7 +58,7 @@ def with_unit(text: str, unit: str, power: int = 1) -> str:
 
 
 def estimate_parts(found: Estimate, *, share: bool = False, digits: int | None = None) -> tuple[str, str]:
-    """Write value and interval as texts; the interval is empty where there is none.
+    """Write value and interval as texts; the interval is empty if there is none.
 
     >>> estimate_parts(Estimate(13.337, 12.981, 13.691))
     ('13.3', '[13.0, 13.7]')

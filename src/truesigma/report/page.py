@@ -44,7 +44,7 @@ FIGURES = 6  # significant figures of the numbers in the page
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """The page, its first sentence, the tables behind its figures by section and column, and what it says of shift."""
+    """The page, its first sentence, the tables behind its figures by section and column, and its words about shift."""
 
     page: str
     headline: str
@@ -76,24 +76,24 @@ def report(
     docs: str = "",
     title: str = "",
 ) -> Report:
-    """Make the report, one HTML page to be written to a file.
+    """Make the report, one HTML page to write to a file.
 
     Args:
         calibration_cases: the cases the recalibration is fitted on, never the test cases.
-        test: the cases to report about; `patient`, `group` and `id` are used where they are there.
-        recalibrations: names, with options as `"aux:hidden=4"`; the page speaks of the first (that is not none), the
-            others appear beside it in the table of scores.
+        test: the cases to report on; `patient`, `group` and `id` are used if they are there.
+        recalibrations: names, with options as `"aux:hidden=4"`; the page is about the first (that is not none), the
+            others appear only in the table of scores.
         recipe: "exact", "paper", "code", or the path of a TOML file.
         shifted: a second set, with or without targets, for the shift histograms.
         images: a folder with the cases' images, named by their ids, for thumbnails of the worst cases.
-        level: of the intervals that the page speaks of.
-        by: what the bootstrap draws: "case", "patient", or "auto": patients where they are named; without, groups where
+        level: of the intervals on the page.
+        by: what the bootstrap draws: "case", "patient", or "auto": patients if they are named, otherwise groups if
             there are 20 or more.
         replicates: of the bootstrap.
         seed: of the bootstrap.
         files: what to say about the data: {"test": {"file": name, "sha256": hash}, ...}.
-        docs: address of the documentation, for links to it; none without it.
-        title: of the page, such as "bone age in months, ResNet-101"; else target, unit, network and file, where known.
+        docs: address of the documentation, for links to it; no links without it.
+        title: of the page, such as "bone age in months, ResNet-101"; by default target, unit, network and file.
 
     Returns:
         The report: `.page`, `.headline`, `.questions`, `.shift`, `.tables`, `.write(path)`. The same arguments give the
@@ -143,7 +143,7 @@ def report(
 
 
 def _together(works: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
-    """What each of them makes, by so many threads; where one fails, those that wait are not begun."""
+    """What each of them returns, computed by several threads; if one fails, those that wait are not started."""
     with ThreadPoolExecutor(threads) as pool:
         begun = [pool.submit(work) for work in works]
         try:
@@ -178,7 +178,7 @@ def assemble(sections: list[Section], *, title: str, unit: str) -> str:
         "sections": join(_section(one) for one in sections),
     }
     template = (FOLDER / "page.html").read_text(encoding="utf-8")
-    # In one pass: a name from the data that looks like a placeholder stays what it is.
+    # In one pass, so that a name from the data that looks like a placeholder stays as it is.
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: filled[mark[1]], template)
 
 
@@ -191,7 +191,7 @@ def _hash(text: str) -> str:
 
 
 def _short(table: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Cut the numbers of columns to a few figures, which halves the page."""
+    """Round the numbers of columns to a few figures, which halves the page."""
     return {
         name: [float(f"{v:.{FIGURES}g}") if isinstance(v, float) else v for v in column]
         for name, column in table.items()

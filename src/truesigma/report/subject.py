@@ -24,7 +24,7 @@ BEFORE = "none"
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """Test cases under every recalibration by its label; the first is none, the second the one that is spoken of."""
+    """Test cases under every recalibration by its label; the first is none, the second the one the page is about."""
 
     cases: Mapping[str, Cases]
     cards: Mapping[str, Card]
@@ -44,7 +44,7 @@ class Subject:
 
     @property
     def label(self) -> str:
-        """Of the recalibration that is spoken of."""
+        """The label of the recalibration that the page is about."""
         return list(self.cases)[-1 if len(self.cases) < 2 else 1]
 
     @property
@@ -67,7 +67,7 @@ class Subject:
 
     @property
     def pair(self) -> dict[str, Cases]:
-        """Before and after by their label; one of them where nothing was recalibrated."""
+        """Before and after by their label; only one of them if nothing was recalibrated."""
         return {label: self.cases[label] for label in dict.fromkeys((BEFORE, self.label))}
 
     def options(self, metric: str) -> dict[str, Any]:
@@ -125,12 +125,12 @@ def make_subject(
 
 
 def with_prediction(cases: Cases, prediction: Prediction) -> Cases:
-    """Return the same cases with another prediction, which is not that of their draws."""
+    """Return the same cases with another prediction, which does not come from their draws."""
     return changed(cases, prediction=prediction, draws=None)
 
 
 def on_host(cases: Cases) -> Cases:
-    """Bring the cases to float64 arrays of numpy."""
+    """Convert the cases to float64 numpy arrays."""
     rest = {"target": _host(cases.target), "weight": _host(cases.weight)}
     draws = None if cases.draws is None else _all_on_host(cases.draws)
     return changed(cases, prediction=_all_on_host(cases.prediction), draws=draws, **rest)
@@ -142,7 +142,7 @@ def _all_on_host(value: T) -> T:
 
 
 def sigma_of(prediction: Prediction) -> Host:
-    """Return the predictive standard deviation; where the law has no variance, the scale."""
+    """Return the predictive standard deviation, or the scale if the law has no variance."""
     return np.sqrt(prediction.total * of_each(prediction.law, variance_ratio, prediction.total))
 
 

@@ -1,4 +1,4 @@
-"""Small pictures of cases, as data inside the page: found by the case's id among the files of a folder."""
+"""Small pictures of cases, as data inside the page, found by the case's id among the files of a folder."""
 
 import base64
 import io
@@ -15,9 +15,9 @@ ENDINGS = (".nii.gz", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp",
 
 
 def find_images(folder: Path, names: Iterable[str]) -> dict[str, Path]:
-    """Find the image of each name: a file called so, with or without its ending, in the folder or below it.
+    """Find the image for each name: a file of that name, with or without its ending, in the folder or below it.
 
-    Names are only compared with what lies in the folder and never made into a path, so that none can leave it.
+    Names are only compared with what is in the folder and never made into a path, so that none can leave it.
     """
     if not folder.is_dir():
         raise BadFile(f"there is no folder {folder}; expected the one that holds the images.")
@@ -41,20 +41,20 @@ def _is_dicom(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as a data: address, and the (width, height) that its image has."""
+    """A picture as a data: address, and the (width, height) of its image."""
 
     address: str
     size: tuple[int, int]
 
 
 def thumbnail(path: Path) -> str | None:
-    """Write the picture as a data: address; of a volume its middle slice. None where it cannot be read."""
+    """Write the picture as a data: address; for a volume, its middle slice. None if it cannot be read."""
     found = picture(path)
     return None if found is None else found.address
 
 
 def picture(path: Path) -> Picture | None:
-    """Write the picture, and say how large the image is; None where it cannot be read."""
+    """Write the picture, and say how large the image is; None if it cannot be read."""
     from PIL import Image
 
     from ..files.images import read_image

@@ -1,11 +1,11 @@
-r"""Limits of agreement between prediction and truth, which count what patients have in common.
+r"""Limits of agreement between prediction and truth that allow for what a patient's cases have in common.
 
 $$\bar d \pm 1.96 \sqrt{\sigma_b^2 + \sigma_w^2}, \qquad \sigma_w^2 = \mathrm{MS}_w, \qquad
   \sigma_b^2 = \max\Bigl(0, \frac{\mathrm{MS}_b - \mathrm{MS}_w}{m_0}\Bigr), \qquad
   m_0 = \frac{N - \sum_c m_c^2 / N}{C - 1}$$
 
-with the mean squares between and within C patients of m_c cases. Where each case is a patient of its own, the limits
-are the mean of the differences and 1.96 of their standard deviations.
+with the mean squares between and within C patients of m_c cases. If each case is a patient of its own, the limits are
+the mean of the differences plus or minus 1.96 of their standard deviations.
 
 Reference: Bland and Altman, "Agreement Between Methods of Measurement with Multiple Observations Per Individual",
 Journal of Biopharmaceutical Statistics 2007, section 3.
@@ -22,7 +22,7 @@ REACH = 1.96  # standard deviations
 
 
 class Limits(NamedTuple):
-    """Where 95 % of the differences are to be expected, and what their spread is made of."""
+    """Where 95 % of the differences are expected, and what their spread is made of."""
 
     bias: float
     low: float
@@ -32,7 +32,7 @@ class Limits(NamedTuple):
 
 
 def limits(difference: Host, code: Host) -> Limits | None:
-    """The limits of some differences, with the number of each one's patient, from 0; None of fewer than two.
+    """The limits of some differences, given the number of each one's patient, from 0; None for fewer than two.
 
     >>> limits(np.array([0.0, 2.0, 1.0, 3.0]), np.array([0, 1, 2, 3])).bias
     1.5

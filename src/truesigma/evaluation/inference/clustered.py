@@ -1,11 +1,11 @@
 r"""Estimates whose standard errors count clusters: cases, or patients whose cases err together.
 
-Each estimate carries what every element adds to its error, its influence; influences are summed within a cluster, so
-that elements of one cluster may depend on each other in any way:
+Each estimate carries its influences, what every element adds to its error. They are summed within a cluster, so that
+elements of one cluster may depend on each other in any way:
 
 $$\mathrm{se}^2 = \frac{C}{C - 1} \sum_c \Bigl(\sum_{i \in c} \psi_i\Bigr)^2$$
 
-Arrays have the axes (case, output); an element of weight 0 does not count, whatever it holds.
+Arrays have the axes (case, output); an element of weight 0 does not count, whatever its value.
 """
 
 import math
@@ -34,7 +34,7 @@ STEP = 0.05  # of log s, by which the law is differentiated
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What the questions look at, (case, output): elements of weight 0 do not count, and hold harmless numbers."""
+    """What the questions look at, (case, output): elements of weight 0 do not count, and have harmless values."""
 
     target: Host
     location: Host
@@ -63,15 +63,15 @@ class View:
 
     @property
     def power(self) -> Host:
-        """|z|^moment over its mean under the law: 1 on average where sigma is the right size."""
+        """|z|^moment over its mean under the law: 1 on average if sigma is the right size."""
         return np.abs(self.z) ** self.law.moment / self.of_law(law_moment)
 
     def of_law(self, of: Callable[[Law], float]) -> Any:
-        """A number that the law has, or (case, 1) of them where laws differ by case."""
+        """A number that the law has, or (case, 1) of them if laws differ by case."""
         return of_each(self.law, of, self.target)
 
     def holds(self, level: float, size: Host | float = 1.0) -> Host:
-        """Which elements the central interval holds, of a scale that is `size` times as large."""
+        """Which elements are inside the central interval of a scale that is `size` times as large."""
         low = self.of_law(lambda law: central_bounds(law, level)[0])
         high = self.of_law(lambda law: central_bounds(law, level)[1])
         return np.asarray((self.z >= low * size) & (self.z <= high * size))
@@ -89,7 +89,7 @@ class View:
 
     @staticmethod
     def _counting(view: "View") -> "View":
-        """The same without the cases of which nothing counts, and with clusters numbered anew."""
+        """The same without cases in which nothing counts, and with clusters renumbered."""
         some = (view.weight > 0).any(axis=1)
         names = ("target", "location", "scale", "weight")
         kept = {name: getattr(view, name)[some] for name in names}
@@ -98,7 +98,7 @@ class View:
 
 
 def view_of(cases: Cases, prediction: Prediction, *, grouped: bool) -> View:
-    """Cases as the questions look at them; clusters are patients (without: groups), or cases."""
+    """Cases as the questions look at them; clusters are patients (without them groups), or cases."""
     found = columns_of(prediction, cases.target, weight=cases.weight)
     size = len(cases)
     code = np.arange(size)
@@ -194,7 +194,7 @@ def log_size(power: Host, weight: Host, code: Host, clusters: int, moment: int) 
 
 
 def output_means(values: Host, weight: Host) -> Host:
-    """The mean of each output, (output,); of a map, whose outputs are of one kind, that of all."""
+    """The mean of each output, (output,); for a map, whose outputs are of one kind, that of all."""
     whole, held = weight.sum(axis=0), (weight * values).sum(axis=0)
     common = held.sum() / whole.sum()
     if values.shape[1] > MANY:
@@ -203,7 +203,7 @@ def output_means(values: Host, weight: Host) -> Host:
 
 
 def thirds(key: Host, weight: Host) -> Host | None:
-    """The third of each element by a key, within each output: 0, 1 or 2; None where ties leave no three."""
+    """The third of each element by a key, within each output: 0, 1 or 2; None if ties leave fewer than three."""
     if key.shape[1] > MANY:  # a map, whose outputs are of one kind
         found = thirds(key.reshape(-1, 1), weight.reshape(-1, 1))
         return None if found is None else found.reshape(key.shape)
@@ -222,7 +222,7 @@ def thirds(key: Host, weight: Host) -> Host | None:
 def log_means(
     values: Host, cells: Sequence[Host], weight: Host, code: Host, clusters: int
 ) -> Clustered | None:
-    """The logarithms of the means in each third of each key, (3 keys,); None where one of them holds only zeros."""
+    """The logarithms of the means in each third of each key, (3 keys,); None if one of them has only zeros."""
     found, influence = [], []
     for cell in cells:
         for k in range(3):
@@ -324,7 +324,7 @@ def shape(z: Host, power: Host, weight: Host, code: Host, clusters: int, law: La
 
 
 def gap(test: Shape, calibration: Shape | None = None, seed: int = 0) -> Gap:
-    """The largest gap from the law; its reference holds the calibration cases' error where the law is theirs."""
+    """The largest gap from the law; its reference includes the calibration cases' error if the law is theirs."""
     place = np.arange(1, CELLS) / CELLS
     rng = np.random.default_rng(seed)
     noise, square = np.zeros((REPLICATES, CELLS - 1)), np.zeros(CELLS - 1)
@@ -364,7 +364,7 @@ def law_mean(law: Law) -> float:
 
 
 def _quantiles(law: Law, share: Host | None = None) -> Host:
-    """z at some shares, else at the middles of equal ones; what lies beyond the outermost value is on it."""
+    """z at the given shares, or at the middles of equal ones; beyond the outermost value it stays there."""
     share = (np.arange(4000) + 0.5) / 4000 if share is None else share
     if isinstance(law, Empirical):
         return np.interp(share, law.probability, law.values)

@@ -1,4 +1,4 @@
-"""What each of the five questions looks at: an estimate, its interval, and how often chance alone is as far off."""
+"""What each of the five questions looks at: an estimate, its interval, and how often chance alone is that far off."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ Bounds = Callable[[float], tuple[float, float]]
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """An estimate, the probability of one as far off by chance, and its interval by risk; None: it cannot be told."""
+    """An estimate, the probability of one as far off by chance, and its interval by risk; None if it cannot be told."""
 
     value: float | None
     chance: float = 1.0
@@ -33,7 +33,7 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """One row to be: where it is asked, of which cases, and the calibration cases beside them."""
+    """One future row: where the question is asked, about which cases, and the calibration cases to compare with."""
 
     recalibration: str
     test: View | SummedView
@@ -97,7 +97,7 @@ def _bias(view: View | SummedView) -> Measured:
 
 
 def log_size(view: View | SummedView) -> Measured | None:
-    """Log of the factor that these cases ask for; None where every error is 0."""
+    """Log of the factor that these cases need; None if every error is 0."""
     if isinstance(view, SummedView):
         return view.log_size()
     power = view.power
@@ -134,7 +134,7 @@ def _size(asked: Asked) -> Answer:
 
 
 def _worse(after: Measured, before: float) -> bool:
-    """Whether log s of the same cases is further from 0 than before, wherever in its interval the truth is."""
+    """Whether log s of the same cases is further from 0 than before, wherever the truth is in its interval."""
     return all(abs(end) > abs(end - after.value + before) + 0.01 for end in after.bounds(RISK))
 
 

@@ -1,7 +1,7 @@
 """Skill, centre and size of sets that are read in pieces: from sums over clusters, and sums of their products.
 
-What a cluster adds to the error of each of them is linear in the cluster's sums u_c, so that the standard error needs
-no more than the sum of u_c u_c' over clusters, whichever of them a piece held.
+What a cluster adds to the error of each of them is linear in the cluster's sums u_c, so the standard error needs only
+the sum of u_c u_c' over clusters, whichever of them a piece contained.
 """
 
 import math
@@ -18,7 +18,7 @@ from ...core.values import Cases, Prediction
 from .clustered import Measured, View, gather
 
 WEIGHT, TARGET, SPREAD, ERROR, RESIDUAL, SQUARE, Z, POWER = range(8)  # terms that are summed, of each element
-ENOUGH = 20  # groups, from which on they count in the patients' place
+ENOUGH = 20  # with this many groups, they take the patients' place
 CASES, SUMS, PRODUCTS = "cases", "sums", "products"
 PATIENT, GROUP, PIECES = "patient ", "group ", "case "  # and a name: the sums of what belongs together
 
@@ -26,7 +26,7 @@ PATIENT, GROUP, PIECES = "patient ", "group ", "case "  # and a name: the sums o
 def gather_terms(
     cases: Cases, prediction: Prediction, constant: Host, *, apart: bool, piece_of: str = ""
 ) -> dict[str, Host]:
-    """What some cases add: the sums of all outputs, and of each where they are `apart`, and of their products."""
+    """What some cases add: the sums of all outputs, of each output if they are `apart`, and of their products."""
     columns = columns_of(prediction, cases.target, weight=cases.weight)
     terms = _terms(View(**vars(columns), code=np.arange(len(cases)), law=prediction.law), constant)
     each = terms.sum(axis=1, keepdims=True)

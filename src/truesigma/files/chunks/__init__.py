@@ -18,7 +18,7 @@ from .table import open_csv, open_parquet
 from .volume import open_volumes
 
 ELEMENTS = 1 << 20  # of a field at a time: with all that is computed from them, a few hundred MB
-LARGE = 4 * ELEMENTS  # of a case, from which on it can be read in pieces
+LARGE = 4 * ELEMENTS  # of a case, above which it can be read in pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +58,10 @@ def chunks_of(
     large: int | None = LARGE,
     passed: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Chunk]:
-    """The same, with cases of more than `large` elements in pieces where their files can be read so.
+    """The same, with cases of more than `large` elements in pieces if their files allow it.
 
-    With `mask_missing` a chunk whose targets are all missing is passed over; at the end `passed` is told how many cases
-    were.
+    With `mask_missing` a chunk whose targets are all missing is skipped; at the end `passed` is called with the number
+    of skipped cases.
     """
     reader = open_source(source)
     size, given = math.prod(reader.outputs), 0
@@ -91,7 +91,7 @@ def chunks_of(
 def _cases(
     fields: Fields, source: CaseFiles, where: str, law: Law | str | None, mask_missing: bool
 ) -> Cases | None:
-    """The cases that fields stand for; None where all of their targets are missing, and may be."""
+    """The cases that fields stand for; None if all of their targets are missing, and may be."""
     if "target" not in fields:
         raise BadFile(f"{source.name} has no target, without which nothing can be fitted or scored; add it.")
     if mask_missing and fields["target"].dtype.kind == "f" and np.isnan(fields["target"]).all():
@@ -105,7 +105,7 @@ def _cases(
 
 
 def _labels(fields: Fields, source: CaseFiles) -> Fields:
-    """What a manifest says of all cases of a source."""
+    """What a manifest says about all cases of a source."""
     for name in source.labels:
         if name in fields:
             raise ValueError(f"both the file and the manifest give {name}; leave one of them out.")

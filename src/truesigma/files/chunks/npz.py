@@ -1,4 +1,4 @@
-"""Cases from .npz files, a few at a time: rows are read one after the other, packed or not, and their checksum kept."""
+"""Cases from .npz files, a few at a time: rows are read one after another, packed or not, with their checksum."""
 
 import zipfile
 from collections.abc import Callable, Iterator
@@ -75,12 +75,12 @@ def open_archive(path: Path, columns: Columns | None = None) -> Opened:
 
 @contextmanager
 def _values(path: Path, member: Member) -> Iterator[Next]:
-    """The numbers of an array, one after the other."""
+    """The numbers of an array, one after another."""
     with reading(path), zipfile.ZipFile(path) as archive, archive.open(member.info) as file:
         read_head(file)
 
         def read(count: int) -> Host:
-            # At the end of the member its checksum is looked at.
+            # At the end of the member its checksum is checked.
             data = file.read(count * member.dtype.itemsize)
             if len(data) < count * member.dtype.itemsize:
                 raise BadFile(
@@ -97,10 +97,10 @@ def _values(path: Path, member: Member) -> Iterator[Next]:
 def _mapped(path: Path, archive: zipfile.ZipFile, member: Member) -> Callable[[], Host]:
     """The array where it lies in the file, or unpacked if it is packed and small.
 
-    It is mapped anew each time: what was read of a map counts as memory as long as it is there.
+    It is mapped again each time: what was read from a map counts as memory as long as the map exists.
     """
     with archive.open(member.info) as file:
-        while file.read(1 << 20):  # to the end, where the checksum is looked at
+        while file.read(1 << 20):  # to the end, where the checksum is checked
             pass
     if not member.packed:
         with path.open("rb") as whole:

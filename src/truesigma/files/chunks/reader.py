@@ -1,4 +1,4 @@
-"""What every kind of file on disk is to those who read it a few cases, or a piece of a case, at a time."""
+"""The common view of every kind of file on disk, for reading a few cases, or a piece of a case, at a time."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -11,9 +11,7 @@ from ...core.law import Law
 from ..fields import resolve_law
 
 Fields = dict[str, Any]  # named arrays of some cases, as `from_fields` takes them
-Next = Callable[
-    [int], Host
-]  # the next so many numbers of an array, in the order in which they lie in the file
+Next = Callable[[int], Host]  # reads the next numbers of an array, in the order of the file
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,15 +25,15 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """What a source holds, known from its head alone, and the way to its fields: `chunks(cases at a time)`.
+    """What is in a source, known from its header alone, and how to read its fields: `chunks(cases at a time)`.
 
-    `pieces(outputs at a time)` is the way to cases that are too large to be held whole; None where there is none.
+    `pieces(outputs at a time)` reads cases that are too large for memory; None if that is not possible.
     """
 
     cases: int
     outputs: tuple[int, ...]
     draws: int  # numbers for each output of a case
-    constants: Mapping[str, str]  # law and unit, where the source says them
+    constants: Mapping[str, str]  # law and unit, if the source says them
     chunks: Callable[[int], Iterator[Fields]]
     pieces: Callable[[int], Iterator[Piece]] | None = None
     single: bool = False  # whether a file of this kind is always one case
@@ -46,7 +44,7 @@ class Opened:
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """An array on disk with the case first; `open` gives its numbers one after the other."""
+    """An array on disk with the case first; `open` gives its numbers one after another."""
 
     shape: tuple[int, ...]
     open: Callable[[], AbstractContextManager[Next]]
@@ -60,14 +58,14 @@ class Stored:
         return math.prod(self.shape[1:])
 
     def cases(self, read: Next, count: int) -> Host:
-        """The next so many cases, from what `open` gave."""
+        """The next cases, from what `open` returned."""
         if self.order == "C":
             return read(count * self.row).reshape(count, *self.shape[1:])
         return read(self.row).reshape(self.shape[1:], order="F")[None]
 
 
 def cut(arrays: Mapping[str, Stored], constants: Fields) -> Callable[[int], Iterator[Piece]] | None:
-    """The way to pieces of cases: where every array has a number for each output of a case, or one for all of them."""
+    """How to read pieces of cases, if every array has a number for each output of a case, or one for all of them."""
     main = arrays["location"]
     long = {name: a for name, a in arrays.items() if a.shape == main.shape and a.order == main.order}
     single = {name: a for name, a in arrays.items() if name not in long}

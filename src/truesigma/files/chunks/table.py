@@ -14,7 +14,7 @@ from ..store import read_fields
 from ..synonyms import warn_near_misses
 from .reader import Fields, Opened
 
-# Pages are read one after the other: a row group may be as large as the file.
+# Pages are read one after another: a row group may be as large as the file.
 PAGEWISE: dict[str, Any] = {"pre_buffer": False, "buffer_size": 1 << 20}
 
 
@@ -51,7 +51,7 @@ def open_parquet(path: Path, columns: Columns | None = None) -> Opened:
 
 
 def _fields(table: Any, path: Path, start: int) -> Fields:
-    """The fields of some rows; what is wrong with them names the file, and the row they are counted from."""
+    """The fields of some rows; an error names the file, and the row they are counted from."""
     try:
         return table_fields(table)
     except ValueError as problem:

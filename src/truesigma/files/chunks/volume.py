@@ -19,7 +19,7 @@ from .reader import Fields, Next, Opened, Piece, Stored, cut
 
 @dataclass(frozen=True, eq=False)
 class _Volume:
-    """The array of a file, by its head; `grid` is where its voxels lie."""
+    """The array of a file, by its header; `grid` is where its voxels lie."""
 
     path: str
     grid: Any
@@ -109,7 +109,7 @@ def _nifti(path: str) -> _Volume:
 
 
 def read_volume(path: Path) -> tuple[Host, Host]:
-    """The voxels of a NIfTI file, to its last byte, where the checksum of a packed one is; and where they lie."""
+    """The voxels of a NIfTI file, read to its last byte, where a packed file has its checksum; and where they lie."""
     volume = _nifti(str(path))
     with volume.array.open() as read:
         return volume.array.cases(read, 1)[0], volume.grid
@@ -119,7 +119,7 @@ def read_volume(path: Path) -> tuple[Host, Host]:
 def _values(
     path: str, offset: int, dtype: Any, numbers: int, scaled: Callable[[Host], Host] = np.asarray
 ) -> Iterator[Next]:
-    """The numbers of an array from that byte of a file on, packed or not; those of NIfTI scaled as its head says."""
+    """The numbers of an array from that byte of a file on, packed or not; NIfTI's are scaled as its header says."""
     left = numbers
     with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
 
@@ -128,7 +128,7 @@ def _values(
             left -= count
             with reading(path):
                 data = file.read(count * dtype.itemsize)
-                while not left and file.read(1 << 20):  # to the end, where gzip looks at the checksum
+                while not left and file.read(1 << 20):  # to the end, where gzip checks the checksum
                     pass
             if len(data) < count * dtype.itemsize:
                 raise BadFile(f"{path} is cut short: it ends before its last number. Copy it again.")
@@ -147,7 +147,9 @@ def _scattered(path: str) -> Iterator[Next]:
     def read(count: int) -> Host:
         nonlocal place
         place += count
-        array = np.load(path, mmap_mode="r", allow_pickle=False)  # anew: what is mapped counts as memory
+        array = np.load(
+            path, mmap_mode="r", allow_pickle=False
+        )  # again each time: what is mapped counts as memory
         return native(array.flat[place - count : place])
 
     yield read

@@ -1,6 +1,6 @@
 """From files to batches: what a data set is, how it is split, prepared and augmented, and in which unit it predicts.
 
-Image files and tables come in; `DataSet`, `Split` and batches of tensors go out. No network is known here.
+Image files and tables come in; `DataSet`, `Split` and batches of tensors go out. Nothing here knows a network.
 """
 
 from ..._moved import old_names

@@ -32,7 +32,7 @@ class Archive:
 
     Arguments:
         root: the folder or zip file.
-        names: what it holds: paths relative to the folder, with forward slashes.
+        names: its content: paths relative to the folder, with forward slashes.
     """
 
     root: Path
@@ -47,7 +47,7 @@ class Archive:
         return self.packed.read(name) if self.packed is not None else (self.root / name).read_bytes()
 
     def by_stem(self, endings: Sequence[str], *, without: str = "") -> dict[str, str]:
-        """File names by their stem (`a/12.png` under `12`); paths that hold `without` are left out."""
+        """File names by their stem (`a/12.png` under `12`); paths that contain `without` are left out."""
         paths = [PurePosixPath(name) for name in self.names if not (without and without in name)]
         return {path.stem: str(path) for path in paths if path.suffix.lower() in endings}
 
@@ -65,7 +65,7 @@ class Archive:
         )
 
     def cache(self, label: str) -> Path:
-        """Where what was decoded from this archive is kept: in the folder, or beside the zip file."""
+        """Where the images decoded from this archive are kept: in the folder, or next to the zip file."""
         return self.root.with_name(f"{self.root.stem}.{label}") if self.packed else self.root / label
 
 
@@ -99,7 +99,7 @@ def decoded(
     cache: str = "",
     without: str = "",
 ) -> NDArray[np.uint8]:
-    """Images by name, decoded in threads, or from the cache where that holds exactly these names.
+    """Images by name, decoded in threads, or from the cache if that has exactly these names.
 
     Arguments:
         archive: where the files are, under any folder and image ending.
@@ -108,7 +108,7 @@ def decoded(
         decode: opened image -> uint8 array of that shape.
         source: where missing files can be fetched.
         cache: name of the cache file; empty: none is read or written.
-        without: leave out paths that hold this text.
+        without: leave out paths that contain this text.
 
     Returns:
         uint8 (case, *shape).
@@ -195,9 +195,9 @@ def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: boo
 
 
 def remember(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool = False) -> None:
-    """Write a cache file; where that is not possible say so: it only costs the time to decode again."""
+    """Write a cache file; if that is not possible, say so: it only costs the time to decode again."""
     try:
-        # Asked of the mode: a superuser can write anywhere, and should not where the data is read-only.
+        # Judged by the mode: a superuser can write anywhere, but should not if the data is read-only.
         if not path.parent.stat().st_mode & 0o222:
             raise PermissionError("the folder is read-only")
         save_arrays(path, arrays, compress=compress)
@@ -206,7 +206,7 @@ def remember(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool =
 
 
 def recall(path: Path, names: NDArray[Any]) -> NDArray[Any] | None:
-    """The images of a cache file, if it is there and holds exactly these names; else None."""
+    """The images of a cache file, if it exists and has exactly these names; otherwise None."""
     if not path.exists():
         return None
     try:

@@ -1,6 +1,6 @@
 """The values that every data set is read into, and the batches made from them.
 
-A `DataSet` holds named splits (`train`, `valid`, `test`, perhaps more). Images are kept as they were
+A `DataSet` has named splits (`train`, `valid`, `test`, perhaps more). Images are kept as they were
 stored, usually uint8, so that a small set fits on the GPU whole; `prepare` turns a stored batch into
 network input and `augment` varies it, both on the batch's own device.
 """
@@ -26,7 +26,7 @@ Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
 
 @runtime_checkable
 class Reader(Protocol):
-    """Images that are read one at a time, because all of them would not fit in memory."""
+    """Images that are read one at a time, because all of them together would not fit in memory."""
 
     def __len__(self) -> int: ...
 
@@ -43,10 +43,10 @@ class Split:
         images: uint8 or float32 tensor (case, channel, *space), or a `Reader` that streams (channel, *space).
         target: (case, output), scaled to about [0, 1]; a row of NaN says that the case has no target.
         name: one file name or id per case, used in messages and tables.
-        group: one patient (or slide, or video) per case, where known; beside patients what is looked at apart.
+        group: one patient (or slide, or video) per case, if known; besides patients, the parts to look at apart.
         inputs: (case, input), numbers beside the image, standardised; None: there are none.
-        patient: one patient per case, where they are known beside groups.
-        columns: of the groups, where a case has several; `group` then holds a tuple of names per case.
+        patient: one patient per case, if they are known in addition to groups.
+        columns: of the groups, if a case has several; `group` then has a tuple of names per case.
 
     >>> split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([[0.25], [0.5]]), ("a", "b"))
     >>> split
@@ -99,7 +99,7 @@ class Split:
 
     @property
     def apart(self) -> Any:
-        """What is looked at apart, as `Cases` takes it: names, or a mapping from columns to names.
+        """The groups, as `Cases` takes them: names, or a mapping from columns to names.
 
         >>> Split(torch.zeros(1, 1, 8, 8), torch.zeros(1, 1), ("a",), (("Basel", "f"),), columns=("site", "sex")).apart
         {'site': array(['Basel'], dtype='<U5'), 'sex': array(['f'], dtype='<U1')}
@@ -110,7 +110,7 @@ class Split:
 
     @property
     def together(self) -> tuple[str, ...] | None:
-        """Who the cases are of: patients, else groups; never in two splits."""
+        """Whose the cases are: patients, otherwise groups; never in two splits."""
         return self.group if self.patient is None else self.patient
 
     def __len__(self) -> int:
@@ -148,7 +148,7 @@ class DataSet:
         augment: (prepared batch, target, generator on its device) -> the same shapes, random per case.
         unit: one per output, e.g. ("months",).
         offset, factor: (output,).
-        inputs: what the inputs of the splits are; none where they have none.
+        inputs: what the inputs of the splits are, if they have any.
 
     >>> split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([[0.0], [1.0]]), ("a", "b"))
     >>> same = lambda images, target, generator: (images, target)
@@ -211,7 +211,7 @@ class DataSet:
 
 
 class Batch(NamedTuple):
-    """One batch: images first, with their inputs, so that it can be handed to the samplers as it is."""
+    """One batch: images first, with their inputs, so that it can be passed to the samplers directly."""
 
     images: Tensor
     target: Tensor
@@ -257,7 +257,7 @@ def batches(
     workers: int = 4,
     ahead: int = 4,
 ) -> Iterator[Batch]:
-    """Batches of a split in the given order, prepared on the device; what is not in memory streams.
+    """Batches of a split in the given order, prepared on the device; images that are not in memory are streamed.
 
     Arguments:
         split: the cases.
@@ -301,7 +301,7 @@ def batches(
 def _streamed(
     images: Tensor | Reader, cases: Sequence[Tensor], workers: int, ahead: int, *, pin: bool
 ) -> Iterator[Tensor]:
-    """Stored batches, made by threads while earlier ones are in use, in pinned memory where they go to a GPU."""
+    """Stored batches, made by threads while earlier ones are in use, in pinned memory if they go to a GPU."""
 
     def start(pool: ThreadPoolExecutor, index: Tensor) -> list[Future[Tensor]]:
         if isinstance(images, Tensor):

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from .dataset import DataSet, Split
 
-STREAMED = 16  # images that are looked at where they do not lie in memory
+STREAMED = 16  # images that are looked at if they are not in memory
 
 
 def fingerprints(data: DataSet) -> dict[str, str]:
     """A hash of each split, which changes when a case, a label or an image does.
 
-    Of images that are streamed only the first, the last and some between are looked at.
+    If images are streamed, only the first, the last and some in between are looked at.
 
     >>> import torch
     >>> split = Split(torch.zeros(2, 1, 8, 8), torch.tensor([[0.0], [1.0]]), ("a", "b"))
@@ -27,7 +27,7 @@ def fingerprints(data: DataSet) -> dict[str, str]:
 
 
 def names_hash(names: Sequence[str]) -> str:
-    """A short text that differs for other cases, whatever their order.
+    """A short text that differs for different cases, whatever their order.
 
     >>> names_hash(["a", "b"]) == names_hash(["b", "a"]) != names_hash(["a"])
     True

@@ -1,4 +1,4 @@
-"""The images of a folder in one layout: in memory where they fit, else read from disk again and again."""
+"""The images of a folder in one layout: in memory if they fit, otherwise read from disk again and again."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Spacings = Sequence[tuple[float, ...]]
 
 @dataclass(frozen=True, eq=False)
 class FileReader:
-    """Images read from disk one at a time; a file that cannot be read names itself."""
+    """Images read from disk one at a time; an error names a file that cannot be read."""
 
     folder: Path
     names: tuple[str, ...]
     layout: Layout
-    spacing: tuple[tuple[float, ...], ...]  # of each image, where it is not the file that says it
+    spacing: tuple[tuple[float, ...], ...]  # of each image, if the file does not say it
     like: NDArray[Any]  # one image: the others must have its shape and dtype
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class FileReader:
 
     @cached_property
     def broken(self) -> dict[int, str]:
-        """What cannot be read, by row. Every file is looked at: one that is broken is seldom alone."""
+        """What cannot be read, by row. Every file is checked: a broken one is seldom alone."""
 
         def look(row: int) -> NDArray[Any]:
             self.decode(row)
@@ -124,7 +124,7 @@ def read_images(
 
 
 def read_headers(folder: Path, names: Sequence[str], *, dimensions: int = 0) -> list[Header | None]:
-    """The heads of all files, read by several threads; None where one cannot be read, which reading it will say."""
+    """The headers of all files, read by several threads; None for one that cannot be read, as reading it will say."""
 
     def one(name: str) -> Header | None:
         try:

@@ -13,7 +13,7 @@ from .dataset import DataSet, Reader, Split
 from .splits import by_fold, by_group
 
 HELD, POOL = "held", "folds"
-SHARE = 0.15  # of the cases outside of a fold that choose the epoch
+SHARE = 0.15  # share of the cases outside a fold that choose the epoch
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Fold:
     def of(self, data: DataSet) -> DataSet:
         """The data set of this fold's network: train and valid from the other folds, `held` from this one.
 
-        Patients stay whole. All cases but those of the test split are shared out; scaling and normalisation are those
-        of the data set, the same in all folds.
+        Patients stay whole. All cases outside the test split are divided; scaling and normalisation are those of the
+        data set, the same in all folds.
         """
         pool = pooled(data)
         fold = fold_numbers(pool, self.folds, self.seed)
@@ -58,7 +58,7 @@ class Fold:
 
 
 def pooled(data: DataSet) -> Split:
-    """All cases but those of the test split, as one."""
+    """All cases outside the test split, as one split."""
     parts = [split for name, split in data.splits.items() if name != "test"]
     held = [part.images for part in parts]
     images: Tensor | Reader
@@ -79,7 +79,7 @@ def pooled(data: DataSet) -> Split:
 
 
 def fold_numbers(pool: Split, folds: int, seed: int) -> np.ndarray:
-    """The fold of each case, (case,); a patient is in one."""
+    """The fold of each case, (case,); a patient is in only one."""
     return by_fold(_patients(pool), folds, seed=seed)
 
 

@@ -1,7 +1,7 @@
 """Numbers beside the image: columns such as age or sex that go into the heads.
 
-They travel with their image, as planes of one value behind its channels: what samples, traces, captures or exports a
-network takes one tensor, and needs to know nothing of them. `TwoHead` takes the planes off again.
+They travel with their image, as constant planes after its channels: code that samples, traces, captures or exports a
+network takes one tensor, and need not know about them. `TwoHead` takes the planes off again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...files.tables import Row
 from .augment import Step
 from .rows import SHOWN, number
 
-FAR = 0.5  # of the training range, beyond either end of it, from where on a number is warned of
+FAR = 0.5  # share of the training range, beyond either end of it, above which a number raises a warning
 MANY = 5  # levels that a category may have, however few the cases
 
 
@@ -40,7 +40,7 @@ class Column:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the numbers that it becomes: one, or for a category one for each level, 1 where it is that."""
+        """The names of the numbers it becomes: one, or for a category one for each level, 1 if it is that level."""
         return tuple(f"{self.name}={level}" for level in self.levels) or (self.name,)
 
 
@@ -67,9 +67,9 @@ class Inputs:
         return tuple(name for column in self.columns for name in column.names)
 
     def raw(self, rows: Sequence[Row], where: str | Path, names: Sequence[str] = ()) -> Host:
-        """The numbers (case, input) as the table says them, categories as 0 and 1; an error names what is missing.
+        """The numbers (case, input) as in the table, categories as 0 and 1; an error names what is missing.
 
-        names: of the images, where these are not the rows of the table in its order.
+        names: of the images, if these are not the rows of the table in its order.
         """
         parts = [
             _levels(rows, one, where, names) if one.levels else _numbers(rows, one.name, where, names)
@@ -90,7 +90,7 @@ class Inputs:
         return (raw - mean) / sd
 
     def ranges(self, standardised: Tensor) -> dict[str, list[float]]:
-        """The smallest and largest number of each column that is one, in the unit of the table."""
+        """The smallest and largest number of each numeric column, in the unit of the table."""
         ends = zip(self.names, standardised.double().amin(0).tolist(), standardised.double().amax(0).tolist())
         known = {column.name: column for column in self.columns if not column.levels}
         return {
@@ -100,7 +100,7 @@ class Inputs:
         }
 
     def warn_of_far(self, raw: Host, ranges: Mapping[str, Sequence[float]], names: Sequence[str]) -> None:
-        """Warn of numbers far from all in training: a mistaken unit, or a code for what is missing.
+        """Warn of numbers far from all in training: a wrong unit, or a code for a missing value.
 
         raw, names: of the new images. ranges: of the training cases.
         """
@@ -141,8 +141,8 @@ def fit_inputs(
 ) -> Inputs:
     """Mean and sd, or the levels, of columns in the training rows.
 
-    A column of which every cell is a number is a number; any other is a category. A target is refused.
-    pool: further rows, whose levels are known, too: across folds each of them is trained on.
+    A column whose cells are all numbers is numeric; any other is a category. A target is refused.
+    pool: further rows whose levels are also known: across folds each of them is trained on.
     """
     if known := [name for name in columns if name in target]:
         raise ValueError(
@@ -172,7 +172,7 @@ def fit_inputs(
 
 
 def with_planes(images: Tensor, values: Tensor | None) -> Tensor:
-    """Images (case, channel, *space) with the inputs (case, input) as planes of one value behind their channels.
+    """Images (case, channel, *space) with the inputs (case, input) as constant planes after their channels.
 
     >>> with_planes(torch.zeros(2, 1, 4, 4), torch.ones(2, 3)).shape
     torch.Size([2, 4, 4, 4])
@@ -184,7 +184,7 @@ def with_planes(images: Tensor, values: Tensor | None) -> Tensor:
 
 
 def leaving_planes(augment: Step, count: int) -> Step:
-    """An augmentation that varies the image and leaves the planes behind it alone."""
+    """An augmentation that varies the image and leaves the planes after it alone."""
 
     def vary(images: Tensor, target: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         varied, target = augment(images[:, :-count], target, generator)

@@ -17,9 +17,7 @@ from ...files.headers import read_header
 from ...files.images import read_image
 from .rows import per_axis
 
-EDGE = (
-    1e-6  # pixels by which a centre may lie outside: a spacing in mm is rounded, and both borders are alike
-)
+EDGE = 1e-6  # pixels by which a centre may lie outside: a spacing in mm is rounded, and both borders are treated alike
 NO_SPACING = "does not say how large its pixels are, which mm_per_pixel needs"
 
 
@@ -60,9 +58,9 @@ class Layout:
         return cls(tuple(int(side) for side in sides), scale, dimensions, normalise == "image")
 
     def stored(self, path: str | Path, spacing: Sequence[float] = ()) -> NDArray[Any]:
-        """One image file in this layout: (channel, *space), uint8 where it was uint8, else float32.
+        """One image file in this layout: (channel, *space), uint8 if it was uint8, otherwise float32.
 
-        spacing: mm between its pixels, where it is not the file that says it.
+        spacing: mm between its pixels, if the file does not say it.
         """
         image = read_image(path, dimensions=self.dimensions)
         image = image.astype(np.float32) if self.each else image
@@ -74,7 +72,7 @@ class Layout:
         return resampled(image, *self._grids(known, image.ndim - 1))
 
     def crops(self, shape: Sequence[int], spacing: Sequence[float]) -> bool:
-        """Whether an image (channel, *space) loses more than a pixel at its borders, for want of room."""
+        """Whether an image (channel, *space) loses more than a pixel at its borders for lack of room."""
         apart, scale, size = self._grids(spacing, len(shape) - 1)
         return any(n * s > (m + 2) * mm for n, s, m, mm in zip(shape[1:], apart, size, scale))
 
@@ -93,9 +91,9 @@ def _axes(name: str, values: Sequence[Any], axes: int) -> tuple[Any, ...]:
 
 
 def as_stored(image: NDArray[Any], size: Sequence[int] = ()) -> NDArray[Any]:
-    """An image (channel, *space) as uint8 where it was uint8, else float32, squeezed to `size`.
+    """An image (channel, *space) as uint8 if it was uint8, otherwise float32, squeezed to `size`.
 
-    2-D images are resized bilinearly with antialiasing. Volumes are averaged over cells where every axis shrinks, and
+    2-D images are resized bilinearly with antialiasing. Volumes are averaged over cells if every axis shrinks, and
     interpolated trilinearly otherwise.
 
     Arguments:
@@ -125,8 +123,8 @@ def resampled(
 ) -> NDArray[Any]:
     """An image on a grid of `size` pixels of `mm_per_pixel` around its centre, so that a mm is as long in all images.
 
-    Each axis is interpolated linearly, or averaged with a triangle as wide as the new pixels where these are larger.
-    Pixels whose centre lies outside of the image have its smallest value.
+    Each axis is interpolated linearly, or averaged with a triangle as wide as the new pixels if these are larger.
+    Pixels whose centre lies outside the image have its smallest value.
 
     Arguments:
         image: (channel, *space).
@@ -169,7 +167,7 @@ def _rounded(values: NDArray[Any], image: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Normalise:
-    """A `prepare` function: (images / top - mean) / sd in float32, where the batch is.
+    """A `prepare` function: (images / top - mean) / sd in float32, on the batch's device.
 
     Arguments:
         mean, sd: per channel; empty: only divided by `top`.
@@ -227,6 +225,6 @@ CENTRED = Normalise((0.5,) * 3, (0.5,) * 3)  # colour images in [-1, 1]
 
 @lru_cache(maxsize=64)
 def _per_channel(values: tuple[float, ...], device: torch.device, axes: int) -> Tensor:
-    # Kept per device: making the tensor anew would copy from the host in every step and break graph capture.
+    # Kept per device: making the tensor again would copy from the host in every step and break graph capture.
     with torch.inference_mode(False):
         return torch.tensor(values, dtype=torch.float32, device=device).reshape(1, -1, *[1] * (axes - 2))

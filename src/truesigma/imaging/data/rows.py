@@ -1,4 +1,4 @@
-"""The csv table beside a folder of images: its rows, the image each row names, its targets and its groups."""
+"""The csv table of a folder of images: its rows, the image each row names, its targets and its groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...files.tables import Row, read_table
 SHOWN = 10  # faults that a message names
 # Up to this share of the targets is lone where it lies this many times farther off than all others do from each other.
 LONE, APART = 0.1, 10.0
-# Of a column that says the distance of pixels: mm in the unit that its name holds; mm where it holds none.
+# For a column with the distance between pixels: mm in the unit that its name contains; 1 if it contains none.
 MM = {**dict.fromkeys(("um", "µm", "μm", "micron", "microns", "mpp"), 1e-3), "nm": 1e-6, "cm": 10.0}
 
 
@@ -66,7 +66,7 @@ def rows_of(files: Sequence[Path], table: Path, image: str, columns: Sequence[st
 
 
 def check_names(names: Sequence[str], path: Path) -> None:
-    """Refuse rows without an image, and images that stand in two rows: they could be trained on and tested, too."""
+    """Refuse rows without an image, and images that appear in two rows: they could be both trained and tested on."""
     bare = [k for k, name in enumerate(names) if not name]
     if bare:
         raise ValueError(
@@ -99,7 +99,7 @@ def targets(rows: Sequence[Row], columns: Sequence[str], path: Path) -> NDArray[
 
 
 def _warn_of_lone(values: NDArray[np.float64], column: str, path: Path) -> None:
-    """Warn of a few numbers so far from all others that, scaled to the range of all, these would be nearly one."""
+    """Warn of a few numbers so far from the others that, scaled to the range of all, these would be nearly equal."""
     order = np.argsort(values)
     gaps = np.diff(values[order])
     cut = int(gaps.argmax()) + 1 if len(gaps) else 0
@@ -142,7 +142,7 @@ def per_axis(name: str, given: float | str) -> tuple[float, ...]:
 
 
 def spacing_columns(spacing: float | str) -> list[str]:
-    """The columns that say the distance of pixels; none where it is given in numbers, or by the files.
+    """The columns that give the distance between pixels; none if it is given in numbers, or by the files.
 
     >>> spacing_columns("dz,dy,dx"), spacing_columns("0.5"), spacing_columns("")
     (['dz', 'dy', 'dx'], [], [])
@@ -152,7 +152,7 @@ def spacing_columns(spacing: float | str) -> list[str]:
 
 
 def mm_in(column: str) -> float:
-    """The mm in one unit of a column that says the distance of pixels, by its name.
+    """The mm in one unit of a column with the distance between pixels, by its name.
 
     >>> mm_in("pixel size (um)"), mm_in("PixelSpacing"), mm_in("spacingCM")
     (0.001, 1.0, 10.0)
@@ -164,9 +164,9 @@ def mm_in(column: str) -> float:
 def spacings(
     rows: Sequence[Row], spacing: float | str, path: Path | str, names: Sequence[str] = ()
 ) -> list[tuple[float, ...]] | None:
-    """The mm between pixels of each row's image, by columns or by a number; None where the files say it.
+    """The mm between pixels of each row's image, by columns or by a number; None if the files say it.
 
-    names: of the images, where these are not the rows of the table in its order.
+    names: of the images, if these are not the rows of the table in its order.
     """
     columns = spacing_columns(spacing)
     if not columns:
@@ -196,7 +196,7 @@ def check_spacing(spacing: float | str, target: Sequence[str]) -> None:
 
 
 def number(cell: str) -> float:
-    """The number in a cell, NaN where there is none.
+    """The number in a cell, NaN if there is none.
 
     >>> number(" 2.5"), number("left")
     (2.5, nan)
@@ -208,7 +208,7 @@ def number(cell: str) -> float:
 
 
 def groups_of(rows: Sequence[Row], names: Sequence[str], group: str, path: Path) -> list[str] | None:
-    """The group of each row; None where there are none.
+    """The group of each row; None if there are none.
 
     Arguments:
         rows, names: of the table, and the images they name.
@@ -239,7 +239,7 @@ def groups_of(rows: Sequence[Row], names: Sequence[str], group: str, path: Path)
 
 
 def group_columns(group: str) -> list[str]:
-    """The columns that a group is made of; none where it is a part of the image's path."""
+    """The columns that a group is made of; none if it is a part of the image's path."""
     return [] if not group or "(" in group else pattern_columns(group)
 
 

@@ -61,7 +61,7 @@ class Source:
         return made if self.fold is None else self.fold.of(made)
 
     def record(self, data: DataSet) -> dict[str, Any]:
-        """What `train(record=...)` keeps, so that the run can be used without saying all this again."""
+        """What `train(record=...)` keeps, so that the run can be used without giving all this again."""
         split = data.splits["train"]
         return {
             "dataset": self.dataset,
@@ -102,7 +102,7 @@ def recorded(
 
 
 def check_data(data: DataSet, about: Mapping[str, Any]) -> None:
-    """Refuse a data set that a run was not trained on: other units, other images, or other training cases."""
+    """Refuse a data set that the run was not trained on: other units, other images, or other training cases."""
     now, before = units_of(data), units_from(about)
     kept = about["record"]
     same = now.unit == before.unit
@@ -127,7 +127,7 @@ def check_data(data: DataSet, about: Mapping[str, Any]) -> None:
         )
 
 
-# Of a stored image, by whether it is uint8: what has more than 8 bits is kept as floating point numbers.
+# Type of a stored image, by whether it is uint8: images of more than 8 bits are kept as floats.
 BITS = {True: "8 bits per pixel", False: "more than 8 bits per pixel (16, or floating point numbers)"}
 
 
@@ -135,8 +135,8 @@ BITS = {True: "8 bits per pixel", False: "more than 8 bits per pixel (16, or flo
 class Intake:
     """How a file of a new image enters a network: read, checked, and prepared like the training images.
 
-    inputs: what goes into the network beside the image. beside: its numbers by file, as the table says them.
-    spacing: mm between the pixels by file, where a column says it.
+    inputs: what goes into the network besides the image. beside: its numbers by file, as in the table.
+    spacing: mm between the pixels by file, if a column gives it.
     """
 
     read: Callable[..., Tensor]
@@ -148,7 +148,7 @@ class Intake:
     spacing: Mapping[Path, str] = field(default_factory=dict)
 
     def stored(self, path: Path) -> Tensor:
-        """One image as the data set stores it; ValueError where it is not like the training images."""
+        """One image as the data set stores it; ValueError if it is not like the training images."""
         with reading(path.name, "cannot be read", "restore it"):
             known = {"spacing": self.spacing[path]} if path in self.spacing else {}
             image = self.read(str(path), **known)
@@ -164,19 +164,19 @@ class Intake:
         return image
 
     def numbers(self, paths: Sequence[Path]) -> Host | None:
-        """The inputs (case, input) of some files, as the table says them; None where there are none."""
+        """The inputs (case, input) of some files, as in the table; None if there are none."""
         return np.stack([self.beside[path] for path in paths]) if self.inputs else None
 
 
 def intake(
     source: Source, about: Mapping[str, Any], files: Sequence[Path] = (), table: Path | None = None
 ) -> Intake:
-    """The way into a run's network for new images; the training data is read only where it must be.
+    """How new images enter a run's network; the training data is read only if it must be.
 
     Args:
         source, about: of the run.
-        files, table: the images, and the csv with a row for each; where the network takes more than the image, or a
-            column says the spacing of its pixels.
+        files, table: the images, and the csv with a row for each, if the network takes more than the image or a column
+            gives the spacing of its pixels.
     """
     plugin = source.plugin
     if not hasattr(plugin, "read"):
@@ -212,7 +212,7 @@ def intake(
 
 
 def prepare_of(source: Source, about: Mapping[str, Any]) -> Prepare:
-    """What is done to stored images before a run's network; the training data is read only where it must be."""
+    """What is done to stored images before a run's network; the training data is read only if it must be."""
     stored = about["record"]["prepare"]
     if stored is None:
         return source.load().prepare

@@ -80,7 +80,7 @@ def published(
 
 
 def seeded(cases: int, sizes: Mapping[str, int], *, seed: int = 0) -> dict[str, Index]:
-    """A random split into the given sizes, or into their proportions where there are fewer cases.
+    """A random split into the given sizes, or into their proportions if there are fewer cases.
 
     >>> {split: len(index) for split, index in seeded(10, {"train": 60, "valid": 20, "test": 20}).items()}
     {'train': 6, 'valid': 2, 'test': 2}
@@ -95,7 +95,7 @@ def seeded(cases: int, sizes: Mapping[str, int], *, seed: int = 0) -> dict[str, 
 def by_group(groups: Sequence[str], *, valid: float, test: float, seed: int = 0) -> dict[str, Index]:
     """A seeded split that keeps every group (patient) whole, close to the given shares of the cases.
 
-    Where groups are so unequal that a split would be empty, they are shares of the groups, and the largest train.
+    If groups are so unequal that a split would be empty, they are shares of the groups, and the largest ones train.
 
     >>> index = by_group(["a", "a", "b", "b", "c", "c", "d", "d"], valid=0.25, test=0.25)
     >>> [len(index[split]) for split in ("train", "valid", "test")]
@@ -124,7 +124,7 @@ def by_group(groups: Sequence[str], *, valid: float, test: float, seed: int = 0)
 
 
 def by_fold(groups: Sequence[str], folds: int, *, seed: int = 0) -> Index:
-    """The fold of each case, (case,): groups are whole, and folds of about the same size.
+    """The fold of each case, (case,): groups stay whole, and folds have about the same size.
 
     >>> fold = by_fold(["a", "a", "b", "c", "c", "d"], 2)
     >>> bool(fold[0] == fold[1]), (fold == 0).sum()
@@ -144,7 +144,7 @@ def by_fold(groups: Sequence[str], folds: int, *, seed: int = 0) -> Index:
 
 
 def by_column(said: Sequence[str]) -> dict[str, Index]:
-    """The split that a table says, by its usual name; train, valid and test are there also where they are empty.
+    """The split that a table gives, by its usual name; train, valid and test are there even if they are empty.
 
     >>> {split: rows.tolist() for split, rows in by_column(["Training", "val", "train", "test"]).items()}
     {'train': [0, 2], 'valid': [1], 'test': [3]}

@@ -10,10 +10,8 @@ from ...core.arrays import Host
 from ...core.values import Draws, Prediction
 from .dataset import DataSet
 
-FAR = 1e3  # ranges from 0, where single precision has four digits left
-SCALED = (
-    "scaled"  # what is written for the unit in files of predictions that were left as the network gives them
-)
+FAR = 1e3  # in ranges of the target: that far from 0, single precision has four digits left
+SCALED = "scaled"  # written as the unit in files of predictions that were left as the network gives them
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +35,12 @@ class Units:
 
     @property
     def text(self) -> str:
-        """The unit as files hold it: one for all outputs, or a list."""
+        """The unit as written in files: one for all outputs, or a list."""
         return self.unit[0] if len(set(self.unit)) == 1 else ", ".join(self.unit)
 
     @property
     def mixed(self) -> bool:
-        """Whether outputs differ in their unit, so that a mean over them has none."""
+        """Whether outputs have different units, so that a mean over them has none."""
         return len(set(self.unit)) > 1
 
     def location(self, scaled: Any) -> Any:
@@ -90,7 +88,7 @@ def units_of(data: DataSet) -> Units:
 
 
 def units_from(about: Mapping[str, Any]) -> Units:
-    """The units that a run's recipe.json holds."""
+    """The units in a run's recipe.json."""
     return _units(about["data"]["unit"], about["data"]["offset"], about["data"]["factor"])
 
 

@@ -1,4 +1,4 @@
-"""The augmentation of images of one's own, from the options of a data set."""
+"""The augmentation of a user's own images, from the options of a data set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .augment import Places, Step, chain, crop, flip, intensity, transpose, warp
 
 @dataclass(frozen=True)
 class Variation:
-    """How training images vary, at most: only by what leaves the meaning of their targets alone.
+    """How much training images may vary: only in ways that leave the meaning of their targets alone.
 
     Arguments:
         flip: mirror left-right. turn: mirror along every axis, and swap rows and columns of square images.
@@ -48,7 +48,7 @@ class Variation:
     ) -> Step:
         """The augmentation for targets of these columns, which are offset + factor * scaled.
 
-        dimensions: of the images. square: whether rows and columns are of one length.
+        dimensions: of the images. square: whether rows and columns have the same length.
         """
         if unknown := [name for name in self.coordinates if name not in columns]:
             raise ValueError(f"coordinates has {', '.join(unknown)}; expected some of {', '.join(columns)}")

@@ -109,7 +109,7 @@ def labelled_frames(archive: Archive) -> tuple[tuple[str, ...], NDArray[np.float
                 continue
             if not (x < WIDTH and y < HEIGHT):
                 raise ValueError(f"{label}, line {line}: ({x}, {y}) lies outside {WIDTH} x {HEIGHT} pixels")
-            # A frame that is not there keeps its published name, so that the complaint can say which.
+            # A missing frame keeps its published name, so that the error can name it.
             names.append(frames.get(line, f"{video}/{line:04}.png"))
             points.append((x, y))
     if not names:
@@ -125,7 +125,7 @@ def read(path: str, *, scale: float = 0.5) -> torch.Tensor:
 def _split(
     names: tuple[str, ...], videos: tuple[str, ...], valid: float, test: float, seed: int
 ) -> dict[str, NDArray[np.int64]]:
-    """By the folders train, valid and test where there are any; else whole videos, by the seed."""
+    """Split by the folders train, valid and test if there are any; otherwise whole videos, by the seed."""
     top = np.array([name.split("/")[0] for name in names])
     if set(SPLITS) & set(top):
         index = {split: np.flatnonzero(top == split) for split in SPLITS}

@@ -77,7 +77,7 @@ def read(path: str, *, size: int = 256) -> torch.Tensor:
 
 
 def projected(root: Path) -> Projections:
-    """The projections of root/projections.npz, which is made from root/data/*.npz where it is not there."""
+    """The projections of root/projections.npz, which is made from root/data/*.npz if it does not exist."""
     path = root / "projections.npz"
     if path.exists():
         return read_projections(path)

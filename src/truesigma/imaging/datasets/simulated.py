@@ -116,7 +116,7 @@ def simulate(root: str, *, cases: int = 4000, raw: int = 3, seed: int = 0) -> No
 
 
 def _check(path: Path, cases: int, seed: int) -> None:
-    """A simulation of another seed or size must not be taken for this one."""
+    """Refuse a simulation of another seed or size."""
     with reading(path), np.load(path, allow_pickle=False) as kept:
         if "sigma" not in kept or "seed" not in kept:
             raise BadFile(f"{path} is not a simulation; give a folder of its own")

@@ -121,7 +121,7 @@ def load(
     folder = Path(root)
     columns, beside = comma_words(target), comma_words(inputs)
     layout = Layout.of(size, mm_per_pixel, dimensions, normalise)
-    # A split or group column may be missing only where it was not asked for by another name.
+    # A split or group column may be missing only if it was not asked for by another name.
     asked = [split] if split not in ("", "split") else []
     several = comma_words(group) if "," in group and not {"(", "{"} & set(group) else []
     if several and not patient:
@@ -218,7 +218,7 @@ def _index(
 
 
 def _normalise(train: Split) -> Normalise:
-    """Mean and sd of each channel over the training images, or over 500 of them where they are streamed."""
+    """Mean and sd of each channel over the training images, or over 500 of them if they are streamed."""
     rows = range(len(train))
     if not isinstance(train.images, Tensor):
         rows = range(0, len(train), max(1, len(train) // 500))

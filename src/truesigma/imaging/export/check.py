@@ -1,4 +1,4 @@
-"""An exported model beside the network it was made of: the numbers it drew are replayed in torch, and must agree."""
+"""Compare an exported model with its network: the numbers it drew are replayed in torch, and must agree."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -51,12 +51,12 @@ def verify(
         path: the exported file.
         model: what was exported.
         given: what the file takes, by the names of its inputs, of two cases or more.
-        drawn: what the network gives for them; None where the file draws masks of its own, which torch then replays.
+        drawn: what the network gives for them; None if the file draws masks of its own, which torch then replays.
 
     Returns:
         The largest difference, relative to |value| + scale, and that of the location in the target's unit.
-        `Disagreement` where the first is above 1e-4, where two runs draw the same, or where what was drawn is not
-        uniform in [0, 1).
+        `Disagreement` if the first is above 1e-4, if two runs draw the same, or if what was drawn is not uniform in
+        [0, 1).
     """
     import onnx
     import onnxruntime
@@ -76,7 +76,7 @@ def verify(
     expected = _fields(as_predicted(drawn, finish.card, finish.units), finish)
     far = _distance(found, expected)
     _check_referral(found, drawn, finish)
-    # Alone and unwatched, as it will be used, with another number of cases.
+    # On its own and unrecorded, as it will be used, with another number of cases.
     plain = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     one = plain.run(None, {name: batch[:1] for name, batch in arrays.items()})
     if [o.shape for o in one] != [found[name][:1].shape for name in found]:
@@ -109,7 +109,7 @@ def _fields(prediction: Prediction, finish: Finish) -> dict[str, Host]:
 
 
 def _check_referral(found: Mapping[str, Host], drawn: Draws, finish: Finish) -> None:
-    """Refuse a file that refers others than the card does, but for those whose sigma is at the threshold."""
+    """Refuse a file that refers other cases than the card does, except those whose sigma is at the threshold."""
     if finish.card is None or finish.refer is None:
         return
     given = in_cards_unit(finish.card, drawn, finish.units)

@@ -27,7 +27,7 @@ def need_onnx() -> None:
 
 
 def content_hash(proto: Any) -> str:
-    """The SHA-256 of a model's graph and of its metadata, but for the hash itself."""
+    """The SHA-256 of a model's graph and of its metadata, except for the hash itself."""
     digest = hashlib.sha256(proto.graph.SerializeToString(deterministic=True))
     said = sorted((one.key, one.value) for one in proto.metadata_props if one.key != "sha256")
     digest.update(repr(said).encode())
@@ -92,7 +92,7 @@ def _shapes(given: int, masks: int) -> Any:
 
 
 def _set_constant(graph: Any, name: str, values: Host) -> None:
-    """Make an input of a graph a constant: booleans as bits, which a table of all bytes turns back."""
+    """Make an input of a graph a constant: booleans as bits, which a table of all bytes unpacks."""
     from onnx import TensorProto, helper, numpy_helper
 
     for given in [value for value in graph.input if value.name == name]:

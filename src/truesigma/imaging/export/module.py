@@ -1,7 +1,7 @@
 """A calibrated network as one module: an image in; location, variances, scale and interval bounds out.
 
-It holds tensor operations alone, so that it can be exported. Nothing is checked inside: whoever exports it compares its
-results with those of the package (`truesigma.export`).
+It consists of tensor operations alone, so that it can be exported. Nothing is checked inside: whoever exports it
+compares its results with those of the package (`truesigma.imaging.export`).
 """
 
 import copy
@@ -44,7 +44,7 @@ class DropoutPasses(nn.Module):
     """Monte-Carlo dropout: (mean, second output), each (draw, case, output...).
 
     What comes before the first random operation runs once, and the draws of the rest are folded into its batch. Common
-    masks are inputs behind the images, independent ones are drawn inside.
+    masks are inputs after the images, independent ones are drawn inside.
     """
 
     def __init__(self, net: nn.Module, example: Tensor, *, draws: int, seed: int, masks: str) -> None:
@@ -155,7 +155,7 @@ class Finish:
 
     @property
     def refer(self) -> Referral | None:
-        """Which cases to hand to somebody, where the card says it."""
+        """Which cases to refer, if the card says so."""
         return None if self.card is None else self.card.refer
 
     def describe(self) -> dict[str, str]:
@@ -212,7 +212,7 @@ def _refer(refer: Referral, total: Tensor) -> Tensor:
 
 
 class Calibrated(nn.Module):
-    """Image, prepared and passed through the network, and finished; with inputs the second tensor holds them."""
+    """Prepare an image, pass it through the network, and finish; inputs, if any, are the second tensor."""
 
     def __init__(
         self,

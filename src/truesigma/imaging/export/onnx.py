@@ -43,7 +43,7 @@ class Exported:
     draws: int
     difference: float  # the largest, relative to |value| + scale
     difference_in_unit: float  # the largest of the location
-    known: tuple[str, ...]  # the images it was compared on; none: on what was given as the example
+    known: tuple[str, ...]  # the images it was compared on; none: the example
     metadata: Mapping[str, str]
 
     def __repr__(self) -> str:
@@ -74,8 +74,8 @@ def to_onnx(
     Its input is `image`, float32 (case, ...) like the example, and for a network that takes more than the image
     `inputs`, float32 (case, input). Its outputs are named as the columns of `predict`:
     location, aleatoric and epistemic (variances), scale, lower_90 and upper_90; with a card that has a referral also
-    `refer`, bool (case,). With common masks the file holds them,
-    and gives what `predict` gives; with independent ones it draws them. Before the file is put in place onnxruntime
+    `refer`, bool (case,). Common masks are stored in the file,
+    and it gives what `predict` gives; independent ones are drawn. Before the file is put in place, onnxruntime
     runs it on the example, and torch predicts the same, in the target's unit: the results must agree.
 
     Args:
@@ -88,12 +88,12 @@ def to_onnx(
         levels: of the intervals.
         law: Normal() or Laplace(), as the networks were trained.
         units: from the network's outputs to the target's unit.
-        in_unit: the outputs are in the target's unit already. A card in a unit needs one of the two.
+        in_unit: the outputs are already in the target's unit. A card in a unit needs one of the two.
         prepare: what is done to an image before the network, such as a normalisation; it goes into the file.
-        inputs: what the network takes beside the image, standardised in the file.
-        beside: the inputs of the example, (case, input), as a table says them.
+        inputs: what the network takes besides the image, standardised in the file.
+        beside: the inputs of the example, (case, input), as in a table.
         about: what else the metadata should say, plain values by name.
-        known: what the images of the example are called, where they are real ones.
+        known: the names of the example's images, if they are real ones.
 
     Returns:
         What was written, with the largest difference from torch.
@@ -119,7 +119,7 @@ def to_onnx(
     dropout, images, given = isinstance(nets, nn.Module), _check_example(example), inputs or Inputs()
     numbers = _check_beside(beside, given)
     with torch.no_grad():
-        # Also so that what it keeps for later is made before the trace, of real numbers.
+        # Also so that what it caches is made before the trace, from real numbers.
         prepared = images if prepare is None else prepare(images)
         prepared = with_planes(prepared, None if numbers is None else given.scaled(numbers))
     sampling = sampled_like(card if dropout else None, 25, draws=draws, seed=seed, masks=masks)
@@ -179,7 +179,7 @@ def check_path(out: str | Path) -> Path:
 
 
 def _describe(inputs: Inputs) -> dict[str, Any]:
-    """What the second tensor of the file holds."""
+    """What is in the second tensor of the file."""
     return {
         "name": BESIDE,
         "dtype": "float32",
@@ -213,12 +213,12 @@ def _check_example(example: Any) -> Tensor:
 
 
 def _three(values: Tensor) -> Tensor:
-    """The first two cases and the last: with one alone, its length would be taken for a constant."""
+    """The first two cases and the last: with only one, its length would be taken for a constant."""
     return torch.cat([values[:2], values[-1:]]).detach().to("cpu", torch.float32)
 
 
 def _check_unit(card: Card, units: Units | None, in_unit: bool) -> None:
-    """Refuse to name a unit that nothing says the network's outputs are in, or are brought to."""
+    """Refuse to name a unit if nothing says that the network's outputs are in it, or are converted to it."""
     if card.unit not in ("", SCALED) and units is None and not in_unit:
         raise ValueError(
             f"the card was fitted in {card.unit}, and nothing says what the network's outputs are: most networks are "

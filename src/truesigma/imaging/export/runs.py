@@ -43,8 +43,8 @@ def export_runs(
         levels: of the intervals.
 
     Returns:
-        What was written; its input is an image as the data set stores it, resampled where that says so, with the
-        normalisation inside. It was compared with torch on three validation images, where these are still there.
+        What was written; its input is an image as the data set stores it, resampled if the data set is; normalisation
+        is part of the file. It was compared with torch on three validation images, if these still exist.
     """
     need_onnx()
     check_path(out)
@@ -95,7 +95,7 @@ class Known:
 
 
 def known_images(source: Source, about: Mapping[str, Any]) -> Known | None:
-    """The images that a run has noted to be compared on; None where they, or what reads them, are not there."""
+    """The images that a run has noted for comparison; None if they, or what reads them, are missing."""
     names, root = about["record"].get("known", ()), Path(source.root)
     columns = "inputs" in about["record"] or spacing_columns(source.options.get("spacing", ""))
     files = [root / name for name in names]
@@ -112,7 +112,7 @@ def known_images(source: Source, about: Mapping[str, Any]) -> Known | None:
 
 
 def preprocessing(source: Source, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What becomes of an image before the file takes it, and what the file itself does."""
+    """What is done to an image before the file takes it, and what the file itself does."""
     kept = about["record"]
     read = accepted(source.plugin.read, source.options) if hasattr(source.plugin, "read") else {}
     before = {"data set": Path(source.dataset).name, "read": read, "stored as": kept["image"]}
@@ -125,7 +125,7 @@ def preprocessing(source: Source, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _usual(inputs: Inputs) -> Tensor | None:
-    """Inputs of three cases near the training mean, where no known case is at hand."""
+    """Inputs of three cases near the training mean, if no known case is at hand."""
     if not inputs:
         return None
     spread = [(c.mean, c.sd) if not c.levels else (0.5, 0.5) for c in inputs.columns for _ in c.names]

@@ -69,8 +69,8 @@ def beta_nll(mean: Tensor, log_variance: Tensor, target: Tensor, mask: Tensor | 
 
     loss_i = mean_j [ stop(v_ij)^(1/2) ( (y_ij - mu_ij)^2 / v_ij + log v_ij ) / 2 ]
 
-    stop() is taken for a constant by the gradient. The plain likelihood hardly learns from cases that look noisy, so
-    its mean is worse there than that of a network trained on squared errors; the weight gives half of that back.
+    The gradient treats stop() as a constant. The plain likelihood hardly learns from cases that look noisy, so its mean
+    is worse there than that of a network trained on squared errors; the weight takes back half of that.
 
     Arguments and result as for `gaussian`.
 
@@ -89,7 +89,7 @@ def faithful(mean: Tensor, log_variance: Tensor, target: Tensor, mask: Tensor | 
 
     loss_i = mean_j [ (y_ij - mu_ij)^2 / 2 + ( (y_ij - stop(mu_ij))^2 / v_ij + log v_ij ) / 2 ]
 
-    Where the second head also takes its features as given (`TwoHead(detached=True)`), the mean is that of a network
+    If the second head also takes its features as given (`TwoHead(detached=True)`), the mean is that of a network
     trained on `mse`, to the bit.
 
     Arguments and result as for `gaussian`.
@@ -165,7 +165,7 @@ def _checked(
                 f"mask has shape {tuple(mask.shape)} and dtype {mask.dtype}; expected booleans of the mean's shape "
                 f"{tuple(mean.shape)}, True where the target counts"
             )
-        # replaced before anything is computed: the gradient of NaN is NaN, also where it is multiplied by 0
+        # replaced before anything is computed: the gradient of NaN is NaN, even if it is multiplied by 0
         target = torch.where(mask, target, mean.detach().to(target.dtype))
     kind = torch.promote_types(torch.promote_types(mean.dtype, second.dtype), torch.float32)
     second = second.to(kind)

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from ...core.law import Laplace, Law, Normal
 
-# exp of more overflows float32 once draws are summed, of less it is 0: a variance of neither is usable.
+# exp of more overflows float32 once draws are summed, and exp of less is 0: neither is a usable variance.
 _LARGEST = 80.0
 
 
 def check_law(law: Law) -> None:
-    """Only a law of the likelihood says what the second output is."""
+    """Refuse a law that is not a likelihood's: only those say what the second output is."""
     if not isinstance(law, Normal | Laplace):
         raise ValueError(
             f"law is {law!r}; expected Normal() or Laplace(), which say what the second output means. "

@@ -1,4 +1,4 @@
-"""A small residual network for images or volumes, quick on a processor; and the plain one that runs of before have."""
+"""A small residual network for images or volumes, quick on a processor; and the plain one of earlier runs."""
 
 from torch import Tensor, nn
 
@@ -12,8 +12,8 @@ FEATURES = 128  # of the small backbones
 class ResidualBlock(nn.Module):
     """Two convolutions that learn what to add to their input; with a stride, to its average over cells.
 
-    Batch norm counts every place of a map, so that a batch of two images will do. A norm within each case would take
-    away the brightness of a whole map, by which amounts such as a volume are told.
+    Batch norm counts every place of a map, so that a batch of two images is enough. A norm within each case would
+    remove the brightness of a whole map, which shows amounts such as a volume.
 
     Reference: He et al. (2016).
     """
@@ -79,7 +79,7 @@ def residual(
 def plain(
     dimensions: int, channels: int, widths: tuple[int, ...], places: int, features: int, stage_dropout: float
 ) -> nn.Sequential:
-    """Make the network of before: for each width a convolution that halves the image, batch norm, ReLU and dropout.
+    """Make the network of version 0.1: for each width a convolution that halves the image, batch norm, ReLU, dropout.
 
     Arguments and result as for `residual`.
     """

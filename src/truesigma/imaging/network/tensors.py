@@ -1,4 +1,4 @@
-"""Tensors on disk: safetensors files that hold the hash of what is in them, checked whenever they are read."""
+"""Tensors on disk: safetensors files with the hash of their content, checked whenever they are read."""
 
 import hashlib
 import json
@@ -15,8 +15,8 @@ from ...files.disk import BadFile, check_exists, reading, write_atomically
 
 __all__ = ["read_state", "read_tensors", "read_values", "write_state"]
 
-# The key of the header that holds the values and the hash as JSON; the first one, of earlier versions, has no hash.
-# One key, because the format does not keep the order of several, and the same tensors shall give the same bytes.
+# The key of the header with the values and the hash as JSON; the first one, of earlier versions, has no hash.
+# One key, because the format does not keep the order of several, and the same tensors must give the same bytes.
 UNHASHED, KEY = "state", "truesigma"
 KIND = "is damaged, or not a safetensors file"
 
@@ -47,9 +47,9 @@ def write_state(path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, 
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors (on the processor) and the values; a `BadFile` where they are not what was written.
+    """The tensors (on the processor) and the values; a `BadFile` if they are not what was written.
 
-    The values of a file from elsewhere are empty, and its tensors are taken as they are.
+    The values of a file from elsewhere are empty, and its tensors are used as they are.
     """
     text, mark = _head(path)
     with reading(path, KIND), safe_open(path, framework="pt") as file:
@@ -77,7 +77,7 @@ def read_values(path: Path) -> dict[str, Any]:
 
 
 def _head(path: Path) -> tuple[str, str]:
-    """The values as text, and the hash; both are empty where a file has none."""
+    """The values as text, and the hash; both are empty if a file has none."""
     check_exists(path)
     with reading(path, KIND), safe_open(path, framework="pt") as file:
         found = file.metadata() or {}

@@ -62,7 +62,7 @@ def near_timm(name: str) -> list[str]:
 
 
 def check_reachable(name: str) -> None:
-    """Say at once that published weights are neither on this machine nor within reach; the hub tries for a minute."""
+    """Say at once if published weights are neither on this machine nor within reach; the hub tries for a minute."""
     if is_cached(name):
         return
     try:

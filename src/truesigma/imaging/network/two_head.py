@@ -17,13 +17,13 @@ __all__ = ["TwoHead", "build", "rebuild"]
 
 # the variance of a target spread evenly over [0, 1]: what a network that knows nothing should say
 FIRST_LOG_VARIANCE = -math.log(12.0)
-SMALLEST_VARIANCE = 1e-8  # that a head starts with, where the targets have none
+SMALLEST_VARIANCE = 1e-8  # that a head starts with, if the targets have none
 VERSION = 2  # of the plan: the first had none, and its small backbones were plain
 REDESIGNED = ("small", "small3d")
 
 
 class Standardise(nn.Module):
-    """Features less their running mean, over their running sd; as batch norm, but for batches of any size.
+    """Standardise features by their running mean and sd; like batch norm, but for batches of any size.
 
     Features grow as the mean needs them. A head that cannot shape them would otherwise learn most from the largest.
 
@@ -36,7 +36,7 @@ class Standardise(nn.Module):
     seen: Tensor
 
     def __init__(self, features: int, rate: float = 0.1, smallest: float = 1e-5) -> None:
-        """A batch counts for `rate` of the running means, the first ones for an equal share."""
+        """A batch counts for `rate` of the running means; the first batches count equally."""
         super().__init__()
         self.rate, self.smallest = rate, smallest
         self.register_buffer("seen", torch.zeros(()))
@@ -61,8 +61,8 @@ class TwoHead(nn.Module):
     backbone: gives (case, features). features: how many. outputs: of the target.
     dropout: probability before the heads. variances: "one" per case, as in the paper, or "each" output its own.
     heads: "linear", or "deep" (ReLU, then two layers with a leaky ReLU each, as in the published code).
-    inputs: numbers beside the image, as that many planes of one value behind its channels; they go into both heads
-    with the features, and are never dropped.
+    inputs: numbers beside the image, as that many constant planes after its channels; they go into both heads with the
+    features, and are never dropped.
     detached: the second head takes the features as given, standardised, and does not shape them, as the loss `faithful`
     needs.
 
@@ -112,7 +112,7 @@ class TwoHead(nn.Module):
         return self.log_variance[-1] if isinstance(self.log_variance, nn.Sequential) else self.log_variance
 
     def expect(self, variance: Tensor) -> None:
-        """Start the second head at a variance of each output, the same for all cases; one that has learned stays.
+        """Start the second head at a variance for each output, the same for all cases; one that has learned stays.
 
         >>> net = TwoHead(nn.Flatten(), 4, 2, dropout=0.0, variances="each")
         >>> net.expect(torch.tensor([0.5, 0.02]))

@@ -26,7 +26,7 @@ from ..sampling.moments import MonteCarloError, error_of
 
 AHEAD = 2  # batches of new images that are read while one is predicted
 Noted = Callable[[MonteCarloError], None]
-Told = Callable[[int], None]  # is told how many more cases were handed to the network
+Told = Callable[[int], None]  # is called with how many more cases were handed to the network
 
 
 def predict_split(
@@ -59,14 +59,14 @@ def predict_split(
         precision: "fp32" or "bf16".
         compile: as for `dropout_draws`; an ensemble is not compiled.
         masks: "common" to all cases, or "independent" (see `dropout_draws`).
-        moments: keep location, aleatoric and epistemic only: memory does not grow with the draws.
+        moments: keep only location, aleatoric and epistemic: memory does not grow with the draws.
         scaled: leave targets and predictions as the networks see them, in about [0, 1].
         progress: is called with the number of cases of each batch.
         note: is called with the Monte-Carlo error of location and scale, as the networks see them: in about [0, 1].
 
     Returns:
-        Cases with their draws (with `moments` without), names and groups; where no case has a target the Draws, or
-        the Prediction, alone.
+        Cases with their draws (none with `moments`), names and groups; if no case has a target, only the Draws or the
+        Prediction.
 
     Example:
         >>> from truesigma.imaging.data.dataset import Split
@@ -125,7 +125,7 @@ def predict_images(
     progress: Told | None = None,
     note: Noted | None = None,
 ) -> tuple[list[Path], Draws | Prediction]:
-    """Predict new image files, without targets; images stream, so that a folder may be of any size.
+    """Predict new image files, without targets; images are streamed, so that a folder may have any size.
 
     Args:
         nets: one network for Monte-Carlo dropout; a list for an ensemble.
@@ -164,7 +164,7 @@ def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
         if not place.exists() and not place.name.lower().endswith((*ENDINGS, ".npz")):
             raise ValueError(f"there is no folder or file {place}; check the name")
         if not place.is_dir():
-            found.append(place)  # an image that is not there is named when it is read, with all others
+            found.append(place)  # a missing image is named when it is read, with all others
             continue
         images = sorted(_below(place, volumes))
         if not images:
@@ -178,7 +178,7 @@ def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
 
 
 def _below(folder: Path, volumes: bool) -> Iterator[Path]:
-    """The images in a folder and in those below; what is hidden is passed over."""
+    """The images in a folder and its subfolders; hidden files are ignored."""
     for place, folders, files in os.walk(folder):
         here = Path(place)
         if volumes and is_series(here):
@@ -262,7 +262,7 @@ def _read(
                     broken[row] = reason(error)
             if k + AHEAD + 1 < len(starts):
                 waiting.append(begin(starts[k + AHEAD + 1]))
-            # Once a file is broken, without leave to skip it, the others are only read, to name all that are.
+            # Once a file is broken and may not be skipped, the others are only read, to name all that are broken.
             if good and (skip or not broken):
                 yield paths, torch.stack(good)
     if not skip or len(broken) == len(files):

@@ -32,22 +32,22 @@ class OpenRun:
 
     @property
     def law(self) -> Law:
-        """Of its likelihood."""
+        """The law of its likelihood."""
         return LAWS[self.about["likelihood"]]
 
     @property
     def units(self) -> Units:
-        """Of its targets."""
+        """The units of its targets."""
         return units_from(self.about)
 
     @property
     def draws(self) -> int:
-        """How many its recipe asks for."""
+        """How many draws its recipe asks for."""
         return int(self.about["recipe"]["train"]["draws"])
 
     @property
     def fold(self) -> int | None:
-        """The number of the fold that it was trained without; None where it was not cross-fitted."""
+        """The number of the fold that it was trained without; None if it was not cross-fitted."""
         kept = self.about["record"].get("fold")
         return None if kept is None else int(kept["number"])
 
@@ -72,7 +72,7 @@ def open_runs(folders: Sequence[str | Path], *, device: str = "auto") -> list[Op
     runs = [OpenRun(Path(folder), *load_run(folder)) for folder in folders]
     for other in runs[1:]:
         _check_alike(runs[0], other)
-    if runs[0].fold is not None:  # what is fitted across folds knows its networks by their places
+    if runs[0].fold is not None:  # what is fitted across folds knows its networks by their positions
         runs.sort(key=lambda run: run.fold or 0)
     where = chosen_device(device)
     if where.type == "cuda":
@@ -94,15 +94,15 @@ def mark_of(runs: Sequence[OpenRun]) -> str:
 def sampled_like(
     card: Card | None, usual: int, *, draws: int | None, seed: int | None, masks: str | None
 ) -> dict[str, Any]:
-    """The draws, the seed and the masks to predict with: those asked for, else the card's, else the usual ones.
+    """The draws, the seed and the masks to predict with: those given, otherwise the card's, otherwise the usual ones.
 
-    A card is true of the draws it was fitted on; others give another sigma, and a warning. A card that does not name
+    A card is true for the draws it was fitted on; others give another sigma, and a warning. A card that does not name
     its masks was fitted on independent ones.
 
     Args:
-        card: that will be applied; None for none.
-        usual: the number of draws where neither says one.
-        draws, seed, masks: None where nothing was said.
+        card: the card to apply; None for none.
+        usual: the number of draws if neither says one.
+        draws, seed, masks: None if not given.
     """
     chosen: dict[str, Any] = {"draws": usual, "seed": 0, "masks": "common"}
     fitted = {} if card is None else {"masks": "independent", **card.data}
@@ -150,7 +150,7 @@ def training_of(run: OpenRun) -> dict[str, Any]:
 
 
 def marks_of(runs: Sequence[OpenRun], drawn: Mapping[str, Any] | None) -> dict[str, str]:
-    """Where predictions come from, as their files say it: the weights, and how they were drawn from.
+    """Where predictions come from, as their files say: the weights, and how draws were made.
 
     drawn: with draws, seed and masks; None for an ensemble.
     """
@@ -167,7 +167,7 @@ def _check_alike(first: OpenRun, other: OpenRun) -> None:
         folds = [{}, {}]
     for key in ("folds", "seed"):
         _compare(first, other, f"fold.{key}", folds[0].get(key), folds[1].get(key))
-    differ = ("cases", "train") if folds[0] else ()  # networks of several folds have seen other cases
+    differ = ("cases", "train") if folds[0] else ()  # networks of different folds have seen different cases
     for key in ("name", "unit", "offset", "factor", "cases"):
         if key in differ:
             continue

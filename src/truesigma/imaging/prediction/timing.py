@@ -19,18 +19,16 @@ from ..training.devices import chosen_device
 from ..training.loop import train
 from .predict import predict_split
 
-SHORT = 1.0  # seconds of training below which one batch says little
+SHORT = 1.0  # seconds of training; below this one batch says little
 MORE = 8  # batches that are timed then
-TIMES = (
-    3  # each is taken: the first warms up, and the quickest of the others counts, for a stall says nothing
-)
+TIMES = 3  # times each is run: the first warms up, and the quickest of the others counts, since a stall says nothing
 
 
 @dataclass(frozen=True)
 class Trial:
     """Seconds for a training step, for validating a case and for drawing a case; and the memory they took.
 
-    memory: bytes at the peak, on the GPU where there is one, else of the whole process.
+    memory: bytes at the peak, on the GPU if there is one, otherwise of the whole process.
     """
 
     step: float
@@ -46,7 +44,7 @@ class Trial:
         return recipe.epochs * (steps * self.step + others * self.validate)
 
     def sampling(self, cases: int) -> float:
-        """Seconds that the draws of so many cases will take."""
+        """Seconds that the draws of that many cases will take."""
         return cases * self.draw
 
 
@@ -62,7 +60,7 @@ def try_out(
     draws: int,
     batch: int,
 ) -> Trial:
-    """Train and draw a few cases, and look at the clock; the networks are changed by it.
+    """Train and draw a few cases, and time it; this changes the networks.
 
     Args:
         nets: one for Monte-Carlo dropout, several for an ensemble.
@@ -83,7 +81,7 @@ def try_out(
     chosen: Any = nets[0] if len(nets) == 1 else list(nets)
     on_gpu: Any = precision if where.type == "cuda" else "fp32"
     taken = []
-    for _ in range(TIMES):  # the first time the network is looked through
+    for _ in range(TIMES):  # the first time, the network is searched
         began = time.monotonic()
         predict_split(chosen, some, draws=draws, law=law, batch=batch, precision=on_gpu, moments=True)
         taken.append(time.monotonic() - began)
@@ -92,7 +90,7 @@ def try_out(
 
 
 def case_seconds(backbone: str, shape: tuple[int, ...]) -> float:
-    """Seconds that a core computes for a case of a training step, whatever runs beside; images (channel, *space)."""
+    """Core seconds for a case of a training step, whatever else is running; images (channel, *space)."""
     net = build(backbone, shape[0], 1, load_recipe("own"), seed=0)
     images, taken, threads = torch.zeros(4, *shape), [], torch.get_num_threads()
     torch.set_num_threads(1)  # threads that wait for each other count as work
@@ -143,7 +141,7 @@ def _first(split: Split, size: int) -> Split:
 
 
 def peak_memory() -> int:
-    """Bytes that this process took at its peak; 0 where the system does not say."""
+    """Bytes that this process took at its peak; 0 if the system does not say."""
     try:
         import resource
     except ImportError:

@@ -35,7 +35,7 @@ def recalibrated(card: Card, scaled: Draws | Prediction, units: Units) -> Predic
 
 
 def referred(card: Card, scaled: Draws | Prediction, units: Units) -> dict[str, Any]:
-    """The column `refer` for what a network gave, where the card has a referral."""
+    """The column `refer` for what a network predicted, if the card has a referral."""
     return refer_fields(card, in_cards_unit(card, scaled, units))
 
 
@@ -54,7 +54,7 @@ def in_cards_unit(card: Card, scaled: Draws | Prediction, units: Units) -> Draws
 
 
 def needs_draws(card: Card) -> bool:
-    """Whether the card takes the draws apart in another way than `dropout_moments` does: by its recipe, or by fold."""
+    """Whether the card decomposes the draws in another way than `dropout_moments`: by its recipe, or by fold."""
     if isinstance(card.recalibration, Across):
         return True
     choice = card.recipe.tables["decompose"]
@@ -71,7 +71,7 @@ def write_split(
     marks: Mapping[str, str] | None = None,
     error: MonteCarloError | None = None,
 ) -> None:
-    """Write what `predict_split` gave; names and groups also where there are no targets.
+    """Write what `predict_split` returned; names and groups even if there are no targets.
 
     marks: where it comes from: `checkpoint` and `sampling`. error: of the draws, as the network sees its targets.
     """
@@ -96,7 +96,7 @@ def error_fields(error: MonteCarloError | None, units: Units | None) -> dict[str
 
 
 def names_of(files: Sequence[Path]) -> dict[str, Any]:
-    """The labels of images: their files' names, or where two have the same one their paths from the folder of all.
+    """The labels of images: their file names or, if two are the same, their paths from the common folder.
 
     >>> names_of([Path("scans/a/1.png"), Path("scans/b/1.png")])["id"].tolist()
     ['a/1.png', 'b/1.png']
@@ -120,7 +120,7 @@ def write_predictions(
     """Write labels (id, group, patient, target), location, variances, scale and bounds, all in the target's unit.
 
     A single output has plain columns (`location`), several have numbered ones (`location_0`). marks, error: as for
-    `write_split`; `recalibration` says which card was applied, or none, and `refer` whom to refer.
+    `write_split`; `recalibration` says which card was applied, or none, and `refer` which cases to refer.
     """
     found: dict[str, Any] = {
         **labels,
@@ -145,7 +145,7 @@ def write_predictions(
 
 
 def _short(values: Any) -> Any:
-    """Single precision as the double that prints as short: 0.1 instead of 0.10000000149011612."""
+    """Single precision as the double that prints as briefly: 0.1 instead of 0.10000000149011612."""
     if not isinstance(values, np.ndarray) or values.dtype != np.float32:
         return values
     return np.array([float(str(value)) for value in values.ravel()]).reshape(values.shape)

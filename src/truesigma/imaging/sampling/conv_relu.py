@@ -46,7 +46,7 @@ torch.library.register_fake("truesigma::conv_relu", _plain)
 
 
 def fuse(graph: fx.Graph) -> None:
-    """Replace relu(conv2d(x)) and relu(conv2d(x) + other) by one operation each, where nothing else reads between."""
+    """Replace relu(conv2d(x)) and relu(conv2d(x) + other) by one operation each, if nothing else reads in between."""
     for node in list(graph.nodes):
         if node.target is not aten.relu.default:
             continue

@@ -19,8 +19,8 @@ Recorder = Callable[[Callable[[], Any]], tuple[Any, Callable[[], None]]]
 Waiting = Callable[[Callable[[], Any], torch.device], tuple[bool, Any]]
 
 _PLAIN = 2  # calls before the capture: libraries choose their kernels, and few batches are not worth one
-_QUEUE = 0.5  # of the time of launching: a GPU that works on for longer has not waited for launches
-_CLOSE = 1e-2  # of the largest value: replays round as the plain call does, but for a kernel chosen anew
+_QUEUE = 0.5  # times the launching time: a GPU that is busy for longer has not waited for launches
+_CLOSE = 1e-2  # of the largest value: replays round like the plain call, except if another kernel is chosen
 
 
 def waits_for_launches(work: Callable[[], Any], device: torch.device) -> tuple[bool, Any]:
@@ -48,10 +48,10 @@ def capture(work: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
 class Captured:
     """A function of tensors on a GPU that is replayed from its third call with the same shapes on.
 
-    Where the GPU is busy longer than the launches take, a replay would gain nothing and hold memory: the function
-    goes on being called plainly. Random operations follow torch's generator in a replay too. A capture is used only
-    if it repeats the numbers of the plain call; where it does not, or fails, a warning says so. On other devices
-    nothing is captured.
+    If the GPU is busy longer than the launches take, a replay would gain nothing and cost memory: the function is
+    still called plainly. Random operations follow torch's generator in a replay, too. A capture is used only if it
+    repeats the numbers of the plain call; if it does not, or fails, a warning says so. On other devices nothing is
+    captured.
     """
 
     def __init__(

@@ -36,8 +36,8 @@ def dropout_draws(
 ) -> Draws:
     """Monte-Carlo dropout: stochastic passes with dropout on and everything else as in evaluation.
 
-    What comes before the first random operation runs once for all draws, what follows has its draws folded into
-    the batch (see `partition`). The network is left as it was found: modes, buffers, generators, whatever happens.
+    What comes before the first random operation runs once for all draws; the draws of what follows are folded into the
+    batch (see `partition`). The network is left as it was: modes, buffers, generators, whatever happens.
 
     Args:
         net: any module that maps images (case, channel, ...) to (mean, log-variance), each (case, output...); the
@@ -49,7 +49,7 @@ def dropout_draws(
             a warning says so.
         precision: "fp32" computes in the network's own precision, "bf16" under autocast; results are float32.
         compile: True for torch.compile with batch normalisation folded into the convolutions, which on an NVIDIA card
-            cuDNN joins with ReLU; or words as `fast.prepare` takes them. The first call takes up to some minutes:
+            cuDNN joins with ReLU; or words as `optimise.prepare` takes them. The first call takes up to a few minutes:
             for a GPU and many batches.
         chunk: draws in one pass of the rest. None: as many as fit the memory.
         masks: "common": draw n drops the same units in every image, so that an image has the same draws in any folder,
@@ -154,7 +154,7 @@ def ensemble_draws(
     """One draw from each member of an ensemble, in evaluation mode: dropout is off.
 
     Args:
-        nets: networks as `dropout_draws` takes them, trained apart. `Draws.concat` joins members drawn apart.
+        nets: networks as `dropout_draws` takes them, trained separately. `Draws.concat` joins members drawn separately.
         batches, law, precision: as for `dropout_draws`.
 
     Returns:
@@ -195,7 +195,7 @@ def ensemble_draws(
 
 
 def _evaluate(net: nn.Module, batch: Tensor, member: int, number: int, precision: str) -> Any:
-    """One pass; on the first batch watched for dropout that is wired on, which would make members random."""
+    """One pass; the first batch is watched for dropout that is always on, which would make members random."""
     with autocast(batch.device, precision):
         if number > 0:
             return net(batch)
@@ -220,7 +220,7 @@ def sampler_for(
     chunk: int | None,
     masks: Masks,
 ) -> Sampler:
-    """The sampler of these choices, which are checked."""
+    """The sampler for these choices, after checking them."""
     check_law(law)
     check_precision(precision)
     if masks not in KINDS:
@@ -232,7 +232,7 @@ def sampler_for(
     ):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}.")
-    # What torch.compile wrapped is split and compiled in its own way here.
+    # A network wrapped by torch.compile is split and compiled in our own way here.
     net = getattr(net, "_orig_mod", net)
     mode = compile if isinstance(compile, str) else compile_mode(net) if compile else ""
     return Sampler(net, precision, mode, chunk, int(seed), masks)
@@ -246,7 +246,7 @@ def _draw(
     law: Law,
     use: Callable[[Tensor, Tensor], None],
 ) -> bool:
-    """Draw from one batch and hand on (mean, variance); returns whether an exponent had to be kept in bounds."""
+    """Draw from one batch and pass on (mean, variance); returns whether an exponent had to be kept in bounds."""
     batch = sampler.place(image)
     clamped = False
 

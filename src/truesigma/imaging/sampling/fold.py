@@ -1,4 +1,4 @@
-"""Runs the prefix of a network once, and its rest for many draws folded into the cases of one batch."""
+"""Run the prefix of a network once, and its rest for many draws folded into the cases of one batch."""
 
 import math
 import warnings
@@ -39,25 +39,25 @@ class Sampler:
 
     @cached_property
     def place(self) -> Callable[[Tensor], Tensor]:
-        """Brings a batch where the network is."""
+        """Bring a batch to the network's device."""
         return placing(self.net)
 
     def reseeded(self, seed: int) -> "Sampler":
-        """The same with another seed, and with what was prepared: tracing a large network takes many seconds.
+        """The same sampler with another seed, keeping what was prepared: tracing a large network takes many seconds.
 
-        For independent masks: common ones are prepared with the seed.
+        Only for independent masks: common ones are prepared with the seed.
         """
         if self.masks == "common":
             raise ValueError("common masks are made with the seed; expected a new sampler for each.")
         return replace(self, seed=seed)
 
     def draw(self, batch: Tensor, number: int, draws: int, use: Callable[[int, Any], None]) -> None:
-        """Call `use(draws, outputs)` with outputs of axes (draw * case, ...) until there are so many draws.
+        """Call `use(draws, outputs)` with outputs of axes (draw * case, ...) until there are enough draws.
 
-        Common masks depend on the sampler's seed and the draw. Independent ones depend on the batch's number, too. Of
-        these, on the CPU, each draw has a generator of its own: the result is that of the plain loop which seeds torch
-        before each pass, whatever the chunk. Elsewhere this would take a kernel for each draw and mask; there a chunk
-        is seeded by its first draw.
+        Common masks depend on the sampler's seed and the draw. Independent ones also depend on the batch's number. For
+        these, on the CPU, each draw has a generator of its own: the result is that of a plain loop that seeds torch
+        before each pass, whatever the chunk. Elsewhere this would take a kernel for each draw and mask, so a chunk is
+        seeded by its first draw.
         """
         device, common = batch.device, self.masks == "common"
         pieces = self._prepare(batch)
@@ -165,7 +165,7 @@ class Sampler:
         return self._captured(rest, draws, lambda *given: rest.call(*fold(*given)))(*handed, *masks)
 
     def _captured(self, piece: Ready, key: Any, function: Callable[..., Any]) -> Captured:
-        """Captures live as long as the sampler, not longer: they hold the memory of a whole pass."""
+        """Captures live only as long as the sampler: they take the memory of a whole pass."""
         return self.prepared.setdefault((piece, key), Captured(function))
 
 
@@ -178,7 +178,7 @@ def _one_by_one(
     *,
     apart: bool,
 ) -> Any:
-    """One draw of a batch; apart: case by case, each from the same seed, which gives them the same random numbers."""
+    """One draw of a batch; apart: case by case, each from the same seed, so that they get the same random numbers."""
     if not apart:
         seed_generators(device, seed)
         return function(*inputs)
@@ -190,7 +190,7 @@ def _one_by_one(
 
 
 def _trim(output: Any, *, full: int, draws: int, cases: int) -> Any:
-    """(draw * case, ...) without what was filled up."""
+    """(draw * case, ...) without the filling."""
     if not isinstance(output, Tensor) or output.ndim == 0 or len(output) % full:
         return output  # not a value for each case: whoever reads it will say so
     if len(output) == draws * cases:
@@ -199,7 +199,7 @@ def _trim(output: Any, *, full: int, draws: int, cases: int) -> Any:
 
 
 def _at_once(pieces: Partition, cases: int, device: torch.device) -> int:
-    """Draws per pass, from shapes and the size of the device, not from what is free: chunks must not vary by chance."""
+    """Draws per pass, from shapes and the size of the device, not from free memory: chunks must not vary by chance."""
     if device.type == "cuda":
         room = torch.cuda.get_device_properties(device).total_memory // 3
     else:
@@ -213,7 +213,7 @@ def _at_once(pieces: Partition, cases: int, device: torch.device) -> int:
 
 
 class _EachDraw(fx.Interpreter):
-    """Runs a graph with folded draws; random operations run for each draw with that draw's generator."""
+    """Run a graph with folded draws; random operations run for each draw with that draw's generator."""
 
     def __init__(self, body: fx.GraphModule, seeds: list[int]) -> None:
         super().__init__(body)
@@ -233,7 +233,7 @@ class _EachDraw(fx.Interpreter):
         return _join(parts, n.meta["axis"])
 
     def _dropout(self, x: Tensor, p: float) -> Tensor:
-        """torch.dropout as torch computes it, but for the masks: each draw's from its own generator, in place."""
+        """torch.dropout as torch computes it, except for the masks: each draw has its own generator, in place."""
         noise = torch.empty_like(x)
         for part, generator in zip(noise.chunk(len(self.generators)), self.generators):
             part.bernoulli_(1 - p, generator=generator)
@@ -257,7 +257,7 @@ def _join(parts: list[Any], axis: Any) -> Any:
 
 @contextmanager
 def _benchmarking(device: torch.device, wanted: bool) -> Iterator[None]:
-    """Let cuDNN measure its algorithms; the setting is put back."""
+    """Let cuDNN measure its algorithms; the setting is restored."""
     if device.type != "cuda" or not wanted:
         yield
         return

@@ -1,4 +1,4 @@
-"""Whether draws that share a pass leave one another alone: tried out with one of them made of NaN.
+"""Whether draws that share a pass leave one another alone: tested by making one of them NaN.
 
 Shapes show most operations that relate the cases of a batch, but not a softmax, a sort or an attention along them.
 """
@@ -13,13 +13,13 @@ from .randomness import seed_generators
 _DRAWS = 4
 _POISONED = 1  # neither at an end nor in the middle: an order that is reversed moves it, too
 _OTHERS = [draw for draw in range(_DRAWS) if draw != _POISONED]
-_FAR = (-1e4, 1e4)  # numbers beyond those of a network, which a largest or a smallest one takes notice of
+_FAR = (-1e4, 1e4)  # numbers beyond those of a network, which a maximum or a minimum notices
 
 
 def stay_apart(pieces: Partition, probe: Tensor) -> bool:
     """Whether NaN in the cases of one draw comes out of this draw, and of no other.
 
-    A network may swallow NaN, as nan_to_num and thresholds do. Then large numbers have to change this draw alone.
+    A network may swallow NaN, as nan_to_num and thresholds do. Then large numbers must change only this draw.
 
     Args:
         pieces: of a network whose draws could be folded into the cases, as far as shapes tell.

@@ -1,7 +1,7 @@
 """Masks common to all images: draw n is one thinned network, whatever images it sees.
 
-The random operations of a graph become inputs. What is put in for draw n depends on the seed, n, the operation and
-on the shape of one case alone, and is made on the processor: folder, batch, chunk and device play no part.
+The random operations of a graph become inputs. Their values for draw n depend only on the seed, n, the operation and
+the shape of one case, and are made on the processor: folder, batch, chunk and device play no part.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from .randomness import argument, guarded_generators
 
 aten = torch.ops.aten
 KINDS = ("common", "independent")
-_KEPT_BYTES = 2**30  # of masks; more are made anew for every batch
+_KEPT_BYTES = 2**30  # of masks; more are made again for every batch
 # Operations whose numbers depend on the shape of what they are given, not on its values.
 _OF_SHAPE = (
     aten.bernoulli.p, aten.rand.default, aten.rand_like.default, aten.randn.default, aten.randn_like.default,
@@ -26,7 +26,7 @@ _OF_SHAPE = (
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """The rest of a network with its masks as further inputs, behind what the prefix hands over."""
+    """The rest of a network with its masks as further inputs, after what the prefix hands over."""
 
     rest: fx.GraphModule
     operations: tuple["Operation", ...]
@@ -70,9 +70,9 @@ class Operation:
 
 
 def with_masks(rest: fx.GraphModule, seed: int) -> Masked | None:
-    """The rest of a `Partition` with its masks as inputs; None where an operation does not say what it draws.
+    """The rest of a `Partition` with its masks as inputs; None if an operation does not say what it draws.
 
-    Fused attention is such a one: its dropout is inside, behind values that differ from image to image.
+    Fused attention is one of these: its dropout is inside, after values that differ from image to image.
     """
     graph, new = fx.Graph(), dict[fx.Node, fx.Node]()
     given = [node for node in rest.graph.nodes if node.op == "placeholder"]
@@ -140,7 +140,7 @@ def _rate(operation: Operation) -> float:
 
 
 def _one_case(value: Any) -> Any:
-    """An argument of an operation as one case has it."""
+    """An argument of an operation, for one case."""
     if isinstance(value, Tensor):
         return torch.empty(_length(value), dtype=value.dtype)
     return _of_one(value) if isinstance(value, torch.SymInt) else value

@@ -1,4 +1,4 @@
-"""The moments of draws without keeping the draws, and how far so few draws leave them from those of infinitely many."""
+"""The moments of draws without keeping the draws, and how far they may be from those of infinitely many draws."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ class Moments:
 
 
 def joined(parts: Sequence[Array], axis: int) -> Any:
-    """The arrays of all batches as one; an error where images of different sizes gave outputs of different shapes."""
+    """The arrays of all batches as one; an error if images of different sizes gave outputs of different shapes."""
     shapes = {part.shape[:axis] + part.shape[axis + 1 :] for part in parts}
     if len(shapes) > 1:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Makes a piece of a network quick to run many times: work on weights alone is done once, not in every pass.
+"""Make a piece of a network quick to run many times: work on weights alone is done once, not in every pass.
 
 `prepare` hoists what depends on parameters only (the casts of mixed precision, standardised weights). With
 `compile`, batch normalisation is first folded into the convolution before it, which makes it work on weights, and
@@ -38,7 +38,7 @@ class Ready:
 
 
 def compile_mode(net: torch.nn.Module) -> str:
-    """What `compile=True` means where the network is; see `prepare`."""
+    """What `compile=True` means on the network's device; see `prepare`."""
     on_gpu = any(p.is_cuda for p in net.parameters())
     return "cudnn+default" if on_gpu else "default"
 
@@ -53,9 +53,9 @@ def prepare(piece: fx.GraphModule, compile: str = "") -> Ready:
             a mode of torch.compile, such as "default" or "max-autotune-no-cudagraphs".
 
     Returns:
-        `Ready`; its `call` takes what the piece takes. A compiled piece compiles anew for each number of cases.
+        `Ready`; its `call` takes what the piece takes. A compiled piece compiles again for each number of cases.
     """
-    # Kept on the piece: in a dictionary beside it, what is made from the piece would keep the piece alive for ever.
+    # Kept on the piece: in a separate dictionary, what is made from the piece would keep it alive forever.
     kept: dict[str, Ready] = vars(piece).setdefault("_ready", {})
     if compile not in kept:
         source = piece
@@ -203,7 +203,7 @@ def _before_cast(node: fx.Node) -> fx.Node:
 
 
 def _compiled(body: fx.GraphModule, mode: str) -> Callable[..., Any]:
-    """torch.compile, or the body itself with a warning where no compiler works."""
+    """torch.compile, or the body itself with a warning if no compiler works."""
     compiled = torch.compile(body, dynamic=False, mode=None if mode == "default" else mode)
     works: list[bool] = []
 

@@ -28,7 +28,7 @@ class Partition:
     prefix: fx.GraphModule
     rest: fx.GraphModule
     batched: tuple[bool, ...]  # which of the tensors handed over have the case as their first axis
-    obstacle: str  # why several draws cannot share one pass of the rest; empty where they can
+    obstacle: str  # why several draws cannot share one pass of the rest; empty if they can
     bytes_per_case: int  # most memory that the rest's tensors need at once
     largest: int  # elements of the rest's largest tensor, per case
 
@@ -40,7 +40,7 @@ def cut(traced: Any, out_spec: Any) -> Partition:
     source = next(n for n in graph.nodes if n.op == "placeholder")
     cases = source.meta["val"].shape[0].node.expr
     output = next(n for n in graph.nodes if n.op == "output")
-    # What is left out: the input checks of torch.export, and what would write new values into buffers.
+    # Left out: the input checks of torch.export, and what would write new values into buffers.
     skipped = ("output", "call_module")
     values = [n for n in graph.nodes if n.op not in skipped and n.target is not aten.copy_.default]
 
@@ -85,7 +85,7 @@ def cut(traced: Any, out_spec: Any) -> Partition:
 
 
 def _with(start: list[fx.Node], neighbours: Callable[[fx.Node], Any]) -> set[fx.Node]:
-    """The nodes reached from some others, these included."""
+    """The nodes reached from some others, including these."""
     reached, waiting = set(start), list(start)
     while waiting:
         new = set(neighbours(waiting.pop())) - reached
@@ -95,7 +95,7 @@ def _with(start: list[fx.Node], neighbours: Callable[[fx.Node], Any]) -> set[fx.
 
 
 def _simplify(graph: fx.Graph) -> None:
-    """Back to the operations people write, where making the graph functional chose others; each cast once."""
+    """Restore the operations people write, if making the graph functional chose others; each cast once."""
     casts = dict[Any, fx.Node]()
     for node in list(graph.nodes):
         if node.target is aten._to_copy.default:
@@ -105,7 +105,7 @@ def _simplify(graph: fx.Graph) -> None:
                 graph.erase_node(node)
                 continue
         if node.target in (aten.view.default, aten._unsafe_view.default):
-            node.target = aten.reshape.default  # views fail on tensors that kernels laid out otherwise
+            node.target = aten.reshape.default  # views fail on tensors that kernels laid out differently
         first = [u for u in node.users if u.target is operator.getitem and u.args[1] == 0]
         if len(first) != 1 or len(node.users) != 1:
             continue
@@ -151,7 +151,7 @@ def _can_be_handed(value: Any, cases: Any) -> bool:
 
 
 def _is_count(node: fx.Node, cases: Any) -> bool:
-    """Whether a node is the number of cases: the rest reads it anew, since draws are folded into them."""
+    """Whether a node is the number of cases: the rest reads it again, since draws are folded into them."""
     value = node.meta.get("val")
     return node.target is aten.sym_size.int and isinstance(value, torch.SymInt) and value.node.expr == cases
 
@@ -180,7 +180,7 @@ def _copy(
 
 
 def _obstacle(nodes: list[fx.Node], from_input: set[fx.Node], cases: Any) -> str:
-    """Why the draws cannot be folded into the cases: an operation that knows more than one case, or none."""
+    """Why the draws cannot be folded into the cases: an operation that relates several cases, or none."""
     for node in nodes:
         value = node.meta.get("val")
         tensors = [v for v in pytree.tree_leaves(value) if isinstance(v, Tensor)]

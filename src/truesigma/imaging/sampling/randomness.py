@@ -21,7 +21,7 @@ class NotRandom(ValueError):
 
 
 def argument(target: Any, args: Sequence[Any], kwargs: dict[str, Any], *names: str) -> Any:
-    """The value an operation gets for the first of some argument names that it has; None without any."""
+    """The value that an operation gets for the first of some argument names it has; None if it has none."""
     for place, known in enumerate(target._schema.arguments):
         if known.name in names:
             default = known.default_value if known.has_default_value() else None
@@ -73,7 +73,7 @@ def recording(net: nn.Module, *, owners: bool = True) -> Iterator[_Recorder]:
     def leave(module: nn.Module, _: Any, __: Any) -> None:
         recorder.running.pop()
 
-    # What TorchScript compiled takes no hooks: its operations count for the module around it.
+    # TorchScript modules take no hooks: their operations count for the module around them.
     watched = [m for m in net.modules() if owners and not isinstance(m, torch.jit.ScriptModule)]
     hooks = [m.register_forward_pre_hook(enter) for m in watched]
     hooks += [m.register_forward_hook(leave, always_call=True) for m in watched]
@@ -87,7 +87,7 @@ def recording(net: nn.Module, *, owners: bool = True) -> Iterator[_Recorder]:
 
 @contextmanager
 def modes(net: nn.Module, on: Callable[[nn.Module], bool]) -> Iterator[None]:
-    """Training mode for the modules `on` picks, evaluation for the others; all is put back afterwards."""
+    """Training mode for the modules `on` picks, evaluation for the others; everything is restored afterwards."""
     before = [(m, m.training) for m in net.modules()]
     buffers = [
         (m, name, b, b.clone()) for m in net.modules() for name, b in m._buffers.items() if b is not None
@@ -110,7 +110,7 @@ def stochastic_modules(net: nn.Module, probe: Tensor) -> Callable[[nn.Module], b
 
     The modules whose own forward draws random numbers in training mode: this finds drop-path and
     `F.dropout(x, p, self.training)` as well as dropout modules, and leaves alone what else depends on the
-    mode (batch statistics, auxiliary heads). Where that loses randomness, because a parent skips its dropout
+    mode (batch statistics, auxiliary heads). If that loses randomness, because a parent skips its dropout
     in evaluation mode (the fast path of nn.TransformerEncoderLayer), all but the normalisation layers are on.
 
     Args:
@@ -118,7 +118,7 @@ def stochastic_modules(net: nn.Module, probe: Tensor) -> Callable[[nn.Module], b
         probe: two cases, since some layers refuse a single one in training mode.
 
     Returns:
-        The choice, as `modes` takes it. NotRandom where nothing is random.
+        The choice, as `modes` takes it. NotRandom if nothing is random.
     """
 
     def wide(module: nn.Module) -> bool:
@@ -151,7 +151,7 @@ def stochastic_modules(net: nn.Module, probe: Tensor) -> Callable[[nn.Module], b
     def narrow(module: nn.Module) -> bool:
         return id(module) in chosen and wide(module)
 
-    # Without hooks, for a parent that sees some does not take its fast path.
+    # Without hooks, since a parent that sees some does not take its fast path.
     kept = look(narrow, owners=False).found
     return narrow if _operations(kept) == _operations(seen.found) else wide
 
@@ -170,7 +170,7 @@ def _numpy_state() -> tuple[Any, ...]:
 
 @contextmanager
 def guarded_generators(device: torch.device) -> Iterator[None]:
-    """Leave torch's generators of the CPU and of `device` as they were found."""
+    """Leave torch's generators of the CPU and of `device` as they were."""
     host = torch.default_generator.get_state()
     others = [] if device.type == "cpu" else [_device_generator(device)]
     states = [other.get_state() for other in others]

@@ -1,4 +1,4 @@
-"""Splits a network where its randomness begins: what comes before is the same in every Monte-Carlo pass."""
+"""Split a network where its randomness begins: what comes before is the same in every Monte-Carlo pass."""
 
 import io
 import logging
@@ -78,7 +78,7 @@ def split(net: nn.Module, example: Tensor, precision: str = "fp32") -> Partition
 
 
 def _fingerprint(net: nn.Module) -> list[Any]:
-    """What a trace depends on. Modules stand as weak references, since a later one may get the same id."""
+    """What a trace depends on. Modules are weak references, since a later one may get the same id."""
     found: list[Any] = []
     for module in net.modules():
         if _only_counts(module):
@@ -94,7 +94,7 @@ def _fingerprint(net: nn.Module) -> list[Any]:
 
 
 def _only_counts(module: nn.Module) -> bool:
-    """Whether this is a metric of torchmetrics: what it has counted changes at every batch, and no output."""
+    """Whether this is a torchmetrics metric: its counts change at every batch, but no output does."""
     return any(kind.__module__.partition(".")[0] == "torchmetrics" for kind in type(module).__mro__)
 
 
@@ -113,7 +113,7 @@ def _frozen(value: Any) -> Any:
 
 
 def autocast(device: torch.device, precision: str, *, cache: bool = True) -> torch.autocast:
-    """Mixed precision for "bf16"; for "fp32" none, whatever surrounds the call.
+    """Mixed precision for "bf16"; none for "fp32", whatever surrounds the call.
 
     cache: keep the cast weights from one operation to the next; a captured step must cast them in each replay.
     """
@@ -122,7 +122,7 @@ def autocast(device: torch.device, precision: str, *, cache: bool = True) -> tor
 
 
 def check_precision(precision: str) -> None:
-    """Name the precisions where another was asked for."""
+    """Refuse an unknown precision, and name the known ones."""
     if precision not in ("fp32", "bf16"):
         raise ValueError(f"precision is {precision!r}; expected 'fp32' or 'bf16'.")
 
@@ -153,7 +153,7 @@ def _trace(net: nn.Module, example: Tensor, precision: str) -> Partition | Untra
 
 @contextmanager
 def _unspoken() -> Iterator[None]:
-    """Keep to itself what torch.export writes where it cannot follow a network; the reason is in its exception."""
+    """Silence what torch.export prints when it cannot follow a network; the reason is in its exception."""
     log = logging.getLogger("torch.fx.experimental.symbolic_shapes")
     level = log.level
     log.setLevel(logging.ERROR)

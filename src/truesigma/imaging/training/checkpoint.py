@@ -18,7 +18,7 @@ from ..recipe import TrainingRecipe
 from .folder import BEST, FILES, HISTORY, LAST
 
 GAIN = 1e-4  # smaller relative gains do not count
-NEXT = f"next.{BEST}"  # better weights, until last.safetensors is of their epoch or a later one
+NEXT = f"next.{BEST}"  # better weights, until last.safetensors is from their epoch or a later one
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Plateau:
         return replace(self, waited=self.waited + 1)
 
     def to_dict(self) -> dict[str, float | int | bool | None]:
-        """Plain values for JSON; a best that is not there yet is null."""
+        """Plain values for JSON; a best that does not exist yet is null."""
         return {
             "rate": self.rate,
             "best": self.best if math.isfinite(self.best) else None,
@@ -103,7 +103,7 @@ def rate(state: State, recipe: TrainingRecipe) -> float:
 
 
 def done(state: State, recipe: TrainingRecipe) -> bool:
-    """Whether training has come to its end: the last epoch, a plateau at the lowest rate, or no gain for too long."""
+    """Whether training has ended: the last epoch, a plateau at the lowest rate, or no gain for too long."""
     if state.epoch >= recipe.epochs or (recipe.schedule == "plateau" and state.plateau.ended):
         return True
     if not recipe.stop or not state.rows:
@@ -111,7 +111,7 @@ def done(state: State, recipe: TrainingRecipe) -> bool:
     watched = _watched(state.rows, recipe.watch, recipe)
     best = watched.index(min(watched))
     if recipe.schedule == "cosine":
-        # While the rate is high errors leap, and the first epoch may stay the best for long.
+        # While the rate is high, errors jump, and the first epoch may stay the best for a long time.
         best = max(best, recipe.epochs // 2)
     return len(watched) - 1 - best >= max(1, recipe.stop * recipe.epochs)
 
@@ -139,7 +139,7 @@ def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:
 
 
 def advance(state: State, row: dict[str, Any], net: nn.Module, recipe: TrainingRecipe) -> None:
-    """Take one more epoch in: its row, the weights if they are the best, the plateau."""
+    """Record one more epoch: its row, the weights if they are the best, the plateau."""
     better = improves(state, row, recipe)
     state.epoch = row["epoch"]
     state.rows.append(row)
@@ -166,7 +166,7 @@ def improves(state: State, row: Mapping[str, Any], recipe: TrainingRecipe) -> bo
 def save(out: Path, state: State, net: nn.Module, optimizer: Optimizer) -> None:
     """Write the checkpoint: the best weights if they changed, and last.safetensors.
 
-    A kill at any moment leaves a pair that belongs together: `tidy` ends what was begun.
+    A kill at any moment leaves a pair that belongs together: `tidy` finishes what was begun.
     """
     better = state.best_on_disk != state.best_epoch
     if better:
@@ -187,7 +187,7 @@ def tidy(out: Path) -> None:
     names = (
         *(f".{name}.*" for name in (*FILES, NEXT)),
         ".tmp??????",
-    )  # the last one is the writer's of tensors
+    )  # the last one belongs to the writer of tensors
     for torn in (path for name in names for path in out.glob(name)):
         torn.unlink(missing_ok=True)
     if not (out / NEXT).is_file():
@@ -204,9 +204,9 @@ def tidy(out: Path) -> None:
 
 
 def mend(out: Path, recipe: TrainingRecipe) -> None:
-    """Make a run that can be resumed of one with damaged weights, or of none: it starts again then, with a warning.
+    """Repair a run with damaged or missing weights so that it can be resumed; it may start again, with a warning.
 
-    Best weights are put back where they are those of the last epoch; a damaged file is never resumed from.
+    Best weights are restored if they are those of the last epoch; a damaged file is never resumed from.
     """
     problem = lost(out, recipe)
     if problem:
@@ -223,7 +223,7 @@ def mend(out: Path, recipe: TrainingRecipe) -> None:
 
 
 def lost(out: Path, recipe: TrainingRecipe) -> str:
-    """Why a run in this folder cannot be resumed; "" where it can, or where there is none."""
+    """Why a run in this folder cannot be resumed; "" if it can, or if there is none."""
     if not (out / LAST).is_file():
         return ""
     best = _best_problem(out)
@@ -240,7 +240,7 @@ def lost(out: Path, recipe: TrainingRecipe) -> str:
 
 
 def _best_problem(out: Path) -> str:
-    """What is wrong with the best weights; "" where they are whole."""
+    """What is wrong with the best weights; "" if nothing is."""
     try:
         read_state(out / BEST)
         return ""
@@ -270,7 +270,7 @@ def smoothed(values: Sequence[float], smoothing: float) -> list[float]:
 
 
 def _kept_by(rows: Sequence[Mapping[str, Any]], recipe: TrainingRecipe) -> list[float]:
-    """What the kept epoch has the smallest of, for each epoch."""
+    """The value that is smallest in the kept epoch, for each epoch."""
     if recipe.keep == "last":
         return [-float(row["epoch"]) for row in rows]
     return _watched(rows, recipe.keep, recipe)
@@ -279,7 +279,7 @@ def _kept_by(rows: Sequence[Mapping[str, Any]], recipe: TrainingRecipe) -> list[
 def _watched(rows: Sequence[Mapping[str, Any]], column: str, recipe: TrainingRecipe) -> list[float]:
     """What a schedule looks at, for each epoch.
 
-    Two draws that differ widely can put valid_mse below 0: it is then off by more than its size, and must not pass for
+    Two draws that differ widely can push valid_mse below 0: it is then off by more than its size, and must not count as
     the best.
     """
     size = abs if column.endswith("_mse") else float
@@ -305,7 +305,7 @@ def pack_optimizer(net: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def unpack_optimizer(tensors: Mapping[str, Tensor], net: nn.Module, optimizer: Optimizer) -> None:
-    """Put what `pack_optimizer` gave back, on each parameter's device and with its memory layout."""
+    """Restore what `pack_optimizer` returned, on each parameter's device and with its memory layout."""
     parameters = dict(net.named_parameters())
     # an optimiser that can be captured in a graph counts its steps on the device
     on_device = any(group.get("capturable") or group.get("fused") for group in optimizer.param_groups)

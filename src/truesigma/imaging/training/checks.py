@@ -1,4 +1,4 @@
-"""What can be wrong with data, choices and network, asked before training."""
+"""What can be wrong with data, choices and network, checked before training."""
 
 import warnings
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from ..sampling.randomness import guarded_generators, modes
 
 __all__ = ["check_choices", "check_detached", "check_network", "unsuitable", "warn_of_scale"]
 
-USUAL = (1e-3, 1e3)  # spans of a target that networks, rates and variances are made for, far around 1
+USUAL = (1e-3, 1e3)  # spans of a target, far around 1, that networks and rates are made for
 
 
 def check_choices(
     data: DataSet, recipe: TrainingRecipe, *, likelihood: str, precision: str, graph: str, devices: int
 ) -> None:
-    """Everything that can be wrong before a network is touched."""
+    """Check everything that can be wrong before a network is touched."""
     for name, value, allowed in (
         ("likelihood", likelihood, tuple(LIKELIHOODS)),
         ("precision", precision, ("fp32", "bf16")),
@@ -53,7 +53,7 @@ def check_choices(
 
 
 def _check_levels(data: DataSet) -> None:
-    """Refuse categories that are first met after training; across folds the networks of others have met them."""
+    """Refuse categories that first appear after training; across folds the networks of other folds have seen them."""
     known = data.splits["train"].inputs
     if known is None or HELD in data.splits:
         return
@@ -67,7 +67,7 @@ def _check_levels(data: DataSet) -> None:
 
 
 def check_network(net: nn.Module, data: DataSet) -> None:
-    """Refuse a network made for other inputs, or with a state of more than tensors: checkpoints hold nothing else."""
+    """Refuse a network made for other inputs, or whose state is not only tensors: checkpoints store nothing else."""
     if isinstance(net, TwoHead) and net.inputs != len(data.inputs):
         raise ValueError(
             f"the network takes {net.inputs} inputs beside the image, the data has {len(data.inputs)} "
@@ -90,7 +90,7 @@ def check_network(net: nn.Module, data: DataSet) -> None:
 
 
 def unsuitable(shape: Sequence[int], problem: Exception) -> ValueError:
-    """The error where a network cannot take images of this shape (channel, *space)."""
+    """The error if a network cannot take images of this shape (channel, *space)."""
     kind, why = " x ".join(map(str, shape)), str(problem).partition("\n")[0].removesuffix(".")
     return ValueError(
         f"the network does not take images of {kind} ({why}); small3d is for volumes, the other backbones are for "

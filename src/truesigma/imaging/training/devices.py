@@ -13,7 +13,7 @@ __all__ = ["Alone", "Processes", "average_buffers", "chosen_device", "over_all",
 
 
 def chosen_device(device: str) -> torch.device:
-    """The device that was asked for, or the best there is.
+    """The device asked for, or the best one available.
 
     >>> chosen_device("cpu")
     device(type='cpu')
@@ -36,7 +36,7 @@ def chosen_device(device: str) -> torch.device:
 
 @dataclass(frozen=True)
 class Alone:
-    """A run of one process, which has nobody to wait for."""
+    """A run of one process, which waits for nobody."""
 
     device: torch.device
     world_size: ClassVar = 1
@@ -44,16 +44,16 @@ class Alone:
     is_global_zero: ClassVar = True
 
     def barrier(self) -> None:
-        """Go on at once."""
+        """Return at once."""
 
 
 Processes: TypeAlias = "Alone | Fabric"  # what shares a run
 
 
 def start(device: str, devices: int, *, unused: bool = False) -> Processes:
-    """The processes of a run on the device asked for; precision stays ours, so that a graph can be captured.
+    """Start the processes of a run on the device asked for; precision stays ours, so that a graph can be captured.
 
-    unused: some parameters get no gradient, which processes that share one must know.
+    unused: some parameters get no gradient; processes that share gradients must know.
 
     >>> start("cpu", 1)
     Alone(device=device(type='cpu'))
@@ -65,7 +65,7 @@ def start(device: str, devices: int, *, unused: bool = False) -> Processes:
         return Alone(where)
     if ":" in device:
         raise ValueError(f"device = {device!r} is one, and devices = {devices}; use device={where.type!r}")
-    from lightning_fabric import Fabric  # here, because it takes seconds, which one process need not wait for
+    from lightning_fabric import Fabric  # here, because importing it takes seconds
 
     strategy = "ddp_find_unused_parameters_true" if unused else "ddp"
     fabric = Fabric(accelerator=where.type, devices=devices, strategy=strategy)
@@ -93,5 +93,5 @@ def over_all(processes: Processes, sums: Tensor) -> Tensor:
 
 
 def said_by_first(processes: Processes, yes: bool) -> bool:
-    """What the first process says, in all of them."""
+    """The value of the first process, in all of them."""
     return yes if isinstance(processes, Alone) else bool(processes.broadcast(yes))

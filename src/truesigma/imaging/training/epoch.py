@@ -1,4 +1,4 @@
-"""One pass over the train split: order, augmentation, steps, and a stop where the loss is no longer finite."""
+"""One pass over the train split: order, augmentation, steps, and a stop if the loss is no longer finite."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def train_epoch(
 ) -> Tensor:
     """Train on every case once, in this epoch's order.
 
-    size: cases per batch of this process. full: leave out a smaller last batch. One of a single case is left out in
-    any way: batch norm has nothing to compare it with. The cases left out wait for the next epoch's order.
+    size: cases per batch of this process. full: leave out a smaller last batch. A batch of a single case is always left
+    out: batch norm has nothing to compare it with. The cases left out wait for the next epoch's order.
     Returns the meter's sums (cases, loss, squared error, variance) of this process, float64 on the host.
     """
-    # all randomness starts anew from (seed, epoch, process): a resumed run needs no generator's state
+    # all randomness starts again from (seed, epoch, process): a resumed run needs no generator state
     torch.manual_seed(seed_of(seed, epoch, rank, 0))
     generator = torch.Generator(device).manual_seed(seed_of(seed, epoch, rank, 1))
     order = shard(len(split), seed=seed, epoch=epoch, rank=rank, world=world)
@@ -91,7 +91,7 @@ def train_epoch(
 def one_ahead(made: Iterator[Pair], device: torch.device) -> Iterator[Pair]:
     """The same batches; on a GPU each is made on a second stream while the step before it runs.
 
-    Augmentation is many small kernels: beside the step they cost next to nothing, in line with it a tenth.
+    Augmentation is many small kernels: next to the step they cost almost nothing, in line with it a tenth.
     """
     if device.type != "cuda":
         yield from made

@@ -1,7 +1,7 @@
 """One run of the paper's grid: train, sample, and keep what every table and figure can be computed from.
 
-What is kept holds no image and no label: draws are stored as residuals (prediction minus target) with their
-log-variances, in half precision, so that anyone recomputes every score in seconds without the data or a GPU.
+What is kept contains no image and no label: draws are stored as residuals (prediction minus target) with their
+log-variances, in half precision, so that anyone can recompute every score in seconds without the data or a GPU.
 """
 
 import json
@@ -108,7 +108,7 @@ def sample(
 ) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     """Residual draws and log-variances of every split but the training one: test repeated, the others once.
 
-    `member` holds the single pass without dropout, from which ensembles are joined.
+    `member` is the single pass without dropout, from which ensembles are joined.
     """
     law = LAWS[experiment.likelihood]
     device = next(net.parameters()).device
@@ -158,7 +158,7 @@ def write_results(
 ) -> None:
     """Write `draws.npz`, `history.csv` and, last, `run.json`: a folder without it is not finished."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "run.json").unlink(missing_ok=True)  # of an earlier call, which new draws would belie
+    (folder / "run.json").unlink(missing_ok=True)  # from an earlier call, which new draws would contradict
     save_arrays(folder / "draws.npz", kept, compress=True)
     write_history(folder / "history.csv", list(trained.history), trained.best_epoch)
     rates = {row["learning_rate"] for row in trained.history}

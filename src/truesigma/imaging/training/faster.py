@@ -1,7 +1,7 @@
 """A faster captured step: weights are cast to bfloat16 all at once, and batch norm is fused with what follows it.
 
-At batch 16 the paper's networks spend more time on casts, batch norm and gates than on convolutions. Nothing of this
-stays in the network: its modules are replaced while the step is captured, and are themselves again afterwards.
+At batch 16 the paper's networks spend more time on casts, batch norm and gates than on convolutions. None of this stays
+in the network: its modules are replaced while the step is captured, and are themselves again afterwards.
 """
 
 import warnings
@@ -41,7 +41,7 @@ def faster(
     *,
     precision: str,
 ) -> Step | None:
-    """The captured step, faster; None where it cannot be had: without Triton, or where it gives other gradients.
+    """The captured step, faster; None if it is not available: without Triton, or if its gradients differ.
 
     make: gives the plain step. net: in training mode, on a GPU. images, target: one batch, channels last.
     """
@@ -70,7 +70,7 @@ def faster(
         return None
 
     def replay(images: Tensor, target: Tensor, held: object = held) -> None:
-        """Keep what the kernels count in, too: the graph knows only where it lies."""
+        """Keep the kernels' counters alive, too: the graph knows only their address."""
         graph(images, target)
 
     return replay
@@ -123,10 +123,10 @@ def _as(gradient: Tensor, weight: Tensor) -> Tensor:
 def fused(
     net: nn.Module, kernels: ModuleType, cases: int, *, training: bool = True
 ) -> Iterator[list[tuple[nn.Module, Any]]]:
-    """Batch norm in one kernel with the activation, residual or gate behind it, where a network of timm has them.
+    """Batch norm in one kernel with the activation, residual or gate that follows it, if a timm network has them.
 
     cases: the most in a batch. training: the norms that are in training mode; False: those that are not, and no
-    gradients. Gives what the kernels work with, which has to live as long as a graph of them.
+    gradients. Returns what the kernels work with, which must live as long as a graph of them.
     """
     changed: list[tuple[nn.Module, Any]] = []
     try:
@@ -142,7 +142,7 @@ def fused(
 def _replacements(
     net: nn.Module, kernels: ModuleType, cases: int, training: bool
 ) -> Iterator[tuple[nn.Module, Any]]:
-    """Modules, and what each is to do instead."""
+    """Modules, and what each does instead."""
     from timm.layers.norm_act import BatchNormAct2d
     from timm.models.densenet import DenseBlock
     from timm.models.resnet import Bottleneck
@@ -167,7 +167,7 @@ def _replacements(
         return forward
 
     def usual(bn: nn.Module) -> bool:
-        """Whether this is a batch norm as nearly all are: it learns, keeps statistics, and is in this mode."""
+        """Whether this is an ordinary batch norm: it learns, keeps statistics, and is in this mode."""
         plain = isinstance(bn, nn.BatchNorm2d) and bn.affine and bn.track_running_stats
         return plain and bn.momentum is not None and bn.training == training
 
@@ -192,7 +192,7 @@ def _replacements(
 
 
 def _followed(net: nn.Module) -> Iterator[tuple[nn.Module, nn.Module]]:
-    """Batch norms, each with the activation or the squeeze-and-excite behind it that it can take over."""
+    """Batch norms, each with the activation or the squeeze-and-excite after it that it can take over."""
     from timm.models._efficientnet_blocks import DepthwiseSeparableConv, InvertedResidual, SqueezeExcite
     from timm.models.resnet import ResNet
 
@@ -284,9 +284,9 @@ def _errors(
     images: Tensor,
     target: Tensor,
 ) -> tuple[float, float]:
-    """How far the gradients of the plain and of the fast step are from those in float32, in lengths of these.
+    """How far the gradients of the plain and of the fast step are from those in float32, relative to their length.
 
-    Without dropout, whose masks differ between the types.
+    Without dropout, whose masks differ between precisions.
     """
 
     def exactly(images: Tensor) -> Any:

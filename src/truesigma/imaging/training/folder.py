@@ -63,7 +63,7 @@ def describe(
     precision: str,
     record: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """All that is needed to rebuild the network and to know what it was trained on, as plain values."""
+    """Everything needed to rebuild the network and to know what it was trained on, as plain values."""
     return {
         "network": net.plan if isinstance(net, TwoHead) else None,
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
@@ -90,9 +90,9 @@ def write_recipe(out: Path, description: Mapping[str, Any]) -> None:
 
 
 def as_begun(out: Path | None, recipe: TrainingRecipe) -> TrainingRecipe:
-    """The recipe, for a run that is resumed with the error of its first epoch as what it watches and keeps by.
+    """The recipe for a resumed run, which watches, and keeps by, the same error as its first epoch.
 
-    Runs of earlier versions have no valid_mse_two_draws: what their plateau has waited for was another number.
+    Runs of earlier versions have no valid_mse_two_draws: their plateau has waited for another number.
     """
     if out is None or not (out / LAST).is_file():
         return recipe
@@ -179,7 +179,7 @@ def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
         raise ValueError(f"{out} has no {BEST}: no epoch has been completed yet")
     with reading(out / RECIPE, "describes a network that cannot be built", "train it again"):
         net = rebuild(meta["network"])
-    read_values(out / BEST)  # of a run, and so with a hash that is looked at
+    read_values(out / BEST)  # from a run, and so with a hash that is checked
     load_weights(net, out / BEST)
     return net.eval(), meta
 

@@ -21,7 +21,7 @@ LINE_EVERY = 5.0  # seconds between lines of a log
 
 
 def write_history(path: Path, rows: Sequence[Mapping[str, Any]], best_epoch: int) -> None:
-    """Write the rows as csv, atomically; what is not known (no test split) stays empty.
+    """Write the rows as csv, atomically; unknown values (no test split) stay empty.
 
     best_epoch: whose weights are kept so far; its row has kept = 1, the others 0.
     """
@@ -30,7 +30,7 @@ def write_history(path: Path, rows: Sequence[Mapping[str, Any]], best_epoch: int
 
 
 def rmse_in_unit(row: Mapping[str, Any], data: DataSet) -> dict[str, float | None]:
-    """The root of the errors in the target's unit; None where outputs differ in it, so that a mean over them has none.
+    """The root of the errors in the target's unit; None if outputs have different units, so that a mean has none.
 
     >>> import torch
     >>> class Months: factor, unit = torch.tensor([200.0]), ("months",)
@@ -47,7 +47,7 @@ def rmse_in_unit(row: Mapping[str, Any], data: DataSet) -> dict[str, float | Non
 
 
 def error_text(row: Mapping[str, Any], split: str, unit: str) -> str:
-    """The error of a split in words: in the target's unit, or the MSE of scaled targets where they have none in common.
+    """The error of a split in words: in the target's unit, or the MSE of scaled targets if they have no common unit.
 
     >>> error_text({"valid_rmse": 4.31, "valid_mse": 0.01}, "valid", "mm")
     'RMSE 4.31 mm'
@@ -59,7 +59,7 @@ def error_text(row: Mapping[str, Any], split: str, unit: str) -> str:
 
 
 class Board:
-    """The same rows in TensorBoard's format, where that is installed; else nothing."""
+    """The same rows in TensorBoard's format if that is installed; otherwise nothing."""
 
     def __init__(self, folder: Path | None, first: int) -> None:
         """Open the folder; entries from epoch `first` on, left by an interrupted run, are replaced."""

@@ -2,12 +2,12 @@
 
 y = act(norm(x) + residual) g, with g a gate for each case and channel, as squeeze-and-excite makes it. Images are
 channels last, rows of C channels, S apart. Sums are in float32 around the running mean, so that a large mean costs no
-digits; each program writes its part, and the last one to end adds the parts up, always in the same order. Imported
-only where there is a GPU and Triton; on a processor Triton's interpreter runs it (TRITON_INTERPRET=1).
+digits; each program writes its part, and the last one to finish adds the parts up, always in the same order. Imported
+only if there is a GPU and Triton; on a processor Triton's interpreter runs it (TRITON_INTERPRET=1).
 """
 
 # mypy: ignore-errors
-# Triton's language is no Python that a type checker could follow.
+# Triton's language is not Python that a type checker could follow.
 
 import torch
 import triton
@@ -30,7 +30,7 @@ def _ends(done, of):
 
 @triton.jit
 def _added(part, parts, stride, c, ok, BC: tl.constexpr):
-    """Parts of two sums, added up; past the first level of cache, which may hold older ones."""
+    """Parts of two sums, added up; bypasses the first level of cache, which may have older ones."""
     BP: tl.constexpr = 64
     s = tl.zeros((BP, BC), tl.float32)
     q = tl.zeros((BP, BC), tl.float32)
@@ -62,7 +62,7 @@ def _handed_in(s, q, part, done, c, ok, C):
 
 @triton.jit
 def _tile_rows(first, last, ok, BR: tl.constexpr):
-    """The rows of a tile, and which of its elements exist, where `ok` says it of the channels."""
+    """The rows of a tile, and which of its elements exist; `ok` says that for the channels."""
     r = first + tl.arange(0, BR)
     return r, (r[:, None] < last) & ok[None, :]
 
@@ -244,7 +244,7 @@ def back_apply(gy, x, res, saved, gate, dpool, out, passed, dx, dres, R, C, S, H
 
 
 def _stride(x):
-    """How far apart rows are in a tensor whose channels are innermost; None where they are not."""
+    """How far apart rows are in a tensor whose channels are innermost; None if they are not."""
     n, _, h, w = x.shape
     s = x.stride()
     return s[3] if s[1] == 1 and s[2] == s[3] * w and (n == 1 or s[0] == s[2] * h) else None
@@ -268,7 +268,7 @@ def _tile(C):
 
 
 def counters(channels, cases, device):
-    """Zeros in which the programs of one norm count who has ended; each sum leaves zeros behind."""
+    """Zeros in which the programs of one norm count those that have finished; each sum leaves zeros behind."""
     return torch.zeros(cases * _tile(channels)[1], device=device, dtype=torch.int32)
 
 
@@ -308,7 +308,7 @@ def apply_norm(x, saved, res, squeeze, done, act):
 class Norm(torch.autograd.Function):
     """y = act(norm(x) + res) gate; the gate is sigmoid(w2 silu(w1 mean(act(norm(x))) + b1) + b2), or 1.
 
-    passes: return (y, x); what then becomes of x gives its gradient back here, to be added in the same kernel.
+    passes: return (y, x); later uses of this x pass their gradient back here, to be added in the same kernel.
     squeeze: w1, b1, w2, b2, or nothing.
     """
 
@@ -366,13 +366,13 @@ class Norm(torch.autograd.Function):
 
 
 class Append(torch.autograd.Function):
-    """Channels written behind those that a buffer holds already: what `cat` gives, without copying all of them."""
+    """Channels written after those already in a buffer: what `cat` gives, without copying all of them."""
 
     @staticmethod
     def forward(ctx, held, new, buffer):
         ctx.at = 0 if held is None else held.shape[1]
         end = ctx.at + new.shape[1]
-        # What was handed out before stays as it is, which autograd could not know: `data` keeps it out of this.
+        # What was handed out before stays as it is, which autograd cannot know: `data` bypasses it.
         buffer.data[:, ctx.at : end].copy_(new)
         return buffer.data[:, :end]
 

@@ -26,9 +26,7 @@ from .validate import NonFinite, means, random_parts, validate, warn_of_shift
 
 __all__ = ["NonFinite", "Trained", "train"]
 
-WORTH_IT = (
-    5000  # steps from which on the faster one, 3 to 8 ms quicker, pays for kernels that are compiled first
-)
+WORTH_IT = 5000  # steps above which the faster one, 3 to 8 ms quicker, pays for compiling its kernels first
 LOOK_EVERY = 5  # epochs between looks at the test split and without dropout, which choose nothing
 
 
@@ -83,7 +81,7 @@ def train(
     each new best one, and are None in the others. loss is in nats per output, mse that of the mean of many draws,
     estimated from the two, valid_mse_two_draws that of their own mean (see `case_scores`), variance the mean predicted
     (aleatoric) one v, factor = sqrt(mean(e / v)) (Laplace: mean(|y - mu| / b)), and
-    test_variance_scaled = valid_factor^2 test_variance. train_rmse and valid_rmse are in the target's unit, where all
+    test_variance_scaled = valid_factor^2 test_variance. train_rmse and valid_rmse are in the target's unit, if all
     outputs have one scale.
 
     Arguments:
@@ -97,18 +95,18 @@ def train(
         precision: "fp32" or "bf16" (autocast; weights and heads stay float32).
         devices: processes, one per GPU (or on the processor), gradients averaged.
         time_limit: seconds; no epoch is begun that would end after it, but one is always trained.
-        resume: go on with the run in `out` if there is one; False overwrites it.
+        resume: continue the run in `out` if there is one; False overwrites it.
         checkpoint_every: seconds between checkpoints; 0: every epoch, so that a kill loses one at most.
-        graph: "auto" captures the step as a CUDA graph on one GPU, and in a long run uses fused kernels in it where
-            Triton is installed (see `faster`); batches are then all full, and the cases left over wait for the next
-            epoch's order. "off" never does, and keeps the smaller last batch.
-        workers: threads that read images which stream.
+        graph: "auto" captures the step as a CUDA graph on one GPU, and in a long run uses fused kernels in it if Triton
+            is installed (see `faster`); all batches are then full, and the cases left over wait for the next epoch's
+            order. "off" never does, and keeps the smaller last batch.
+        workers: threads that read streamed images.
         progress: called with each row.
         record: plain values to keep in recipe.json, such as the data set's options.
-        test: look at the test split, too, which chooses nothing; False leaves its columns empty.
+        test: also look at the test split, which chooses nothing; False leaves its columns empty.
 
     Returns:
-        Trained; `finished` is False where the time limit came first: the same call goes on.
+        Trained; `finished` is False if the time limit came first: the same call resumes.
 
     >>> from truesigma.imaging.data.dataset import DataSet, Split
     >>> from truesigma.imaging.network.two_head import build
@@ -146,7 +144,7 @@ def train(
         for parameter in net.parameters():
             parameter.data = channels_last(parameter.data)
         if recipe.loss in ("faithful", "mse") and isinstance(net, TwoHead):
-            # Where the variance weighs the mean's errors, another start would be another training of the mean.
+            # If the variance weighs the mean's errors, another start would train the mean differently.
             net.expect(splits["train"].target.var(0, correction=0))
         optimizer = make_optimizer(net, recipe, where)
         if folder is not None and leads:
@@ -160,7 +158,7 @@ def train(
         if done(state, recipe):
             return _trained(net, state, recipe, seed, folder)
         if folder is not None and leads:
-            write_recipe(folder, said)  # anew where a run goes on: for more epochs, or from another place
+            write_recipe(folder, said)  # again if a run resumes: for more epochs, or from another place
         size, meter = min(recipe.batch, len(splits["train"])) // world, Meter(where)
         step, full, fast = _step(
             net,
@@ -256,7 +254,7 @@ def _begin(
     resume: bool,
     leads: bool,
 ) -> State:
-    """The state to start from: the checkpoint's where a run goes on, else a fresh one."""
+    """The state to start from: the checkpoint's if a run resumes, otherwise a fresh one."""
     if folder is not None and resume and (folder / LAST).is_file():
         return restore(folder, net, optimizer)
     if folder is not None and leads:
@@ -308,7 +306,7 @@ def _step(
 
 
 def _put_back(net: nn.Module, state: State, folder: Path | None) -> str:
-    """Load the best weights so far after a failed epoch, and say what there is to go on with."""
+    """Load the best weights so far after a failed epoch, and say what can be resumed from."""
     if not state.best:
         return "No epoch was completed before"
     net.load_state_dict(state.best)

@@ -1,4 +1,4 @@
-"""Train on a data set by its name, and record how it is read, so that the run is all that prediction needs."""
+"""Train on a data set by its name, and record how it is read, so that prediction needs only the run."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -48,9 +48,9 @@ def train_run(
         variances: "one" per case, or "each" output its own.
         pretrained: start from the backbone's published weights. weights: from a file instead.
         device, precision, devices, time_limit, resume, checkpoint_every, workers: as for `train`.
-        say: is told what will be done, and the training's progress is shown; None: quiet.
-        data: what the source reads, where it was read before.
-        test: look at the test split in every fifth epoch, which chooses nothing.
+        say: is called with what will be done, and progress is shown; None: quiet.
+        data: what the source reads, if it was read before.
+        test: look at the test split in every fifth epoch; it chooses nothing.
 
     Returns:
         The trained network with its history.

@@ -19,21 +19,21 @@ __all__ = ["Meter", "Step", "captured", "channels_last", "make_optimizer", "plai
 
 Step = Callable[[Tensor, Tensor], None]  # (images, target): updates the weights and the meter
 
-# the paper's loss (Eq. 6) is twice the Gaussian likelihood's; it matters to SGD and beside the weight decay
+# the paper's loss (Eq. 6) is twice the Gaussian likelihood's; this matters for SGD and with weight decay
 OBJECTIVE = {"gaussian": 2.0, "laplace": 1.0}
 APART = 10.0  # decay of the weights of a variance head on its own
 WARM_UP = 3  # steps before the capture: libraries choose their kernels and the optimiser makes its state
 
 
 class Meter:
-    """Sums over an epoch that stay on the device: reading them every step would stop the device every step."""
+    """Sums over an epoch that stay on the device: reading them would stop the device at every step."""
 
     def __init__(self, device: torch.device) -> None:
         """Start at zero."""
         kind = torch.float32 if device.type == "mps" else torch.float64
         self.sums = torch.zeros(4, dtype=kind, device=device)  # cases, loss, squared error, variance
         self.step = torch.zeros((), dtype=torch.int64, device=device)
-        # The first step with a loss not finite.
+        # The first step whose loss is not finite.
         self.bad = torch.full((), -1, dtype=torch.int64, device=device)
 
     def add(self, loss: Tensor, error: Tensor, variance: Tensor) -> None:
@@ -66,11 +66,11 @@ def make_optimizer(net: nn.Module, recipe: TrainingRecipe, device: torch.device)
     rate = torch.tensor(recipe.learning_rate, device=device) if on_gpu else recipe.learning_rate
     fused = True if on_gpu else None
     if recipe.optimizer == "adamw":
-        # Decay holds what multiplies an input; to shrink a bias or the scale of a norm only moves the function.
+        # Decay is for what multiplies an input; shrinking a bias or the scale of a norm only shifts the function.
         held = {p: recipe.weight_decay if p.ndim > 1 else 0.0 for p in parameters}
         if isinstance(net, TwoHead) and net.detached:
-            # Errors tell little of a variance, and nothing of cases learned by heart: it leaves what is one for all
-            # cases only as far as they keep asking for it.
+            # Errors say little about a variance, and nothing in cases learned by heart: the head departs from one
+            # variance for all cases only as far as errors keep demanding it.
             held |= {p: APART for p in net.log_variance.parameters() if p.ndim > 1}
         groups = [
             {"params": [p for p in parameters if held[p] == decay], "weight_decay": decay}
@@ -83,7 +83,7 @@ def make_optimizer(net: nn.Module, recipe: TrainingRecipe, device: torch.device)
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate, in place where it is a tensor."""
+    """Set the learning rate, in place if it is a tensor."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -132,8 +132,8 @@ def captured(
     """The same step as one CUDA graph, replayed on batches of the shape of this example.
 
     At batch 16 the paper's networks wait for kernel launches most of the time; a graph launches once. The warm-up
-    steps leave no trace: weights, buffers and optimiser state are put back. Where the capture fails, the plain step
-    is returned, with a warning.
+    steps leave no trace: weights, buffers and optimiser state are restored. If the capture fails, the plain step is
+    returned, with a warning.
     """
     image, label = images.clone(memory_format=torch.preserve_format), target.clone()
     weights = {name: value.clone() for name, value in net.state_dict().items()}

@@ -1,7 +1,7 @@
 """How good a network is on a split, as it is sampled: with dropout; and in one pass without.
 
-The two can be far apart. Batch norm has only seen features with dropout, and without it they are others; the more
-layers of dropout lie before a batch norm, the more so (Li et al., CVPR 2019).
+The two can be far apart. Batch norm has only seen features with dropout, and without it they differ, the more so the
+more layers of dropout come before a batch norm (Li et al., CVPR 2019).
 """
 
 import math
@@ -24,7 +24,7 @@ from .step import channels_last
 __all__ = ["NonFinite", "case_scores", "means", "random_parts", "validate", "warn_of_shift"]
 
 Choice = Callable[[nn.Module], bool]  # of modules, as `modes` takes it
-SHIFTED = 2.0  # times the error with dropout, from which on that without it is worth a warning
+SHIFTED = 2.0  # times the error with dropout, above which the error without it is worth a warning
 
 
 class NonFinite(ValueError):
@@ -64,7 +64,7 @@ def case_scores(draws: Sequence[tuple[Tensor, Tensor]], target: Tensor, likeliho
 def random_parts(
     net: nn.Module, data: DataSet, split: Split, *, precision: str, device: torch.device
 ) -> Choice | None:
-    """The modules that are random, as `modes` takes them; None where none is, or, with a warning, none to sample."""
+    """The modules that are random, as `modes` takes them; None if none is or, with a warning, none can be sampled."""
     image = next(batches(split, 2, prepare=data.prepare, device=device)).images
     two = channels_last(torch.cat([image[:1], image[-1:]]))
     try:
@@ -123,7 +123,7 @@ def validate(
 
 
 def _draws(net: nn.Module, images: Tensor, on: Choice | None) -> list[tuple[Tensor, Tensor]]:
-    """One pass, or two with random modules on; what comes before the first of them is computed once."""
+    """One pass, or two with random modules on; what comes before the first random module is computed once."""
     if on is None:
         return [pair(net(images))]
     if isinstance(net, TwoHead) and not any(map(on, net.backbone.modules())):
@@ -173,7 +173,7 @@ def means(train: Tensor, scores: Mapping[str, Tensor], likelihood: str) -> dict[
 
 
 def warn_of_shift(row: Mapping[str, float]) -> None:
-    """Warn where a network is far worse without dropout than with it: members of ensembles predict without."""
+    """Warn if a network is far worse without dropout than with it: members of ensembles predict without."""
     off, on = row["valid_mse_one_pass"], row["valid_mse"]
     if off > SHIFTED * on > 0:
         warnings.warn(

@@ -14,7 +14,7 @@ MOST = 8  # outputs that have limits of their own
 
 
 def table(subject: Subject) -> list[dict[str, Any]]:
-    """Tabulate the limits of agreement of each output, or of all together where they are many."""
+    """Tabulate the limits of agreement of each output, or of all together if there are many."""
     cases = subject.before
     found = columns_of(cases.prediction, cases.target, weight=cases.weight)
     code = np.arange(len(cases))

@@ -56,10 +56,10 @@ class Subset:
 
 
 def groups(subject: Subject) -> list[Subset]:
-    """Judge the groups with enough cases, most off first; none where there is one group, or none is large enough.
+    """Judge the groups with enough cases, most off first; none if there is one group, or none is large enough.
 
-    Where groups stand for patients, each has an error of its own that its cases share: all of them miss, or none. No
-    test by case can tell that from a sigma that is off, so they are shown without a verdict.
+    If groups take the patients' place, the cases of each share one error: all of them miss, or none. No test by case
+    can distinguish that from a sigma that is off, so they are shown without a verdict.
     """
     parts = []
     for name, rows in _large(subject):
@@ -83,7 +83,7 @@ def _large(subject: Subject) -> list[tuple[str, Host]]:
 
 
 def outputs(subject: Subject) -> list[Subset]:
-    """Judge each output alone, where there are two or more, and not a whole image of them."""
+    """Judge each output alone, if there are two or more, but not a whole image of them."""
     if not 2 <= subject.outputs <= SHOWN:
         return []
     parts = []
@@ -100,7 +100,7 @@ def _distance(part: Subset) -> tuple[bool, float]:
 
 
 def _inner(subject: Subject, cases: Cases) -> Resampling:
-    """Resample patients where they are known; else cases, for inside one group there is nothing else to draw."""
+    """Resample patients if they are known; otherwise cases, since inside one group there is nothing else to draw."""
     plan = subject.plan
     by: Any = "patient" if plan.by == "patient" else "case"
     return Resampling.of(cases, by=by, replicates=plan.replicates, level=plan.level, seed=plan.seed)
@@ -137,7 +137,7 @@ def _is_of(row: Mapping[str, Any], label: str, part: Subset) -> bool:
 
 
 def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Say what is off; "" where nothing was asked."""
+    """Say what is off; "" if nothing was asked."""
     if not rows:
         return ""
     off = {row["question"]: row for row in rows if row["verdict"] == "off"}
@@ -185,7 +185,7 @@ def title_of(parts: Sequence[Subset]) -> str:
 
 
 def _unjudged(subject: Subject, judged: int) -> str:
-    """Say why groups are missing here; nothing where all are judged, or there are none to compare."""
+    """Say why groups are missing here; nothing if all are judged, or there are none to compare."""
     count = len(_parts(subject))
     if count < 2 or judged == count:
         return ""

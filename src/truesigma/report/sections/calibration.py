@@ -50,7 +50,7 @@ def _bins(subject: Subject, label: str, cases: Cases, spacing: Spacing) -> list[
     count, error, variance = np.asarray(held.sum(axis=0)).reshape(4, -1)[:3, 1:]
     inside = counted(cases).reshape(len(cases), -1)
     elements = inside.sum() if options["outputs"] == "separate" else inside.any(axis=1).sum()
-    heaviness = count.sum() / elements  # a bin is believed for what it holds, in whatever unit weights are
+    heaviness = count.sum() / elements  # bins are judged by elements, whatever the unit of weights
     drawn = subject.plan.draw(held).reshape(subject.plan.replicates, 4, -1)[:, :2, 1:]
     found = []
     for k in np.flatnonzero(count > 0):

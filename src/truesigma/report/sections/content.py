@@ -1,4 +1,4 @@
-"""What intervals hold by sigma and by predicted value, and where in its distribution the truth lies (PIT)."""
+"""How much intervals hold by sigma and by predicted value, and where in its distribution the truth lies (PIT)."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ KEYS = {"sigma": "by sigma", "prediction": "by predicted value"}
 
 
 def by_size(subject: Subject) -> list[dict[str, Any]]:
-    """Tabulate what intervals hold in tenths of sigma and of the prediction, before and after, with bootstrap bands."""
+    """Tabulate how much intervals hold in tenths of sigma and of the prediction, before and after, with bands."""
     rows = []
     for label, cases in subject.pair.items():
         p = cases.prediction
@@ -31,7 +31,7 @@ def by_size(subject: Subject) -> list[dict[str, Any]]:
             counting = found.weight > 0
             edges = np.unique(np.quantile(key[counting], np.linspace(0, 1, TENTHS + 1)))
             cell = np.clip(np.searchsorted(edges, key, side="right") - 1, 0, max(len(edges) - 2, 0))
-            used = np.unique(cell[counting])  # with few cases, some tenths hold none
+            used = np.unique(cell[counting])  # with few cases, some tenths are empty
             cell = np.minimum(np.searchsorted(used, cell), len(used) - 1)
             weight, held = _sums(subject, cell, found.weight, inside, len(used))
             count, hits = weight.sum(axis=0), held.sum(axis=0)
@@ -47,7 +47,7 @@ def by_size(subject: Subject) -> list[dict[str, Any]]:
 
 
 def _sums(subject: Subject, cell: Host, weight: Host, inside: Host, cells: int) -> tuple[Host, Host]:
-    """The weight of each cluster in each cell, and that of what is inside, (cluster, cell)."""
+    """The weight of each cluster in each cell, and of what is inside its interval, (cluster, cell)."""
     place = (subject.plan.code[:, None] * cells + cell).ravel()
     size = subject.plan.clusters * cells
     parts = (weight, weight * inside)
@@ -72,7 +72,7 @@ def section(subject: Subject) -> Section:
 
 
 def pit(subject: Subject) -> list[dict[str, Any]]:
-    """Tabulate where in its predicted distribution the truth lies, before and after; none where a law does not say."""
+    """Tabulate where in its predicted distribution the truth lies, before and after; nothing if a law does not say."""
     rows = []
     for label, cases in subject.pair.items():
         try:

@@ -22,7 +22,7 @@ from .scores import Score
 
 FEW = 10  # groups, below which the factor's interval is a rough guess
 CONFIDENCE = 0.95  # of the factor's interval
-SHORT = 12  # letters of a network's mark that tell it from others
+SHORT = 12  # letters of a network's mark that are enough to identify it
 COLUMNS = (
     "recalibration",
     "question",
@@ -86,14 +86,14 @@ def _first(subject: Subject) -> str:
 
 
 def _big(words: str) -> list[Html]:
-    """The sentence in large letters, what is said against it in small ones below."""
+    """The sentence in large letters, with what speaks against it in small ones below."""
     first, mark, more = re.match(r"(.*?)(?: (But|Also,) (.*))?$", words).groups()  # type: ignore[union-attr]
     found = [element("p", {"class": "headline"}, first)]
     return [*found, element("p", {"class": "lead"}, f"{mark} {more}")] if mark else found
 
 
 def _answers(subject: Subject, factor: Estimate | None) -> Html:
-    """The five questions: a line each, and one more where the answer changes with recalibration."""
+    """The five questions: a line each, and one more if recalibration changes the answer."""
     lines = []
     for key, said in told(subject.answers, subject.label).items():
         lines.append(element("dt", None, QUESTIONS[key]))
@@ -133,7 +133,7 @@ def _coverage(subject: Subject, scores: list[Score]) -> tuple[Estimate, Estimate
 
 
 def _held(subject: Subject, before: Estimate, after: Estimate) -> str:
-    """Write what the intervals hold."""
+    """Write how many cases the intervals hold."""
     held = [estimate_parts(found, share=True, digits=0)[0] for found in (before, after)]
     what = "targets" if subject.outputs > 1 else "cases"
     said = f"The {percent(subject.level)} intervals hold {held[0]} of the {what}."
@@ -171,9 +171,9 @@ def clusters_of(calibration: Cases) -> int:
 
 
 def _remedy(subject: Subject, calibration: Cases) -> str:
-    """Say which other recalibration the calibration cases ask for, where it gains beyond chance; else nothing.
+    """Say which other recalibration the calibration cases need, if its gain is beyond chance; otherwise nothing.
 
-    Where calibration and test cases disagree, what the one gains says nothing of the other.
+    If calibration and test cases disagree, what one gains says nothing about the other.
     """
     if any(row["parts"].get("differ") for row in subject.answers):
         return ""
@@ -187,7 +187,7 @@ def _remedy(subject: Subject, calibration: Cases) -> str:
 
 
 def few_groups(subject: Subject, calibration: Cases, clusters: int) -> str:
-    """Warn of a factor that rests on few patients or groups; nothing where there are enough, or none."""
+    """Warn of a factor that rests on few patients or groups; nothing if there are enough, or none."""
     if calibration.cluster is None or clusters >= FEW or factor_of(subject, clusters) is None:
         return ""
     one = "group" if calibration.patient is None else "patient"
@@ -203,7 +203,7 @@ def few_groups(subject: Subject, calibration: Cases, clusters: int) -> str:
 
 
 def groups_not_counted(subject: Subject) -> str:
-    """Warn where test cases have groups and the bootstrap drew cases: right for sites, not for patients."""
+    """Warn if test cases have groups but the bootstrap drew cases: right for sites, not for patients."""
     names = subject.before.cluster
     count = 0 if names is None else len(np.unique(names))
     if subject.plan.by != "case" or not 2 <= count < len(subject.before):
@@ -217,10 +217,10 @@ def groups_not_counted(subject: Subject) -> str:
 
 
 def factor_of(subject: Subject, clusters: int) -> Estimate | None:
-    """Give the fitted factor with its interval: Student's t, as its standard error comes from so many clusters.
+    """Give the fitted factor with its interval: Student's t for the number of clusters behind its standard error.
 
-    It is of log s: a factor is above 0, and the standard error falls with it, so that an interval of s itself, which
-    would reach as far up as down, misses the truth more often, nearly always from below.
+    The interval is that of log s: a factor is above 0, and the standard error falls with it. A symmetric interval of s
+    itself would miss the truth more often, nearly always from below.
     """
     fitted = subject.cards[subject.label].recalibration
     factor, error = (getattr(fitted, name, None) for name in ("factor", "standard_error"))
@@ -233,7 +233,7 @@ def factor_of(subject: Subject, clusters: int) -> Estimate | None:
 
 
 def _hero(shown: Mapping[str, Estimate], nominal: float, words: str) -> Html:
-    """Draw the shares on a line with their names: before below it, after above, and where they should be."""
+    """Draw the shares on a line with their names: before below it, after above it, and a mark where they should be."""
     parts = [whiskers(shown, nominal, middle=30, reach=14)]
     for kind, found in shown.items():
         if found.value is not None:
@@ -257,7 +257,7 @@ def _hero(shown: Mapping[str, Estimate], nominal: float, words: str) -> Html:
 
 
 def _alerts(subject: Subject, calibration: Cases) -> list[Html]:
-    """Say what looks like a mistake in the data, and that intervals hold everything where they are infinite."""
+    """Say what looks like a mistake in the data, and that infinite intervals hold everything."""
     found = [
         paragraph(f"{text[:1].upper()}{text[1:]}", kind="alert")
         for text in doubts(calibration, subject.before)

@@ -1,4 +1,4 @@
-"""The joint region of several outputs, where they lie at once; of two it is drawn for the cases furthest outside."""
+"""The joint region of several outputs at once; for two it is drawn for the cases furthest outside."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,7 @@ class RegionFound:
 
 
 def table(subject: Subject, calibration: Cases) -> RegionFound | None:
-    """Fit the region on the calibration cases; None with too few for the level, and of more than two unless asked."""
+    """Fit the region on the calibration cases; None if they are too few, or for more than two outputs unless asked."""
     test = subject.cases[BEFORE]
     counts = np.asarray(counted(test).reshape(len(test), -1).all(axis=1))
     known = [c.recalibration for c in subject.cards.values() if isinstance(c.recalibration, region.Region)]
@@ -100,7 +100,7 @@ def section(
 
 
 def _panel(shown: Outline, name: str, path: Path | None) -> Html:
-    """Draw one case: the border, the prediction and the target, on its image where the outputs are its pixels."""
+    """Draw one case: the border, the prediction and the target, on its image if the outputs are its pixels."""
     assert shown.target is not None
     border = (
         shown.border[:: max(1, len(shown.border) // POINTS)] if len(shown.border) > POINTS else shown.border

@@ -1,4 +1,4 @@
-"""What referring the unsure cases gains: the error of the rest, and the scale above which to refer."""
+"""What you gain by referring the unsure cases: the error of the rest, and the scale above which to refer."""
 
 import math
 from dataclasses import dataclass
@@ -16,17 +16,15 @@ from ..subject import Subject
 
 STEPS = 100
 START = 10  # where the slider begins
-GAIN = 0.995  # of the error; what leaves more is no gain
+GAIN = 0.995  # of the error; leaving more than this is no gain
 
 
 @dataclass(frozen=True, eq=False)
 class Referred:
-    """For each wished share 0, 1 ... 99 %: the threshold, what is really referred, and the error of the rest."""
+    """For each desired share 0, 1 ... 99 %: the threshold, what is really referred, and the error of the rest."""
 
     wished: Host
-    threshold: (
-        Host  # scale above which a case is referred; equal ones stay together, so less than wished may leave
-    )
+    threshold: Host  # scale above which a case is referred; equal ones stay together, so fewer than desired may leave
     referred: Host  # share of the cases above the threshold
     cases: Host  # how many they are
     mse: Host  # of the rest
@@ -40,14 +38,14 @@ class Referred:
 
 
 def table(subject: Subject) -> Referred:
-    """Refer cases from the least sure on, as a threshold on sigma would do it; the band is the bootstrap's."""
+    """Refer cases starting with the least sure, as a threshold on sigma would; the band is the bootstrap's."""
     held, variance = _errors(subject)
     weight, error = held.T
     some = weight > 0
     kept = keep_lowest(variance[some], error[some] / weight[some], weight[some])
     best = keep_lowest(error[some] / weight[some], error[some] / weight[some], weight[some])
     wished = np.arange(STEPS) / STEPS
-    # The lowest threshold that refers no more than was wished; the slack is for shares that are sums of roundings.
+    # The lowest threshold that refers no more than desired; the slack is for rounding errors in the sums of shares.
     place = np.clip(np.searchsorted(kept.share[1:], 1 - wished - 1e-9), 0, kept.key.size - 1)
     threshold = kept.key[place]
     low, high = _band(subject, held, variance, threshold)
@@ -65,7 +63,7 @@ def table(subject: Subject) -> Referred:
 
 
 def _errors(subject: Subject) -> tuple[Host, Host]:
-    """Sum each case: weight, weighted squared error, and its variance, infinite where nothing counts."""
+    """Sum each case: weight, weighted squared error, and its variance, infinite if nothing counts."""
     cases = subject.after
     held = mean_rows(cases, lambda e: e.squared, outputs="mean").toarray()
     some = held[:, 0] > 0
@@ -77,7 +75,7 @@ def _errors(subject: Subject) -> tuple[Host, Host]:
 
 def _band(subject: Subject, held: Host, variance: Host, threshold: Host) -> tuple[Host, Host]:
     """Bootstrap the kept cases' MSE, at thresholds that are held fixed."""
-    # Thresholds fall, so a case is kept at the first so many of them.
+    # Thresholds fall, so a case is kept at the first few of them.
     stays = np.searchsorted(-threshold, -variance, side="right")
     plan, width = subject.plan, STEPS + 1
     cell = plan.code * width + stays

@@ -1,4 +1,4 @@
-"""Errors over sigma: every case as a point, inside or outside of its interval."""
+"""Errors over sigma: every case as a point, inside or outside its interval."""
 
 from typing import Any
 
@@ -39,13 +39,13 @@ def name_of(subject: Subject, case: Any) -> str:
 
 
 def labels_of(subject: Subject) -> dict[str, Any]:
-    """What the cases are called beside their id: patients, then groups by their columns."""
+    """What the cases are called besides their id: patients, then groups by their columns."""
     patient = subject.before.patient
     return {**({} if patient is None else {"patient": patient}), **subject.before.groups}
 
 
 def label_of(subject: Subject, case: Any) -> str:
-    """Return what one case is called so."""
+    """Return these names for one case."""
     return ", ".join(str(names[case]) for names in labels_of(subject).values())
 
 

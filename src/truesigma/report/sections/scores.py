@@ -28,13 +28,13 @@ FIRST = (
     "ence",
     "miscalibration_area",
 )
-PRICES = ("width", "sharpness")  # low is good only beside good calibration: none is marked as the best
+PRICES = ("width", "sharpness")  # low is good only along with good calibration: none is marked as the best
 OTHER = {  # what a row says that is not quite its metric
     "uce_draws": "The same with the error of every draw, (μ − y)² + spread, as the paper compares it.",
     "uce_mean": "The same with the error of the mean prediction, (μ − y)².",
 }
-COST = 2_000_000  # cases that such a score is computed anew for, over all replicates
-FEWER = 200  # replicates of a score that has to be computed anew for each
+COST = 2_000_000  # cases that such a score is computed for again, over all replicates
+FEWER = 200  # replicates of a score that must be computed again for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,7 @@ def range_text(score: Score) -> str:
 
 
 def _best(score: Score, labels: list[str]) -> str | None:
-    """Return the label of the best value; None where they are all the same, or none is defined."""
+    """Return the label of the best value; None if they are all the same, or none is defined."""
     better = plugins.load("metrics", score.metric).BETTER
     if better == "nominal" and "level" not in score.options:
         return None  # what is nominal, only the metric knows

@@ -16,7 +16,7 @@ BINS = 10
 
 
 def table(subject: Subject) -> tuple[list[dict[str, Any]], Estimate] | None:
-    """Average variances in bins of equal count of the total, with the epistemic share of all; None where unknown."""
+    """Average variances in bins of equal count of the total, with the epistemic share of all; None if unknown."""
     cases = subject.before
     if cases.prediction.epistemic is None:
         return None

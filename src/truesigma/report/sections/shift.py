@@ -30,7 +30,7 @@ class ShiftFound:
 
 
 def table(subject: Subject) -> ShiftFound | None:
-    """Compare the variance of test and shifted cases after recalibration; None where no shifted cases were given."""
+    """Compare the variance of test and shifted cases after recalibration; None if no shifted cases were given."""
     if subject.shifted is None:
         return None
     moved = subject.shifted
@@ -54,9 +54,9 @@ def _variances(prediction: Prediction) -> Host:
 
 
 def auroc_interval(unshifted: Host, shifted: Host, *, level: float) -> tuple[float, float]:
-    """Compute the AUROC's confidence interval by its placement values, cases taken as independent.
+    """Compute the AUROC's confidence interval from its placement values, treating cases as independent.
 
-    Where the two sets do not overlap nothing varies; the bound is then the binomial one of the smaller set.
+    If the two sets do not overlap, nothing varies; the bound is then the binomial one of the smaller set.
 
     Reference: DeLong, DeLong and Clarke-Pearson, Biometrics 1988.
     """
@@ -79,7 +79,7 @@ def auroc_interval(unshifted: Host, shifted: Host, *, level: float) -> tuple[flo
 
 
 def sentences(subject: Subject, found: ShiftFound | None) -> list[str]:
-    """Say what the shifted cases show; nothing where there are none."""
+    """Say what the shifted cases show; nothing if there are none."""
     if found is None:
         return []
     name = NAMES[1]

@@ -17,7 +17,7 @@ SHOWN = 10
 
 
 def worst(subject: Subject) -> dict[str, list[dict[str, Any]]]:
-    """Find the cases of the largest |error| / sigma and |error|, each with the output where it is largest."""
+    """Find the cases with the largest |error| / sigma and |error|, each with the output where it is largest."""
     cases = subject.after
     p, size = cases.prediction, len(cases)
     inside = np.reshape(counted(cases), (size, -1))
@@ -90,7 +90,7 @@ def _table(
         cells = [cell(join(name), head=True)]
         cells += [cell(row["group"])] if named else []
         cells += [cell(str(row["output"]), number=True)] if many else []
-        # Digits that tell the truth from the prediction, however far both are from 0.
+        # Enough digits to distinguish truth and prediction, however far both are from 0.
         shown = {key: number(row[key], row["sigma"] / 10) for key in ("target", "location", "low", "high")}
         cells += [cell(shown[key], number=True, sort=row[key]) for key in ("target", "location")]
         cells.append(cell(f"{shown['low']} to {shown['high']}", number=True, sort=row["low"]))
