@@ -10,7 +10,8 @@ resumed. `before` is the default of 0.1, wants its code, and gets as many epochs
 these are recipe `own` with each of its losses, set up as `init` proposes. `mse` is trained only where it is asked for
 without `faithful`: the mean of both is the same to the bit, so that mean with one sigma for all cases is its row.
 `--sets oct` compares the losses on 2,000 of the paper's 5,000 OCT volumes, as they are, split by the published shares.
-`laplace` is the likelihood of that law. Seeds beyond SEEDS are further ones on nuclei, of `before`, the default and `beta_nll`.
+`laplace` is the likelihood of that law. Seeds beyond SEEDS are further ones on nuclei, of `before`, the default and
+`beta_nll`.
 Hippocampus volumes are 8 bits, by the range of each, since 0.1 refuses a mix of 8 and more bits; it squeezes them to 32
 voxels a side, today they are resampled and padded. One thread, so that seconds are those of a core; runs with
 `--threads 2` are there for their minutes alone, since sums in another order give another network.
