@@ -357,6 +357,11 @@ class Bounded:
 LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}
 
 
+def law_of_moment(moment: int | None) -> Law:
+    """The law of a network whose factor is fitted on that moment: all that a tally knows of it."""
+    return Laplace() if moment == 1 else Normal()
+
+
 def variance_ratio(law: Law) -> float:
     """Variance over total (aleatoric + epistemic): 1 for the laws of networks; scale^2 where a law has no variance."""
     try:

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, Protocol, TypeVar, get_args, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from . import plugins
 from .arrays import Host, extremes, namespace
 from .checks import check_choice, nothing_left, too_few
 from .elements import NO_ALEATORIC, NO_SPLIT, Part, blocks
-from .law import Law, Undefined
+from .law import Law, Undefined, law_of_moment
+from .sums import Sum
 from .tally import Tally
 from .values import Cases, Draws, Interval, Prediction, changed, check_prediction, raw_spread
 
@@ -77,6 +78,21 @@ def applied(
     return recalibration.of_members(draws)
 
 
+class Summed(NamedTuple):
+    """Cases by what a fit needs to know of them: sums that add up over batches and files, and the law."""
+
+    sums: Mapping[str, Sum]
+    law: Law
+
+    def apart(self, mark: str = "/") -> "dict[str, Summed]":
+        """The sums of each part, by its name: what is before the mark in their keys."""
+        parts: dict[str, dict[str, Sum]] = {}
+        for key, value in self.sums.items():
+            name, _, rest = key.partition(mark)
+            parts.setdefault(name, {})[rest] = value
+        return {name: Summed(sums, self.law) for name, sums in parts.items()}
+
+
 class Fitting(Protocol[Fitted]):
     """A `fit` as users call it: on cases, on their arrays, or on a tally where its sums are enough.
 
@@ -98,8 +114,13 @@ class Fitting(Protocol[Fitted]):
     ) -> Fitted: ...
 
 
-def on_cases(fit: Callable[..., Fitted]) -> Fitting[Fitted]:
+def on_cases(
+    fit: Callable[..., Fitted], gather: Callable[..., dict[str, Sum]] | None = None
+) -> Fitting[Fitted]:
     """Let a fit on cases be called as `Fitting` says; its keywords are the options.
+
+    One that needs no more than sums of the cases is given these, as `Summed`; `gather` makes them of cases, or of a
+    tally where it says so.
 
     >>> @on_cases
     ... def fit(cases, *, power=1):
@@ -107,29 +128,44 @@ def on_cases(fit: Callable[..., Fitted]) -> Fitting[Fitted]:
     >>> fit(Prediction([0.0], [1.0]), [3.0], power=2), fit(Cases(Prediction([0.0], [1.0]), [3.0]))
     (9.0, 3.0)
     """
-    (cases, *options), known = signature(fit).parameters.values(), signature(Fitting.__call__).parameters
-    sums_do = Tally in get_args(cases.annotation)
+    (_, *options), known = signature(fit).parameters.values(), signature(Fitting.__call__).parameters
+    tally_does = gather is not None and Tally in get_args(signature(gather).parameters["cases"].annotation)
+    taken = (Cases, Summed, Tally) if tally_does else (Cases, Summed)
 
     @wraps(fit)
     def call(prediction: Any, target: Any = None, **given: Any) -> Fitted:
         data = {name: given.pop(name) for name in known if name in given}
-        if isinstance(prediction, Cases) or (sums_do and isinstance(prediction, Tally)):
-            if target is not None or any(value is not None for value in data.values()):
-                kind = type(prediction).__name__
+        cases = prediction
+        if not isinstance(prediction, taken):
+            if target is None and isinstance(prediction, Prediction):
                 raise ValueError(
-                    f"targets, weights or names are given beside a {kind}, which holds its own; give it alone, as "
-                    f"fit({kind.lower()}), or give the arrays."
+                    "a prediction is given without its target; expected both, or cases: fit(cases)."
                 )
-            return fit(prediction, **given)
-        if target is None and isinstance(prediction, Prediction):
-            raise ValueError("a prediction is given without its target; expected both, or cases: fit(cases).")
-        return fit(Cases(prediction, target, **data), **given)
+            cases = Cases(prediction, target, **data)
+        elif target is not None or any(value is not None for value in data.values()):
+            kind = type(prediction).__name__
+            raise ValueError(
+                f"targets, weights or names are given beside a {kind}, which holds its own; give it alone, as "
+                f"fit({kind.lower()}), or give the arrays."
+            )
+        if gather is not None and not isinstance(cases, Summed):
+            chosen = {**{one.name: one.default for one in options}, **given}
+            sums = gather(cases, **plugins.accepted(gather, chosen))
+            cases = Summed(
+                sums, law_of_moment(cases.moment) if isinstance(cases, Tally) else cases.prediction.law
+            )
+        return fit(cases, **given)
 
     _, *arrays, _ = known.values()
-    if not sums_do:
+    if not tally_does:
         arrays[1] = arrays[1].replace(default=Parameter.empty)
     call.__signature__ = Signature([*arrays, *options])  # type: ignore[attr-defined]
     return call
+
+
+def on_sums(gather: Callable[..., dict[str, Sum]]) -> Callable[[Callable[..., Fitted]], Fitting[Fitted]]:
+    """Let a fit on what `gather` knows of cases be called with these; where they are in files, in many at a time."""
+    return partial(on_cases, gather=gather)
 
 
 def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
@@ -220,6 +256,15 @@ def stored(name: str, recalibration: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def restored(kind: Callable[..., Fitted]) -> Callable[[Mapping[str, Any]], Fitted]:
+    """The `from_dict` of a recalibration that is made of plain values: back from what `stored` gave, but its name."""
+    return lambda given: kind(**{name: _tuples(value) for name, value in given.items()})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def with_law(prediction: Prediction, law: Law) -> Prediction:

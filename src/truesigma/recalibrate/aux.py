@@ -9,7 +9,6 @@ it does at the last of them.
 
 import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +17,12 @@ import numpy as np
 from ..core.arrays import Array, Host, like, namespace, to_host
 from ..core.checks import check_whole
 from ..core.elements import Block, Elements, Outputs, Part, blocks, check_outputs
-from ..core.law import Law
 from ..core.outputs import case_means
-from ..core.recalibration import on_cases, rescale, select_part, stored
+from ..core.recalibration import Summed, on_sums, rescale, restored, select_part, stored
 from ..core.sketches import LogMeans, in_cells
 from ..core.sums import Sum, accumulate, factor_sums
 from ..core.values import Cases, Prediction
-from ._factor import factor_from
+from ._factor import both_sums, factor_of
 
 TITLE = "aux scaling"
 # More elements than these are gathered in cells of log2(v), and the network sees the mean of each. Up to KEPT of them
@@ -124,9 +122,26 @@ class Aux:
         return f"Aux({hidden} hidden, part={self.part!r}, outputs={self.outputs!r})"
 
 
-@on_cases
+def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[str, Sum]:
+    """What the fit needs to know of some cases: sums that add up over batches and files."""
+    check_outputs(outputs)
+    chosen = select_part(cases.prediction, part)
+
+    def factor(block: Block) -> Sum:
+        # In float64, whatever the library: two thousand steps from here would make much of a rounding error.
+        return factor_sums(block.wide, outputs=outputs, error="mean", part="total")
+
+    found = accumulate(chosen, cases.target, {"factor": factor}, weight=cases.weight)
+    if hidden:
+        found["means"] = LogMeans(np.zeros((3, 0)), 0, KEPT)
+        for block in blocks(chosen, cases.target, cases.weight):
+            found["means"] = found["means"].merge(_means(block.wide.view(outputs)))
+    return found
+
+
+@on_sums(gather)
 def fit(
-    cases: Cases,
+    cases: Summed,
     *,
     part: Part = "total",
     outputs: Outputs = "separate",
@@ -160,42 +175,6 @@ def fit(
 
     Reference: Laves et al., MELBA 2021, section 3 and Appendix F; after Kuleshov et al., 2018.
     """
-    check_outputs(outputs)
-    chosen: dict[str, Any] = {"part": part, "outputs": outputs, "hidden": hidden}
-    sums = gather(cases, **chosen)
-    options: dict[str, Any] = {"steps": steps, "rate": rate, "seed": seed, "standardise": standardise}
-    return fit_gathered(sums, cases.prediction.law, **chosen, **options)
-
-
-def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[str, Sum]:
-    """What the fit needs to know of some cases: sums that add up over batches and files."""
-    chosen = select_part(cases.prediction, part)
-
-    def factor(block: Block) -> Sum:
-        # In float64, whatever the library: two thousand steps from here would make much of a rounding error.
-        return factor_sums(block.wide, outputs=outputs, error="mean", part="total")
-
-    found = accumulate(chosen, cases.target, {"factor": factor}, weight=cases.weight)
-    if hidden:
-        found["means"] = LogMeans(np.zeros((3, 0)), 0, KEPT)
-        for block in blocks(chosen, cases.target, cases.weight):
-            found["means"] = found["means"].merge(_means(block.wide.view(outputs)))
-    return found
-
-
-def fit_gathered(
-    sums: Mapping[str, Sum],
-    law: Law,
-    *,
-    part: Part,
-    outputs: Outputs,
-    hidden: int,
-    steps: int,
-    rate: float,
-    seed: int,
-    standardise: bool,
-) -> Aux:
-    """The fit from what was gathered; the options are those of `fit`."""
     for name, count, least in (("hidden", hidden, 0), ("steps", steps, 1), ("seed", seed, 0)):
         check_whole(name, count, least)
     if not (isinstance(rate, float | int) and 0 < rate < math.inf):
@@ -203,7 +182,9 @@ def fit_gathered(
     if not isinstance(standardise, bool):
         raise ValueError(f"standardise is {standardise!r}; expected True or False.")
     # One bias in log space is sigma scaling: the network starts there, and adds what one factor cannot do.
-    bias = 2 * math.log(factor_from({"case": sums["factor"]} if sums else {}, law).value)
+    sums, law = cases
+    known = {"case": sums["factor"]} if sums else {}
+    bias = 2 * math.log(factor_of(*both_sums(known), law.moment).value)
     if hidden == 0:
         return Aux(((bias,),), part=part, outputs=outputs)
     means, columns = sums["means"], sums["means"].columns
@@ -227,10 +208,7 @@ def fit_gathered(
     return Aux(weights, shift, divisor, offset, part, outputs, seen)
 
 
-def from_dict(given: Mapping[str, Any]) -> Aux:
-    weights = tuple(tuple(float(w) for w in p) for p in given["weights"])
-    seen = given.get("seen")
-    return Aux(**{**given, "weights": weights, "seen": None if seen is None else tuple(seen)})
+from_dict = restored(Aux)
 
 
 def _means(elements: Elements) -> LogMeans:
