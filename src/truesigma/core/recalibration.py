@@ -150,10 +150,8 @@ def on_cases(
             )
         if gather is not None and not isinstance(cases, Summed):
             chosen = {**{one.name: one.default for one in options}, **given}
-            sums = gather(cases, **plugins.accepted(gather, chosen))
-            cases = Summed(
-                sums, law_of_moment(cases.moment) if isinstance(cases, Tally) else cases.prediction.law
-            )
+            law = law_of_moment(cases.moment) if isinstance(cases, Tally) else cases.prediction.law
+            cases = Summed(gather(cases, **plugins.accepted(gather, chosen)), law)
         return fit(cases, **given)
 
     _, *arrays, _ = known.values()

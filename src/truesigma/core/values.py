@@ -5,13 +5,12 @@ Axes: the case first (behind the draw, in Draws), every further axis is output. 
 checked nor used, so NaN may be there.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
-from array_api_compat import device as device_of
-from array_api_compat import is_array_api_obj, is_torch_array
+from array_api_compat import is_array_api_obj
 
 from .arrays import Array, as_array, expand, like, namespace, to_host
 from .by_case import Bounds, beside, law_at, of_each
@@ -54,25 +53,20 @@ def changed(value: T, **parts: Any) -> T:
     return made
 
 
-def take(array: Array, index: Any, axis: int = 0) -> Array:
-    """Some cases of an array, by a slice, a boolean mask or an index array; of each in a mapping; None stays None."""
-    if array is None:
-        return None
-    if isinstance(index, slice) and not isinstance(array, Mapping):
-        return array[(slice(None),) * axis + (index,)] if axis else array[index]
+def take(array: Any, rows: Any) -> Any:
+    """Some cases of an array, or of what is indexed by cases as it is; of each in a mapping; None stays None."""
     if isinstance(array, Mapping):
-        return {name: take(one, index, axis) for name, one in array.items()}
+        return {name: take(one, rows) for name, one in array.items()}
+    return None if array is None else array[rows]
+
+
+def rows_of(index: Any) -> Any:
+    """An index of cases as every library takes it: a slice, or a boolean mask or numbers on the host."""
     if isinstance(index, int | np.integer):
         raise ValueError(
             f"the index is {index}, one case; expected some cases: [{index}:{index + 1}] gives that one."
         )
-    if is_array_api_obj(index):
-        index = to_host(index)
-        if is_torch_array(array):
-            import torch
-
-            index = torch.as_tensor(index, device=device_of(array))
-    return array[(slice(None),) * axis + (index,)]
+    return to_host(index) if is_array_api_obj(index) else index
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +134,9 @@ class Draws:
 
     def __getitem__(self, index: Any) -> "Draws":
         """The draws of some cases: a slice, a boolean mask or an index array over the cases."""
-        mean, variance = take(self.mean, index, 1), take(self.variance, index, 1)
-        return changed(self, mean=mean, variance=variance, mask=take(self.mask, index))
+        rows = rows_of(index)
+        mean, variance = self.mean[:, rows], self.variance[:, rows]
+        return changed(self, mean=mean, variance=variance, mask=take(self.mask, rows))
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.mean.shape[2:])
@@ -248,11 +243,17 @@ class Prediction:
 
     def __getitem__(self, index: Any) -> "Prediction":
         """The prediction of some cases: a slice, a boolean mask or an index array over the cases."""
-        index = to_host(index) if is_array_api_obj(index) else index
-        apart = ("law", "bounds")
-        parts = {name: take(part, index) for name, part in vars(self).items() if name not in apart}
-        bounds = None if self.bounds is None else self.bounds[index]
-        return changed(self, **parts, law=law_at(self.law, index), bounds=bounds)
+        rows = rows_of(index)
+        return self.with_arrays(
+            lambda part: part[rows], law=law_at(self.law, rows), bounds=take(self.bounds, rows)
+        )
+
+    def with_arrays(self, of: Callable[[Array], Array], **others: Any) -> "Prediction":
+        """The prediction with `of` each of its arrays, and others of its parts."""
+        arrays = {
+            k: part for k, part in vars(self).items() if k not in ("law", "bounds") and part is not None
+        }
+        return changed(self, **{name: of(part) for name, part in arrays.items()}, **others)
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.location.shape[1:])
@@ -350,10 +351,9 @@ class Cases:
         return len(self.prediction)
 
     def __getitem__(self, index: Any) -> "Cases":
-        names = ("target", "weight", "group", *LABELS)
-        parts = {name: take(getattr(self, name), index) for name in names}
-        draws = None if self.draws is None else self.draws[index]
-        return changed(self, prediction=self.prediction[index], draws=draws, **parts)
+        rows = rows_of(index)
+        names = ("prediction", "target", "weight", "group", *LABELS, "draws")
+        return changed(self, **{name: take(getattr(self, name), rows) for name in names})
 
     def __repr__(self) -> str:
         unit = f", in {self.unit}" if self.unit else ""
