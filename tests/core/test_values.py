@@ -242,10 +242,10 @@ def test_frames_are_taken():
     [
         ({"mean": [1.0, 2.0]}, r"mean has shape \(2,\); expected \(draw, case, output...\)"),
         ({"mean": np.zeros((0, 2))}, "mean has shape"),
-        ({"variance": np.ones((2, 2))}, r"variance has shape \(2, 2\) beside mean \(2, 3\)"),
+        ({"variance": np.ones((2, 2))}, r"variance has shape \(2, 2\); expected \(2, 3\)"),
         ({"variance": np.ones(3)}, "variance has shape"),
         ({"law": "normal"}, "law is 'normal'; expected a law"),
-        ({"variance": -np.ones((2, 3))}, "variance is negative or not finite in 6 places"),
+        ({"variance": -np.ones((2, 3))}, "variance is negative or not finite in 3 places"),
         ({"mean": np.full((2, 3), np.nan)}, "mean is not finite in 3 places.*mask"),
         ({"mask": np.ones(2, dtype=bool)}, "mask has shape"),
     ],

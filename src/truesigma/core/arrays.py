@@ -113,18 +113,21 @@ def like(values: Host, example: Array) -> Array:
 
 def expand(name: str, values: Array, shape: tuple[int, ...]) -> Array:
     """View `values` in `shape`: (case,) stands for every output, length 1 on an output axis for all of it."""
-    if values.shape == shape:
-        return values
-    xp = namespace(values)
-    if values.ndim == 1 and values.shape[0] == shape[0]:
-        values = xp.reshape(values, (shape[0], *[1] * (len(shape) - 1)))
-    fits = values.ndim == len(shape) and all(a in (1, b) for a, b in zip(values.shape[1:], shape[1:]))
-    if not fits or values.shape[0] != shape[0]:
+    same = tuple(values.shape) == shape
+    return values if same else namespace(values).broadcast_to(beside(name, values, shape), shape)
+
+
+def beside(name: str, values: Array, shape: tuple[int, ...], case: int = 0) -> Array:
+    """`values` with as many axes as `shape`, each of its length, or 1; `case` is the axis that must have its length."""
+    if values.ndim == case + 1:  # one for all outputs of a case
+        values = namespace(values).reshape(values, (*values.shape, *[1] * (len(shape) - values.ndim)))
+    fits = values.ndim == len(shape) and values.shape[case] == shape[case]
+    if not fits or any(a not in (1, b) for a, b in zip(values.shape, shape)):
         raise ValueError(
-            f"{name} has shape {tuple(values.shape)}; expected {shape}, or length 1 on the axes behind the first. "
-            "The first axis is the case, every axis behind it is output."
+            f"{name} has shape {tuple(values.shape)}; expected {shape}, or length 1 where it is not the case's. The "
+            f"{('first', 'second')[case]} axis is the case, every axis behind it is output."
         )
-    return xp.broadcast_to(values, shape)
+    return values
 
 
 def extremes(values: Array) -> tuple[float, float]:

@@ -9,7 +9,8 @@ from array_api_compat import is_array_api_obj
 
 from .arrays import Array, as_array, expand, extremes, namespace, to_host, widen
 
-# What is wrong with a variance or a weight, and what it should be.
+# What is wrong with a number, a variance or a weight, and what it should be.
+NOT_FINITE = ("is not finite", "finite numbers")
 NEGATIVE = ("is negative or not finite", "finite numbers of 0 or more (a variance, not its logarithm)")
 
 HEAVY = 1e100  # weight, whose square still leaves room for sums
@@ -83,9 +84,7 @@ def _recalibrated(prediction: Any, draws: int) -> bool:
     return not any(np.allclose(epistemic, one, rtol=1e-3, atol=0, equal_nan=True) for one in made)
 
 
-def check_values(
-    name: str, good: Array, mask: Array, problem: str, expected: str, *, case_axis: int = 0
-) -> None:
+def check_values(name: str, good: Array, mask: Array, problem: str, expected: str) -> None:
     """Raise for the first case that is not good, where the mask lets it count."""
     xp = namespace(good)
     good = good if mask is None else good | ~mask
@@ -95,7 +94,7 @@ def check_values(
         raise WrongValue(
             f"{name} {problem} in {int(bad.sum())} place{'s' if bad.sum() > 1 else ''}, the first at index {first}; "
             f"expected {expected}. Correct them, or give a mask that is False there.",
-            first[case_axis],
+            first[0],
         )
 
 
@@ -106,13 +105,10 @@ def check_finite(name: str, array: Array, mask: Array, least: float = -np.inf) -
     """
     low, high = extremes(array)
     if not (max(least, -np.finfo(np.float64).max) <= low and high < np.inf):
-        good = namespace(array).isfinite(array)
-        if least < 0:
-            check_values(name, good, mask, "is not finite", "finite numbers")
-        else:
-            problem, expected = NEGATIVE
-            expected = expected.partition(" (")[0] if name == "weight" else expected
-            check_values(name, good & (array >= least), mask, problem, expected)
+        problem, expected = NOT_FINITE if least < 0 else NEGATIVE
+        expected = expected.partition(" (")[0] if name == "weight" else expected
+        good = namespace(array).isfinite(array) & (array >= least)
+        check_values(name, good, mask, problem, expected)
     return low, high
 
 

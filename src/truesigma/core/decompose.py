@@ -5,7 +5,7 @@ from typing import Literal
 
 from .arrays import Array, namespace
 from .checks import check_choice
-from .values import UNHEARD, Draws, Prediction, trusted
+from .values import UNHEARD, Draws, Prediction, sound, trusted
 
 
 @UNHEARD
@@ -43,13 +43,9 @@ def decompose(
             f"ddof is {ddof} with {count} draw(s); expected 0, or 1 with two draws or more. Use ddof=0, or draw more."
         )
     check_choice("aleatoric", aleatoric, "arithmetic", "geometric")
-    location, inner, epistemic, spread = moments(draws.mean, draws.variance, aleatoric=aleatoric, ddof=ddof)
-    made = dict(location=location, aleatoric=inner, epistemic=epistemic, spread=spread)
-    xp, total = namespace(location), inner + epistemic
-    if not bool(xp.all((total > 0) & xp.isfinite(total))):
-        # Through the checks: they say which cases, unless a mask hides them all.
-        return Prediction(**made, mask=draws.mask, law=draws.law)
-    return trusted(Prediction, **made, mask=draws.mask, law=draws.law)
+    names = ("location", "aleatoric", "epistemic", "spread")
+    made = dict(zip(names, moments(draws.mean, draws.variance, aleatoric=aleatoric, ddof=ddof)))
+    return sound(trusted(Prediction, **made, mask=draws.mask, law=draws.law))
 
 
 def moments(

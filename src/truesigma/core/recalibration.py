@@ -1,6 +1,5 @@
 """What every fitted recalibration is, and the way back from its stored form."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial, wraps
@@ -10,13 +9,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar, get_args, runtime_checkab
 import numpy as np
 
 from . import plugins
-from .arrays import Host, extremes, namespace
+from .arrays import Host, namespace
 from .checks import check_choice, nothing_left, too_few
 from .elements import NO_ALEATORIC, NO_SPLIT, Part, blocks
 from .law import Law, Undefined, law_of_moment
 from .sums import Sum
 from .tally import Tally
-from .values import Cases, Draws, Interval, Prediction, changed, check_prediction, raw_spread
+from .values import UNHEARD, Cases, Draws, Interval, Prediction, changed, check_prediction, raw_spread, sound
 
 Fitted = TypeVar("Fitted", covariant=True)
 
@@ -275,6 +274,7 @@ def with_law(prediction: Prediction, law: Law) -> Prediction:
     return _with(prediction, law=law)
 
 
+@UNHEARD
 def rescale(prediction: Prediction, factor: Any, epistemic_factor: Any = None) -> Prediction:
     """The prediction with its scale times `factor`, a number or an array; location, law and spread stay.
 
@@ -284,14 +284,7 @@ def rescale(prediction: Prediction, factor: Any, epistemic_factor: Any = None) -
     array([12.])
     """
     other = factor if epistemic_factor is None else epistemic_factor
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        # Twice by the factor, not once by its square, which float32 may not hold where it holds the product.
-        aleatoric = prediction.aleatoric * factor * factor
-        epistemic = None if prediction.epistemic is None else prediction.epistemic * other * other
-        total = aleatoric if epistemic is None else aleatoric + epistemic
-    made = _with(prediction, aleatoric=aleatoric, epistemic=epistemic)
-    low, high = extremes(total)
-    if not (low > 0 and high < math.inf):
-        # Through the checks: they say which cases leave the range of their dtype, unless a mask hides them all.
-        return Prediction(**vars(made))
-    return made
+    # Twice by the factor, not once by its square, which float32 may not hold where it holds the product.
+    aleatoric = prediction.aleatoric * factor * factor
+    epistemic = None if prediction.epistemic is None else prediction.epistemic * other * other
+    return sound(_with(prediction, aleatoric=aleatoric, epistemic=epistemic))

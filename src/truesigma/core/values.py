@@ -5,6 +5,7 @@ Axes: the case first (behind the draw, in Draws), every further axis is output. 
 checked nor used, so NaN may be there.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, TypeVar
@@ -12,10 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 from array_api_compat import is_array_api_obj
 
-from .arrays import Array, as_array, expand, like, namespace, to_host
-from .by_case import Bounds, beside, law_at, of_each
+from .arrays import Array, as_array, beside, expand, extremes, like, namespace, to_host
+from .by_case import Bounds, law_at, of_each, with_outputs
 from .checks import (
     NEGATIVE,
+    NOT_FINITE,
     check_axes,
     check_draws,
     check_finite,
@@ -66,7 +68,9 @@ def rows_of(index: Any) -> Any:
         raise ValueError(
             f"the index is {index}, one case; expected some cases: [{index}:{index + 1}] gives that one."
         )
-    return to_host(index) if is_array_api_obj(index) else index
+    if is_array_api_obj(index):
+        return to_host(index)
+    return np.array(index, dtype=None if index else int) if isinstance(index, list) else index
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,19 +94,12 @@ class Draws:
         mean, variance = as_array("mean", self.mean), as_array("variance", self.variance)
         xp = namespace(mean, variance)
         check_axes("mean", mean, "draw, case, output...", 2)
-        if variance.ndim == 2 and mean.ndim > 2:  # one variance for all outputs of a case
-            variance = xp.reshape(variance, (*variance.shape, *[1] * (mean.ndim - 2)))
-        fits = variance.ndim == mean.ndim and variance.shape[1] == mean.shape[1]
-        if not fits or any(a not in (1, b) for a, b in zip(variance.shape, mean.shape)):
-            raise ValueError(
-                f"variance has shape {tuple(variance.shape)} beside mean {tuple(mean.shape)}; expected the same, or "
-                "length 1 on the draw and output axes. The second axis is the case; for none give zeros((1, cases))."
-            )
-        mask = check_mask(self.mask, mean, tuple(mean.shape[1:]))
-        check_values("mean", xp.all(xp.isfinite(mean), axis=0), mask, "is not finite", "finite numbers")
-        wide = None if mask is None else xp.broadcast_to(mask, mean.shape)
-        good = xp.broadcast_to((variance >= 0) & xp.isfinite(variance), mean.shape)
-        check_values("variance", good, wide, *NEGATIVE, case_axis=1)
+        variance = beside("variance", variance, tuple(mean.shape), case=1)
+        shape = tuple(mean.shape[1:])
+        mask = check_mask(self.mask, mean, shape)
+        check_values("mean", xp.all(xp.isfinite(mean), axis=0), mask, *NOT_FINITE)
+        good = xp.all((variance >= 0) & xp.isfinite(variance), axis=0)
+        check_values("variance", xp.broadcast_to(good, shape), mask, *NEGATIVE)
         vars(self).update(mean=mean, variance=variance, mask=mask)
 
     @staticmethod
@@ -127,7 +124,7 @@ class Draws:
         width = [max(sizes) for sizes in zip(*[d.variance.shape[1:] for d in draws])]
         variance = [xp.broadcast_to(d.variance, (d.mean.shape[0], *width)) for d in draws]
         mean = xp.concat([d.mean for d in draws], axis=0)
-        return trusted(Draws, mean=mean, variance=xp.concat(variance, axis=0), mask=first.mask, law=first.law)
+        return changed(first, mean=mean, variance=xp.concat(variance, axis=0))
 
     def __len__(self) -> int:
         return int(self.mean.shape[1])
@@ -188,14 +185,12 @@ class Prediction:
                 "aleatoric is None; expected variances. Where the split is unknown, give the total as aleatoric, and "
                 "no epistemic."
             )
-        parts = {"aleatoric": self.aleatoric, "epistemic": self.epistemic, "spread": self.spread}
-        parts = {
-            name: None if p is None else expand(name, as_array(name, p), shape) for name, p in parts.items()
-        }
+        given = {name: getattr(self, name) for name in ("aleatoric", "epistemic", "spread")}
+        parts = {k: expand(k, as_array(k, part), shape) for k, part in given.items() if part is not None}
         xp = namespace(location, *parts.values())
         mask = check_mask(self.mask, location, shape)
         check_finite("location", location, mask)
-        ends = {name: check_finite(name, p, mask, least=0) for name, p in parts.items() if p is not None}
+        ends = {name: check_finite(name, part, mask, least=0) for name, part in parts.items()}
         vars(self).update(location=location, mask=mask, **parts)
         low, high = (sum(ends[k][i] for k in ("aleatoric", "epistemic") if k in ends) for i in (0, 1))
         if not (low > 0 and high <= float(xp.finfo(self.aleatoric.dtype).max)):
@@ -232,7 +227,7 @@ class Prediction:
         scale = self.scale
         if self.bounds is not None:
             check_level(level)
-            low, high = (beside(like(end, scale), scale) for end in self.bounds.z(level))
+            low, high = (with_outputs(like(end, scale), scale) for end in self.bounds.z(level))
         else:
             low = of_each(self.law, lambda law: central_bounds(law, level)[0], scale)
             high = of_each(self.law, lambda law: central_bounds(law, level)[1], scale)
@@ -258,6 +253,13 @@ class Prediction:
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.location.shape[1:])
         return f"Prediction({self.location.shape[0]} cases{outputs}, {self.law.name})"
+
+
+def sound(prediction: Prediction) -> Prediction:
+    """A prediction whose variances were computed; it is checked where their sum leaves the range of its dtype."""
+    low, high = extremes(prediction.total)
+    # The checks say which cases, unless a mask hides them all.
+    return prediction if low > 0 and high < math.inf else Prediction(**vars(prediction))
 
 
 def raw_spread(prediction: Prediction) -> Array:
