@@ -114,10 +114,10 @@ def like(values: Host, example: Array) -> Array:
 def expand(name: str, values: Array, shape: tuple[int, ...]) -> Array:
     """View `values` in `shape`: (case,) stands for every output, length 1 on an output axis for all of it."""
     same = tuple(values.shape) == shape
-    return values if same else namespace(values).broadcast_to(beside(name, values, shape), shape)
+    return values if same else namespace(values).broadcast_to(with_axes(name, values, shape), shape)
 
 
-def beside(name: str, values: Array, shape: tuple[int, ...], case: int = 0) -> Array:
+def with_axes(name: str, values: Array, shape: tuple[int, ...], case: int = 0) -> Array:
     """`values` with as many axes as `shape`, each of its length, or 1; `case` is the axis that must have its length."""
     if values.ndim == case + 1:  # one for all outputs of a case
         values = namespace(values).reshape(values, (*values.shape, *[1] * (len(shape) - values.ndim)))

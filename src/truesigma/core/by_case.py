@@ -75,7 +75,7 @@ class ByCase:
         found = of(self.laws[0])
         for number, law in enumerate(self.laws[1:], start=1):
             mine = like((self.index == number).astype(np.float64), z) > 0
-            found = namespace(z).where(with_outputs(mine, z), of(law), found)
+            found = namespace(z).where(beside(mine, z), of(law), found)
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class ByCase:
 
 @runtime_checkable
 class Bounds(Protocol):
-    """Bounds of intervals that differ by case, where no law gives them: a value with_outputs the law of a prediction.
+    """Bounds of intervals that differ by case, where no law gives them: a value beside the law of a prediction.
 
     Conformalized quantiles, weighted conformal prediction and CV+ make them. They are in units of the scale, as a law's
     quantiles are, so that they stay true in another unit; an interval whose ends have crossed is empty.
@@ -209,9 +209,9 @@ def of_each(law: Law, of: Callable[[Law], float], example: Array) -> Any:
     if not isinstance(law, ByCase):
         return of(law)
     values = np.array([of(one) for one in law.laws])
-    return with_outputs(like(values[law.index], example), example)
+    return beside(like(values[law.index], example), example)
 
 
-def with_outputs(values: Array, example: Array) -> Array:
+def beside(values: Array, example: Array) -> Array:
     """(case,), or some of its axes, with as many axes as the example has."""
     return namespace(values).reshape(values, (*values.shape, *[1] * (example.ndim - values.ndim)))

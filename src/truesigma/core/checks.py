@@ -143,11 +143,14 @@ def nothing_left() -> NothingLeft:
     )
 
 
-def too_few(better: int) -> ValueError:
-    """The error for a fit on a single case; `better` is how many it would need."""
-    return ValueError(
-        f"one calibration case cannot show how wrong the others are; expected at least two, better {better}."
-    )
+def check_enough(cases: float) -> None:
+    """A fit needs cases, and more than a single one."""
+    if cases == 0:
+        raise nothing_left()
+    if cases < 2:
+        raise ValueError(
+            "one calibration case cannot show how wrong others are; expected at least two, better 100."
+        )
 
 
 def check_law(law: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import plugins
 from .arrays import Host, namespace
-from .checks import check_choice, nothing_left, too_few
+from .checks import check_choice, check_enough
 from .elements import NO_ALEATORIC, NO_SPLIT, Part, blocks
 from .law import Law, Undefined, law_of_moment
 from .sums import Sum
@@ -77,19 +77,19 @@ def applied(
     return recalibration.of_members(draws)
 
 
-class Summed(NamedTuple):
+class CaseSums(NamedTuple):
     """Cases by what a fit needs to know of them: sums that add up over batches and files, and the law."""
 
     sums: Mapping[str, Sum]
     law: Law
 
-    def apart(self, mark: str = "/") -> "dict[str, Summed]":
+    def apart(self, mark: str = "/") -> "dict[str, CaseSums]":
         """The sums of each part, by its name: what is before the mark in their keys."""
         parts: dict[str, dict[str, Sum]] = {}
         for key, value in self.sums.items():
             name, _, rest = key.partition(mark)
             parts.setdefault(name, {})[rest] = value
-        return {name: Summed(sums, self.law) for name, sums in parts.items()}
+        return {name: CaseSums(sums, self.law) for name, sums in parts.items()}
 
 
 class Fitting(Protocol[Fitted]):
@@ -118,7 +118,7 @@ def on_cases(
 ) -> Fitting[Fitted]:
     """Let a fit on cases be called as `Fitting` says; its keywords are the options.
 
-    One that needs no more than sums of the cases is given these, as `Summed`; `gather` makes them of cases, or of a
+    One that needs no more than sums of the cases is given these, as `CaseSums`; `gather` makes them of cases, or of a
     tally where it says so.
 
     >>> @on_cases
@@ -129,7 +129,7 @@ def on_cases(
     """
     (_, *options), known = signature(fit).parameters.values(), signature(Fitting.__call__).parameters
     tally_does = gather is not None and Tally in get_args(signature(gather).parameters["cases"].annotation)
-    taken = (Cases, Summed, Tally) if tally_does else (Cases, Summed)
+    taken = (Cases, CaseSums, Tally) if tally_does else (Cases, CaseSums)
 
     @wraps(fit)
     def call(prediction: Any, target: Any = None, **given: Any) -> Fitted:
@@ -147,10 +147,10 @@ def on_cases(
                 f"targets, weights or names are given beside a {kind}, which holds its own; give it alone, as "
                 f"fit({kind.lower()}), or give the arrays."
             )
-        if gather is not None and not isinstance(cases, Summed):
+        if gather is not None and not isinstance(cases, CaseSums):
             chosen = {**{one.name: one.default for one in options}, **given}
             law = law_of_moment(cases.moment) if isinstance(cases, Tally) else cases.prediction.law
-            cases = Summed(gather(cases, **plugins.accepted(gather, chosen)), law)
+            cases = CaseSums(gather(cases, **plugins.accepted(gather, chosen)), law)
         return fit(cases, **given)
 
     _, *arrays, _ = known.values()
@@ -229,10 +229,7 @@ def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple
         share = np.ones_like(part.z) if part.weight is None else part.weight
         cases += int((share > 0).any(axis=1).sum())
         found.append(np.stack([part.z[share > 0], share[share > 0]]))
-    if cases == 0:
-        raise nothing_left()
-    if cases < 2:
-        raise too_few(better=100)
+    check_enough(cases)
     z, share = np.concatenate(found, axis=1)
     order = np.lexsort([share, z])
     return z[order], share[order]

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 from array_api_compat import is_array_api_obj
 
-from .arrays import Array, as_array, beside, expand, extremes, like, namespace, to_host
-from .by_case import Bounds, law_at, of_each, with_outputs
+from .arrays import Array, as_array, expand, extremes, like, namespace, to_host, with_axes
+from .by_case import Bounds, beside, law_at, of_each
 from .checks import (
     NEGATIVE,
     NOT_FINITE,
@@ -94,7 +94,7 @@ class Draws:
         mean, variance = as_array("mean", self.mean), as_array("variance", self.variance)
         xp = namespace(mean, variance)
         check_axes("mean", mean, "draw, case, output...", 2)
-        variance = beside("variance", variance, tuple(mean.shape), case=1)
+        variance = with_axes("variance", variance, tuple(mean.shape), case=1)
         shape = tuple(mean.shape[1:])
         mask = check_mask(self.mask, mean, shape)
         check_values("mean", xp.all(xp.isfinite(mean), axis=0), mask, *NOT_FINITE)
@@ -227,7 +227,7 @@ class Prediction:
         scale = self.scale
         if self.bounds is not None:
             check_level(level)
-            low, high = (with_outputs(like(end, scale), scale) for end in self.bounds.z(level))
+            low, high = (beside(like(end, scale), scale) for end in self.bounds.z(level))
         else:
             low = of_each(self.law, lambda law: central_bounds(law, level)[0], scale)
             high = of_each(self.law, lambda law: central_bounds(law, level)[1], scale)

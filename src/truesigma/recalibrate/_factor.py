@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.checks import check_choice, nothing_left, too_few
+from ..core.checks import check_choice, check_enough, nothing_left
 from ..core.elements import Error, Outputs, Part, check_error, check_outputs
 from ..core.law import Undefined
 from ..core.recalibration import select_part
@@ -101,10 +101,7 @@ def factor_of(cases: Host, clusters: Host, moment: int, solver: str = "closed") 
     2.0
     """
     check_choice("solver", solver, "closed", "gradient")
-    if cases[1] <= 0:
-        raise nothing_left()
-    if cases[0] < 2:
-        raise too_few(better=100)
+    check_enough(cases[0])
     mean = float(cases[2] / cases[1])
     if mean == 0:
         raise ValueError(

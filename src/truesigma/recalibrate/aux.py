@@ -18,7 +18,7 @@ from ..core.arrays import Array, Host, like, namespace, to_host
 from ..core.checks import check_whole
 from ..core.elements import Block, Elements, Outputs, Part, blocks, check_outputs
 from ..core.outputs import case_means
-from ..core.recalibration import Summed, on_sums, rescale, restored, select_part, stored
+from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
 from ..core.sketches import LogMeans, in_cells
 from ..core.sums import Sum, accumulate, factor_sums
 from ..core.values import Cases, Prediction
@@ -141,7 +141,7 @@ def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[s
 
 @on_sums(gather)
 def fit(
-    cases: Summed,
+    cases: CaseSums,
     *,
     part: Part = "total",
     outputs: Outputs = "separate",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.elements import Part
-from ..core.recalibration import Summed, on_sums, restored, select_part, stored
+from ..core.recalibration import CaseSums, on_sums, restored, select_part, stored
 from ..core.values import Cases, Prediction
 
 TITLE = "none"
@@ -37,7 +37,7 @@ def gather(cases: Cases, *, part: Part) -> dict[str, Any]:
 
 
 @on_sums(gather)
-def fit(cases: Summed, *, part: Part = "total") -> Identity:
+def fit(cases: CaseSums, *, part: Part = "total") -> Identity:
     """Leave the uncertainty as it is.
 
     Args:

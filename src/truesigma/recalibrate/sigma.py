@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..core.elements import Error, Outputs, Part
-from ..core.recalibration import Summed, on_sums, rescale, restored, select_part, stored
+from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
 from ..core.tally import Tally
 from ..core.values import Prediction
 from ._factor import Solver, both_sums, factor_of, gather
@@ -45,7 +45,7 @@ class Sigma:
 
 @on_sums(gather)
 def fit(
-    cases: Summed,
+    cases: CaseSums,
     *,
     part: Part = "total",
     outputs: Outputs = "separate",

@@ -22,7 +22,7 @@ from ..core.cells import members
 from ..core.checks import check_group, nothing_left
 from ..core.elements import Error, Outputs, Part
 from ..core.law import Law, Normal
-from ..core.recalibration import Summed, on_sums, rescale, select_part, with_law
+from ..core.recalibration import CaseSums, on_sums, rescale, select_part, with_law
 from ..core.student import Student
 from ..core.sums import Sum, squares
 from ..core.values import Cases, Prediction, changed
@@ -131,7 +131,7 @@ def gather(cases: Cases, *, part: Part, outputs: Outputs, error: Error) -> dict[
 
 @on_sums(gather)
 def fit(
-    cases: Summed, *, part: Part = "total", outputs: Outputs = "separate", error: Error = "mean"
+    cases: CaseSums, *, part: Part = "total", outputs: Outputs = "separate", error: Error = "mean"
 ) -> SigmaByGroup:
     """Fit a factor for each group, drawn towards that of the others as far as its own error asks.
 

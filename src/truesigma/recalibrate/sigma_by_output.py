@@ -18,7 +18,7 @@ from ..core.checks import nothing_left
 from ..core.elements import Error, Part
 from ..core.law import Undefined
 from ..core.outputs import output_of
-from ..core.recalibration import Summed, on_sums, rescale, restored, select_part, stored
+from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
 from ..core.sums import MOST_OUTPUTS, Sum
 from ..core.tally import Tally
 from ..core.values import Cases, Prediction
@@ -81,7 +81,7 @@ def _outputs_of(cases: Cases) -> Iterator[Cases]:
 
 
 @on_sums(gather)
-def fit(cases: Summed, *, part: Part = "total", error: Error = "mean") -> SigmaByOutput:
+def fit(cases: CaseSums, *, part: Part = "total", error: Error = "mean") -> SigmaByOutput:
     """Fit the factor of each output that makes its calibration targets most probable.
 
     Args:

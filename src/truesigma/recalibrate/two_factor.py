@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.checks import nothing_left, too_few
+from ..core.checks import check_enough
 from ..core.elements import Outputs, blocks, check_outputs
 from ..core.law import Undefined
 from ..core.recalibration import on_cases, rescale
@@ -124,10 +124,7 @@ class _Data:
             cluster = np.broadcast_to(code[block.rows, None], share.shape)
             arrays = power, part.aleatoric, np.maximum(part.total - part.aleatoric, 0.0), share, cluster
             columns.append([array[counts] for array in arrays])
-        if count == 0:
-            raise nothing_left()
-        if count < 2:
-            raise too_few(better=100)
+        check_enough(count)
         power, aleatoric, epistemic, share, cluster = (np.concatenate(parts) for parts in zip(*columns))
         if not power.any():
             raise ValueError(
