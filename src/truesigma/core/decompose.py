@@ -4,7 +4,7 @@ import math
 from typing import Literal
 
 from .arrays import Array, namespace
-from .checks import check_choice
+from .checks import check_choice, check_kind
 from .values import UNHEARD, Draws, Prediction, sound, trusted
 
 
@@ -33,10 +33,7 @@ def decompose(
 
     Reference: Laves et al., MELBA 2021, Eq. 10; Kendall and Gal, 2017.
     """
-    if not isinstance(draws, Draws):
-        raise ValueError(
-            f"draws is a {type(draws).__name__}; expected Draws, with an axis of draws before the cases."
-        )
+    check_kind("draws", draws, Draws, "Draws, with an axis of draws before the cases")
     count = int(draws.mean.shape[0])
     if ddof not in (0, 1) or count <= ddof:
         raise ValueError(

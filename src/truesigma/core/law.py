@@ -97,12 +97,6 @@ def cases_needed(needed: int | str, there: int | None) -> str:
     return said if there is None else f"{said}, and there are {there}"
 
 
-def check_probability(probability: float) -> None:
-    """A probability is a share between 0 and 1, where every quantile is finite."""
-    if not 0 < probability < 1:
-        raise ValueError(f"probability is {probability}; expected a number between 0 and 1, both excluded.")
-
-
 @dataclass(frozen=True)
 class Normal:
     """The standard normal law: scale is the standard deviation.
@@ -121,7 +115,7 @@ class Normal:
     def quantile(self, probability: float) -> float:
         from scipy.special import ndtri
 
-        check_probability(probability)
+        check_level(probability, "probability")
         return float(ndtri(probability))
 
     def cdf(self, z: Array) -> Array:
@@ -158,7 +152,7 @@ class Laplace:
     log_norm = math.log(2)
 
     def quantile(self, probability: float) -> float:
-        check_probability(probability)
+        check_level(probability, "probability")
         tail = min(probability, 1 - probability)
         return math.copysign(math.log(2 * tail), probability - 0.5)
 
@@ -241,7 +235,7 @@ class Empirical:
         return float(mass @ _mean_square(off[:-1], off[1:]))
 
     def quantile(self, probability: float) -> float:
-        check_probability(probability)
+        check_level(probability, "probability")
         # Rounding of (1 - level) / 2 must not turn the outermost value into an infinite one.
         slack = 1e-12
         if probability < self.probability[0] - slack:

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import plugins
 from .arrays import Host, namespace
-from .checks import check_choice, check_enough
+from .checks import check_choice, check_enough, check_kind
 from .elements import NO_ALEATORIC, NO_SPLIT, Part, blocks
 from .law import Law, Undefined, law_of_moment
 from .sums import Sum
@@ -171,20 +171,15 @@ def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
     >>> load_recalibration({"name": "none", "part": "total"})
     Identity(part='total')
     """
-    if not isinstance(stored, Mapping):
-        raise ValueError(
-            f"a {type(stored).__name__} is not a stored recalibration; expected what to_dict() gave."
-        )
-    described = dict(stored)
+    check_kind("a stored recalibration", stored, Mapping, "what to_dict() gave")
+    described, known = dict(stored), plugins.names("recalibrate")
     name = described.pop("name", None)
-    if not isinstance(name, str):
-        raise ValueError(f"a stored recalibration needs its name; given were the keys {sorted(stored)}.")
-    if name not in plugins.names("recalibrate"):
+    if name not in known:
         # A path is not followed: a stored file is data, and must not choose the code that runs.
         raise ValueError(
-            f"no recalibration is called {name!r}; expected one of {', '.join(plugins.names('recalibrate'))}. For one "
-            "from a file of your own, give that file: plugins.load('recalibrate', path).from_dict(stored), or "
-            "apply --recalibrate FILE on the command line."
+            f"a stored recalibration needs its name, and no recalibration is called {name!r}; expected one of "
+            f"{', '.join(known)}. For one from a file of your own, give that file: plugins.load('recalibrate', "
+            "path).from_dict(stored), or apply --recalibrate FILE on the command line."
         )
     try:
         return plugins.load("recalibrate", name).from_dict(described)
@@ -242,10 +237,8 @@ def stored(name: str, recalibration: Any) -> dict[str, Any]:
     >>> stored("sigma", Sigma(2.0, None))
     {'name': 'sigma', 'factor': 2.0, 'standard_error': None, 'part': 'total'}
     """
-    return {
-        "name": name,
-        **{one.name: _plain(getattr(recalibration, one.name)) for one in fields(recalibration)},
-    }
+    names = [one.name for one in fields(recalibration)]
+    return {"name": name, **{one: _plain(getattr(recalibration, one)) for one in names}}
 
 
 def _plain(value: Any) -> Any:

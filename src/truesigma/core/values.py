@@ -7,7 +7,7 @@ checked nor used, so NaN may be there.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,13 +16,12 @@ from array_api_compat import is_array_api_obj
 from .arrays import Array, as_array, expand, extremes, like, namespace, to_host, with_axes
 from .by_case import Bounds, beside, law_at, of_each
 from .checks import (
-    NEGATIVE,
-    NOT_FINITE,
     check_axes,
     check_draws,
     check_finite,
     check_group,
     check_groups,
+    check_kind,
     check_law,
     check_level,
     check_mask,
@@ -40,7 +39,7 @@ UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what is outside a m
 def trusted(kind: type[T], **values: Any) -> T:
     """Make a value of ours without the checks that a stranger's arrays get."""
     made = object.__new__(kind)
-    vars(made).update({one.name: one.default for one in fields(kind)}, **values)  # type: ignore[arg-type]
+    vars(made).update(values)  # what is not given has its default from the class
     return made
 
 
@@ -50,9 +49,7 @@ def changed(value: T, **parts: Any) -> T:
     >>> changed(Cases(Prediction([0.0], [1.0]), [0.5], unit="mm"), unit="cm")
     Cases(1 cases, normal, in cm)
     """
-    made = object.__new__(type(value))
-    vars(made).update(vars(value), **parts)
-    return made
+    return trusted(type(value), **{**vars(value), **parts})
 
 
 def take(array: Any, rows: Any) -> Any:
@@ -92,14 +89,12 @@ class Draws:
     def __post_init__(self) -> None:
         check_law(self.law)
         mean, variance = as_array("mean", self.mean), as_array("variance", self.variance)
-        xp = namespace(mean, variance)
+        namespace(mean, variance)  # of one library, on one device
         check_axes("mean", mean, "draw, case, output...", 2)
         variance = with_axes("variance", variance, tuple(mean.shape), case=1)
-        shape = tuple(mean.shape[1:])
-        mask = check_mask(self.mask, mean, shape)
-        check_values("mean", xp.all(xp.isfinite(mean), axis=0), mask, *NOT_FINITE)
-        good = xp.all((variance >= 0) & xp.isfinite(variance), axis=0)
-        check_values("variance", xp.broadcast_to(good, shape), mask, *NEGATIVE)
+        mask = check_mask(self.mask, mean, tuple(mean.shape[1:]))
+        check_finite("mean", mean, mask, axis=1)
+        check_finite("variance", variance, mask, least=0, axis=1)
         vars(self).update(mean=mean, variance=variance, mask=mask)
 
     @staticmethod
@@ -115,12 +110,12 @@ class Draws:
             raise ValueError("nothing to join, or something that is not Draws; expected one Draws or more.")
         first, xp = draws[0], namespace(*[d.mean for d in draws])
         for other in draws[1:]:
-            if other.mean.shape[1:] != first.mean.shape[1:] or other.law != first.law:
+            alike = other.mean.shape[1:] == first.mean.shape[1:] and other.law == first.law
+            if not (alike and same_mask(first.mask, other.mask)):
                 raise ValueError(
-                    f"cannot join {first!r} with {other!r}; expected the same cases, outputs and law in each."
+                    f"cannot join {first!r} with {other!r}; expected the same cases, outputs and law in each, and "
+                    "the same mask."
                 )
-            if not same_mask(first.mask, other.mask):
-                raise ValueError("cannot join draws with different masks; expected the same mask in each.")
         width = [max(sizes) for sizes in zip(*[d.variance.shape[1:] for d in draws])]
         variance = [xp.broadcast_to(d.variance, (d.mean.shape[0], *width)) for d in draws]
         mean = xp.concat([d.mean for d in draws], axis=0)
@@ -239,16 +234,14 @@ class Prediction:
     def __getitem__(self, index: Any) -> "Prediction":
         """The prediction of some cases: a slice, a boolean mask or an index array over the cases."""
         rows = rows_of(index)
-        return self.with_arrays(
-            lambda part: part[rows], law=law_at(self.law, rows), bounds=take(self.bounds, rows)
-        )
+        law, bounds = law_at(self.law, rows), take(self.bounds, rows)
+        return self.with_arrays(lambda part: part[rows], law=law, bounds=bounds)
 
     def with_arrays(self, of: Callable[[Array], Array], **others: Any) -> "Prediction":
         """The prediction with `of` each of its arrays, and others of its parts."""
-        arrays = {
-            k: part for k, part in vars(self).items() if k not in ("law", "bounds") and part is not None
-        }
-        return changed(self, **{name: of(part) for name, part in arrays.items()}, **others)
+        names = ("location", "aleatoric", "epistemic", "spread", "mask")
+        arrays = {name: of(part) for name in names if (part := getattr(self, name)) is not None}
+        return changed(self, **arrays, **others)
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.location.shape[1:])
@@ -269,11 +262,8 @@ def raw_spread(prediction: Prediction) -> Array:
 
 def check_prediction(prediction: Any) -> None:
     """Refuse anything that is not a prediction."""
-    if not isinstance(prediction, Prediction):
-        raise ValueError(
-            f"prediction is a {type(prediction).__name__}; expected a Prediction. From draws: decompose(draws); from "
-            "cases: cases.prediction, with cases.target as the target."
-        )
+    ways = "decompose(draws), or cases.prediction with cases.target as the target"
+    check_kind("prediction", prediction, Prediction, f"a Prediction: that of draws is {ways}")
 
 
 LABELS = ("patient", "fold", "id")  # of cases, one name each
@@ -315,9 +305,8 @@ class Cases:
         check_weight(self.weight, prediction.location, prediction.mask)
         weight = None if self.weight is None else as_array("weight", self.weight)
         labels = {name: check_group(getattr(self, name), len(prediction), name) for name in LABELS}
-        vars(self).update(
-            target=target, weight=weight, group=check_groups(self.group, len(prediction)), **labels
-        )
+        labels["group"] = check_groups(self.group, len(prediction))
+        vars(self).update(target=target, weight=weight, **labels)
         if draws is not None:
             check_draws(draws, prediction)
             vars(self).update(draws=changed(draws, mask=prediction.mask))

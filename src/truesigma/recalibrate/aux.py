@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Array, Host, like, namespace, to_host
-from ..core.checks import check_whole
-from ..core.elements import Block, Elements, Outputs, Part, blocks, check_outputs
+from ..core.checks import check_choice, check_whole
+from ..core.elements import Block, Elements, Outputs, Part, check_outputs
 from ..core.outputs import case_means
 from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
 from ..core.sketches import LogMeans, in_cells
-from ..core.sums import Sum, accumulate, factor_sums
+from ..core.sums import Statistic, Sum, accumulate, factor_sums
 from ..core.values import Cases, Prediction
 from ._factor import both_sums, factor_of
 
@@ -131,12 +131,10 @@ def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[s
         # In float64, whatever the library: two thousand steps from here would make much of a rounding error.
         return factor_sums(block.wide, outputs=outputs, error="mean", part="total")
 
-    found = accumulate(chosen, cases.target, {"factor": factor}, weight=cases.weight)
+    plan: dict[str, Statistic] = {"factor": factor}
     if hidden:
-        found["means"] = LogMeans(np.zeros((3, 0)), 0, KEPT)
-        for block in blocks(chosen, cases.target, cases.weight):
-            found["means"] = found["means"].merge(_means(block.wide.view(outputs)))
-    return found
+        plan["means"] = lambda block: _means(block.wide.view(outputs))
+    return accumulate(chosen, cases.target, plan, weight=cases.weight, checked=True)
 
 
 @on_sums(gather)
@@ -179,8 +177,7 @@ def fit(
         check_whole(name, count, least)
     if not (isinstance(rate, float | int) and 0 < rate < math.inf):
         raise ValueError(f"rate is {rate!r}; expected a number above 0, such as 0.003.")
-    if not isinstance(standardise, bool):
-        raise ValueError(f"standardise is {standardise!r}; expected True or False.")
+    check_choice("standardise", standardise, True, False)
     # One bias in log space is sigma scaling: the network starts there, and adds what one factor cannot do.
     sums, law = cases
     known = {"case": sums["factor"]} if sums else {}
@@ -188,9 +185,8 @@ def fit(
     if hidden == 0:
         return Aux(((bias,),), part=part, outputs=outputs)
     means, columns = sums["means"], sums["means"].columns
-    columns = columns[
-        :, np.lexsort(columns[::-1])
-    ]  # by log v, and so that the order of the cases does not matter
+    # By log v, and so that the order of the cases does not matter.
+    columns = columns[:, np.lexsort(columns[::-1])]
     if MANY < means.seen <= means.keep:
         columns = in_cells(columns, float(columns[2] @ columns[0] / columns[2].sum()))
     log_v, size, share = columns
@@ -217,7 +213,7 @@ def _means(elements: Elements) -> LogMeans:
     share = np.ones_like(power) if elements.weight is None else elements.weight
     columns = np.stack([np.log(elements.total).ravel(), power.ravel(), share.ravel()])
     columns = columns[:, columns[2] > 0]
-    return LogMeans(columns, columns.shape[1], KEPT)
+    return LogMeans(np.zeros((3, 0)), 0, KEPT).merge(LogMeans(columns, columns.shape[1], KEPT))
 
 
 def _train(
