@@ -97,8 +97,6 @@ def on_host(values: Array) -> Array:
 
 def to_host(values: Array) -> Host:
     """A numpy array with the same values."""
-    if isinstance(values, np.ndarray):
-        return values
     if is_torch_array(values):
         return values.detach().cpu().numpy()
     return values.get() if hasattr(values, "get") else np.asarray(values)
@@ -106,8 +104,6 @@ def to_host(values: Array) -> Host:
 
 def like(values: Host, example: Array) -> Array:
     """Host values as an array of the example's kind, device and precision."""
-    if is_numpy_array(example):
-        return values.astype(example.dtype, copy=False)
     return namespace(example).asarray(values, dtype=example.dtype, device=device_of(example))
 
 

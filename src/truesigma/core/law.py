@@ -24,7 +24,11 @@ class Undefined(ValueError):
 
 @runtime_checkable
 class Law(Protocol):
-    """What a law offers. Arrays of z come in any kind and go out in the same."""
+    """What a law offers. Arrays of z come in any kind and go out in the same.
+
+    A law is `symmetric` where z and -z are equally probable; `variance` is that of z, and `crps` that of the law at z,
+    given cdf(z), in units of the scale. What a law does not have is `Undefined`.
+    """
 
     @property
     def name(self) -> str: ...
@@ -33,22 +37,14 @@ class Law(Protocol):
     @property
     def moment(self) -> int: ...
     @property
-    def symmetric(self) -> bool:
-        """Whether z and -z are equally probable."""
-        ...
-
+    def symmetric(self) -> bool: ...
     @property
-    def variance(self) -> float:
-        """Variance of z, or `Undefined`."""
-        ...
+    def variance(self) -> float: ...
 
     def quantile(self, probability: float) -> float: ...
     def cdf(self, z: Array) -> Array: ...
     def log_density(self, z: Array) -> Array: ...
-    def crps(self, z: Array, cdf: Array) -> Array:
-        """CRPS of the law at z, given cdf(z), in units of the scale."""
-        ...
-
+    def crps(self, z: Array, cdf: Array) -> Array: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 
@@ -236,12 +232,11 @@ class Empirical:
 
     def quantile(self, probability: float) -> float:
         check_level(probability, "probability")
-        # Rounding of (1 - level) / 2 must not turn the outermost value into an infinite one.
-        slack = 1e-12
-        if probability < self.probability[0] - slack:
-            return -math.inf
-        if probability > self.probability[-1] + slack:
-            return math.inf
+        beyond = probability - np.clip(probability, self.probability[0], self.probability[-1])
+        if (
+            abs(beyond) > 1e-12
+        ):  # rounding of (1 - level) / 2 must not turn the outermost value into an infinite one
+            return math.copysign(math.inf, beyond)
         return float(np.interp(probability, self.probability, self.values))
 
     def _check_both(self, what: str) -> None:

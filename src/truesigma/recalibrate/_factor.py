@@ -38,13 +38,12 @@ def gather(cases: Cases | Tally, *, part: Part, outputs: Outputs, error: Error) 
     chosen = select_part(cases.prediction, part)
     choice: dict[str, Any] = {"outputs": outputs, "error": error, "part": "total"}
     plan: dict[str, Statistic] = {"case": partial(factor_sums, **choice)}
-    if cases.cluster is None:
-        return accumulate(chosen, cases.target, plan, weight=cases.weight, checked=True)
-    names, code = np.unique(cases.cluster, return_inverse=True)
-    plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
+    if cases.cluster is not None:
+        names, code = np.unique(cases.cluster, return_inverse=True)
+        plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
     sums = accumulate(chosen, cases.target, plan, weight=cases.weight, checked=True)
-    clusters = sums.pop("cluster")
-    if isinstance(clusters, Undefined) or isinstance(sums["case"], Undefined):
+    clusters = sums.pop("cluster", None)
+    if clusters is None or isinstance(clusters, Undefined) or isinstance(sums["case"], Undefined):
         return sums
     return _with_clusters(sums["case"], sums["case"][:1], zip(names, clusters.T))
 
@@ -108,10 +107,10 @@ def factor_of(cases: Host, clusters: Host, moment: int, solver: str = "closed") 
             "every calibration error is exactly 0, so no factor fits; are these the training targets?"
         )
     factor = mean ** (1 / moment) if solver == "closed" else _descend(mean, moment)
-    count, weight, _, square, cross, weight_square = (float(x) for x in clusters)
+    count, weight, _, *squared = clusters
     if count < 2:
         return Factor(factor, None)
-    error_of_mean = float(cluster_error(mean, count, weight, square, cross, weight_square))
+    error_of_mean = float(cluster_error(mean, count, weight, *squared))
     return Factor(factor, error_of_mean * factor ** (1 - moment) / moment)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from ..core.arrays import Array, like
 from ..core.checks import nothing_left
 from ..core.elements import Error, Part
-from ..core.law import Undefined
 from ..core.outputs import output_of
 from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
 from ..core.sums import MOST_OUTPUTS, Sum
@@ -105,10 +104,8 @@ def fit(cases: CaseSums, *, part: Part = "total", error: Error = "mean") -> Sigm
     for output, own in cases.apart().items():
         try:
             fits.append(factor_of(*both_sums(own.sums), own.law.moment))
-        except Undefined:
-            raise
-        except ValueError as problem:  # said with the number of its output
-            raise ValueError(f"output {output}: {problem}") from None
+        except ValueError as problem:
+            raise type(problem)(f"output {output}: {problem}") from None
     return SigmaByOutput(tuple(f.value for f in fits), tuple(f.standard_error for f in fits), part)
 
 
