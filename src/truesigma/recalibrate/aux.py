@@ -249,12 +249,11 @@ def _train(
         log_s = np.minimum(np.maximum((slope * x + height) / 2, -300), 300)
         ratio = size * np.exp(-moment * log_s)
         loss = float(share @ (log_s + ratio / moment))
+        waiting += 1
         if loss < best - 1e-12 * abs(best if best < math.inf else 1):
             best, kept, waiting = loss, parameters.copy(), 0
-        else:
-            waiting += 1
-            if waiting > 100:
-                rate, waiting = rate * 0.1, 0
+        elif waiting > 100:
+            rate, waiting = rate * 0.1, 0
         pull[1] = share * (1 - ratio) / 2
         np.multiply(x, pull[1], out=pull[0])
         pull.cumsum(axis=1, out=running[:, 1:])
