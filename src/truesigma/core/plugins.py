@@ -129,8 +129,8 @@ def _load_file(path: Path, function: str) -> ModuleType:
 
 def options(kind: str, module: ModuleType) -> dict[str, inspect.Parameter]:
     """The options of a plug-in: keyword-only arguments with a plain default."""
-    parameters = _parameters(getattr(module, _folder(kind)[1]))
-    return {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and is_option(kind, n)}
+    keywords = _keywords(getattr(module, _folder(kind)[1]))
+    return {name: one for name, one in keywords.items() if is_option(kind, name)}
 
 
 def defaults(kind: str, module: ModuleType) -> dict[str, Any]:
@@ -165,13 +165,13 @@ def is_option(kind: str, name: str) -> bool:
 
 def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the given options that the function takes as keywords."""
-    keywords = (name for name, p in _parameters(function).items() if p.kind is p.KEYWORD_ONLY)
-    return {name: given[name] for name in keywords if name in given}
+    return {name: given[name] for name in _keywords(function) if name in given}
 
 
 @functools.lru_cache(maxsize=256)
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(function).parameters
+def _keywords(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    parameters = inspect.signature(function).parameters
+    return {name: one for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
 
 
 def parse(kind: str, choice: str | tuple[str, Mapping[str, Any]]) -> tuple[str, ModuleType, dict[str, Any]]:

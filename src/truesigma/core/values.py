@@ -262,8 +262,8 @@ def raw_spread(prediction: Prediction) -> Array:
 
 def check_prediction(prediction: Any) -> None:
     """Refuse anything that is not a prediction."""
-    ways = "decompose(draws), or cases.prediction with cases.target as the target"
-    check_kind("prediction", prediction, Prediction, f"a Prediction: that of draws is {ways}")
+    ways = "from draws: decompose(draws); from cases: cases.prediction, with cases.target as the target"
+    check_kind("prediction", prediction, Prediction, f"a Prediction, {ways}")
 
 
 LABELS = ("patient", "fold", "id")  # of cases, one name each
