@@ -29,8 +29,8 @@ P = Prediction(0 * Y, 0 * Y + 1, 0 * Y)
         (lambda: Tally.empty().merge(3), "cannot merge a tally with a int"),
         (lambda: Empirical([1.0, 2.0], unit=0.0), "unit is 0.0 and moment 2; expected those of the law"),
         (lambda: Empirical([1.0, 2.0], moment=3), "moment 3"),
-        (lambda: load_recalibration("sigma"), "a str is not a stored recalibration"),
-        (lambda: load_recalibration([1]), "a list is not a stored recalibration"),
+        (lambda: load_recalibration("sigma"), "a stored recalibration is a str; expected what to_dict"),
+        (lambda: load_recalibration([1]), "a stored recalibration is a list"),
     ],
 )
 def test_refused(act, words):

@@ -114,7 +114,7 @@ def test_a_level_may_be_of_any_kind_of_number():
 
 @pytest.mark.parametrize("level", [0, 1, 90, -0.1, np.nan, "0.9", None])
 def test_level_is_a_share(level):
-    with pytest.raises(ValueError, match=r"level is .*such as 0.9 for the 90 % interval"):
+    with pytest.raises(ValueError, match=r"level is .*such as 0.9 for 90 %"):
         Prediction(**GOOD).interval(level)
 
 
@@ -242,11 +242,11 @@ def test_frames_are_taken():
     [
         ({"mean": [1.0, 2.0]}, r"mean has shape \(2,\); expected \(draw, case, output...\)"),
         ({"mean": np.zeros((0, 2))}, "mean has shape"),
-        ({"variance": np.ones((2, 2))}, r"variance has shape \(2, 2\) beside mean \(2, 3\)"),
+        ({"variance": np.ones((2, 2))}, r"variance has shape \(2, 2\); expected \(2, 3\)"),
         ({"variance": np.ones(3)}, "variance has shape"),
         ({"law": "normal"}, "law is 'normal'; expected a law"),
         ({"variance": -np.ones((2, 3))}, "variance is negative or not finite in 6 places"),
-        ({"mean": np.full((2, 3), np.nan)}, "mean is not finite in 3 places.*mask"),
+        ({"mean": np.full((2, 3), np.nan)}, "mean is not finite in 6 places.*mask"),
         ({"mask": np.ones(2, dtype=bool)}, "mask has shape"),
     ],
 )
@@ -281,7 +281,7 @@ def test_concat_joins_along_the_draws():
         Draws.concat(whole, Draws(mean[:, :3], variance[:, :3]))
     with pytest.raises(ValueError, match="the same cases, outputs and law"):
         Draws.concat(whole, Draws(mean, variance, law=Laplace()))
-    with pytest.raises(ValueError, match="different masks"):
+    with pytest.raises(ValueError, match="the same mask"):
         Draws.concat(whole, Draws(mean, variance, mask=np.array([True, True, True, False])))
     with pytest.raises(ValueError, match="nothing to join"):
         Draws.concat([])

@@ -7,7 +7,7 @@ segment, the way to the host) is here, once for each library.
 import math
 import os
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -97,8 +97,6 @@ def on_host(values: Array) -> Array:
 
 def to_host(values: Array) -> Host:
     """A numpy array with the same values."""
-    if isinstance(values, np.ndarray):
-        return values
     if is_torch_array(values):
         return values.detach().cpu().numpy()
     return values.get() if hasattr(values, "get") else np.asarray(values)
@@ -106,25 +104,26 @@ def to_host(values: Array) -> Host:
 
 def like(values: Host, example: Array) -> Array:
     """Host values as an array of the example's kind, device and precision."""
-    if is_numpy_array(example):
-        return values.astype(example.dtype, copy=False)
     return namespace(example).asarray(values, dtype=example.dtype, device=device_of(example))
 
 
 def expand(name: str, values: Array, shape: tuple[int, ...]) -> Array:
     """View `values` in `shape`: (case,) stands for every output, length 1 on an output axis for all of it."""
-    if values.shape == shape:
-        return values
-    xp = namespace(values)
-    if values.ndim == 1 and values.shape[0] == shape[0]:
-        values = xp.reshape(values, (shape[0], *[1] * (len(shape) - 1)))
-    fits = values.ndim == len(shape) and all(a in (1, b) for a, b in zip(values.shape[1:], shape[1:]))
-    if not fits or values.shape[0] != shape[0]:
+    same = tuple(values.shape) == shape
+    return values if same else namespace(values).broadcast_to(with_axes(name, values, shape), shape)
+
+
+def with_axes(name: str, values: Array, shape: tuple[int, ...], case: int = 0) -> Array:
+    """`values` with as many axes as `shape`, each of its length, or 1; `case` is the axis that must have its length."""
+    if values.ndim == case + 1:  # one for all outputs of a case
+        values = namespace(values).reshape(values, (*values.shape, *[1] * (len(shape) - values.ndim)))
+    fits = values.ndim == len(shape) and values.shape[case] == shape[case]
+    if not fits or any(a not in (1, b) for a, b in zip(values.shape, shape)):
         raise ValueError(
-            f"{name} has shape {tuple(values.shape)}; expected {shape}, or length 1 on the axes behind the first. "
-            "The first axis is the case, every axis behind it is output."
+            f"{name} has shape {tuple(values.shape)}; expected {shape}, or length 1 where it is not the case's. The "
+            f"{('first', 'second')[case]} axis is the case, every axis behind it is output."
         )
-    return xp.broadcast_to(values, shape)
+    return values
 
 
 def extremes(values: Array) -> tuple[float, float]:
@@ -134,12 +133,10 @@ def extremes(values: Array) -> tuple[float, float]:
     (-1.0, 2.0)
     """
     values = on_host(values)
-    if is_torch_array(values):
-        import torch
-
-        low, high = torch.stack(torch.aminmax(values)).tolist()
-        return low, high
     xp = namespace(values)
+    if is_torch_array(values):
+        low, high = xp.stack(xp.aminmax(values)).tolist()
+        return low, high
     with np.errstate(invalid="ignore"):
         if not isinstance(values, np.ndarray) or values.size <= CHUNK["cpu"]:
             return float(xp.min(values)), float(xp.max(values))
@@ -228,21 +225,18 @@ def total(values: Array) -> Array:
             return np.count_nonzero(values)
         # In float64, or the rounding of float32 would show how the data was split.
         return float(np.add.reduce(values, axis=None, dtype=np.float64))
-    if is_torch_array(values):
-        import torch
-
-        few = values.dtype not in (torch.bool, torch.float32) or values.numel() < ROW
-        if few or values.device.type == "cpu":
-            return torch.sum(values, dtype=torch.float64)
-        return _total_of_rows(values.reshape(-1))
-    return namespace(values).sum(values)
+    xp = namespace(values)
+    if not is_torch_array(values):
+        return xp.sum(values)
+    few = values.dtype not in (xp.bool, xp.float32) or values.numel() < ROW
+    if few or values.device.type == "cpu":
+        return xp.sum(values, dtype=xp.float64)
+    return _total_of_rows(values.reshape(-1))
 
 
 def _total_of_rows(flat: Array) -> Array:
     """The sum of very many numbers or booleans in one pass over memory; torch would first copy them to a wider type."""
-    import torch
-
-    whole = len(flat) - len(flat) % ROW
+    torch, whole = namespace(flat), len(flat) - len(flat) % ROW
     if flat.dtype == torch.bool:
         # Four booleans are the bytes of one number; 128 of those add up without a carry from byte to byte.
         fours = flat[:whole].view(torch.int32).reshape(-1, 128)
@@ -259,12 +253,11 @@ def excess(values: Array, factor: float, others: Array) -> Array:
     >>> excess(np.array([3.0, 1.0]), 2.0, np.array([1.0, 1.0]))
     array([1., 0.])
     """
+    xp = namespace(values)
     if is_torch_array(values):
-        import torch
-
-        return torch.sub(values, others, alpha=factor).clamp(min=0)
+        return xp.sub(values, others, alpha=factor).clamp(min=0)
     bound = others * factor  # numpy finds the larger of two arrays in less time than that of an array and 0
-    return namespace(values).maximum(values, bound) - bound
+    return xp.maximum(values, bound) - bound
 
 
 def float_bits(values: Array) -> Array:
@@ -273,13 +266,8 @@ def float_bits(values: Array) -> Array:
     >>> (float_bits(np.array([1.0, 1.5, 2.0])) >> 51).tolist()
     [2046, 2047, 2048]
     """
-    if is_torch_array(values):
-        import torch
-
-        return values.to(torch.float64).contiguous().view(torch.int64)
-    if is_jax_array(values):
-        values = to_host(values)
-    return namespace(values).asarray(values, dtype=namespace(values).float64).view("int64")
+    values = widen(to_host(values) if is_jax_array(values) else values)
+    return values.view(namespace(values).int64)
 
 
 def widen(values: Array) -> Array:
@@ -296,15 +284,10 @@ def pack(example: Array, *numbers: Any) -> Array:
     """
     if isinstance(example, np.ndarray):
         return np.array(numbers, dtype=np.float64)
-    if is_torch_array(example):
-        import torch
-
-        # Filled where they are: a copy of a number would wait for everything that the device has yet to do.
-        how: Any = {"dtype": torch.float64, "device": example.device}
-        given = [n.to(torch.float64) if is_torch_array(n) else torch.full((), n, **how) for n in numbers]
-        return torch.stack(given)
-    xp = namespace(example)
-    return xp.stack([xp.asarray(n, dtype=widen(example[:0]).dtype) for n in numbers])
+    xp, kind = namespace(example), widen(example[:0]).dtype
+    # Filled where they are: a copy of a number would wait for everything that the device has yet to do.
+    fill = partial(xp.full, (), dtype=kind, device=device_of(example))
+    return xp.stack([fill(n) if isinstance(n, float | int) else xp.astype(n, kind) for n in numbers])
 
 
 def to_hosts(arrays: Sequence[Array]) -> list[Host]:
@@ -312,9 +295,7 @@ def to_hosts(arrays: Sequence[Array]) -> list[Host]:
     on_gpu = [is_torch_array(a) and a.device.type != "cpu" for a in arrays]
     if not on_gpu or not all(on_gpu):
         return [to_host(a).astype(np.float64, copy=False) for a in arrays]
-    import torch
-
-    joined = to_host(torch.cat([a.to(torch.float64).reshape(-1) for a in arrays]))
+    joined = to_host(namespace(*arrays).concat([widen(a).reshape(-1) for a in arrays]))
     ends = np.cumsum([a.numel() for a in arrays])
     return [part.reshape(a.shape) for part, a in zip(np.split(joined, ends[:-1]), arrays)]
 
@@ -326,9 +307,7 @@ def workers(example: Array) -> int:
     many as torch would use.
     """
     if is_torch_array(example) and example.device.type == "cpu":
-        import torch
-
-        return torch.get_num_threads()
+        return int(namespace(example).get_num_threads())
     if not is_numpy_array(example):
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from array_api_compat import is_array_api_obj
 
-from .arrays import Array, Host, like, namespace, to_host
+from .arrays import Array, Host, like, namespace
 from .law import Law, Undefined, cases_needed, law_from_dict
 
 
@@ -196,10 +195,8 @@ def laws_of(law: Law, cases: int) -> Iterator[tuple[Law, Host]]:
 
 
 def law_at(law: Law, index: Any) -> Law:
-    """The law of some cases, by what an array of them would be indexed with."""
-    if not isinstance(law, ByCase):
-        return law
-    return ByCase(law.laws, law.index[to_host(index) if is_array_api_obj(index) else index])
+    """The law of some cases, by what an array of them on the host would be indexed with."""
+    return ByCase(law.laws, law.index[index]) if isinstance(law, ByCase) else law
 
 
 def usual_law(law: Law) -> Law:

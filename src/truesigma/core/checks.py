@@ -9,8 +9,9 @@ from array_api_compat import is_array_api_obj
 
 from .arrays import Array, as_array, expand, extremes, namespace, to_host, widen
 
-# What is wrong with a variance or a weight, and what it should be.
-NEGATIVE = ("is negative or not finite", "finite numbers of 0 or more (a variance, not its logarithm)")
+# What is wrong with a number, a variance or a weight, and what it should be.
+NOT_FINITE = ("is not finite", "finite numbers")
+NEGATIVE = ("is negative or not finite", "finite numbers of 0 or more")
 
 HEAVY = 1e100  # weight, whose square still leaves room for sums
 SMALL = 1e-12  # weights, all below which are kept in float64: float32 would round their products to 0
@@ -83,10 +84,8 @@ def _recalibrated(prediction: Any, draws: int) -> bool:
     return not any(np.allclose(epistemic, one, rtol=1e-3, atol=0, equal_nan=True) for one in made)
 
 
-def check_values(
-    name: str, good: Array, mask: Array, problem: str, expected: str, *, case_axis: int = 0
-) -> None:
-    """Raise for the first case that is not good, where the mask lets it count."""
+def check_values(name: str, good: Array, mask: Array, problem: str, expected: str, axis: int = 0) -> None:
+    """Raise for the first case that is not good, where the mask lets it count; `axis` is that of the cases."""
     xp = namespace(good)
     good = good if mask is None else good | ~mask
     if not bool(xp.all(good)):
@@ -95,24 +94,23 @@ def check_values(
         raise WrongValue(
             f"{name} {problem} in {int(bad.sum())} place{'s' if bad.sum() > 1 else ''}, the first at index {first}; "
             f"expected {expected}. Correct them, or give a mask that is False there.",
-            first[case_axis],
+            first[axis],
         )
 
 
-def check_finite(name: str, array: Array, mask: Array, least: float = -np.inf) -> tuple[float, float]:
+def check_finite(
+    name: str, array: Array, mask: Array, *, least: float = -np.inf, axis: int = 0
+) -> tuple[float, float]:
     """Raise unless all values that count are finite, and at least 0 where that is asked; the smallest and the largest.
 
     Those two say it all without a second array of that size, unless something is outside the mask.
     """
     low, high = extremes(array)
     if not (max(least, -np.finfo(np.float64).max) <= low and high < np.inf):
-        good = namespace(array).isfinite(array)
-        if least < 0:
-            check_values(name, good, mask, "is not finite", "finite numbers")
-        else:
-            problem, expected = NEGATIVE
-            expected = expected.partition(" (")[0] if name == "weight" else expected
-            check_values(name, good & (array >= least), mask, problem, expected)
+        good = namespace(array).isfinite(array) & (array >= least)
+        problem, expected = NOT_FINITE if least < 0 else NEGATIVE
+        hint = "" if least < 0 or name == "weight" else " (a variance, not its logarithm)"
+        check_values(name, good, mask, problem, expected + hint, axis)
     return low, high
 
 
@@ -122,18 +120,22 @@ def check_whole(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} is {value!r}; expected a whole number, {least} or more.")
 
 
+def check_kind(name: str, value: Any, kind: type, expected: str) -> None:
+    """A value of ours, of one kind."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} is a {type(value).__name__}; expected {expected}.")
+
+
 def check_choice(name: str, value: Any, *known: Any) -> None:
     """One of a few words."""
     if value not in known:
         raise ValueError(f"{name} is {value!r}; expected {' or '.join(map(repr, known))}.")
 
 
-def check_level(level: float) -> None:
-    """A level is a share such as 0.9, never a percentage and never alpha."""
+def check_level(level: float, name: str = "level") -> None:
+    """A level is a share such as 0.9, never a percentage and never alpha; and so is a probability."""
     if not (isinstance(level, Real) and 0 < level < 1):
-        raise ValueError(
-            f"level is {level!r}; expected a number between 0 and 1, such as 0.9 for the 90 % interval."
-        )
+        raise ValueError(f"{name} is {level!r}; expected a number between 0 and 1, such as 0.9 for 90 %.")
 
 
 class NothingLeft(ValueError):
@@ -147,11 +149,14 @@ def nothing_left() -> NothingLeft:
     )
 
 
-def too_few(better: int) -> ValueError:
-    """The error for a fit on a single case; `better` is how many it would need."""
-    return ValueError(
-        f"one calibration case cannot show how wrong the others are; expected at least two, better {better}."
-    )
+def check_enough(cases: float) -> None:
+    """A fit needs cases, and more than a single one."""
+    if cases == 0:
+        raise nothing_left()
+    if cases < 2:
+        raise ValueError(
+            "one calibration case cannot show how wrong others are; expected at least two, better 100."
+        )
 
 
 def check_law(law: Any) -> None:

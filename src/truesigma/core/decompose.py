@@ -4,8 +4,8 @@ import math
 from typing import Literal
 
 from .arrays import Array, namespace
-from .checks import check_choice
-from .values import UNHEARD, Draws, Prediction, trusted
+from .checks import check_choice, check_kind
+from .values import UNHEARD, Draws, Prediction, sound, trusted
 
 
 @UNHEARD
@@ -33,23 +33,16 @@ def decompose(
 
     Reference: Laves et al., MELBA 2021, Eq. 10; Kendall and Gal, 2017.
     """
-    if not isinstance(draws, Draws):
-        raise ValueError(
-            f"draws is a {type(draws).__name__}; expected Draws, with an axis of draws before the cases."
-        )
+    check_kind("draws", draws, Draws, "Draws, with an axis of draws before the cases")
     count = int(draws.mean.shape[0])
     if ddof not in (0, 1) or count <= ddof:
         raise ValueError(
             f"ddof is {ddof} with {count} draw(s); expected 0, or 1 with two draws or more. Use ddof=0, or draw more."
         )
     check_choice("aleatoric", aleatoric, "arithmetic", "geometric")
-    location, inner, epistemic, spread = moments(draws.mean, draws.variance, aleatoric=aleatoric, ddof=ddof)
-    made = dict(location=location, aleatoric=inner, epistemic=epistemic, spread=spread)
-    xp, total = namespace(location), inner + epistemic
-    if not bool(xp.all((total > 0) & xp.isfinite(total))):
-        # Through the checks: they say which cases, unless a mask hides them all.
-        return Prediction(**made, mask=draws.mask, law=draws.law)
-    return trusted(Prediction, **made, mask=draws.mask, law=draws.law)
+    names = ("location", "aleatoric", "epistemic", "spread")
+    made = dict(zip(names, moments(draws.mean, draws.variance, aleatoric=aleatoric, ddof=ddof)))
+    return sound(trusted(Prediction, **made, mask=draws.mask, law=draws.law))
 
 
 def moments(

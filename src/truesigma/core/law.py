@@ -24,7 +24,11 @@ class Undefined(ValueError):
 
 @runtime_checkable
 class Law(Protocol):
-    """What a law offers. Arrays of z come in any kind and go out in the same."""
+    """What a law offers. Arrays of z come in any kind and go out in the same.
+
+    A law is `symmetric` where z and -z are equally probable; `variance` is that of z, and `crps` that of the law at z,
+    given cdf(z), in units of the scale. What a law does not have is `Undefined`.
+    """
 
     @property
     def name(self) -> str: ...
@@ -33,22 +37,14 @@ class Law(Protocol):
     @property
     def moment(self) -> int: ...
     @property
-    def symmetric(self) -> bool:
-        """Whether z and -z are equally probable."""
-        ...
-
+    def symmetric(self) -> bool: ...
     @property
-    def variance(self) -> float:
-        """Variance of z, or `Undefined`."""
-        ...
+    def variance(self) -> float: ...
 
     def quantile(self, probability: float) -> float: ...
     def cdf(self, z: Array) -> Array: ...
     def log_density(self, z: Array) -> Array: ...
-    def crps(self, z: Array, cdf: Array) -> Array:
-        """CRPS of the law at z, given cdf(z), in units of the scale."""
-        ...
-
+    def crps(self, z: Array, cdf: Array) -> Array: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 
@@ -97,12 +93,6 @@ def cases_needed(needed: int | str, there: int | None) -> str:
     return said if there is None else f"{said}, and there are {there}"
 
 
-def check_probability(probability: float) -> None:
-    """A probability is a share between 0 and 1, where every quantile is finite."""
-    if not 0 < probability < 1:
-        raise ValueError(f"probability is {probability}; expected a number between 0 and 1, both excluded.")
-
-
 @dataclass(frozen=True)
 class Normal:
     """The standard normal law: scale is the standard deviation.
@@ -121,7 +111,7 @@ class Normal:
     def quantile(self, probability: float) -> float:
         from scipy.special import ndtri
 
-        check_probability(probability)
+        check_level(probability, "probability")
         return float(ndtri(probability))
 
     def cdf(self, z: Array) -> Array:
@@ -158,7 +148,7 @@ class Laplace:
     log_norm = math.log(2)
 
     def quantile(self, probability: float) -> float:
-        check_probability(probability)
+        check_level(probability, "probability")
         tail = min(probability, 1 - probability)
         return math.copysign(math.log(2 * tail), probability - 0.5)
 
@@ -236,24 +226,17 @@ class Empirical:
         self._check_both("variance")
         if self.values[0] == self.values[-1]:
             raise Undefined("an empirical law of one value has no variance; it needs two different ones.")
-        mass = np.diff(self.probability)
-        first, last = self.probability[0], 1 - self.probability[-1]
-        middle = (self.values[:-1] + self.values[1:]) / 2
-        mean = mass @ middle + first * self.values[0] + last * self.values[-1]
-        low, high, lowest, highest = (
-            v - mean for v in (self.values[:-1], self.values[1:], self.values[0], self.values[-1])
-        )
-        square = mass @ (low * low + low * high + high * high) / 3 + first * lowest**2 + last * highest**2
-        return float(square)
+        values, mass = np.pad(self.values, 1, "edge"), np.diff(self.probability, prepend=0.0, append=1.0)
+        off = values - mass @ (values[:-1] + values[1:]) / 2
+        return float(mass @ _mean_square(off[:-1], off[1:]))
 
     def quantile(self, probability: float) -> float:
-        check_probability(probability)
-        # Rounding of (1 - level) / 2 must not turn the outermost value into an infinite one.
-        slack = 1e-12
-        if probability < self.probability[0] - slack:
-            return -math.inf
-        if probability > self.probability[-1] + slack:
-            return math.inf
+        check_level(probability, "probability")
+        beyond = probability - np.clip(probability, self.probability[0], self.probability[-1])
+        if (
+            abs(beyond) > 1e-12
+        ):  # rounding of (1 - level) / 2 must not turn the outermost value into an infinite one
+            return math.copysign(math.inf, beyond)
         return float(np.interp(probability, self.probability, self.values))
 
     def _check_both(self, what: str) -> None:
@@ -265,10 +248,8 @@ class Empirical:
     def _integrals(self) -> tuple[Host, Host]:
         """Integral of F^2 up to each value, and of (1 - F)^2 from it on: the two halves of the CRPS."""
         step, p = np.diff(self.values), self.probability
-        rise = step * (p[:-1] ** 2 + p[:-1] * p[1:] + p[1:] ** 2) / 3
-        q = 1 - p
-        fall = step * (q[:-1] ** 2 + q[:-1] * q[1:] + q[1:] ** 2) / 3
-        return np.concatenate([[0.0], np.cumsum(rise)]), np.concatenate([np.cumsum(fall[::-1])[::-1], [0.0]])
+        rise, fall = (step * _mean_square(f[:-1], f[1:]) for f in (p, 1 - p))
+        return np.append(0.0, np.cumsum(rise)), np.append(np.cumsum(fall[::-1])[::-1], 0.0)
 
     def _locate(self, z: Array) -> tuple[Array, Array, Array, Array]:
         """Index of the value at or below z (0 for none), that value, F(z) inside the table, and z clipped to it."""
@@ -286,8 +267,7 @@ class Empirical:
 
     def cdf(self, z: Array) -> Array:
         xp = namespace(z)
-        _, _, f, _ = self._locate(z)
-        f = xp.reshape(f, z.shape)
+        f = xp.reshape(self._locate(z)[2], z.shape)
         f = xp.where(z < float(self.values[0]), xp.zeros_like(f), f)
         return xp.where(z > float(self.values[-1]), xp.ones_like(f), f)
 
@@ -300,21 +280,19 @@ class Empirical:
         index, low, f, inside = self._locate(z)
         rise, fall = (like(part, z) for part in self._integrals)
         p = xp.take(like(self.probability, z), index)
-        width = inside - low
-        below = xp.take(rise, index) + width * (p * p + p * f + f * f) / 3
-        above = xp.take(fall, index) - width * ((1 - p) ** 2 + (1 - p) * (1 - f) + (1 - f) ** 2) / 3
+        below = xp.take(rise, index) + (inside - low) * _mean_square(p, f)
+        above = xp.take(fall, index) - (inside - low) * _mean_square(1 - p, 1 - f)
         return xp.reshape(below + above + xp.abs(xp.reshape(z, (-1,)) - inside), z.shape)
 
     def to_dict(self) -> dict[str, Any]:
+        law = {"name": self.name, "unit": self.unit, "moment": self.moment}
         table = {"values": self.values.tolist(), "probability": self.probability.tolist()}
-        return {
-            "name": self.name,
-            "unit": self.unit,
-            "moment": self.moment,
-            **table,
-            "tails": self.tails,
-            "cases": self.cases,
-        }
+        return {**law, **table, "tails": self.tails, "cases": self.cases}
+
+
+def _mean_square(first: Array, last: Array) -> Array:
+    """The mean of the squares of all numbers between two."""
+    return (first * first + first * last + last * last) / 3
 
 
 @dataclass(frozen=True)
@@ -355,6 +333,11 @@ class Bounded:
 
 # The law that each likelihood of a network stands for.
 LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}
+
+
+def law_of_moment(moment: int | None) -> Law:
+    """The law of a network whose factor is fitted on that moment: all that a tally knows of it."""
+    return Laplace() if moment == 1 else Normal()
 
 
 def variance_ratio(law: Law) -> float:

@@ -26,10 +26,8 @@ def output_of(values: T, output: int) -> T:
         one, target = output_of(values.prediction, output), output_of(values.target, output)
         return changed(values, prediction=one, target=target, weight=weight, draws=None)
     if isinstance(values, Prediction):
-        apart = ("law", "bounds")
-        parts = {name: output_of(part, output) for name, part in vars(values).items() if name not in apart}
         bounds = None if values.bounds is None else values.bounds.of_output(output)
-        return changed(values, **parts, bounds=bounds)
+        return values.with_arrays(lambda part: output_of(part, output), bounds=bounds)
     return namespace(values).reshape(values, (values.shape[0], -1))[:, output]
 
 

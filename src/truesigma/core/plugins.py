@@ -25,6 +25,7 @@ FOLDERS = {
     "datasets": ("truesigma.imaging.datasets", "load"),
     "backbones": ("truesigma.imaging.backbones", "build"),
 }
+BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 # Arguments of the numeric half that are never options.
 DATA = {"prediction", "target", "weight", "group", "patient", "shift", "fold", "region"}
 
@@ -128,8 +129,8 @@ def _load_file(path: Path, function: str) -> ModuleType:
 
 def options(kind: str, module: ModuleType) -> dict[str, inspect.Parameter]:
     """The options of a plug-in: keyword-only arguments with a plain default."""
-    parameters = _parameters(getattr(module, _folder(kind)[1]))
-    return {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and is_option(kind, n)}
+    keywords = _keywords(getattr(module, _folder(kind)[1]))
+    return {name: one for name, one in keywords.items() if is_option(kind, name)}
 
 
 def defaults(kind: str, module: ModuleType) -> dict[str, Any]:
@@ -168,13 +169,9 @@ def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str
 
 
 @functools.lru_cache(maxsize=256)
-def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(p.name for p in _parameters(function).values() if p.kind is p.KEYWORD_ONLY)
-
-
-@functools.lru_cache(maxsize=256)
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(function).parameters
+def _keywords(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    parameters = inspect.signature(function).parameters
+    return {name: one for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
 
 
 def parse(kind: str, choice: str | tuple[str, Mapping[str, Any]]) -> tuple[str, ModuleType, dict[str, Any]]:
@@ -213,20 +210,15 @@ def parse(kind: str, choice: str | tuple[str, Mapping[str, Any]]) -> tuple[str, 
 def _convert(name: str, value: Any, hint: Any, default: Any) -> Any:
     """Text from the command line as the option's type; a Literal's choices are checked."""
     kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    for kind in kinds:
-        if typing.get_origin(kind) is typing.Literal:
-            if value not in typing.get_args(kind):
-                raise ValueError(
-                    f"{name} is {value!r}; expected one of {', '.join(map(str, typing.get_args(kind)))}."
-                )
-            return value
-    if not isinstance(value, str) or str in kinds:
+    literals = [typing.get_args(kind) for kind in kinds if typing.get_origin(kind) is typing.Literal]
+    words = [word for some in literals for word in some]
+    if words and value not in words:
+        raise ValueError(f"{name} is {value!r}; expected one of {', '.join(map(str, words))}.")
+    if words or not isinstance(value, str) or str in kinds:
         return value
     try:
         if bool in kinds:
-            return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[
-                value.lower()
-            ]
+            return BOOLEANS[value.lower()]
         return int(value) if int in kinds else float(value)
     except (KeyError, ValueError):
         raise ValueError(f"{name} is {value!r}; expected a value like {default!r}.") from None

@@ -1,21 +1,21 @@
 """What every fitted recalibration is, and the way back from its stored form."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, Protocol, TypeVar, get_args, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
 
 from . import plugins
-from .arrays import Host, extremes, namespace
-from .checks import check_choice, nothing_left, too_few
+from .arrays import Host, namespace
+from .checks import check_choice, check_enough, check_kind
 from .elements import NO_ALEATORIC, NO_SPLIT, Part, blocks
-from .law import Law, Undefined
+from .law import Law, Undefined, law_of_moment
+from .sums import Sum
 from .tally import Tally
-from .values import Cases, Draws, Interval, Prediction, changed, check_prediction, raw_spread
+from .values import UNHEARD, Cases, Draws, Interval, Prediction, changed, check_prediction, raw_spread, sound
 
 Fitted = TypeVar("Fitted", covariant=True)
 
@@ -77,6 +77,21 @@ def applied(
     return recalibration.of_members(draws)
 
 
+class CaseSums(NamedTuple):
+    """Cases by what a fit needs to know of them: sums that add up over batches and files, and the law."""
+
+    sums: Mapping[str, Sum]
+    law: Law
+
+    def apart(self, mark: str = "/") -> "dict[str, CaseSums]":
+        """The sums of each part, by its name: what is before the mark in their keys."""
+        parts: dict[str, dict[str, Sum]] = {}
+        for key, value in self.sums.items():
+            name, _, rest = key.partition(mark)
+            parts.setdefault(name, {})[rest] = value
+        return {name: CaseSums(sums, self.law) for name, sums in parts.items()}
+
+
 class Fitting(Protocol[Fitted]):
     """A `fit` as users call it: on cases, on their arrays, or on a tally where its sums are enough.
 
@@ -98,8 +113,13 @@ class Fitting(Protocol[Fitted]):
     ) -> Fitted: ...
 
 
-def on_cases(fit: Callable[..., Fitted]) -> Fitting[Fitted]:
+def on_cases(
+    fit: Callable[..., Fitted], gather: Callable[..., dict[str, Sum]] | None = None
+) -> Fitting[Fitted]:
     """Let a fit on cases be called as `Fitting` says; its keywords are the options.
+
+    One that needs no more than sums of the cases is given these, as `CaseSums`; `gather` makes them of cases, or of a
+    tally where it says so.
 
     >>> @on_cases
     ... def fit(cases, *, power=1):
@@ -107,29 +127,42 @@ def on_cases(fit: Callable[..., Fitted]) -> Fitting[Fitted]:
     >>> fit(Prediction([0.0], [1.0]), [3.0], power=2), fit(Cases(Prediction([0.0], [1.0]), [3.0]))
     (9.0, 3.0)
     """
-    (cases, *options), known = signature(fit).parameters.values(), signature(Fitting.__call__).parameters
-    sums_do = Tally in get_args(cases.annotation)
+    (_, *options), known = signature(fit).parameters.values(), signature(Fitting.__call__).parameters
+    tally_does = gather is not None and Tally in get_args(signature(gather).parameters["cases"].annotation)
+    taken = (Cases, CaseSums, Tally) if tally_does else (Cases, CaseSums)
 
     @wraps(fit)
     def call(prediction: Any, target: Any = None, **given: Any) -> Fitted:
         data = {name: given.pop(name) for name in known if name in given}
-        if isinstance(prediction, Cases) or (sums_do and isinstance(prediction, Tally)):
-            if target is not None or any(value is not None for value in data.values()):
-                kind = type(prediction).__name__
+        cases = prediction
+        if not isinstance(prediction, taken):
+            if target is None and isinstance(prediction, Prediction):
                 raise ValueError(
-                    f"targets, weights or names are given beside a {kind}, which holds its own; give it alone, as "
-                    f"fit({kind.lower()}), or give the arrays."
+                    "a prediction is given without its target; expected both, or cases: fit(cases)."
                 )
-            return fit(prediction, **given)
-        if target is None and isinstance(prediction, Prediction):
-            raise ValueError("a prediction is given without its target; expected both, or cases: fit(cases).")
-        return fit(Cases(prediction, target, **data), **given)
+            cases = Cases(prediction, target, **data)
+        elif target is not None or any(value is not None for value in data.values()):
+            kind = type(prediction).__name__
+            raise ValueError(
+                f"targets, weights or names are given beside a {kind}, which holds its own; give it alone, as "
+                f"fit({kind.lower()}), or give the arrays."
+            )
+        if gather is not None and not isinstance(cases, CaseSums):
+            chosen = {**{one.name: one.default for one in options}, **given}
+            law = law_of_moment(cases.moment) if isinstance(cases, Tally) else cases.prediction.law
+            cases = CaseSums(gather(cases, **plugins.accepted(gather, chosen)), law)
+        return fit(cases, **given)
 
     _, *arrays, _ = known.values()
-    if not sums_do:
+    if not tally_does:
         arrays[1] = arrays[1].replace(default=Parameter.empty)
     call.__signature__ = Signature([*arrays, *options])  # type: ignore[attr-defined]
     return call
+
+
+def on_sums(gather: Callable[..., dict[str, Sum]]) -> Callable[[Callable[..., Fitted]], Fitting[Fitted]]:
+    """Let a fit on what `gather` knows of cases be called with these; where they are in files, in many at a time."""
+    return partial(on_cases, gather=gather)
 
 
 def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
@@ -138,20 +171,15 @@ def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
     >>> load_recalibration({"name": "none", "part": "total"})
     Identity(part='total')
     """
-    if not isinstance(stored, Mapping):
-        raise ValueError(
-            f"a {type(stored).__name__} is not a stored recalibration; expected what to_dict() gave."
-        )
-    described = dict(stored)
+    check_kind("a stored recalibration", stored, Mapping, "what to_dict() gave")
+    described, known = dict(stored), plugins.names("recalibrate")
     name = described.pop("name", None)
-    if not isinstance(name, str):
-        raise ValueError(f"a stored recalibration needs its name; given were the keys {sorted(stored)}.")
-    if name not in plugins.names("recalibrate"):
+    if name not in known:
         # A path is not followed: a stored file is data, and must not choose the code that runs.
         raise ValueError(
-            f"no recalibration is called {name!r}; expected one of {', '.join(plugins.names('recalibrate'))}. For one "
-            "from a file of your own, give that file: plugins.load('recalibrate', path).from_dict(stored), or "
-            "apply --recalibrate FILE on the command line."
+            f"a stored recalibration needs its name, and no recalibration is called {name!r}; expected one of "
+            f"{', '.join(known)}. For one from a file of your own, give that file: plugins.load('recalibrate', "
+            "path).from_dict(stored), or apply --recalibrate FILE on the command line."
         )
     try:
         return plugins.load("recalibrate", name).from_dict(described)
@@ -196,10 +224,7 @@ def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple
         share = np.ones_like(part.z) if part.weight is None else part.weight
         cases += int((share > 0).any(axis=1).sum())
         found.append(np.stack([part.z[share > 0], share[share > 0]]))
-    if cases == 0:
-        raise nothing_left()
-    if cases < 2:
-        raise too_few(better=100)
+    check_enough(cases)
     z, share = np.concatenate(found, axis=1)
     order = np.lexsort([share, z])
     return z[order], share[order]
@@ -212,14 +237,21 @@ def stored(name: str, recalibration: Any) -> dict[str, Any]:
     >>> stored("sigma", Sigma(2.0, None))
     {'name': 'sigma', 'factor': 2.0, 'standard_error': None, 'part': 'total'}
     """
-    return {
-        "name": name,
-        **{one.name: _plain(getattr(recalibration, one.name)) for one in fields(recalibration)},
-    }
+    names = [one.name for one in fields(recalibration)]
+    return {"name": name, **{one: _plain(getattr(recalibration, one)) for one in names}}
 
 
 def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def restored(kind: Callable[..., Fitted]) -> Callable[[Mapping[str, Any]], Fitted]:
+    """The `from_dict` of a recalibration that is made of plain values: back from what `stored` gave, but its name."""
+    return lambda given: kind(**{name: _tuples(value) for name, value in given.items()})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def with_law(prediction: Prediction, law: Law) -> Prediction:
@@ -232,6 +264,7 @@ def with_law(prediction: Prediction, law: Law) -> Prediction:
     return _with(prediction, law=law)
 
 
+@UNHEARD
 def rescale(prediction: Prediction, factor: Any, epistemic_factor: Any = None) -> Prediction:
     """The prediction with its scale times `factor`, a number or an array; location, law and spread stay.
 
@@ -241,14 +274,7 @@ def rescale(prediction: Prediction, factor: Any, epistemic_factor: Any = None) -
     array([12.])
     """
     other = factor if epistemic_factor is None else epistemic_factor
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        # Twice by the factor, not once by its square, which float32 may not hold where it holds the product.
-        aleatoric = prediction.aleatoric * factor * factor
-        epistemic = None if prediction.epistemic is None else prediction.epistemic * other * other
-        total = aleatoric if epistemic is None else aleatoric + epistemic
-    made = _with(prediction, aleatoric=aleatoric, epistemic=epistemic)
-    low, high = extremes(total)
-    if not (low > 0 and high < math.inf):
-        # Through the checks: they say which cases leave the range of their dtype, unless a mask hides them all.
-        return Prediction(**vars(made))
-    return made
+    # Twice by the factor, not once by its square, which float32 may not hold where it holds the product.
+    aleatoric = prediction.aleatoric * factor * factor
+    epistemic = None if prediction.epistemic is None else prediction.epistemic * other * other
+    return sound(_with(prediction, aleatoric=aleatoric, epistemic=epistemic))

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .arrays import Array, like, namespace, to_host
-from .law import Undefined, check_probability
+from .checks import check_level
+from .law import Undefined
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Student:
     def quantile(self, probability: float) -> float:
         from scipy.special import stdtrit
 
-        check_probability(probability)
+        check_level(probability, "probability")
         return float(stdtrit(self.degrees, probability))
 
     def cdf(self, z: Array) -> Array:

@@ -5,23 +5,23 @@ Axes: the case first (behind the draw, in Draws), every further axis is output. 
 checked nor used, so NaN may be there.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from array_api_compat import device as device_of
-from array_api_compat import is_array_api_obj, is_torch_array
+from array_api_compat import is_array_api_obj
 
-from .arrays import Array, as_array, expand, like, namespace, to_host
+from .arrays import Array, as_array, expand, extremes, like, namespace, to_host, with_axes
 from .by_case import Bounds, beside, law_at, of_each
 from .checks import (
-    NEGATIVE,
     check_axes,
     check_draws,
     check_finite,
     check_group,
     check_groups,
+    check_kind,
     check_law,
     check_level,
     check_mask,
@@ -39,7 +39,7 @@ UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what is outside a m
 def trusted(kind: type[T], **values: Any) -> T:
     """Make a value of ours without the checks that a stranger's arrays get."""
     made = object.__new__(kind)
-    vars(made).update({one.name: one.default for one in fields(kind)}, **values)  # type: ignore[arg-type]
+    vars(made).update(values)  # what is not given has its default from the class
     return made
 
 
@@ -49,30 +49,25 @@ def changed(value: T, **parts: Any) -> T:
     >>> changed(Cases(Prediction([0.0], [1.0]), [0.5], unit="mm"), unit="cm")
     Cases(1 cases, normal, in cm)
     """
-    made = object.__new__(type(value))
-    vars(made).update(vars(value), **parts)
-    return made
+    return trusted(type(value), **{**vars(value), **parts})
 
 
-def take(array: Array, index: Any, axis: int = 0) -> Array:
-    """Some cases of an array, by a slice, a boolean mask or an index array; of each in a mapping; None stays None."""
-    if array is None:
-        return None
-    if isinstance(index, slice) and not isinstance(array, Mapping):
-        return array[(slice(None),) * axis + (index,)] if axis else array[index]
+def take(array: Any, rows: Any) -> Any:
+    """Some cases of an array, or of what is indexed by cases as it is; of each in a mapping; None stays None."""
     if isinstance(array, Mapping):
-        return {name: take(one, index, axis) for name, one in array.items()}
+        return {name: take(one, rows) for name, one in array.items()}
+    return None if array is None else array[rows]
+
+
+def rows_of(index: Any) -> Any:
+    """An index of cases as every library takes it: a slice, or a boolean mask or numbers on the host."""
     if isinstance(index, int | np.integer):
         raise ValueError(
             f"the index is {index}, one case; expected some cases: [{index}:{index + 1}] gives that one."
         )
     if is_array_api_obj(index):
-        index = to_host(index)
-        if is_torch_array(array):
-            import torch
-
-            index = torch.as_tensor(index, device=device_of(array))
-    return array[(slice(None),) * axis + (index,)]
+        return to_host(index)
+    return np.array(index, dtype=None if index else int) if isinstance(index, list) else index
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,21 +89,12 @@ class Draws:
     def __post_init__(self) -> None:
         check_law(self.law)
         mean, variance = as_array("mean", self.mean), as_array("variance", self.variance)
-        xp = namespace(mean, variance)
+        namespace(mean, variance)  # of one library, on one device
         check_axes("mean", mean, "draw, case, output...", 2)
-        if variance.ndim == 2 and mean.ndim > 2:  # one variance for all outputs of a case
-            variance = xp.reshape(variance, (*variance.shape, *[1] * (mean.ndim - 2)))
-        fits = variance.ndim == mean.ndim and variance.shape[1] == mean.shape[1]
-        if not fits or any(a not in (1, b) for a, b in zip(variance.shape, mean.shape)):
-            raise ValueError(
-                f"variance has shape {tuple(variance.shape)} beside mean {tuple(mean.shape)}; expected the same, or "
-                "length 1 on the draw and output axes. The second axis is the case; for none give zeros((1, cases))."
-            )
+        variance = with_axes("variance", variance, tuple(mean.shape), case=1)
         mask = check_mask(self.mask, mean, tuple(mean.shape[1:]))
-        check_values("mean", xp.all(xp.isfinite(mean), axis=0), mask, "is not finite", "finite numbers")
-        wide = None if mask is None else xp.broadcast_to(mask, mean.shape)
-        good = xp.broadcast_to((variance >= 0) & xp.isfinite(variance), mean.shape)
-        check_values("variance", good, wide, *NEGATIVE, case_axis=1)
+        check_finite("mean", mean, mask, axis=1)
+        check_finite("variance", variance, mask, least=0, axis=1)
         vars(self).update(mean=mean, variance=variance, mask=mask)
 
     @staticmethod
@@ -124,24 +110,25 @@ class Draws:
             raise ValueError("nothing to join, or something that is not Draws; expected one Draws or more.")
         first, xp = draws[0], namespace(*[d.mean for d in draws])
         for other in draws[1:]:
-            if other.mean.shape[1:] != first.mean.shape[1:] or other.law != first.law:
+            alike = other.mean.shape[1:] == first.mean.shape[1:] and other.law == first.law
+            if not (alike and same_mask(first.mask, other.mask)):
                 raise ValueError(
-                    f"cannot join {first!r} with {other!r}; expected the same cases, outputs and law in each."
+                    f"cannot join {first!r} with {other!r}; expected the same cases, outputs and law in each, and "
+                    "the same mask."
                 )
-            if not same_mask(first.mask, other.mask):
-                raise ValueError("cannot join draws with different masks; expected the same mask in each.")
         width = [max(sizes) for sizes in zip(*[d.variance.shape[1:] for d in draws])]
         variance = [xp.broadcast_to(d.variance, (d.mean.shape[0], *width)) for d in draws]
         mean = xp.concat([d.mean for d in draws], axis=0)
-        return trusted(Draws, mean=mean, variance=xp.concat(variance, axis=0), mask=first.mask, law=first.law)
+        return changed(first, mean=mean, variance=xp.concat(variance, axis=0))
 
     def __len__(self) -> int:
         return int(self.mean.shape[1])
 
     def __getitem__(self, index: Any) -> "Draws":
         """The draws of some cases: a slice, a boolean mask or an index array over the cases."""
-        mean, variance = take(self.mean, index, 1), take(self.variance, index, 1)
-        return changed(self, mean=mean, variance=variance, mask=take(self.mask, index))
+        rows = rows_of(index)
+        mean, variance = self.mean[:, rows], self.variance[:, rows]
+        return changed(self, mean=mean, variance=variance, mask=take(self.mask, rows))
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.mean.shape[2:])
@@ -193,14 +180,12 @@ class Prediction:
                 "aleatoric is None; expected variances. Where the split is unknown, give the total as aleatoric, and "
                 "no epistemic."
             )
-        parts = {"aleatoric": self.aleatoric, "epistemic": self.epistemic, "spread": self.spread}
-        parts = {
-            name: None if p is None else expand(name, as_array(name, p), shape) for name, p in parts.items()
-        }
+        given = {name: getattr(self, name) for name in ("aleatoric", "epistemic", "spread")}
+        parts = {k: expand(k, as_array(k, part), shape) for k, part in given.items() if part is not None}
         xp = namespace(location, *parts.values())
         mask = check_mask(self.mask, location, shape)
         check_finite("location", location, mask)
-        ends = {name: check_finite(name, p, mask, least=0) for name, p in parts.items() if p is not None}
+        ends = {name: check_finite(name, part, mask, least=0) for name, part in parts.items()}
         vars(self).update(location=location, mask=mask, **parts)
         low, high = (sum(ends[k][i] for k in ("aleatoric", "epistemic") if k in ends) for i in (0, 1))
         if not (low > 0 and high <= float(xp.finfo(self.aleatoric.dtype).max)):
@@ -248,15 +233,26 @@ class Prediction:
 
     def __getitem__(self, index: Any) -> "Prediction":
         """The prediction of some cases: a slice, a boolean mask or an index array over the cases."""
-        index = to_host(index) if is_array_api_obj(index) else index
-        apart = ("law", "bounds")
-        parts = {name: take(part, index) for name, part in vars(self).items() if name not in apart}
-        bounds = None if self.bounds is None else self.bounds[index]
-        return changed(self, **parts, law=law_at(self.law, index), bounds=bounds)
+        rows = rows_of(index)
+        law, bounds = law_at(self.law, rows), take(self.bounds, rows)
+        return self.with_arrays(lambda part: part[rows], law=law, bounds=bounds)
+
+    def with_arrays(self, of: Callable[[Array], Array], **others: Any) -> "Prediction":
+        """The prediction with `of` each of its arrays, and others of its parts."""
+        names = ("location", "aleatoric", "epistemic", "spread", "mask")
+        arrays = {name: of(part) for name in names if (part := getattr(self, name)) is not None}
+        return changed(self, **arrays, **others)
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.location.shape[1:])
         return f"Prediction({self.location.shape[0]} cases{outputs}, {self.law.name})"
+
+
+def sound(prediction: Prediction) -> Prediction:
+    """A prediction whose variances were computed; it is checked where their sum leaves the range of its dtype."""
+    low, high = extremes(prediction.total)
+    # The checks say which cases, unless a mask hides them all.
+    return prediction if low > 0 and high < math.inf else Prediction(**vars(prediction))
 
 
 def raw_spread(prediction: Prediction) -> Array:
@@ -266,11 +262,8 @@ def raw_spread(prediction: Prediction) -> Array:
 
 def check_prediction(prediction: Any) -> None:
     """Refuse anything that is not a prediction."""
-    if not isinstance(prediction, Prediction):
-        raise ValueError(
-            f"prediction is a {type(prediction).__name__}; expected a Prediction. From draws: decompose(draws); from "
-            "cases: cases.prediction, with cases.target as the target."
-        )
+    ways = "from draws: decompose(draws); from cases: cases.prediction, with cases.target as the target"
+    check_kind("prediction", prediction, Prediction, f"a Prediction, {ways}")
 
 
 LABELS = ("patient", "fold", "id")  # of cases, one name each
@@ -312,9 +305,8 @@ class Cases:
         check_weight(self.weight, prediction.location, prediction.mask)
         weight = None if self.weight is None else as_array("weight", self.weight)
         labels = {name: check_group(getattr(self, name), len(prediction), name) for name in LABELS}
-        vars(self).update(
-            target=target, weight=weight, group=check_groups(self.group, len(prediction)), **labels
-        )
+        labels["group"] = check_groups(self.group, len(prediction))
+        vars(self).update(target=target, weight=weight, **labels)
         if draws is not None:
             check_draws(draws, prediction)
             vars(self).update(draws=changed(draws, mask=prediction.mask))
@@ -350,10 +342,9 @@ class Cases:
         return len(self.prediction)
 
     def __getitem__(self, index: Any) -> "Cases":
-        names = ("target", "weight", "group", *LABELS)
-        parts = {name: take(getattr(self, name), index) for name in names}
-        draws = None if self.draws is None else self.draws[index]
-        return changed(self, prediction=self.prediction[index], draws=draws, **parts)
+        rows = rows_of(index)
+        names = ("prediction", "target", "weight", "group", *LABELS, "draws")
+        return changed(self, **{name: take(getattr(self, name), rows) for name in names})
 
     def __repr__(self) -> str:
         unit = f", in {self.unit}" if self.unit else ""

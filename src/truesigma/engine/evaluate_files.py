@@ -14,6 +14,7 @@ from ..core import plugins
 from ..core.cells import labelled
 from ..core.checks import NothingLeft, nothing_left
 from ..core.law import Law, Undefined
+from ..core.recalibration import CaseSums
 from ..core.scores import Request, edges_from, range_plan, value_of
 from ..core.sketches import KEPT
 from ..evaluation.evaluate import About, Evaluation, check_alike
@@ -48,16 +49,15 @@ def fit_files(files: FileSet, recalibrations: Iterable[Choice], passes: Passes) 
     chosen = choose_all(recalibrations, passes.recipe)
     summed = [one for one in chosen.values() if hasattr(one.module, "gather")]
     asked = [(plugins.address(one.module), one.settings) for one in summed]
-    sums = passes.over(files, "fit", "calibration", {"fits": asked}) if summed else {}
+    sums = CaseSums(
+        passes.over(files, "fit", "calibration", {"fits": asked}) if summed else {}, files.law
+    ).apart()
     found: dict[str, Fit] = {}
     whole = None
     for label, one in chosen.items():
         if one in summed:
-            start = f"{summed.index(one)}/"
-            own = {key.removeprefix(start): value for key, value in sums.items() if key.startswith(start)}
-            options = plugins.settled("recalibrate", one.module, one.settings)
-            options = plugins.accepted(one.module.fit_gathered, options)
-            found[label] = Fit(one, one.module.fit_gathered(own, files.law, **options))
+            own = sums.get(str(summed.index(one)), CaseSums({}, files.law))
+            found[label] = Fit(one, one.module.fit(own, **one.settings))
         else:
             whole = whole or read_whole(
                 files, passes.recipe.prediction, mask_missing=passes.mask_missing, why=one.name

@@ -11,7 +11,7 @@ from typing import Any
 from ..core import plugins
 from ..core.arrays import Host
 from ..core.decompose import decompose
-from ..core.law import Laplace, Law, Normal, Undefined, law_from_dict
+from ..core.law import Law, Undefined, law_from_dict, law_of_moment
 from ..core.provenance import versions
 from ..core.recalibration import Recalibration, applied, load_recalibration
 from ..core.tally import Tally
@@ -156,7 +156,7 @@ def calibrate(
     if isinstance(cases, Tally):
         if refer is not None:
             raise ValueError("a referral sorts the cases, which a tally does not hold; give the cases.")
-        law, seen = (Laplace() if cases.moment == 1 else Normal()), int(cases.sums["factor total"][0])
+        law, seen = law_of_moment(cases.moment), int(cases.sums["factor total"][0])
         return Card(fitted, law, chosen, {**(data or {}), "cases": seen}, unit, now(), versions())
     card = describe(fitted, cases, recipe=chosen, data=data)
     asked = None if refer is None else referral(cases, chosen, refer)

@@ -4,16 +4,16 @@ With p the law's moment and w the weights, s^p is the weighted mean of |z|^p.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.checks import check_choice, nothing_left, too_few
+from ..core.checks import check_choice, check_enough, nothing_left
 from ..core.elements import Error, Outputs, Part, check_error, check_outputs
-from ..core.law import Law, Undefined
+from ..core.law import Undefined
 from ..core.recalibration import select_part
 from ..core.sums import Statistic, Sum, accumulate, cluster_error, cluster_sums, factor_sums, squares
 from ..core.tally import Tally
@@ -29,43 +29,49 @@ class Factor(NamedTuple):
     standard_error: float | None
 
 
-def gather(cases: Cases, *, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
+def gather(cases: Cases | Tally, *, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
     """What the fit needs to know of some cases: sums that add up over batches and files."""
     check_outputs(outputs)
     check_error(error)
+    if isinstance(cases, Tally):
+        return _held(cases, part, outputs, error)
     chosen = select_part(cases.prediction, part)
     choice: dict[str, Any] = {"outputs": outputs, "error": error, "part": "total"}
     plan: dict[str, Statistic] = {"case": partial(factor_sums, **choice)}
-    if cases.cluster is None:
-        return accumulate(chosen, cases.target, plan, weight=cases.weight, checked=True)
-    names, code = np.unique(cases.cluster, return_inverse=True)
-    plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
+    if cases.cluster is not None:
+        names, code = np.unique(cases.cluster, return_inverse=True)
+        plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
     sums = accumulate(chosen, cases.target, plan, weight=cases.weight, checked=True)
-    clusters = sums.pop("cluster")
-    if isinstance(clusters, Undefined):
+    clusters = sums.pop("cluster", None)
+    if clusters is None or isinstance(clusters, Undefined) or isinstance(sums["case"], Undefined):
         return sums
-    grouped = {} if isinstance(sums["case"], Undefined) else {"grouped": sums["case"][:1]}
-    return {**sums, **grouped, **{f"cluster {name}": column for name, column in zip(names, clusters.T)}}
+    return _with_clusters(sums["case"], sums["case"][:1], zip(names, clusters.T))
 
 
-def check_error_of_tally(error: Error) -> None:
-    """Refuse what a tally does not hold."""
-    if error != "mean":
+def _held(tally: Tally, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
+    """The same from the sums of a tally, without the cases; clusters are its patients, else its groups."""
+    check_choice("part", part, "total", "aleatoric")
+    if error != "mean" or outputs not in ("separate", tally.outputs):
         raise ValueError(
-            f"error is {error!r}, and a tally holds errors of mean predictions; leave it out, or give the cases."
+            f"error is {error!r}, and a tally holds errors of mean predictions; outputs is {outputs!r}, and this tally "
+            f"has outputs={tally.outputs!r}. Make it with Tally.empty(outputs={outputs!r}), or give the cases."
         )
+    if tally.moment is None:
+        raise nothing_left()
+    key = f"factor {part}"
+    sums = tally.sums[key]
+    if isinstance(sums, Undefined) or not (tally.patients or tally.groups):
+        return {"case": sums}
+    if tally.patients:
+        return _with_clusters(sums, sums[:1], tally.patients[key].items())
+    groups = {name: group.sums[key] for name, group in tally.groups.items()}
+    grouped = sum(group[:1] for group in groups.values())
+    return _with_clusters(sums, grouped, ((name, group[[2, 1]]) for name, group in groups.items()))
 
 
-def factor_from(sums: Mapping[str, Sum], law: Law, *, solver: Solver = "closed") -> Factor:
-    """The factor from what was gathered.
-
-    >>> from truesigma import Prediction
-    >>> cases = Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])
-    >>> sums = gather(cases, part="total", outputs="separate", error="mean")
-    >>> factor_from(sums, cases.prediction.law).value
-    2.0
-    """
-    return factor_of_sums(*both_sums(sums), law.moment, solver)
+def _with_clusters(cases: Host, grouped: Host, clusters: Iterable[tuple[Any, Host]]) -> dict[str, Sum]:
+    """What `factor_sums` holds of the cases, how many have a cluster, and (S, W) of each cluster by its name."""
+    return {"case": cases, "grouped": grouped, **{f"cluster {name}": column for name, column in clusters}}
 
 
 def both_sums(sums: Mapping[str, Sum]) -> tuple[Host, Host]:
@@ -75,60 +81,36 @@ def both_sums(sums: Mapping[str, Sum]) -> tuple[Host, Host]:
     if isinstance(sums["case"], Undefined):
         raise sums["case"]
     columns = [column for key, column in sums.items() if key.startswith("cluster ")]
-    clusters = _clusters(columns, sums["grouped"][0], sums["case"]) if columns else sums["case"]
-    return sums["case"], clusters
-
-
-def factor_of_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed") -> Factor:
-    """The same from the sums of a tally, without the cases; clusters are its patients, else its groups, else the cases.
-
-    >>> from truesigma import Prediction
-    >>> factor_of_tally(Tally.empty().add(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])).value
-    2.0
-    """
-    check_choice("part", part, "total", "aleatoric")
-    if tally.moment is None:
-        raise nothing_left()
-    sums = tally.sums[f"factor {part}"]
-    if isinstance(sums, Undefined):
-        raise sums
-    if tally.patients:
-        s, w = np.array(list(tally.patients[f"factor {part}"].values())).T
-        return factor_of_sums(sums, squares(s, w), tally.moment, solver)
-    groups = [group.sums[f"factor {part}"] for group in tally.groups.values()]
-    grouped = sum(float(group[0]) for group in groups)
-    clusters = _clusters([group[[2, 1]] for group in groups], grouped, sums) if groups else sums
-    return factor_of_sums(sums, clusters, tally.moment, solver)
-
-
-def _clusters(columns: list[Host], grouped: float, cases: Host) -> Host:
-    """What `factor_sums` holds, from (S, W) of each cluster, which together must hold all cases."""
-    if grouped != cases[0]:
+    if not columns:
+        return sums["case"], sums["case"]
+    if sums["grouped"][0] != sums["case"][0]:
         raise ValueError(
             "some of these cases have a group and others none, so their clusters are unknown; expected a group in "
             "every add, or in none, and in every file, or in none."
         )
-    s, w = np.array(columns).T
-    return squares(s, w)
+    return sums["case"], squares(*np.array(columns).T)
 
 
-def factor_of_sums(cases: Host, clusters: Host, moment: int, solver: str = "closed") -> Factor:
-    """The factor from what `factor_sums` holds of the cases, its standard error from that of the clusters."""
+def factor_of(cases: Host, clusters: Host, moment: int, solver: str = "closed") -> Factor:
+    """The factor from what `factor_sums` holds of the cases, its standard error from that of the clusters.
+
+    >>> from truesigma import Prediction
+    >>> cases = Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])
+    >>> factor_of(*both_sums(gather(cases, part="total", outputs="separate", error="mean")), moment=2).value
+    2.0
+    """
     check_choice("solver", solver, "closed", "gradient")
-    if cases[1] <= 0:
-        raise nothing_left()
-    if cases[0] < 2:
-        raise too_few(better=100)
+    check_enough(cases[0])
     mean = float(cases[2] / cases[1])
     if mean == 0:
         raise ValueError(
             "every calibration error is exactly 0, so no factor fits; are these the training targets?"
         )
     factor = mean ** (1 / moment) if solver == "closed" else _descend(mean, moment)
-    count, weight, _, square, cross, weight_square = (float(x) for x in clusters)
+    count, weight, _, *squared = clusters
     if count < 2:
         return Factor(factor, None)
-    error_of_mean = float(cluster_error(mean, count, weight, square, cross, weight_square))
+    error_of_mean = float(cluster_error(mean, count, weight, *squared))
     return Factor(factor, error_of_mean * factor ** (1 - moment) / moment)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.checks import check_group, nothing_left, too_few
+from ..core.checks import check_enough, check_group
 from ..core.elements import blocks
 from ..core.law import Empirical, Law
 from ..core.values import Prediction
@@ -146,8 +146,5 @@ def observed(prediction: Prediction, target: Any, patient: Any) -> tuple[Host, H
         counts = np.ones(part.z.shape, bool) if part.weight is None else part.weight > 0
         found.append((part.z[counts], np.broadcast_to(rows, part.z.shape)[counts]))
     z, case = (np.concatenate(column) for column in zip(*found))
-    if z.size == 0:
-        raise nothing_left()
-    if np.unique(code[case]).size < 2:
-        raise too_few(better=100)
+    check_enough(np.unique(code[case]).size)
     return z, case, code[case]

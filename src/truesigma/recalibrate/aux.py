@@ -9,22 +9,20 @@ it does at the last of them.
 
 import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import Array, Host, like, namespace, to_host
-from ..core.checks import check_whole
-from ..core.elements import Block, Elements, Outputs, Part, blocks, check_outputs
-from ..core.law import Law
+from ..core.checks import check_choice, check_whole
+from ..core.elements import Block, Elements, Outputs, Part, check_outputs
 from ..core.outputs import case_means
-from ..core.recalibration import on_cases, rescale, select_part, stored
+from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
 from ..core.sketches import LogMeans, in_cells
-from ..core.sums import Sum, accumulate, factor_sums
+from ..core.sums import Statistic, Sum, accumulate, factor_sums
 from ..core.values import Cases, Prediction
-from ._factor import factor_from
+from ._factor import both_sums, factor_of
 
 TITLE = "aux scaling"
 # More elements than these are gathered in cells of log2(v), and the network sees the mean of each. Up to KEPT of them
@@ -124,9 +122,24 @@ class Aux:
         return f"Aux({hidden} hidden, part={self.part!r}, outputs={self.outputs!r})"
 
 
-@on_cases
+def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[str, Sum]:
+    """What the fit needs to know of some cases: sums that add up over batches and files."""
+    check_outputs(outputs)
+    chosen = select_part(cases.prediction, part)
+
+    def factor(block: Block) -> Sum:
+        # In float64, whatever the library: two thousand steps from here would make much of a rounding error.
+        return factor_sums(block.wide, outputs=outputs, error="mean", part="total")
+
+    plan: dict[str, Statistic] = {"factor": factor}
+    if hidden:
+        plan["means"] = lambda block: _means(block.wide.view(outputs))
+    return accumulate(chosen, cases.target, plan, weight=cases.weight, checked=True)
+
+
+@on_sums(gather)
 def fit(
-    cases: Cases,
+    cases: CaseSums,
     *,
     part: Part = "total",
     outputs: Outputs = "separate",
@@ -160,56 +173,20 @@ def fit(
 
     Reference: Laves et al., MELBA 2021, section 3 and Appendix F; after Kuleshov et al., 2018.
     """
-    check_outputs(outputs)
-    chosen: dict[str, Any] = {"part": part, "outputs": outputs, "hidden": hidden}
-    sums = gather(cases, **chosen)
-    options: dict[str, Any] = {"steps": steps, "rate": rate, "seed": seed, "standardise": standardise}
-    return fit_gathered(sums, cases.prediction.law, **chosen, **options)
-
-
-def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[str, Sum]:
-    """What the fit needs to know of some cases: sums that add up over batches and files."""
-    chosen = select_part(cases.prediction, part)
-
-    def factor(block: Block) -> Sum:
-        # In float64, whatever the library: two thousand steps from here would make much of a rounding error.
-        return factor_sums(block.wide, outputs=outputs, error="mean", part="total")
-
-    found = accumulate(chosen, cases.target, {"factor": factor}, weight=cases.weight)
-    if hidden:
-        found["means"] = LogMeans(np.zeros((3, 0)), 0, KEPT)
-        for block in blocks(chosen, cases.target, cases.weight):
-            found["means"] = found["means"].merge(_means(block.wide.view(outputs)))
-    return found
-
-
-def fit_gathered(
-    sums: Mapping[str, Sum],
-    law: Law,
-    *,
-    part: Part,
-    outputs: Outputs,
-    hidden: int,
-    steps: int,
-    rate: float,
-    seed: int,
-    standardise: bool,
-) -> Aux:
-    """The fit from what was gathered; the options are those of `fit`."""
     for name, count, least in (("hidden", hidden, 0), ("steps", steps, 1), ("seed", seed, 0)):
         check_whole(name, count, least)
     if not (isinstance(rate, float | int) and 0 < rate < math.inf):
         raise ValueError(f"rate is {rate!r}; expected a number above 0, such as 0.003.")
-    if not isinstance(standardise, bool):
-        raise ValueError(f"standardise is {standardise!r}; expected True or False.")
+    check_choice("standardise", standardise, True, False)
     # One bias in log space is sigma scaling: the network starts there, and adds what one factor cannot do.
-    bias = 2 * math.log(factor_from({"case": sums["factor"]} if sums else {}, law).value)
+    sums, law = cases
+    known = {"case": sums["factor"]} if sums else {}
+    bias = 2 * math.log(factor_of(*both_sums(known), law.moment).value)
     if hidden == 0:
         return Aux(((bias,),), part=part, outputs=outputs)
     means, columns = sums["means"], sums["means"].columns
-    columns = columns[
-        :, np.lexsort(columns[::-1])
-    ]  # by log v, and so that the order of the cases does not matter
+    # By log v, and so that the order of the cases does not matter.
+    columns = columns[:, np.lexsort(columns[::-1])]
     if MANY < means.seen <= means.keep:
         columns = in_cells(columns, float(columns[2] @ columns[0] / columns[2].sum()))
     log_v, size, share = columns
@@ -227,10 +204,7 @@ def fit_gathered(
     return Aux(weights, shift, divisor, offset, part, outputs, seen)
 
 
-def from_dict(given: Mapping[str, Any]) -> Aux:
-    weights = tuple(tuple(float(w) for w in p) for p in given["weights"])
-    seen = given.get("seen")
-    return Aux(**{**given, "weights": weights, "seen": None if seen is None else tuple(seen)})
+from_dict = restored(Aux)
 
 
 def _means(elements: Elements) -> LogMeans:
@@ -239,7 +213,7 @@ def _means(elements: Elements) -> LogMeans:
     share = np.ones_like(power) if elements.weight is None else elements.weight
     columns = np.stack([np.log(elements.total).ravel(), power.ravel(), share.ravel()])
     columns = columns[:, columns[2] > 0]
-    return LogMeans(columns, columns.shape[1], KEPT)
+    return LogMeans(np.zeros((3, 0)), 0, KEPT).merge(LogMeans(columns, columns.shape[1], KEPT))
 
 
 def _train(
@@ -275,12 +249,11 @@ def _train(
         log_s = np.minimum(np.maximum((slope * x + height) / 2, -300), 300)
         ratio = size * np.exp(-moment * log_s)
         loss = float(share @ (log_s + ratio / moment))
+        waiting += 1
         if loss < best - 1e-12 * abs(best if best < math.inf else 1):
             best, kept, waiting = loss, parameters.copy(), 0
-        else:
-            waiting += 1
-            if waiting > 100:
-                rate, waiting = rate * 0.1, 0
+        elif waiting > 100:
+            rate, waiting = rate * 0.1, 0
         pull[1] = share * (1 - ratio) / 2
         np.multiply(x, pull[1], out=pull[0])
         pull.cumsum(axis=1, out=running[:, 1:])

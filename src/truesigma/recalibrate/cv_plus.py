@@ -9,7 +9,6 @@ by patient, cases weigh 1/((G + 1) n_g). What is promised is 2 gamma - 1; usuall
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ from ..core.arrays import Host, to_host
 from ..core.by_case import one_output
 from ..core.decompose import decompose
 from ..core.law import cases_needed
-from ..core.recalibration import on_cases, with_law
+from ..core.recalibration import on_cases, restored, stored, with_law
 from ..core.values import Cases, Draws, Prediction, changed
 from ._ranks import SLACK, Ranks, check_promise, observed, symmetric_law, thinned
 
@@ -136,8 +135,7 @@ class CvPlus:
         return changed(self(made), bounds=FoldBounds(self, location, spread))
 
     def to_dict(self) -> dict[str, Any]:
-        lists = {name: list(getattr(self, name)) for name in ("scores", "folds", "weights")}
-        return {"name": "cv_plus", **lists, "models": self.models, "cases": self.cases}
+        return stored("cv_plus", self)
 
     def __repr__(self) -> str:
         return f"CvPlus({self.models} folds, {self.cases} cases)"
@@ -194,6 +192,4 @@ def fit(cases: Cases) -> CvPlus:
     return CvPlus(scores, folds, shares, int(names.size), int(sizes.size))
 
 
-def from_dict(stored: Mapping[str, Any]) -> CvPlus:
-    lists = {name: tuple(stored[name]) for name in ("scores", "folds", "weights")}
-    return CvPlus(**{**stored, **lists})
+from_dict = restored(CvPlus)

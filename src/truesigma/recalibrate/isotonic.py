@@ -5,7 +5,6 @@ $$F'(y) = \hat P\bigl(Z \le (y - \mu) / \mathrm{scale}\bigr), \qquad \hat P(Z \l
 with z the standardised errors of the m calibration cases. It repairs skewed errors, heavy tails and a biased location.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 
 from ..core.elements import Part
 from ..core.law import Empirical
-from ..core.recalibration import observed_z, on_cases, select_part, stored, with_law
+from ..core.recalibration import observed_z, on_cases, restored, select_part, stored, with_law
 from ..core.values import Cases, Prediction
 
 TITLE = "isotonic"
@@ -93,6 +92,4 @@ def fit(cases: Cases, *, part: Part = "total") -> Isotonic:
     return Isotonic(tuple(values.tolist()), tuple(probability.tolist()), law.unit, law.moment, part)
 
 
-def from_dict(given: Mapping[str, Any]) -> Isotonic:
-    tables = {name: tuple(float(x) for x in given[name]) for name in ("values", "probability")}
-    return Isotonic(**{**given, **tables})
+from_dict = restored(Isotonic)

@@ -3,12 +3,11 @@
 $$v' = A + E \\quad\\text{or}\\quad v' = A$$
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..core.elements import Part
-from ..core.recalibration import on_cases, select_part, stored
+from ..core.recalibration import CaseSums, on_sums, restored, select_part, stored
 from ..core.values import Cases, Prediction
 
 TITLE = "none"
@@ -31,8 +30,14 @@ class Identity:
         return stored("none", self)
 
 
-@on_cases
-def fit(cases: Cases, *, part: Part = "total") -> Identity:
+def gather(cases: Cases, *, part: Part) -> dict[str, Any]:
+    """What the fit needs to know of some cases: nothing, but that they have that part."""
+    select_part(cases.prediction, part)
+    return {}
+
+
+@on_sums(gather)
+def fit(cases: CaseSums, *, part: Part = "total") -> Identity:
     """Leave the uncertainty as it is.
 
     Args:
@@ -48,19 +53,7 @@ def fit(cases: Cases, *, part: Part = "total") -> Identity:
 
     Reference: Laves et al., MELBA 2021, Table 1, columns "none".
     """
-    return fit_gathered(gather(cases, part=part), cases.prediction.law, part=part)
-
-
-def gather(cases: Cases, *, part: Part) -> dict[str, Any]:
-    """What the fit needs to know of some cases: nothing, but that they have that part."""
-    select_part(cases.prediction, part)
-    return {}
-
-
-def fit_gathered(sums: Mapping[str, Any], law: Any, *, part: Part) -> Identity:
-    """The fit from what was gathered."""
     return Identity(part)
 
 
-def from_dict(given: Mapping[str, Any]) -> Identity:
-    return Identity(**given)
+from_dict = restored(Identity)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Host, like, namespace, to_host
-from ..core.checks import check_level, nothing_left, too_few
+from ..core.checks import check_enough, check_level
 from ..core.elements import Part, blocks
 from ..core.law import Undefined, cases_needed
 from ..core.recalibration import on_cases, select_part
@@ -217,12 +217,9 @@ def fit(
         )
     z = _errors(chosen, cases.target)
     whole = np.isfinite(z).all(axis=1)
-    if not whole.any():
-        raise nothing_left()
     who = np.arange(len(z)) if cases.patient is None else cases.patient
     z, cluster = z[whole], np.unique(who[whole], return_inverse=True)[1]
-    if cluster.max() < 1:
-        raise too_few(better=100)
+    check_enough(len(np.unique(cluster)))
     silent = np.flatnonzero(~z.any(axis=0))
     if silent.size:
         raise ValueError(

@@ -7,17 +7,14 @@ Both are the maximum of the likelihood of `scale * s`: with p the law's moment, 
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..core.elements import Error, Outputs, Part
-from ..core.law import Law
-from ..core.recalibration import on_cases, rescale, select_part, stored
-from ..core.sums import Sum
+from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
 from ..core.tally import Tally
-from ..core.values import Cases, Prediction
-from ._factor import Solver, check_error_of_tally, factor_from, factor_of_tally, gather
+from ..core.values import Prediction
+from ._factor import Solver, both_sums, factor_of, gather
 
 TITLE = "sigma scaling"
 
@@ -46,9 +43,9 @@ class Sigma:
         return stored("sigma", self)
 
 
-@on_cases
+@on_sums(gather)
 def fit(
-    cases: Cases | Tally,
+    cases: CaseSums,
     *,
     part: Part = "total",
     outputs: Outputs = "separate",
@@ -74,21 +71,7 @@ def fit(
 
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9; Appendix B; Levi et al., 2019.
     """
-    if isinstance(cases, Tally):
-        check_error_of_tally(error)
-        if outputs not in ("separate", cases.outputs):
-            raise ValueError(
-                f"outputs is {outputs!r}, and this tally has outputs={cases.outputs!r}; make it with "
-                f"Tally.empty(outputs={outputs!r})."
-            )
-        return from_tally(cases, part=part, solver=solver)
-    sums = gather(cases, part=part, outputs=outputs, error=error)
-    return fit_gathered(sums, cases.prediction.law, part=part, solver=solver)
-
-
-def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part, solver: Solver) -> Sigma:
-    """The fit from what was gathered; the options are those of `fit`."""
-    return Sigma(*factor_from(sums, law, solver=solver), part)
+    return Sigma(*factor_of(*both_sums(cases.sums), cases.law.moment, solver), part)
 
 
 def from_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed") -> Sigma:
@@ -97,8 +80,7 @@ def from_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed")
     >>> from_tally(Tally.empty().add(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])).factor
     2.0
     """
-    return Sigma(*factor_of_tally(tally, part=part, solver=solver), part)
+    return fit(tally, part=part, solver=solver)
 
 
-def from_dict(given: Mapping[str, Any]) -> Sigma:
-    return Sigma(**given)
+from_dict = restored(Sigma)

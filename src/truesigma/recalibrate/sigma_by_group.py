@@ -22,11 +22,11 @@ from ..core.cells import members
 from ..core.checks import check_group, nothing_left
 from ..core.elements import Error, Outputs, Part
 from ..core.law import Law, Normal
-from ..core.recalibration import on_cases, rescale, select_part, with_law
+from ..core.recalibration import CaseSums, on_sums, rescale, select_part, with_law
 from ..core.student import Student
 from ..core.sums import Sum, squares
 from ..core.values import Cases, Prediction, changed
-from ._factor import both_sums, factor_of_sums
+from ._factor import both_sums, factor_of
 from ._factor import gather as gather_one
 
 TITLE = "sigma scaling by group"
@@ -114,9 +114,24 @@ class SigmaByGroup:
         return f"SigmaByGroup({factors}{', ...' if len(self.groups) > 5 else ''})"
 
 
-@on_cases
+def gather(cases: Cases, *, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
+    """What the fit needs to know of some cases: that of `sigma` for each group."""
+    if cases.group is None:
+        raise ValueError(
+            "sigma_by_group was given no group; expected one name for each case, such as its site or scanner: a column "
+            "`group` in the file. Without groups use sigma."
+        )
+    found: dict[str, Sum] = {}
+    for name, some in members(cases.first_group.astype(str)):
+        one = changed(cases[some], group=None)  # of its patients, not of the group, there are several
+        own = gather_one(one, part=part, outputs=outputs, error=error)
+        found |= {f"{name}{MARK}{key}": value for key, value in own.items()}
+    return found
+
+
+@on_sums(gather)
 def fit(
-    cases: Cases, *, part: Part = "total", outputs: Outputs = "separate", error: Error = "mean"
+    cases: CaseSums, *, part: Part = "total", outputs: Outputs = "separate", error: Error = "mean"
 ) -> SigmaByGroup:
     """Fit a factor for each group, drawn towards that of the others as far as its own error asks.
 
@@ -146,31 +161,7 @@ def fit(
     Reference: Laves et al., MELBA 2021, Eq. 9, for each group; the positive-part shrinkage of James and Stein, 1961
     (Efron and Morris, JASA 1973, Eq. 1.5), for each group beside the others; Student, 1908.
     """
-    sums = gather(cases, part=part, outputs=outputs, error=error)
-    return fit_gathered(sums, cases.prediction.law, part=part)
-
-
-def gather(cases: Cases, *, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
-    """What the fit needs to know of some cases: that of `sigma` for each group."""
-    if cases.group is None:
-        raise ValueError(
-            "sigma_by_group was given no group; expected one name for each case, such as its site or scanner: a column "
-            "`group` in the file. Without groups use sigma."
-        )
-    found: dict[str, Sum] = {}
-    for name, some in members(cases.first_group.astype(str)):
-        one = changed(cases[some], group=None)  # of its patients, not of the group, there are several
-        own = gather_one(one, part=part, outputs=outputs, error=error)
-        found |= {f"{name}{MARK}{key}": value for key, value in own.items()}
-    return found
-
-
-def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part) -> SigmaByGroup:
-    """The fit from what was gathered; the options are those of `fit`."""
-    own: dict[str, dict[str, Sum]] = {}
-    for key, value in sums.items():
-        name, _, rest = key.partition(MARK)
-        own.setdefault(name, {})[rest] = value
+    law, own = cases.law, {name: some.sums for name, some in cases.apart(MARK).items()}
     held = {name: np.stack(both_sums(some)) for name, some in sorted(own.items())}
     held = {name: both for name, both in held.items() if both[0, 1] > 0}
     if not held:
@@ -185,7 +176,7 @@ def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part) -> SigmaByGro
     whole, patients = columns.sum(axis=0), _Patients.of(own)
     if patients is not None:
         whole[1] = patients.without(None)
-    first = factor_of_sums(whole[0], whole[1], law.moment)
+    first = factor_of(whole[0], whole[1], law.moment)
     common = Group(first.value, first.value, first.standard_error, 1.0, _effective(whole))
     # The sums of all before and of all behind: a difference from the whole would lose digits.
     none = np.zeros((1, *whole.shape))
@@ -203,11 +194,11 @@ def _shrunk(both: Host, others: Host, common: Group, law: Law) -> Group:
     clusters = _effective(both)
     if clusters < FEWEST:
         return common if others[0, 1] <= 0 else Group(common.factor, clusters=common.clusters)
-    own, error = factor_of_sums(both[0], both[1], law.moment)
+    own, error = factor_of(both[0], both[1], law.moment)
     assert error is not None
     if _effective(others) < FEWEST:
         return Group(own, own, error, 1.0, clusters)
-    rest, rest_error = factor_of_sums(others[0], others[1], law.moment)
+    rest, rest_error = factor_of(others[0], others[1], law.moment)
     assert rest_error is not None
     difference = math.log(own) - math.log(rest)
     noise = (error / own) ** 2 + (rest_error / rest) ** 2

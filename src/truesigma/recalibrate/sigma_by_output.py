@@ -7,7 +7,7 @@ One factor can only be right on the average of the outputs: one of them too wide
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,13 +16,12 @@ import numpy as np
 from ..core.arrays import Array, like
 from ..core.checks import nothing_left
 from ..core.elements import Error, Part
-from ..core.law import Law, Undefined
 from ..core.outputs import output_of
-from ..core.recalibration import on_cases, rescale, select_part, stored
+from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
 from ..core.sums import MOST_OUTPUTS, Sum
 from ..core.tally import Tally
 from ..core.values import Cases, Prediction
-from ._factor import Factor, check_error_of_tally, factor_from, factor_of_tally
+from ._factor import both_sums, factor_of
 from ._factor import gather as gather_one
 
 TITLE = "sigma scaling by output"
@@ -63,8 +62,25 @@ class SigmaByOutput:
         return stored("sigma_by_output", self)
 
 
-@on_cases
-def fit(cases: Cases | Tally, *, part: Part = "total", error: Error = "mean") -> SigmaByOutput:
+def gather(cases: Cases | Tally, *, part: Part, error: Error) -> dict[str, Sum]:
+    """What the fit needs to know of some cases: that of `sigma` for each output, as OUTPUT/NAME."""
+    each = cases.outputs_apart() if isinstance(cases, Tally) else _outputs_of(cases)
+    sums = (gather_one(one, part=part, outputs="separate", error=error) for one in each)
+    return {f"{output}/{key}": value for output, own in enumerate(sums) for key, value in own.items()}
+
+
+def _outputs_of(cases: Cases) -> Iterator[Cases]:
+    count = math.prod(cases.prediction.location.shape[1:])
+    if count > MOST_OUTPUTS:
+        raise ValueError(
+            f"there are {count} outputs; expected at most {MOST_OUTPUTS}, for a factor each. Maps need one for all: "
+            "sigma."
+        )
+    return (output_of(cases, output) for output in range(count))
+
+
+@on_sums(gather)
+def fit(cases: CaseSums, *, part: Part = "total", error: Error = "mean") -> SigmaByOutput:
     """Fit the factor of each output that makes its calibration targets most probable.
 
     Args:
@@ -82,50 +98,15 @@ def fit(cases: Cases | Tally, *, part: Part = "total", error: Error = "mean") ->
 
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9, for each output.
     """
-    if isinstance(cases, Tally):
-        check_error_of_tally(error)
-        each = dict(enumerate(cases.outputs_apart()))
-        return _together(each, lambda one: factor_of_tally(one, part=part), part)
-    return fit_gathered(gather(cases, part=part, error=error), cases.prediction.law, part=part)
-
-
-def gather(cases: Cases, *, part: Part, error: Error) -> dict[str, Sum]:
-    """What the fit needs to know of some cases: that of `sigma` for each output, as OUTPUT/NAME."""
-    count = math.prod(cases.prediction.location.shape[1:])
-    if count > MOST_OUTPUTS:
-        raise ValueError(
-            f"there are {count} outputs; expected at most {MOST_OUTPUTS}, for a factor each. Maps need one for all: "
-            "sigma."
-        )
-    choice: dict[str, Any] = {"part": part, "outputs": "separate", "error": error}
-    each = (gather_one(output_of(cases, output), **choice) for output in range(count))
-    return {f"{output}/{key}": value for output, sums in enumerate(each) for key, value in sums.items()}
-
-
-def fit_gathered(sums: Mapping[str, Sum], law: Law, *, part: Part) -> SigmaByOutput:
-    """The fit from what was gathered; the options are those of `fit`."""
-    if not sums:
+    if not cases.sums:
         raise nothing_left()
-    own: dict[int, dict[str, Sum]] = {}
-    for key, value in sums.items():
-        output, _, name = key.partition("/")
-        own.setdefault(int(output), {})[name] = value
-    return _together(own, lambda some: factor_from(some, law), part)
-
-
-def _together(each: Mapping[int, Any], fit_one: Callable[[Any], Factor], part: Part) -> SigmaByOutput:
-    """The factors of all outputs, from what each is fitted on; what is wrong with one is said with its number."""
     fits = []
-    for output, given in each.items():
+    for output, own in cases.apart().items():
         try:
-            fits.append(fit_one(given))
-        except Undefined:
-            raise
+            fits.append(factor_of(*both_sums(own.sums), own.law.moment))
         except ValueError as problem:
-            raise ValueError(f"output {output}: {problem}") from None
+            raise type(problem)(f"output {output}: {problem}") from None
     return SigmaByOutput(tuple(f.value for f in fits), tuple(f.standard_error for f in fits), part)
 
 
-def from_dict(given: Mapping[str, Any]) -> SigmaByOutput:
-    numbers = {name: tuple(given[name]) for name in ("factors", "standard_errors")}
-    return SigmaByOutput(**{**given, **numbers})
+from_dict = restored(SigmaByOutput)

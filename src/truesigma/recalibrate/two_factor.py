@@ -7,17 +7,16 @@ with p the law's moment: the negative log-likelihood of the calibration cases. E
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.checks import nothing_left, too_few
+from ..core.checks import check_enough
 from ..core.elements import Outputs, blocks, check_outputs
 from ..core.law import Undefined
-from ..core.recalibration import on_cases, rescale
+from ..core.recalibration import on_cases, rescale, restored, stored
 from ..core.sums import cluster_covariance
 from ..core.values import Cases, Prediction, check_prediction
 
@@ -60,8 +59,7 @@ class TwoFactor:
         return rescale(prediction, *self.factors)
 
     def to_dict(self) -> dict[str, Any]:
-        numbers = {"factors": list(self.factors), "standard_errors": list(self.standard_errors)}
-        return {"name": "two_factor", **numbers}
+        return stored("two_factor", self)
 
 
 @on_cases
@@ -124,10 +122,7 @@ class _Data:
             cluster = np.broadcast_to(code[block.rows, None], share.shape)
             arrays = power, part.aleatoric, np.maximum(part.total - part.aleatoric, 0.0), share, cluster
             columns.append([array[counts] for array in arrays])
-        if count == 0:
-            raise nothing_left()
-        if count < 2:
-            raise too_few(better=100)
+        check_enough(count)
         power, aleatoric, epistemic, share, cluster = (np.concatenate(parts) for parts in zip(*columns))
         if not power.any():
             raise ValueError(
@@ -212,6 +207,4 @@ def _check_split(prediction: Prediction) -> None:
         )
 
 
-def from_dict(stored: Mapping[str, Any]) -> TwoFactor:
-    numbers = {name: tuple(stored[name]) for name in ("factors", "standard_errors")}
-    return TwoFactor(**{**stored, **numbers})
+from_dict = restored(TwoFactor)
