@@ -234,6 +234,24 @@ def test_volumes_that_say_their_spacing(tmp_path, low, high, wanted):
     assert "spacing" not in options  # the files say it
 
 
+@pytest.mark.parametrize(("depth", "rotate"), [(1.0, 10.0), (3.0, 0.0)])
+def test_voxels_longer_than_wide_are_not_turned_as_they_are(tmp_path, depth, rotate):
+    """Turned in voxels of 3 x 1 x 1 mm, a length would change; resampled, images are turned in mm."""
+    nibabel = pytest.importorskip("nibabel")
+    (tmp_path / "v").mkdir()
+    for k in range(30):
+        volume = nibabel.Nifti1Image(np.full((16, 16, 16), k, np.uint8), np.diag([1, 1, depth, 1]))
+        nibabel.save(volume, tmp_path / "v" / f"{k}.nii")
+    seen = survey(
+        tmp_path / "v", write_table(tmp_path / "t.csv", [{"id": k, "length_mm": k} for k in range(30)])
+    )
+    as_they_are = propose(seen, Wishes(("length_mm",)), tmp_path / "r.toml", gpu=False)
+    assert as_they_are.project.options["rotate"] == rotate
+    assert ("pixels are longer than wide" in as_they_are.reasons.get("rotate", "")) == (not rotate)
+    resampled = Wishes(("length_mm",), mm_per_pixel="3,1,1", size="16")
+    assert propose(seen, resampled, tmp_path / "r.toml", gpu=False).project.options["rotate"] == 10.0
+
+
 def test_what_the_user_says_is_taken(place, run):
     words = [*asked(), "--inputs", "site", "--device", "cpu"]
     code, _, err = run("init", *words, "--mm-per-pixel", "0.5", "--spacing", "0.4", "--size", "24,32")
