@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,7 @@ class Wishes:
     output: str = "output"
     seed: int = 0
     folds: int = 0  # to share the cases out in; 0: one split
+    weights: Path | None = None  # a file that the backbone starts from
 
 
 def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposal:
@@ -130,6 +131,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     varied = propose_variation(seen, wishes.target, units, size, scaled=bool(scale))
     epochs, epochs_reason = _epochs(cases["train"], backbone, seen, size, gpu)
     home = Path(os.path.abspath(recipe)).parent
+    pretrained, pretrained_reason = _pretrained(backbone, home, wishes.weights)
     units = units if any(units) else [""]
     options = {
         "csv": os.path.relpath(seen.table, seen.root),
@@ -158,7 +160,11 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         os.path.relpath(seen.root, home),
         options,
         output=wishes.output,
-        network=_network(backbone, wishes.likelihood, "each" if mixed else "one"),
+        network=replace(
+            _network(backbone, wishes.likelihood, "each" if mixed else "one"),
+            pretrained=pretrained,
+            weights=os.path.relpath(wishes.weights, home) if wishes.weights else "",
+        ),
         train=Training(
             folds=wishes.folds,
             epochs=wishes.epochs or epochs,
@@ -176,6 +182,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         "size": "",
         "mm_per_pixel" if scale else "size": reason,
         "backbone": backbone_reason,
+        "pretrained": pretrained_reason,
         "epochs": "" if wishes.epochs else epochs_reason,
         **varied.reasons,
     }
@@ -282,6 +289,18 @@ def _backbone(seen: Survey, gpu: bool) -> tuple[str, str]:
     if gpu:
         return "resnet101", "there is a GPU"
     return "small", "quick without a GPU"
+
+
+def _pretrained(backbone: str, home: Path, weights: Path | None) -> tuple[bool, str]:
+    """Return whether to start from the backbone's published weights, as where they are on this machine, and why."""
+    from ..imaging.network.two_head import published_weights
+
+    if weights is not None:
+        return False, "a file is given"
+    published, here = published_weights(str(home / backbone) if ".py" in backbone else backbone)
+    if here:
+        return True, "they are on this machine"
+    return False, "they are not on this machine; true fetches them" if published else ""
 
 
 def _network(backbone: str, likelihood: str, variances: str) -> Network:
