@@ -206,8 +206,8 @@ def test_groups_by_pattern_and_a_group_that_is_none(tmp_path):
         propose(seen, Wishes(wishes, group="(_)"), tmp_path / "r.toml", gpu=False)
     for group, words in (
         ("(x+)_", r"40 of 40 images have no group by the pattern '\(x\+\)_': 000_0HC.png"),
-        ("(", "which is not a regular expression"),
-        ("([0-9])([0-9])", "expected one pair of parentheses"),
+        ("(", "is not a regular expression"),
+        ("([0-9])([0-9])", "should have one pair of parentheses"),
         ("{clinic}", "has no column clinic"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -268,6 +268,12 @@ def test_what_the_user_says_is_taken(place, run):
         (["--inputs", "height"], "has no column height"),
         (["--inputs", "site,age"], "age is both target and input"),
         (["--inputs", "id"], "id has 48 values in 48 training cases"),
+        (["--inputs", "site,patient"], "patient says who belongs together, and cannot be an input"),
+        (["--epochs", "0"], "--epochs is 0; expected at least 1"),
+        (
+            ["--patient", "(s)"],
+            "1 patient by '(s)' is too few to split; give a column with --split, or more cases\n",
+        ),
         (["--backbone", "restnet18"], "do you mean timm:resnet18"),
         (["--backbone", "timm:restnet18"], "close to it: resnet18"),
         (["--backbone", "mine.py"], "there is no file"),
@@ -330,6 +336,22 @@ def test_from_init_to_new_images_with_scale_and_inputs(tmp_path, monkeypatch):
     )
     assert len(shipped["known"]) == 3
     assert shipped["difference_in_unit"] < 0.01
+
+
+def test_a_category_that_no_training_case_has_is_said_by_init(tmp_path):
+    rows = make_images(tmp_path)
+    for row, split in zip(rows, ["train"] * 30 + ["valid"] * 8 + ["test"] * 10):
+        row |= {"split": split, "patient": row["id"], "site": "C" if split == "valid" else row["site"]}
+    seen = survey(tmp_path / "scans", write_table(tmp_path / "labels.csv", rows))
+    with pytest.raises(ValueError, match=r"the input site is 'C', which no training case has"):
+        propose(seen, Wishes(("age",), inputs=("site",)), tmp_path / "r.toml", gpu=False)
+    propose(seen, Wishes(("age",), inputs=("site",), folds=5), tmp_path / "r.toml", gpu=False)
+
+
+def test_a_pattern_says_how_many_patients_it_finds(place, run):
+    code, out, _ = run("init", *asked(), "--patient", "(s0[0-9])", "--device", "cpu", "--epochs", 1)
+    assert code == 0
+    assert "by (s0[0-9]), which finds 5 patients" in out
 
 
 def test_published_weights_out_of_reach_are_said_at_once(place, run, monkeypatch):

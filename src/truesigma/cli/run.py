@@ -177,8 +177,9 @@ def _words(proposal: "Proposal", out: Path) -> str:
     mm = str(project.options.get("mm_per_pixel", "")).replace(",", " x ")
     why = {name: f" ({reason})" if reason else "" for name, reason in proposal.reasons.items()}
     whose = project.options.get("patient", project.options["group"])
+    found = f", which finds {proposal.patients} patients" if {"(", "{"} & {*whose} else ""
     lines = [
-        f"splits: {sizes}" + (f", by {whose}" if whose else ""),
+        f"splits: {sizes}" + (f", by {whose}{found}" if whose else ""),
         f"scale: {mm} mm per pixel, padded or cropped to {side} pixels{why['mm_per_pixel']}"
         if mm
         else f"size: {side}{why['size']}",

@@ -42,12 +42,16 @@ STAGE_DROPOUT, HEAD_DROPOUT = 0.0, 0.1
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A project, the reasons by `table.key`, and how many cases each split has."""
+    """A project, the reasons by `table.key`, and how many cases each split has.
+
+    patients: how many the column or pattern finds that says who belongs together; 0 without one.
+    """
 
     project: Project
     reasons: Mapping[str, str]
     cases: Mapping[str, int]
     notes: tuple[str, ...]
+    patients: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,12 +122,20 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         raise ValueError(
             f"{len(wishes.unit)} units for {len(wishes.target)} targets; expected one for all, or one each"
         )
+    if wishes.epochs is not None and wishes.epochs < 1:
+        raise ValueError(f"--epochs is {wishes.epochs}; expected at least 1")
     if split:
         check_filled(seen.rows, split, seen.table)
+    if known := [name for name in wishes.inputs if name in group_columns(whose)]:
+        raise ValueError(
+            f"{', '.join(known)} says who belongs together, and cannot be an input: nobody is in two splits, so that "
+            "a network has seen none of those it is tested on"
+        )
     # A column that is missing, or cannot be an input, is said here.
     fit_inputs(seen.rows, wishes.inputs, seen.table, wishes.target)
     groups = groups_of(seen.rows, seen.names, whose, seen.table)
-    parts = split_rows(seen, groups, whose, split, wishes.seed)
+    parts = split_rows(seen, groups, whose, split, wishes.seed, wishes.patient is not None)
+    _check_inputs(seen, wishes, parts)
     cases = {name: len(rows) for name, rows in parts.items()}
     units = [*wishes.unit] or [unit_in(name) for name in wishes.target]
     size, reason, scale = _layout(seen, wishes, units, gpu)
@@ -186,13 +198,30 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         "epochs": "" if wishes.epochs else epochs_reason,
         **varied.reasons,
     }
-    return Proposal(project, reasons, cases, notes)
+    return Proposal(project, reasons, cases, notes, len(set(groups or [])))
+
+
+def _check_inputs(seen: Survey, wishes: Wishes, parts: "Mapping[str, NDArray[np.int64]]") -> None:
+    """Refuse inputs with a category that no training case will have; across folds all but test cases are trained on."""
+    from ..imaging.data.inputs import fit_inputs
+
+    trained = [
+        k
+        for name, rows in parts.items()
+        if name == "train" or (wishes.folds and name != "test")
+        for k in rows
+    ]
+    known = fit_inputs([seen.rows[k] for k in trained], wishes.inputs, seen.table, wishes.target)
+    known.raw(seen.rows, seen.table)
 
 
 def split_rows(
-    seen: Survey, groups: Sequence[str] | None, group: str, split: str, seed: int
+    seen: Survey, groups: Sequence[str] | None, group: str, split: str, seed: int, named: bool = False
 ) -> "dict[str, NDArray[np.int64]]":
-    """Find the rows each split will have; an error where one would have none."""
+    """Find the rows each split will have; an error where one would have none.
+
+    group: the column or pattern of who belongs together. named: whether the user has called it the patient.
+    """
     from ..imaging.data.splits import by_column, by_group, check_groups
 
     groups = [str(k) for k in range(len(seen.rows))] if groups is None else list(groups)
@@ -203,9 +232,14 @@ def split_rows(
         remedy = f"the column {split!r} says {', '.join(sorted(set(said)))}"
     else:
         rows_of = by_group(groups, valid=SHARE, test=SHARE, seed=seed)
-        what = f"groups in {group!r}" if group else "cases"
-        remedy = f"{len(set(groups))} {what} are too few to split; give a column with --split, or more cases"
-        if group:
+        found = len(set(groups))
+        what = "case" if not group else "group" if not named else "patient"
+        by = f" by {group!r}" if group else ""
+        remedy = (
+            f"{found} {what}{'' if found == 1 else 's'}{by} {'is' if found == 1 else 'are'} too few to split; give a "
+            "column with --split, or more cases"
+        )
+        if group and not named:
             remedy += (
                 ". To look at groups apart, give --patient beside --group: a column of who belongs together"
             )
