@@ -354,6 +354,20 @@ def test_a_pattern_says_how_many_patients_it_finds(place, run):
     assert "by (s0[0-9]), which finds 5 patients" in out
 
 
+def test_groups_apart_where_every_image_is_alone(place, run):
+    """What init counts is what run splits: without a patient in the recipe, the site would be taken for one."""
+    words = [*asked(), "--patient", "", "--group", "site", "--device", "cpu", "--epochs", 1]
+    code, out, err = run("init", *words)
+    assert code == 0, err
+    assert "splits: 28 train, 10 valid, 10 test, by {id}.png" in out
+    assert "no patient: if several images are of one" in out
+    project = read_project(place / "recipe.toml")
+    assert (project.options["patient"], project.options["group"]) == ("{id}.png", "site")
+    data = table.load(str(place / "scans"), **project.options)
+    assert {name: len(split) for name, split in data.splits.items()} == {"train": 28, "valid": 10, "test": 10}
+    assert set(data.splits["test"].group) == {"A", "B"}
+
+
 def test_published_weights_out_of_reach_are_said_at_once(place, run, monkeypatch):
     def refuse(*_, **__):
         raise OSError("no network here")

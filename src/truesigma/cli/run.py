@@ -177,7 +177,8 @@ def _words(proposal: "Proposal", out: Path) -> str:
     mm = str(project.options.get("mm_per_pixel", "")).replace(",", " x ")
     why = {name: f" ({reason})" if reason else "" for name, reason in proposal.reasons.items()}
     whose = project.options.get("patient", project.options["group"])
-    found = f", which finds {proposal.patients} patients" if {"(", "{"} & {*whose} else ""
+    patterned = {"(", "{"} & {*whose} and whose != project.options["image"]
+    found = f", which finds {proposal.patients} patients" if patterned else ""
     lines = [
         f"splits: {sizes}" + (f", by {whose}{found}" if whose else ""),
         f"scale: {mm} mm per pixel, padded or cropped to {side} pixels{why['mm_per_pixel']}"

@@ -56,12 +56,12 @@ def doubts(
         f"{name} is called like the size of pixels, and is the target: images are not resampled by it"
         for name in filter(is_pixel_size, wishes.target)
     ]
-    if not whose:
+    if not whose or wishes.patient == "":
         notes.append(
             "no patient: if several images are of one, name that column as --patient, or a pattern that finds it in "
             "the file names: --patient '([0-9]+)_'"
         )
-    if groups is not None and len(set(groups)) == len(groups):
+    if groups is not None and len(set(groups)) == len(groups) and wishes.patient != "":
         apart = wishes.patient is not None
         notes.append(
             f"every image has a {'patient' if apart else 'group'} of its own by {whose}: if several are of one "

@@ -107,6 +107,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     # Who belongs together, never in two splits: patients, whom errors count. A group alone is taken for them.
     named = seen.group if wishes.group is None else wishes.group
     whose, group = (named, "") if wishes.patient is None else (wishes.patient, wishes.group or "")
+    if group and not whose:
+        whose = seen.image  # every image is a patient of its own; without one the group would be taken for it
     split = seen.split if wishes.split is None else wishes.split
     beside = [*wishes.inputs, *spacing_columns(wishes.spacing)]
     labels = [*group_columns(group), *group_columns(whose), *filter(None, [split])]
