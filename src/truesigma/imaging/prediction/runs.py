@@ -130,9 +130,13 @@ def dropout_in(backbone: nn.Module) -> dict[str, Any]:
     {'in backbone': [0.2]}
     """
     parts = [*backbone.modules()]
-    inside = {part.p for part in parts if isinstance(part, _DropoutNd)}
-    inside |= {part.drop_rate for part in parts if isinstance(getattr(part, "drop_rate", None), float)}
-    paths = [part.drop_prob for part in parts if isinstance(getattr(part, "drop_prob", None), float)]
+
+    def rates(name: str) -> list[float]:
+        found = (getattr(part, name, None) for part in parts)
+        return [rate for rate in found if isinstance(rate, float)]
+
+    inside = {part.p for part in parts if isinstance(part, _DropoutNd)} | {*rates("drop_rate")}
+    paths = rates("drop_prob")
     found: dict[str, Any] = {"in backbone": sorted(inside - {0.0})}
     return {**found, "drop-path": max(paths)} if any(paths) else found
 
