@@ -258,13 +258,18 @@ def test_a_card_of_another_network_is_refused(tmp_path, ending):
     write(replace(cases, checkpoint="2c3d"), source)
     with pytest.raises(BadFile, match=r"of another network \(checkpoint 0a1b; here 2c3d\).* Fit a card on"):
         apply_file(read_card(tmp_path / "card.json"), source, tmp_path / "never.csv")
-    write(
-        replace(cases, checkpoint=""), source
-    )  # a column was cut: nobody can tell whose predictions these are
-    with pytest.warns(
-        UserWarning, match=r"the card is of one network \(checkpoint 0a1b\), and the predictions do not"
+    write(replace(cases, checkpoint=""), source)  # a column was cut: nobody can tell whose these are
+    with pytest.raises(
+        BadFile, match=r"of one network \(checkpoint 0a1b\), .* do not say .* --checkpoint 0a1b if they are"
     ):
-        apply_file(fitted, source, out)
+        apply_file(fitted, source, tmp_path / "never.csv")
+    with pytest.raises(BadFile, match=r"of another network \(checkpoint 0a1b; here 2c3d\)"):
+        apply_file(fitted, source, tmp_path / "never.csv", checkpoint="2c3d")
+    assert not (tmp_path / "never.csv").exists()
+    apply_file(fitted, source, out, checkpoint="0a1b")
+    write(replace(cases, checkpoint="2c3d"), source)  # what a file says is not overruled
+    with pytest.raises(BadFile, match=r"of another network"):
+        apply_file(fitted, source, out, checkpoint="0a1b")
 
 
 def test_folds_in_one_table_are_of_no_single_network(tmp_path):

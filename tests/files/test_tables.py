@@ -18,6 +18,22 @@ def test_spreadsheets(tmp_path, separator, ending):
     assert read_table(tmp_path / "t.csv", need=["age"]) == (["id", "age"], rows)
 
 
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_decimal_commas(separator, ending):
+    """Numbers are read, and said to be; names with commas, mixed marks and thousands are left as they are."""
+    lines = ["id;age;mixed;big;n", "a,1;12,5;1,5;1.234,5;3", "b,2;-7;1.5;2.234,5;4", "c,3;;2,5;3.234,5;5"]
+    text = ending.join(lines).replace(";", separator)
+    with pytest.warns(UserWarning, match=r"t\.csv has decimal commas in age: 1,5 there is read as 1\.5"):
+        rows = table_of(text, "t.csv")[1]
+    assert rows[0] == {"id": "a,1", "age": "12.5", "mixed": "1,5", "big": "1.234,5", "n": "3"}
+    assert [row["age"] for row in rows] == ["12.5", "-7", ""]
+
+
+def test_commas_that_separate_are_no_decimal_commas():
+    assert table_of('id,age\na,"1,234"\n', "t.csv")[1] == [{"id": "a", "age": "1,234"}]
+
+
 def test_rows_may_lack_their_last_cells_unless_a_program_wrote_them():
     assert table_of("a,b\n1\n", "t.csv")[1] == [{"a": "1", "b": ""}]
     with pytest.raises(BadFile, match=r"t\.csv: row 1 has 1 cells under 2 columns: a row is cut short"):

@@ -59,6 +59,9 @@ def test_from_a_folder_to_a_report(finished, run):
     assert list(table["id"]) == list(test.id)
     np.testing.assert_allclose(table["scale"], factor * test.prediction.scale[:, 0], rtol=1e-5)
     np.testing.assert_allclose(table["upper_90"], table["location"] + 1.6448536 * table["scale"], rtol=1e-5)
+    drawn = np.asarray(test.draws.mean)[..., 0]  # 3 draws of each case
+    np.testing.assert_allclose(table["location_mc_error"], drawn.std(0, ddof=1) / 3**0.5, rtol=1e-4)
+    assert (table["scale_mc_error_relative"] > 0).all()
     labels = pd.read_csv(place / "labels.csv").set_index("id")["age"]
     names = [name.removesuffix(".png") for name in table["id"]]
     np.testing.assert_allclose(table["target"], labels[names], rtol=1e-5)
@@ -226,9 +229,12 @@ def test_two_targets_of_different_units(place, run):
     assert table["target_0"].mean() > 40
     assert 1 < table["target_1"].mean() < 4
     assert (table["lower_90_1"] < table["location_1"]).all()
-    assert (
-        ts.read(place / "output" / "test.npz").unit == "scaled"
-    )  # a mean over months and metres would be none
+    test = ts.read(place / "output" / "test.npz")
+    assert test.unit == "scaled"  # a mean over months and metres would be none
+    about = json.loads((place / "output" / "runs" / "0" / "recipe.json").read_text())["data"]
+    drawn = np.asarray(test.draws.mean) * about["factor"]
+    errors = drawn.std(0, ddof=1) / len(drawn) ** 0.5
+    np.testing.assert_allclose(table[["location_mc_error_0", "location_mc_error_1"]], errors, rtol=1e-4)
 
 
 def test_the_dry_run_says_what_it_will_take(begun, made, run):

@@ -206,8 +206,8 @@ def test_groups_by_pattern_and_a_group_that_is_none(tmp_path):
         propose(seen, Wishes(wishes, group="(_)"), tmp_path / "r.toml", gpu=False)
     for group, words in (
         ("(x+)_", r"40 of 40 images have no group by the pattern '\(x\+\)_': 000_0HC.png"),
-        ("(", "which is not a regular expression"),
-        ("([0-9])([0-9])", "expected one pair of parentheses"),
+        ("(", "is not a regular expression"),
+        ("([0-9])([0-9])", "should have one pair of parentheses"),
         ("{clinic}", "has no column clinic"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -234,6 +234,24 @@ def test_volumes_that_say_their_spacing(tmp_path, low, high, wanted):
     assert "spacing" not in options  # the files say it
 
 
+@pytest.mark.parametrize(("depth", "rotate"), [(1.0, 10.0), (3.0, 0.0)])
+def test_voxels_longer_than_wide_are_not_turned_as_they_are(tmp_path, depth, rotate):
+    """Turned in voxels of 3 x 1 x 1 mm, a length would change; resampled, images are turned in mm."""
+    nibabel = pytest.importorskip("nibabel")
+    (tmp_path / "v").mkdir()
+    for k in range(30):
+        volume = nibabel.Nifti1Image(np.full((16, 16, 16), k, np.uint8), np.diag([1, 1, depth, 1]))
+        nibabel.save(volume, tmp_path / "v" / f"{k}.nii")
+    seen = survey(
+        tmp_path / "v", write_table(tmp_path / "t.csv", [{"id": k, "length_mm": k} for k in range(30)])
+    )
+    as_they_are = propose(seen, Wishes(("length_mm",)), tmp_path / "r.toml", gpu=False)
+    assert as_they_are.project.options["rotate"] == rotate
+    assert ("pixels are longer than wide" in as_they_are.reasons.get("rotate", "")) == (not rotate)
+    resampled = Wishes(("length_mm",), mm_per_pixel="3,1,1", size="16")
+    assert propose(seen, resampled, tmp_path / "r.toml", gpu=False).project.options["rotate"] == 10.0
+
+
 def test_what_the_user_says_is_taken(place, run):
     words = [*asked(), "--inputs", "site", "--device", "cpu"]
     code, _, err = run("init", *words, "--mm-per-pixel", "0.5", "--spacing", "0.4", "--size", "24,32")
@@ -250,6 +268,12 @@ def test_what_the_user_says_is_taken(place, run):
         (["--inputs", "height"], "has no column height"),
         (["--inputs", "site,age"], "age is both target and input"),
         (["--inputs", "id"], "id has 48 values in 48 training cases"),
+        (["--inputs", "site,patient"], "patient says who belongs together, and cannot be an input"),
+        (["--epochs", "0"], "--epochs is 0; expected at least 1"),
+        (
+            ["--patient", "(s)"],
+            "1 patient by '(s)' is too few to split; give a column with --split, or more cases\n",
+        ),
         (["--backbone", "restnet18"], "do you mean timm:resnet18"),
         (["--backbone", "timm:restnet18"], "close to it: resnet18"),
         (["--backbone", "mine.py"], "there is no file"),
@@ -314,6 +338,36 @@ def test_from_init_to_new_images_with_scale_and_inputs(tmp_path, monkeypatch):
     assert shipped["difference_in_unit"] < 0.01
 
 
+def test_a_category_that_no_training_case_has_is_said_by_init(tmp_path):
+    rows = make_images(tmp_path)
+    for row, split in zip(rows, ["train"] * 30 + ["valid"] * 8 + ["test"] * 10):
+        row |= {"split": split, "patient": row["id"], "site": "C" if split == "valid" else row["site"]}
+    seen = survey(tmp_path / "scans", write_table(tmp_path / "labels.csv", rows))
+    with pytest.raises(ValueError, match=r"the input site is 'C', which no training case has"):
+        propose(seen, Wishes(("age",), inputs=("site",)), tmp_path / "r.toml", gpu=False)
+    propose(seen, Wishes(("age",), inputs=("site",), folds=5), tmp_path / "r.toml", gpu=False)
+
+
+def test_a_pattern_says_how_many_patients_it_finds(place, run):
+    code, out, _ = run("init", *asked(), "--patient", "(s0[0-9])", "--device", "cpu", "--epochs", 1)
+    assert code == 0
+    assert "by (s0[0-9]), which finds 5 patients" in out
+
+
+def test_groups_apart_where_every_image_is_alone(place, run):
+    """What init counts is what run splits: without a patient in the recipe, the site would be taken for one."""
+    words = [*asked(), "--patient", "", "--group", "site", "--device", "cpu", "--epochs", 1]
+    code, out, err = run("init", *words)
+    assert code == 0, err
+    assert "splits: 28 train, 10 valid, 10 test, by {id}.png" in out
+    assert "no patient: if several images are of one" in out
+    project = read_project(place / "recipe.toml")
+    assert (project.options["patient"], project.options["group"]) == ("{id}.png", "site")
+    data = table.load(str(place / "scans"), **project.options)
+    assert {name: len(split) for name, split in data.splits.items()} == {"train": 28, "valid": 10, "test": 10}
+    assert set(data.splits["test"].group) == {"A", "B"}
+
+
 def test_published_weights_out_of_reach_are_said_at_once(place, run, monkeypatch):
     def refuse(*_, **__):
         raise OSError("no network here")
@@ -329,6 +383,38 @@ def test_published_weights_out_of_reach_are_said_at_once(place, run, monkeypatch
     assert "the pretrained weights of resnet10t are not on this machine" in err
     assert "no network here" in err
     assert time.monotonic() - began < 30
+
+
+def test_published_weights_on_this_machine_are_used(place, run, monkeypatch, tmp_path_factory):
+    """As they lie in the cache of timm; a file that is given comes before them."""
+    constants = pytest.importorskip("huggingface_hub.constants")
+    hub = tmp_path_factory.mktemp("hub")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(hub))
+    words = [*asked(), "--backbone", "timm:resnet10t", "--device", "cpu", "--epochs", 1, "--force"]
+    code, out, _ = run("init", *words)
+    assert code == 0
+    assert "from random weights (pretrained: they are not on this machine; true fetches them)" in out
+    assert not read_project(place / "recipe.toml").network.pretrained
+    model = hub / "models--timm--resnet10t.c3_in1k"
+    for file, text in (("refs/main", "0a1b"), ("snapshots/0a1b/model.safetensors", "weights")):
+        (model / file).parent.mkdir(parents=True)
+        (model / file).write_text(text)
+    code, out, _ = run("init", *words)
+    assert code == 0
+    assert "from its published weights (pretrained: they are on this machine)" in out
+    assert read_project(place / "recipe.toml").network.pretrained
+    (place / "mine.safetensors").write_bytes(b"x")
+    code, out, _ = run("init", *words, "--weights", "mine.safetensors")
+    assert code == 0
+    assert "gaussian, from mine.safetensors" in out
+    network = read_project(place / "recipe.toml").network
+    assert (network.pretrained, network.weights) == (False, "mine.safetensors")
+    code, _, err = run("run", "--dry-run", "--device", "cpu")
+    assert code != 0
+    assert "mine.safetensors" in err
+    code, _, err = run("init", *words, "--weights", "none.safetensors")
+    assert code != 0
+    assert "there is no file none.safetensors; expected weights to start from" in err
 
 
 @pytest.mark.parametrize("unit", ["mm", "cm", "mm^2", "mm3", "mm³", "ml", "cc", "µm"])

@@ -34,6 +34,9 @@ def apply(
     location: LocationColumn = None,
     scale: ScaleColumn = None,
     group: GroupColumns = None,
+    checkpoint: Annotated[
+        str, flag("--checkpoint", "Of the network that made predictions which no longer say it.", "MARK")
+    ] = "",
     recalibrate: Annotated[
         str | None, flag("--recalibrate", "Your own plug-in file, if the card was fitted with one.", "FILE")
     ] = None,
@@ -48,6 +51,10 @@ def apply(
     check_json(json, card, *map(Path, predictions), out)
     settings: dict[str, Any] = {"levels": split_levels(level or ["0.9"]), "law": law}
     if are_maps(predictions):
+        if checkpoint:
+            raise ValueError(
+                "--checkpoint has no meaning for maps, whose cards name no network; leave it out."
+            )
         loaded = read_card(card, plugin=recalibrate)
         text, result = _maps(session, loaded, predictions, out, settings)
     elif len(predictions) > 1:
@@ -66,7 +73,7 @@ def apply(
         if level is None:  # the levels that bounds were conformalized at, if the card is about bounds
             settings["levels"] = list(getattr(loaded.recalibration, "levels", settings["levels"]))
         columns = Reading(location=location, scale=scale, group=group).columns
-        text, result = _table(loaded, source, out, {**settings, "columns": columns})
+        text, result = _table(loaded, source, out, {**settings, "columns": columns, "checkpoint": checkpoint})
     described = loaded.recalibration.to_dict()
     result = {
         "card": {"file": card.name, "sha256": fingerprint(card)},

@@ -54,6 +54,9 @@ def init(
     backbone: Annotated[
         str | None, named_option("--backbone", "backbones", "A name, timm:NAME, or a .py file.")
     ] = None,
+    weights: Annotated[
+        Path | None, flag("--weights", "Start from them. [default: timm's, if on this machine]", "FILE")
+    ] = None,
     likelihood: Annotated[str, flag("--likelihood", "gaussian or laplace.")] = "gaussian",
     epochs: Annotated[int | None, flag("--epochs", "Of training.")] = None,
     ensemble: Ensemble = 0,
@@ -83,6 +86,8 @@ def init(
     if out.exists() and not force:
         raise ValueError(f"{out} is there already; --force overwrites it, -o writes another one.")
     check_backbone(backbone, out.parent)
+    if weights is not None and not weights.is_file():
+        raise ValueError(f"there is no file {weights}; expected weights to start from.")
     columns = target_names(target or [])
     asking = sys.stdin.isatty() and sys.stderr.isatty() and not session.quiet and not (images and columns)
     if asking:
@@ -99,6 +104,7 @@ def init(
     wishes = Wishes(
         columns, unit_names(unit or []), group, patient, split, size, mm_per_pixel, spacing, target_names(inputs or []),
         backbone, likelihood, epochs, ensemble, output, seed, folds,
+        weights,
     )  # fmt: skip
     if asking:
         wishes = ask.wishes(seen, wishes, out, gpu)
@@ -171,17 +177,29 @@ def _words(proposal: "Proposal", out: Path) -> str:
     mm = str(project.options.get("mm_per_pixel", "")).replace(",", " x ")
     why = {name: f" ({reason})" if reason else "" for name, reason in proposal.reasons.items()}
     whose = project.options.get("patient", project.options["group"])
+    patterned = {"(", "{"} & {*whose} and whose != project.options["image"]
+    found = f", which finds {proposal.patients} patients" if patterned else ""
     lines = [
-        f"splits: {sizes}" + (f", by {whose}" if whose else ""),
+        f"splits: {sizes}" + (f", by {whose}{found}" if whose else ""),
         f"scale: {mm} mm per pixel, padded or cropped to {side} pixels{why['mm_per_pixel']}"
         if mm
         else f"size: {side}{why['size']}",
-        f"backbone: {project.network.backbone}{why['backbone']}, {project.network.likelihood}",
+        f"backbone: {project.network.backbone}{why['backbone']}, {project.network.likelihood}{_start(proposal)}",
         f"epochs: {project.train.epochs}{why['epochs']}",
         *(f"note: {note}" for note in proposal.notes),
         f"written to {out}; next: truesigma run {out} --dry-run",
     ]
     return "\n".join(lines)
+
+
+def _start(proposal: "Proposal") -> str:
+    """Say what the network starts from, where there is a choice."""
+    network, why = proposal.project.network, proposal.reasons["pretrained"]
+    if network.weights:
+        return f", from {network.weights}"
+    if not why:
+        return ""
+    return f", from {'its published' if network.pretrained else 'random'} weights (pretrained: {why})"
 
 
 def _seen(seen: "Survey", proposal: "Proposal", out: Path) -> dict[str, Any]:

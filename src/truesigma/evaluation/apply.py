@@ -40,6 +40,7 @@ def apply_file(
     levels: Sequence[float] | None = None,
     law: Law | str | None = None,
     columns: Columns | None = None,
+    checkpoint: str = "",
 ) -> Prediction:
     """Recalibrate the predictions of a file and write them to another.
 
@@ -56,6 +57,7 @@ def apply_file(
         levels: of the intervals; None: 0.9, or those that bounds are stated at.
         law: of predictions that do not say it; the card's unless given.
         columns: roles of columns with other names, as in `read`; in a table they keep their names.
+        checkpoint: the mark of the network that made the predictions, if they no longer say it.
 
     Returns:
         The recalibrated prediction.
@@ -72,7 +74,7 @@ def apply_file(
         value = from_fields(fields, law=stated, use_target=False)
         assert isinstance(value, Draws | Prediction)
         _check_unit(card, source, str(fields.get("unit", "")))
-        check_network(card, str(fields.get("checkpoint", "")))
+        check_network(card, str(fields.get("checkpoint", "")) or checkpoint)
         made = card(value, group=groups_in(fields))
         card.doubt(replace(as_cases(value), patient=fields.get("patient"), group=groups_in(fields)))
         bounds = {**interval_fields(made, levels, card.recalibration), **refer_fields(card, value)}

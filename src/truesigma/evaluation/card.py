@@ -1,7 +1,6 @@
 """The card of a fitted recalibration: all that is needed to apply it elsewhere, and where it came from, as JSON."""
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
@@ -221,15 +220,15 @@ def made_by(checkpoint: str, sampling: str) -> dict[str, Any]:
 
 
 def check_network(card: Card, checkpoint: str) -> None:
-    """Refuse a card of another network's predictions, and warn if these no longer say whose they are."""
+    """Refuse a card of one network for predictions of another, or for some that do not say whose they are."""
     fitted = card.data.get("checkpoint", "")
     if fitted and not checkpoint:
-        warnings.warn(
-            f"the card is of one network (checkpoint {fitted}), and the predictions do not say which made them: they "
-            "are taken to be its own. Keep the column `checkpoint` to be sure.",
-            stacklevel=3,
+        raise ValueError(
+            f"the card is of one network (checkpoint {fitted}), and the predictions do not say which made them. Keep "
+            f"the column `checkpoint`, or say it: --checkpoint {fitted} if they are this one's (checkpoint=... in "
+            "Python)."
         )
-    if fitted and checkpoint and fitted != checkpoint:
+    if fitted and fitted != checkpoint:
         raise ValueError(
             f"the card was fitted on predictions of another network (checkpoint {fitted}; here {checkpoint}), and how "
             "wrong that one is says nothing about this one. Fit a card on this one's: `truesigma predict RUN --split "

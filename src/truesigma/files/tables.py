@@ -2,6 +2,8 @@
 
 import csv
 import io
+import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
@@ -10,6 +12,9 @@ from pathlib import Path
 from .disk import BadFile, check_exists, reading
 
 Row = dict[str, str]
+WITH_COMMA = re.compile(
+    r"[+-]?\d*,?\d+([eE][+-]?\d+)?"
+)  # a number, as spreadsheets of many countries write it
 NO_TEXT = ("is not text in UTF-8", "save it as CSV UTF-8")
 
 
@@ -42,6 +47,7 @@ def table_of(
         need: columns that must be there.
         exact: written by a program, with commas: spaces count, and every row has all its cells. In tables that people
             make, the separator is detected, spaces around names do not count, and a row may lack cells at its end.
+            If commas do not separate, columns of numbers may have decimal commas; their cells then have points.
     """
     with reading(path):
         found = split(text, exact=exact)
@@ -59,7 +65,25 @@ def table_of(
             raise BadFile(f"{there}; put cells that hold the delimiter in quotes.")
         if exact and len(cells) < len(header):
             raise BadFile(f"{there}: a row is cut short; write or copy it again.")
-    return header, [dict(zip(header, [*cells, *[""] * (len(header) - len(cells))])) for cells in rows]
+    table = [dict(zip(header, [*cells, *[""] * (len(header) - len(cells))])) for cells in rows]
+    if not exact and separator_of(text) != ",":
+        _with_points(table, header, path)
+    return header, table
+
+
+def _with_points(rows: Sequence[Row], header: Sequence[str], path: str | Path) -> None:
+    """Write numbers with decimal commas with points, in columns that hold nothing else, and say so."""
+    pointed = []
+    for name in header:
+        cells = [cell for row in rows if (cell := row[name].strip())]
+        if any("," in cell for cell in cells) and all(map(WITH_COMMA.fullmatch, cells)):
+            pointed.append(name)
+            for row in rows:
+                row[name] = row[name].replace(",", ".")
+    if pointed:
+        warnings.warn(
+            f"{path} has decimal commas in {', '.join(pointed)}: 1,5 there is read as 1.5.", stacklevel=3
+        )
 
 
 def need_columns(path: str | Path, header: Sequence[str], wanted: Sequence[str]) -> None:
@@ -69,6 +93,11 @@ def need_columns(path: str | Path, header: Sequence[str], wanted: Sequence[str])
         raise BadFile(f"{path} has no column {', '.join(missing)}; it has {', '.join(header)}.")
 
 
+def separator_of(text: str) -> str:
+    """What separates the cells of a table that people made, by its header."""
+    return max(",;\t", key=re.split("[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0].count)
+
+
 def split(text: str, most: int | None = None, *, exact: bool = False) -> list[list[str]]:
     """The cells of each line that has any, or of that many lines; the header shows what separates them.
 
@@ -76,6 +105,6 @@ def split(text: str, most: int | None = None, *, exact: bool = False) -> list[li
     [['id', 'age'], ['7', '12,5']]
     """
     text = text.lstrip("\r\n")
-    separator = "," if exact else max(",;\t", key=text.partition("\n")[0].count)
+    separator = "," if exact else separator_of(text)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=not exact)
     return list(islice((cells for cells in lines if any(map(str.strip, cells))), most))

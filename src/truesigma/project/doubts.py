@@ -36,14 +36,12 @@ def doubts(
         parts: rows of each split.
     """
     whose, groups = patients
-    on = len(parts.get("calibration", parts["valid"]))
+    fitted = parts.get("calibration", parts["valid"])
+    apart = len(fitted) if groups is None else len({groups[k] for k in fitted})
     size, scaled = options["size"], "mm_per_pixel" in options
     notes = []
-    if on < FEW and not wishes.folds:
-        notes.append(
-            f"{on} cases to recalibrate on are few: sigma's factor is uncertain by {71 / on**0.5:.0f} %; --folds 5 "
-            "uses all but the test cases for both training and recalibration"
-        )
+    if apart < FEW and not wishes.folds:
+        notes.append(_few_to_fit_on(len(fitted), apart))
     if wishes.folds:
         notes.append(_few_in_folds(wishes.folds, groups, parts))
     if size and len(seen.shapes) > 1 and not scaled:
@@ -58,12 +56,12 @@ def doubts(
         f"{name} is called like the size of pixels, and is the target: images are not resampled by it"
         for name in filter(is_pixel_size, wishes.target)
     ]
-    if not whose:
+    if not whose or wishes.patient == "":
         notes.append(
             "no patient: if several images are of one, name that column as --patient, or a pattern that finds it in "
             "the file names: --patient '([0-9]+)_'"
         )
-    if groups is not None and len(set(groups)) == len(groups):
+    if groups is not None and len(set(groups)) == len(groups) and wishes.patient != "":
         apart = wishes.patient is not None
         notes.append(
             f"every image has a {'patient' if apart else 'group'} of its own by {whose}: if several are of one "
@@ -76,6 +74,20 @@ def doubts(
             "them all; restore them, take their rows out of the table, or set skip_broken = true"
         )
     return tuple(filter(None, notes))
+
+
+def _few_to_fit_on(cases: int, patients: int) -> str:
+    """Say how uncertain a factor is: by its cases, or up to as much as by its patients, whose images may be alike.
+
+    >>> _few_to_fit_on(36, 4).partition(";")[0]
+    "36 cases of 4 patients to recalibrate on are few: sigma's factor is uncertain by 12 to 36 %"
+    """
+    least, most = (f"{71 / count**0.5:.0f}" for count in (cases, patients))
+    of, share = ("", least) if cases == patients else (f" of {patients} patients", f"{least} to {most}")
+    return (
+        f"{cases} cases{of} to recalibrate on are few: sigma's factor is uncertain by {share} %; --folds 5 uses all "
+        "but the test cases for both training and recalibration"
+    )
 
 
 def _few_in_folds(folds: int, groups: Sequence[str] | None, parts: "Mapping[str, NDArray[np.int64]]") -> str:

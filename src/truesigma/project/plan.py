@@ -134,7 +134,9 @@ def _try(work: Work) -> Any:
         build(
             backbone_of(project), work.data.channels, work.data.outputs, recipe,
             variances=project.network.variances, seed=k, inputs=len(work.data.inputs),
-            pretrained=project.network.pretrained and k == 0,  # says at once if they are not available
+            # Says at once if they are not available.
+            pretrained=project.network.pretrained and k == 0,
+            weights=project.home / project.network.weights if project.network.weights and k == 0 else None,
         )
         for k in range(project.sample.networks)
     ]  # fmt: skip

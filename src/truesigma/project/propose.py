@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +42,16 @@ STAGE_DROPOUT, HEAD_DROPOUT = 0.0, 0.1
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A project, the reasons by `table.key`, and how many cases each split has."""
+    """A project, the reasons by `table.key`, and how many cases each split has.
+
+    patients: how many the column or pattern finds that says who belongs together; 0 without one.
+    """
 
     project: Project
     reasons: Mapping[str, str]
     cases: Mapping[str, int]
     notes: tuple[str, ...]
+    patients: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class Wishes:
     output: str = "output"
     seed: int = 0
     folds: int = 0  # to share the cases out in; 0: one split
+    weights: Path | None = None  # a file that the backbone starts from
 
 
 def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposal:
@@ -102,6 +107,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     # Patients belong together, are never in two splits, and are what errors count. A group alone takes their place.
     named = seen.group if wishes.group is None else wishes.group
     whose, group = (named, "") if wishes.patient is None else (wishes.patient, wishes.group or "")
+    if group and not whose:
+        whose = seen.image  # every image is a patient of its own; without one the group would be taken for it
     split = seen.split if wishes.split is None else wishes.split
     beside = [*wishes.inputs, *spacing_columns(wishes.spacing)]
     labels = [*group_columns(group), *group_columns(whose), *filter(None, [split])]
@@ -117,12 +124,20 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         raise ValueError(
             f"{len(wishes.unit)} units for {len(wishes.target)} targets; expected one for all, or one each"
         )
+    if wishes.epochs is not None and wishes.epochs < 1:
+        raise ValueError(f"--epochs is {wishes.epochs}; expected at least 1")
     if split:
         check_filled(seen.rows, split, seen.table)
+    if known := [name for name in wishes.inputs if name in group_columns(whose)]:
+        raise ValueError(
+            f"{', '.join(known)} says who belongs together, and cannot be an input: nobody is in two splits, so that "
+            "a network has seen none of those it is tested on"
+        )
     # A column that is missing, or cannot be an input, is reported here.
     fit_inputs(seen.rows, wishes.inputs, seen.table, wishes.target)
     groups = groups_of(seen.rows, seen.names, whose, seen.table)
-    parts = split_rows(seen, groups, whose, split, wishes.seed)
+    parts = split_rows(seen, groups, whose, split, wishes.seed, wishes.patient is not None)
+    _check_inputs(seen, wishes, parts)
     cases = {name: len(rows) for name, rows in parts.items()}
     units = [*wishes.unit] or [unit_in(name) for name in wishes.target]
     size, reason, scale = _layout(seen, wishes, units, gpu)
@@ -130,6 +145,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     varied = propose_variation(seen, wishes.target, units, size, scaled=bool(scale))
     epochs, epochs_reason = _epochs(cases["train"], backbone, seen, size, gpu)
     home = Path(os.path.abspath(recipe)).parent
+    pretrained, pretrained_reason = _pretrained(backbone, home, wishes.weights)
     units = units if any(units) else [""]
     options = {
         "csv": os.path.relpath(seen.table, seen.root),
@@ -158,7 +174,11 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         os.path.relpath(seen.root, home),
         options,
         output=wishes.output,
-        network=_network(backbone, wishes.likelihood, "each" if mixed else "one"),
+        network=replace(
+            _network(backbone, wishes.likelihood, "each" if mixed else "one"),
+            pretrained=pretrained,
+            weights=os.path.relpath(wishes.weights, home) if wishes.weights else "",
+        ),
         train=Training(
             folds=wishes.folds,
             epochs=wishes.epochs or epochs,
@@ -176,16 +196,34 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         "size": "",
         "mm_per_pixel" if scale else "size": reason,
         "backbone": backbone_reason,
+        "pretrained": pretrained_reason,
         "epochs": "" if wishes.epochs else epochs_reason,
         **varied.reasons,
     }
-    return Proposal(project, reasons, cases, notes)
+    return Proposal(project, reasons, cases, notes, len(set(groups or [])))
+
+
+def _check_inputs(seen: Survey, wishes: Wishes, parts: "Mapping[str, NDArray[np.int64]]") -> None:
+    """Refuse inputs with a category that no training case will have; across folds all but test cases are trained on."""
+    from ..imaging.data.inputs import fit_inputs
+
+    trained = [
+        k
+        for name, rows in parts.items()
+        if name == "train" or (wishes.folds and name != "test")
+        for k in rows
+    ]
+    known = fit_inputs([seen.rows[k] for k in trained], wishes.inputs, seen.table, wishes.target)
+    known.raw(seen.rows, seen.table)
 
 
 def split_rows(
-    seen: Survey, groups: Sequence[str] | None, group: str, split: str, seed: int
+    seen: Survey, groups: Sequence[str] | None, group: str, split: str, seed: int, named: bool = False
 ) -> "dict[str, NDArray[np.int64]]":
-    """Find the rows each split will have; an error if one would have none."""
+    """Find the rows each split will have; an error if one would have none.
+
+    group: the column or pattern of who belongs together. named: whether the user has called it the patient.
+    """
     from ..imaging.data.splits import by_column, by_group, check_groups
 
     groups = [str(k) for k in range(len(seen.rows))] if groups is None else list(groups)
@@ -196,9 +234,14 @@ def split_rows(
         remedy = f"the column {split!r} says {', '.join(sorted(set(said)))}"
     else:
         rows_of = by_group(groups, valid=SHARE, test=SHARE, seed=seed)
-        what = f"groups in {group!r}" if group else "cases"
-        remedy = f"{len(set(groups))} {what} are too few to split; give a column with --split, or more cases"
-        if group:
+        found = len(set(groups))
+        what = "case" if not group else "group" if not named else "patient"
+        by = f" by {group!r}" if group else ""
+        remedy = (
+            f"{found} {what}{'' if found == 1 else 's'}{by} {'is' if found == 1 else 'are'} too few to split; give a "
+            "column with --split, or more cases"
+        )
+        if group and not named:
             remedy += (
                 ". To look at groups apart, give --patient beside --group: a column of who belongs together"
             )
@@ -282,6 +325,18 @@ def _backbone(seen: Survey, gpu: bool) -> tuple[str, str]:
     if gpu:
         return "resnet101", "there is a GPU"
     return "small", "quick without a GPU"
+
+
+def _pretrained(backbone: str, home: Path, weights: Path | None) -> tuple[bool, str]:
+    """Return whether to start from the backbone's published weights, as where they are on this machine, and why."""
+    from ..imaging.network.two_head import published_weights
+
+    if weights is not None:
+        return False, "a file is given"
+    published, here = published_weights(str(home / backbone) if ".py" in backbone else backbone)
+    if here:
+        return True, "they are on this machine"
+    return False, "they are not on this machine; true fetches them" if published else ""
 
 
 def _network(backbone: str, likelihood: str, variances: str) -> Network:

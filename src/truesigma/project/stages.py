@@ -197,7 +197,8 @@ def score(work: Work) -> Made:
 
 def predict_test(work: Work) -> None:
     """Write the recalibrated test cases with their intervals, in the target's unit."""
-    from ..imaging.prediction.write import write_predictions
+    from ..imaging.prediction.write import error_fields, write_predictions
+    from ..imaging.sampling.moments import error_of
 
     units, test = work.units, work.test
     made, target = work.card(test), test.target
@@ -209,7 +210,9 @@ def predict_test(work: Work) -> None:
         "sampling": test.sampling,
         "recalibration": work.card.recalibration.to_dict()["name"],
     }
-    said = {name: text for name, text in marks.items() if text}
+    said: dict[str, Any] = {name: text for name, text in marks.items() if text}
+    if test.draws is not None:  # what so few of them leave open
+        said |= error_fields(error_of(test.draws), units if units.mixed else None)
     write_predictions(labels, made, units, [work.project.report.level], work.folder / "predictions.csv", said)
 
 

@@ -27,6 +27,7 @@ UNITS = {
 }
 LOOKED_AT = 12  # images whose brightness is compared
 BRIGHTER = 3.0  # ratio above which brightness has no common scale
+UNLIKE = 1.02  # ratio of a pixel's sides above which turning an image changes lengths
 DEGREES, SHARE, CONTRAST, NEAR = 10.0, 0.1, 0.1, 0.06
 
 
@@ -70,6 +71,8 @@ def propose_variation(
         options |= {"flip": True, "rotate": DEGREES, "shift": near}
         options["scale"] = 0.0 if "size" in kinds else SHARE
         reasons["scale"] = "would change a target that is a size" if "size" in kinds else ""
+        if "size" in kinds and not scaled and _longer_than_wide(seen):
+            options["rotate"], reasons["rotate"] = 0.0, "would change lengths: pixels are longer than wide"
     options["intensity"] = 0.0 if "amount" in kinds else CONTRAST
     reasons["intensity"] = "would change a target that is an amount" if "amount" in kinds else ""
     brighter = brightness_spread(seen)
@@ -108,6 +111,11 @@ def _points(seen: Survey, target: Sequence[str], unit: Sequence[str]) -> str:
     pixels = all(one.strip() in ("", "px", "pixel", "pixels") for one in unit) and len(seen.shapes) == 1
     whole = len(target) % len(axes) == 0 and found == [*axes] * (len(target) // len(axes))
     return ",".join(target) if pixels and whole else ""
+
+
+def _longer_than_wide(seen: Survey) -> bool:
+    """Tell whether files say that pixels are longer along one axis than along another."""
+    return any(max(one) > UNLIKE * min(one) for one in seen.spacings)
 
 
 def brightness_spread(seen: Survey) -> float:

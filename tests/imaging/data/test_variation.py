@@ -55,6 +55,43 @@ def test_rotations_and_shifts_keep_a_volume() -> None:
     assert torch.allclose(varied.flatten(1).sum(1), ball.sum().expand(5), rtol=0.02)
 
 
+def rod(length: float, pixel: tuple[float, ...], along: int, size: int = 49) -> torch.Tensor:
+    """A Gaussian rod around the centre, of this sd in mm along one axis and 3 mm along the others."""
+    grid = torch.meshgrid(*[(torch.arange(size) - (size - 1) / 2) * mm for mm in pixel], indexing="ij")
+    sds = [length if axis == along else 3.0 for axis in range(len(pixel))]
+    return torch.exp(-sum((axis / sd) ** 2 for axis, sd in zip(grid, sds)) / 2)[None]
+
+
+@pytest.mark.parametrize("pixel", [(3.0, 1.0, 1.0), (1.0, 1.5, 0.8), (2.0, 1.0)])
+@pytest.mark.parametrize("along", [0, -1])
+def test_what_turns_keeps_its_length_in_mm(pixel: tuple[float, ...], along: int) -> None:
+    """Turned in pixels that are longer along one axis, a length of 6 mm would become one of up to 8."""
+    image = rod(6.0, pixel, along % len(pixel))
+    step = Variation(rotate=20.0).step(("length",), (0.0,), (1.0,), len(pixel), True, pixel)
+    varied, _ = step(torch.stack([image] * 8), torch.zeros(8, 1), torch.Generator().manual_seed(0))
+    places = np.stack(np.meshgrid(*[np.arange(49.0) * mm for mm in pixel], indexing="ij")).reshape(
+        len(pixel), -1
+    )
+    lengths = [
+        np.linalg.eigvalsh(np.cov(places, aweights=one.numpy().clip(min=0).ravel()))[-1] ** 0.5
+        for one in varied
+    ]
+    assert np.allclose(lengths, 6.0, rtol=0.03)
+    assert float((varied - image).abs().max()) > 0.1, "it should turn"
+
+
+def test_rows_and_columns_of_unlike_pixels_are_not_swapped() -> None:
+    image = torch.rand(1, 1, 6, 6)
+    alike = {tuple(map(float, flat.flatten())) for flat in _turned(image, (2.0, 2.0))}
+    unlike = {tuple(map(float, flat.flatten())) for flat in _turned(image, (2.0, 1.0))}
+    assert (len(alike), len(unlike)) == (8, 4)
+
+
+def _turned(image: torch.Tensor, pixel: tuple[float, ...]) -> torch.Tensor:
+    step = Variation(turn=True).step(("count",), (0.0,), (1.0,), 2, True, pixel)
+    return step(image.expand(200, 1, 6, 6), torch.zeros(200, 1), torch.Generator().manual_seed(0))[0]
+
+
 def test_a_rotation_is_scipys() -> None:
     image = blob((20.0, 14.0)) + 0.5 * blob((10.0, 22.0))
     generator = torch.Generator().manual_seed(3)

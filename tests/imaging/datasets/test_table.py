@@ -129,7 +129,7 @@ def test_nothing_can_be_read(tmp_path):
             r"3 targets are not finite numbers: row 1, target ''",
         ),
         (
-            ["image;target", "0.png;1,5", "", "1.png;2"],
+            ["image;target", "0.png;1,5", "", "1.png;2.5"],  # which of the two is it?
             r"row 1, target '1,5'\. .*with a point before decimals",
         ),
         (["image,target", "0.png,1", "", "1.png,x"], "row 2, target 'x'. Correct them, or take"),

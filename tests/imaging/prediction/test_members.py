@@ -5,8 +5,9 @@ import pytest
 
 import truesigma as ts
 from truesigma.imaging.data.source import Source, recorded
+from truesigma.imaging.network.two_head import build
 from truesigma.imaging.prediction.predict import predict_split
-from truesigma.imaging.prediction.runs import open_runs
+from truesigma.imaging.prediction.runs import dropout_in, open_runs
 from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.start import train_run
 
@@ -36,3 +37,22 @@ class TestEnsembles:
             open_runs([runs / "0", tmp_path / "years"], device="cpu")
         with pytest.raises(ValueError, match="no runs"):
             open_runs([])
+
+
+@pytest.mark.parametrize(
+    ("backbone", "said"),
+    [
+        ("small", {"in backbone": [0.2]}),
+        (
+            "densenet201",
+            {"in backbone": [0.2]},
+        ),  # a function that its layers call: there is no module to find
+        ("densenet201:layer_dropout=0", {"in backbone": []}),
+        ("efficientnet_lite2", {"in backbone": [], "drop-path": 4 / 21}),  # 0.2, less the last step to it
+        ("timm:resnet10t", {"in backbone": []}),
+    ],
+)
+def test_cards_say_the_dropout_of_the_backbone(backbone, said):
+    if backbone != "small":
+        pytest.importorskip("timm")
+    assert dropout_in(build(backbone, 1, 1, TrainingRecipe(), seed=0).backbone) == said

@@ -6,6 +6,8 @@ from torch import Tensor, nn
 
 from ..network.timm_features import timm_features
 
+TIMM = "densenet201.tv_in1k"  # what timm calls it, and publishes its weights as
+
 
 class GrowingBlock(DenseBlock):
     """A dense block whose features grow by one `cat` a layer; the same numbers.
@@ -49,7 +51,7 @@ def build(channels: int, *, pretrained: bool = False, layer_dropout: float = 0.2
     Reference: Huang et al. (2017), section 4.2; Laves et al. (2021), section 5.
     """
     options = {"proj_drop_rate": layer_dropout}
-    net, features = timm_features("densenet201.tv_in1k", channels, pretrained=pretrained, options=options)
+    net, features = timm_features(TIMM, channels, pretrained=pretrained, options=options)
     for module in net.modules():
         # The modules stay as timm made them, weights and names included; only how they are called changes.
         if type(module) in (DenseBlock, DenseLayer):

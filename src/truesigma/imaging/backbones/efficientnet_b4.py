@@ -4,6 +4,8 @@ from torch import nn
 
 from ..network.timm_features import timm_features
 
+TIMM = "efficientnet_b4"  # what timm calls it, and publishes its weights as
+
 
 def build(channels: int, *, pretrained: bool = False, drop_connect: float = 0.2) -> tuple[nn.Module, int]:
     """EfficientNet-B4 with drop-connect (stochastic depth per case).
@@ -22,4 +24,4 @@ def build(channels: int, *, pretrained: bool = False, drop_connect: float = 0.2)
     Reference: Tan and Le (2019); Laves et al. (2021), section 5.
     """
     options = {"drop_path_rate": drop_connect}
-    return timm_features("efficientnet_b4", channels, pretrained=pretrained, options=options)
+    return timm_features(TIMM, channels, pretrained=pretrained, options=options)

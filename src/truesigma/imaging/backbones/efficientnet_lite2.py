@@ -4,6 +4,8 @@ from torch import nn
 
 from ..network.timm_features import timm_features
 
+TIMM = "tf_efficientnet_lite2"  # what timm calls it, and publishes its weights as
+
 
 def build(channels: int, *, pretrained: bool = False, drop_connect: float = 0.2) -> tuple[nn.Module, int]:
     """EfficientNet-Lite2 with drop-connect (stochastic depth per case).
@@ -22,4 +24,4 @@ def build(channels: int, *, pretrained: bool = False, drop_connect: float = 0.2)
     Reference: Tan and Le (2019); Liu, Tan, Le: EfficientNet-Lite (2020).
     """
     options = {"drop_path_rate": drop_connect}
-    return timm_features("tf_efficientnet_lite2", channels, pretrained=pretrained, options=options)
+    return timm_features(TIMM, channels, pretrained=pretrained, options=options)

@@ -4,6 +4,8 @@ from torch import nn
 
 from ..network.timm_features import timm_features
 
+TIMM = "resnet101.tv_in1k"  # what timm calls it, and publishes its weights as
+
 
 def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2) -> tuple[nn.Module, int]:
     """ResNet-101 with dropout after each of its four stages.
@@ -21,7 +23,7 @@ def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2
 
     Reference: He et al. (2016); dropout as in Laves et al. (2021), section 5.
     """
-    net, features = timm_features("resnet101.tv_in1k", channels, pretrained=pretrained, options={})
+    net, features = timm_features(TIMM, channels, pretrained=pretrained, options={})
     for stage in (net.layer1, net.layer2, net.layer3, net.layer4):
         assert isinstance(stage, nn.Sequential)
         # appended inside the stage: the names of the weights stay those that other people's files use

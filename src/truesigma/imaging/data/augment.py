@@ -98,6 +98,7 @@ def warp(
     rotate: float = 0.0,
     scale: float = 0.0,
     shift: float = 0.0,
+    pixel: tuple[float, ...] = (),
     places: Places | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Turn, enlarge and shift each case by amounts of its own; what comes in from outside is 0.
@@ -107,6 +108,8 @@ def warp(
         rotate: degrees, at most; volumes turn about each of their axes.
         scale: share of the size, at most: the factor is uniform on [1 - scale, 1 + scale].
         shift: pixels along each axis, at most.
+        pixel: how long a pixel is along each axis (depth, row, column), so that what turns keeps its lengths; empty:
+            the same along all.
         places: which outputs are coordinates, and move with the image; None: none.
 
     >>> images, target = torch.zeros(1, 1, 5, 5), torch.tensor([[1.0, 2.0]])
@@ -125,6 +128,9 @@ def warp(
     back = _rotations(torch.deg2rad(rotate * drawn[:, :turns]), axes) / (
         1 + scale * drawn[:, turns, None, None]
     )
+    if pixel:  # turned in mm, not in pixels
+        length = torch.tensor(pixel[::-1], device=images.device)
+        back = back * length / length[:, None]
     moved = shift * drawn[:, turns + 1 :]
     half = torch.tensor(space[::-1], device=images.device) / 2
     grid = torch.cat([back * half / half[:, None], (-(back @ moved[..., None])[..., 0] / half)[..., None]], 2)

@@ -221,7 +221,8 @@ def _check_filled(cells: Sequence[str], name: str, where: str | Path, names: Seq
     bare = [k for k, cell in enumerate(cells) if cell.lower() in ("", "nan", "na", "n/a", "none")]
     if bare:
         lines = ", ".join(names[k] if names else f"row {k + 1}" for k in bare[:SHOWN])
+        # A network that was trained with an input needs it of new images.
+        todo = "or leave these images out" if names else "take the rows out, or leave it out of the inputs"
         raise ValueError(
-            f"{where}: the input {name} is missing in {len(bare)} of {len(cells)} rows ({lines}); fill them in, take "
-            "the rows out, or leave it out of the inputs"
+            f"{where}: the input {name} is missing in {len(bare)} of {len(cells)} rows ({lines}); fill them in, {todo}"
         )

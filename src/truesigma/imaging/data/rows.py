@@ -222,9 +222,9 @@ def groups_of(rows: Sequence[Row], names: Sequence[str], group: str, path: Path)
         try:
             found = [re.search(group, name) for name in names]
         except re.error as problem:
-            raise ValueError(f"group is {group!r}, which is not a regular expression: {problem}") from None
+            raise ValueError(f"the pattern {group!r} is not a regular expression: {problem}") from None
         if re.compile(group).groups != 1:
-            raise ValueError(f"group is {group!r}; expected one pair of parentheses, around the patient")
+            raise ValueError(f"the pattern {group!r} should have one pair of parentheses, around the patient")
         lost = [name for name, match in zip(names, found) if not match or not match[1]]
         if lost:
             raise ValueError(

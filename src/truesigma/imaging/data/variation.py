@@ -45,10 +45,12 @@ class Variation:
         factor: tuple[float, ...],
         dimensions: int,
         square: bool = True,
+        pixel: tuple[float, ...] = (),
     ) -> Step:
         """The augmentation for targets of these columns, which are offset + factor * scaled.
 
         dimensions: of the images. square: whether rows and columns have the same length.
+        pixel: its mm along each axis, if known: images are then turned so that lengths in mm stay.
         """
         if unknown := [name for name in self.coordinates if name not in columns]:
             raise ValueError(f"coordinates has {', '.join(unknown)}; expected some of {', '.join(columns)}")
@@ -74,12 +76,17 @@ class Variation:
         steps: list[Step] = []
         if self.turn:
             steps += [partial(flip, axis=-1 - axis) for axis in range(dimensions)]
-            steps += [transpose] if square else []
+            steps += [transpose] if square and len(set(pixel[-2:])) < 2 else []
         elif self.flip:
             steps.append(partial(flip, places=places))
         if self.rotate or self.scale or (self.shift and places is not None):
             moved = partial(
-                warp, rotate=self.rotate, scale=self.scale, shift=float(self.shift), places=places
+                warp,
+                rotate=self.rotate,
+                scale=self.scale,
+                shift=float(self.shift),
+                pixel=pixel if len(set(pixel)) > 1 else (),
+                places=places,
             )
             steps.append(moved)
         elif self.shift:

@@ -177,8 +177,9 @@ def load(
         )
     space = parts["train"].shape[1:]
     varied = Variation(flip, turn, rotate, scale, shift, intensity, moved).step(
-        tuple(columns), tuple(low.tolist()), tuple((high - low).tolist()), len(space), space[-1] == space[-2]
-    )
+        tuple(columns), tuple(low.tolist()), tuple((high - low).tolist()), len(space), space[-1] == space[-2],
+        layout.mm_per_pixel,
+    )  # fmt: skip
     augment = leaving_planes(varied, len(known))
     kind = torch.float64 if far_from_zero(low, high - low) else torch.float32
     offset, factor = torch.from_numpy(low).to(kind), torch.from_numpy(high - low).to(kind)

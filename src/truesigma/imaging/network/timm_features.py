@@ -74,6 +74,12 @@ def check_reachable(name: str) -> None:
         ) from error
 
 
+def is_published(name: str) -> bool:
+    """Whether timm publishes weights of a model."""
+    known: Any = timm.get_pretrained_cfg(name)
+    return known is not None and bool(known.hf_hub_id or known.url)
+
+
 def is_cached(name: str) -> bool:
     """Whether timm's published weights of a model are on this machine."""
     from huggingface_hub import try_to_load_from_cache

@@ -261,3 +261,19 @@ def find_backbone(backbone: str) -> tuple[str, Callable[..., tuple[nn.Module, in
         )
     name, plugin, options = plugins.parse("backbones", backbone)
     return name, plugin.build, options
+
+
+def published_weights(backbone: str) -> tuple[bool, bool]:
+    """Whether timm publishes weights of a backbone, and whether they are on this machine already.
+
+    >>> published_weights("small")
+    (False, False)
+    """
+    timms_own = backbone.startswith("timm:")
+    plugin = None if timms_own else plugins.parse("backbones", backbone)[1]
+    model = backbone.removeprefix("timm:") if timms_own else getattr(plugin, "TIMM", "")
+    if not model:
+        return False, False
+    from .timm_features import is_cached, is_published
+
+    return is_published(model), is_cached(model)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from ...core.law import LAWS, Law
@@ -122,18 +123,35 @@ def sampled_like(
     return chosen
 
 
+def dropout_in(backbone: nn.Module) -> dict[str, Any]:
+    """The rates of dropout inside a backbone, of modules and of layers that call it; and the largest of drop-path.
+
+    >>> dropout_in(nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.2)))
+    {'in backbone': [0.2]}
+    """
+    parts = [*backbone.modules()]
+
+    def rates(name: str) -> list[float]:
+        found = (getattr(part, name, None) for part in parts)
+        return [rate for rate in found if isinstance(rate, float)]
+
+    inside = {part.p for part in parts if isinstance(part, _DropoutNd)} | {*rates("drop_rate")}
+    paths = rates("drop_prob")
+    found: dict[str, Any] = {"in backbone": sorted(inside - {0.0})}
+    return {**found, "drop-path": max(paths)} if any(paths) else found
+
+
 def training_of(run: OpenRun) -> dict[str, Any]:
     """What was really done to make a network, for cards and exported files: not what a recipe would have done."""
     about, kept, data = run.about, run.about["record"], run.about["data"]
     last = run.folder / LAST
-    inside = {getattr(part, "p", 0.0) for part in run.net.backbone.modules() if isinstance(part, _DropoutNd)}
     return {
         "backbone": Path(about["network"]["backbone"]).name,
         "weights": fingerprint(run.folder / BEST),
         "start": kept.get("start"),
         "heads": about["recipe"]["network"]["heads"],
         "variances": about["network"]["variances"],
-        "dropout": {"before heads": run.net.dropout.p, "in backbone": sorted(inside - {0.0})},
+        "dropout": {"before heads": run.net.dropout.p, **dropout_in(run.net.backbone)},
         "likelihood": about["likelihood"],
         "precision": about["precision"],
         "seed": about["seed"],
