@@ -19,9 +19,10 @@ factor s, fitted on a calibration set, repairs that. A network with s above 1 is
 
 TABLE = """### Every network
 
-Networks trained to their end come first (the claims give the rule), then {whose} on EndoVis, our short runs and ensembles.
-The columns show {level} % intervals and UCE before → after σ scaling; UCE x 100 by the error of the mean (recipe `exact`) and by the
-text's definition (`paper`); s with its standard error, by case, on EndoVis by blocks of {block} frames."""
+Networks trained to their end come first (the claims give the rule), then {whose} on EndoVis, our short runs and
+ensembles. The columns show {level} % intervals and UCE before → after σ scaling; UCE x 100 by the error of the mean
+(recipe `exact`) and by the text's definition (`paper`); s with its standard error, by case, on EndoVis by blocks of
+{block} frames."""
 
 MARKED = " †: some of its draws predict a variance above 1, see *What it does not repair*."
 
