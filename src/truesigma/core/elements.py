@@ -5,9 +5,9 @@ variance averaged over its outputs (the paper: its network has one sigma per ima
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, TypeVar
 
@@ -54,21 +54,25 @@ class Elements:
     """Some elements: arrays of one shape. `weight` is None where every element counts once, 0 where one is masked."""
 
     law: Law
-    residual: Array  # target minus location; with outputs="mean" its mean size
-    variances: tuple[Array, ...]  # aleatoric and epistemic, where both are known; the total is their sum
-    aleatoric: Array  # None where the split is unknown
-    spread: Array  # None where the split is unknown
+    target: Array
+    location: Array
+    aleatoric: Array  # the total where the split is unknown
+    epistemic: Array  # None where the split is unknown
+    spread: Array  # likewise
     weight: Array
     bounds: Bounds | None = None  # of intervals, where the law does not give them
-    mean_squared: Array = None  # over outputs, where it is not the square of the residual
+
+    @once
+    def residual(self) -> Array:
+        return self.target - self.location
 
     @once
     def total(self) -> Array:
-        return sum(self.variances[1:], self.variances[0])
+        return self.aleatoric if self.epistemic is None else self.aleatoric + self.epistemic
 
     @once
     def squared(self) -> Array:
-        return self.residual * self.residual if self.mean_squared is None else self.mean_squared
+        return self.residual * self.residual
 
     def reach(self, level: float) -> tuple[Any, Any]:
         """The ends of the central interval, in units of the scale: numbers, or arrays where they differ by case."""
@@ -129,12 +133,13 @@ class Elements:
 
     @once
     def variance(self) -> Array:
-        return _variance(self.law, self.total)
+        ratio = self.law.variance / self.law.unit
+        return self.total if ratio == 1 else self.total * ratio
 
     @once
     def count(self) -> Any:
         """The sum of the weights: a number, or an array without axes where the elements are."""
-        return float(math.prod(self.residual.shape)) if self.weight is None else total(self.weight)
+        return float(math.prod(self.aleatoric.shape)) if self.weight is None else total(self.weight)
 
     def error(self, kind: Error) -> Array:
         """Squared error of the mean prediction, or the mean squared error of the draws: (mu - y)^2 + spread."""
@@ -170,7 +175,7 @@ class Elements:
     @once
     def _positive_aleatoric(self) -> Array:
         """The aleatoric variance, where every element that counts has one."""
-        if self.aleatoric is None:
+        if self.epistemic is None:
             raise Undefined(NO_SPLIT)
         xp = namespace(self.aleatoric)
         some = self.aleatoric > 0
@@ -184,11 +189,6 @@ class Elements:
     def sums(self) -> dict[Any, Any]:
         """Sums that are known already, by the identity of the array, or of the edges: several scores share them."""
         return {}
-
-
-def _variance(law: Law, total: Array) -> Array:
-    ratio = law.variance / law.unit
-    return total if ratio == 1 else total * ratio
 
 
 def check_outputs(outputs: str) -> None:
@@ -214,34 +214,23 @@ class Block:
     def elements(self) -> Elements:
         """Each output of each case; masked ones get weight 0 and harmless values."""
         part = dict(self.parts)
-        mask, weight = part["mask"], part["weight"]
-        xp = namespace(part["target"])
+        mask, weight = part.pop("mask"), part["weight"]
         if mask is not None:
+            xp = namespace(part["target"])
             one, zero = xp.ones_like(part["location"]), xp.zeros_like(part["location"])
             for name in ("target", "location", "epistemic", "spread"):
                 part[name] = None if part[name] is None else xp.where(mask, part[name], zero)
             part["aleatoric"] = xp.where(mask, part["aleatoric"], one)
-            weight = xp.astype(mask, one.dtype) if weight is None else xp.where(mask, weight, zero)
-        aleatoric, epistemic = part["aleatoric"], part["epistemic"]
-        return Elements(
-            law=self.law,
-            residual=part["target"] - part["location"],
-            variances=(aleatoric,) if epistemic is None else (aleatoric, epistemic),
-            aleatoric=None if epistemic is None else aleatoric,
-            spread=part["spread"],
-            weight=weight,
-            bounds=self.bounds,
-        )
+            part["weight"] = xp.astype(mask, one.dtype) if weight is None else xp.where(mask, weight, zero)
+        return Elements(self.law, **part, bounds=self.bounds)
 
     @once
     def wide(self) -> "Block":
         """The same cases in float64 on the host, for sums that overflow float32."""
-        parts = {name: None if a is None else to_host(a) for name, a in self.parts.items()}
-        parts = {
-            k: a if a is None or a.dtype == bool else a.astype(np.float64, copy=False)
-            for k, a in parts.items()
-        }
-        return Block(self.law, parts, self.rows, self.bounds)
+        kinds = {name: bool if name == "mask" else np.float64 for name in self.parts}
+        hosts = {name: None if a is None else to_host(a) for name, a in self.parts.items()}
+        wide = {k: None if a is None else a.astype(kinds[k], copy=False) for k, a in hosts.items()}
+        return replace(self, parts=wide)
 
     def by_law(self) -> Iterator["Block"]:
         """The block itself, or one for each law where laws differ by case: what is summed has one law."""
@@ -252,6 +241,10 @@ class Block:
         for law, some in laws_of(self.law, len(where)):
             bounds = None if self.bounds is None else self.bounds[some]
             yield Block(law, {name: take(a, some) for name, a in self.parts.items()}, where[some], bounds)
+
+    def at(self, outputs: slice) -> "Block":
+        """Some outputs of the same cases."""
+        return replace(self, parts={name: take(a, outputs, 1) for name, a in self.parts.items()})
 
     @property
     def is_large(self) -> bool:
@@ -264,9 +257,7 @@ class Block:
             yield self
             return
         size, step = self.parts["target"].shape[1], chunk_size(self.parts["target"])
-        for start in range(0, size, step):
-            part = {k: None if a is None else a[:, start : start + step] for k, a in self.parts.items()}
-            yield Block(self.law, part, self.rows)
+        yield from (self.at(slice(start, start + step)) for start in range(0, size, step))
 
     @once
     def pooled(self) -> Elements:
@@ -274,61 +265,44 @@ class Block:
         if self.parts["target"].shape[1] == 1:
             return self.elements
         xp = namespace(self.parts["target"])
-        columns = zip(*[piece._output_sums() for piece in self.pieces()])
-        sums: list[Array] = [
-            None if c[0] is None else xp.sum(xp.concat(c, axis=1), axis=1, keepdims=True) for c in columns
-        ]
-        share, counted = sums[:2]
+        ways = [xp.min, xp.max, *[xp.sum] * 7]
+
+        def over_outputs(columns: Iterable[Array]) -> list[Array]:
+            pairs = zip(ways, columns)
+            return [None if column is None else of(column, axis=1, keepdims=True) for of, column in pairs]
+
+        pieces = zip(*[over_outputs(piece._columns()) for piece in self.pieces()])
+        low, high, share, counted, *sums = over_outputs(
+            None if each[0] is None else xp.concat(each, axis=1) for each in pieces
+        )
         some = share > 0
         safe = xp.where(some, share, xp.ones_like(share))
-        means = [None if a is None else xp.where(some, a / safe, xp.ones_like(a)) for a in sums[2:]]
-        squared, size, total, aleatoric, spread = means
-        weighted = self.parts["weight"] is not None or self.parts["mask"] is not None
-        if weighted:  # The mean of equal variances is that variance, or rounding would spread them over bins.
-            ends = zip((xp.min, xp.max), zip(*[piece._output_ends() for piece in self.pieces()]))
-            low, high = (of(xp.concat(parts, axis=1), axis=1, keepdims=True) for of, parts in ends)
+        means = [None if a is None else xp.where(some, a / safe, xp.ones_like(a)) for a in sums]
+        total, squared, size, aleatoric, spread = means
+        if low is not None:  # The mean of equal variances is that variance, or rounding would spread them over bins.
             total = xp.where(low == high, low, total)
-        return Elements(
-            law=self.law,
-            residual=xp.sqrt(squared) if self.law.moment == 2 else size,
-            mean_squared=squared,
-            variances=(total,),
-            aleatoric=aleatoric,
-            spread=spread,
-            weight=share / xp.clip(counted, 1, None) if weighted else None,
-        )
+        epistemic = None if self.parts["epistemic"] is None else total - aleatoric
+        weight = None if low is None else share / xp.clip(counted, 1, None)
+        made = Elements(self.law, None, None, aleatoric, epistemic, spread, weight)
+        residual = xp.sqrt(squared) if size is None else size
+        vars(made).update(total=total, squared=squared, residual=residual)  # in place of what one output has
+        return made
 
-    def _output_sums(self) -> list[Array]:
-        """Sums over the outputs of each case: weight, outputs that count, and what `pooled` takes the means of."""
+    def _columns(self) -> list[Array]:
+        """What `pooled` reduces over the outputs: the variances that count, weights, outputs that count, and terms."""
         part, weight = self.elements, self.elements.weight
-        xp = namespace(part.residual)
-        size = None if part.law.moment == 2 else part.size
-        columns = [part.squared, size, part.total, part.aleatoric, part.spread]
-        if weight is not None:
-            columns = [None if c is None else c * weight for c in columns]
-            columns = [weight, xp.astype(weight > 0, weight.dtype), *columns]
-        sums = [None if c is None else xp.sum(c, axis=1, keepdims=True) for c in columns]
+        xp, total = namespace(part.total), part.total
+        terms = [total, part.squared, None if part.law.moment == 2 else part.size, part.aleatoric, part.spread]
         if weight is None:
-            every = xp.full_like(part.residual[:, :1], part.residual.shape[1])
-            sums = [every, every, *sums]
-        return sums
-
-    def _output_ends(self) -> list[Array]:
-        """The smallest and the largest variance of each case among its outputs that count."""
-        total, some = self.elements.total, self.elements.weight > 0
-        xp = namespace(total)
-        ends = [(xp.min, math.inf), (xp.max, -math.inf)]
-        return [of(xp.where(some, total, xp.full_like(total, e)), axis=1, keepdims=True) for of, e in ends]
+            every = xp.full_like(total[:, :1], total.shape[1])
+            return [None, None, every, every, *terms]
+        some = weight > 0
+        ends = [xp.where(some, total, xp.full_like(total, end)) for end in (math.inf, -math.inf)]
+        weighted = [None if term is None else term * weight for term in terms]
+        return [*ends, weight, xp.astype(some, weight.dtype), *weighted]
 
     def view(self, outputs: Outputs) -> Elements:
         return self.elements if outputs == "separate" else self.pooled
-
-    def variances(self, outputs: Outputs) -> tuple[Array, Array]:
-        """The variances of the elements and their weights; no errors are computed for them where none is needed."""
-        if outputs == "mean" or self.parts["mask"] is not None:
-            return self.view(outputs).variance, self.view(outputs).weight
-        total, epistemic = self.parts["aleatoric"], self.parts["epistemic"]
-        return _variance(self.law, total if epistemic is None else total + epistemic), self.parts["weight"]
 
 
 def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
@@ -378,15 +352,8 @@ def block_makers(
 
     def make(rows: slice) -> Block:
         some = part(rows)
-        whole: dict[str, Array] = {
-            "location": some.location,
-            "target": target[rows],
-            "aleatoric": some.aleatoric,
-            "epistemic": some.epistemic,
-            "spread": raw_spread(some),
-            "weight": None if weight is None else weight[rows],
-            "mask": some.mask,
-        }
+        whole = {name: getattr(some, name) for name in ("location", "aleatoric", "epistemic", "mask")}
+        whole |= {"target": target[rows], "spread": raw_spread(some), "weight": take(weight, rows)}
         # Reshaped a block at a time: an array that is only broadcast would be copied whole.
         shape = (rows.stop - rows.start, -1)
         parts = {name: None if a is None else on_host(a).reshape(shape) for name, a in whole.items()}

@@ -66,4 +66,4 @@ def stack_rows(
 
 def weight_of(elements: Elements) -> Host:
     """The weight of each element, 1 where none is given."""
-    return np.ones(elements.residual.shape) if elements.weight is None else elements.weight
+    return np.ones(elements.aleatoric.shape) if elements.weight is None else elements.weight

@@ -43,13 +43,13 @@ Statistic = Callable[[Block], Sum]
 
 def count_sums(block: Block) -> Array:
     """(weight,) of all elements."""
-    return pack(block.elements.residual, block.elements.count)
+    return pack(block.elements.aleatoric, block.elements.count)
 
 
 def mean_sums(block: Block, *, terms: Callable[[Elements], Terms], outputs: Outputs = "separate") -> Array:
     """(weight, weighted sum of the terms)."""
     elements = block.view(outputs)
-    return pack(elements.residual, elements.count, weighted_sum(elements, terms(elements)))
+    return pack(elements.aleatoric, elements.count, weighted_sum(elements, terms(elements)))
 
 
 def weighted_sum(elements: Elements, terms: Terms) -> Array:
@@ -97,7 +97,8 @@ def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> Sketch:
 
 def variance_sums(block: Block, *, outputs: Outputs, keep: float, ends: bool = False) -> Sketch:
     """The variances, to find edges from: each of them up to `keep`, or only their `ends`."""
-    variance, weight = flat(*block.variances(outputs))
+    elements = block.view(outputs)
+    variance, weight = flat(elements.variance, elements.weight)
     if ends:
         variance = variance if weight is None else variance[weight > 0]
         known = extremes(variance) if variance.shape[0] else (math.inf, -math.inf)
@@ -124,10 +125,7 @@ def each_output(block: Block, *, statistic: Statistic) -> Array:
     outputs = block.parts["target"].shape[1]
     if outputs > MOST_OUTPUTS:
         raise Undefined(f"there are {outputs} outputs; at most {MOST_OUTPUTS} have a factor each.")
-    each = []
-    for k in range(outputs):
-        column = {name: None if a is None else a[:, k : k + 1] for name, a in block.parts.items()}
-        each.append(statistic(Block(block.law, column, block.rows)))
+    each = [statistic(block.at(slice(k, k + 1))) for k in range(outputs)]
     return namespace(each[0]).stack(each, axis=-1)
 
 
