@@ -129,7 +129,7 @@ def test_tensors_are_summed_where_they_are(given):
         error="draws",
         edges=[0, 1, 2] if given == "edges" else None,
     )
-    plan = _plan(*tally._settings).by_key
+    plan = _plan(*tally._settings)
     (block,) = blocks(sample.prediction(), sample.target, sample.weight)
     tensors = {name: None if a is None else torch.from_numpy(a.copy()) for name, a in block.parts.items()}
     found = block_sums(Block(block.law, tensors, block.rows), plan)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,15 @@ NO_ALEATORIC = (
 ONE_SIDE = "a bound on one side alone has no width."
 Terms = Array | Pairs  # one value an element; or pairs (factor, values) that add up to it
 Through = Callable[..., Prediction]  # a recalibration: from (prediction, group=...) to another prediction
+
+
+class Given(TypedDict, total=False):
+    """What may go with a prediction and its target."""
+
+    weight: Any  # (case,) or the location's shape
+    group: Any  # one name per case, for `through`
+    through: Through | None  # a recalibration, applied to the cases as they pass
+    checked: bool  # the target is that of `Cases`, and need not be looked at again
 
 
 class once(cached_property[T]):
@@ -227,10 +236,10 @@ class Block:
     @once
     def wide(self) -> "Block":
         """The same cases in float64 on the host, for sums that overflow float32."""
-        kinds = {name: bool if name == "mask" else np.float64 for name in self.parts}
         hosts = {name: None if a is None else to_host(a) for name, a in self.parts.items()}
-        wide = {k: None if a is None else a.astype(kinds[k], copy=False) for k, a in hosts.items()}
-        return replace(self, parts=wide)
+        floats = {name: a for name, a in hosts.items() if a is not None and name != "mask"}
+        wide = {name: a.astype(np.float64, copy=False) for name, a in floats.items()}
+        return replace(self, parts={**hosts, **wide})
 
     def by_law(self) -> Iterator["Block"]:
         """The block itself, or one for each law where laws differ by case: what is summed has one law."""
@@ -253,11 +262,11 @@ class Block:
 
     def pieces(self) -> Iterator["Block"]:
         """The block itself, or a case that is larger than the cache in pieces of its outputs."""
-        if not self.is_large or self.bounds is not None:
-            yield self
-            return
         size, step = self.parts["target"].shape[1], chunk_size(self.parts["target"])
-        yield from (self.at(slice(start, start + step)) for start in range(0, size, step))
+        if self.is_large and self.bounds is None:
+            yield from (self.at(slice(start, start + step)) for start in range(0, size, step))
+        else:
+            yield self
 
     @once
     def pooled(self) -> Elements:
@@ -277,9 +286,10 @@ class Block:
         )
         some = share > 0
         safe = xp.where(some, share, xp.ones_like(share))
-        means = [None if a is None else xp.where(some, a / safe, xp.ones_like(a)) for a in sums]
+        means: list[Array] = [None if a is None else xp.where(some, a / safe, xp.ones_like(a)) for a in sums]
         total, squared, size, aleatoric, spread = means
-        if low is not None:  # The mean of equal variances is that variance, or rounding would spread them over bins.
+        if low is not None:
+            # The mean of equal variances is that variance, or rounding would spread them over bins.
             total = xp.where(low == high, low, total)
         epistemic = None if self.parts["epistemic"] is None else total - aleatoric
         weight = None if low is None else share / xp.clip(counted, 1, None)
@@ -290,9 +300,9 @@ class Block:
 
     def _columns(self) -> list[Array]:
         """What `pooled` reduces over the outputs: the variances that count, weights, outputs that count, and terms."""
-        part, weight = self.elements, self.elements.weight
-        xp, total = namespace(part.total), part.total
-        terms = [total, part.squared, None if part.law.moment == 2 else part.size, part.aleatoric, part.spread]
+        part, weight, total = self.elements, self.elements.weight, self.elements.total
+        xp, size = namespace(total), None if part.law.moment == 2 else part.size
+        terms = [total, part.squared, size, part.aleatoric, part.spread]
         if weight is None:
             every = xp.full_like(total[:, :1], total.shape[1])
             return [None, None, every, every, *terms]

@@ -6,10 +6,11 @@ the data at once, so that what they share (z, the distribution function) is comp
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Unpack
 
 import numpy as np
 from array_api_compat import is_array_api_obj
@@ -30,9 +31,9 @@ from .arrays import (
 )
 from .bins import assign
 from .cells import cell_totals, segment_sums, unit_counts
-from .elements import Block, Elements, Error, Outputs, Part, Terms, Through, block_makers
+from .elements import Block, Elements, Error, Given, Outputs, Part, Terms, block_makers
 from .law import Undefined
-from .sketches import LogCells, Sketch
+from .sketches import Sketch
 from .values import Prediction, check_prediction
 
 PIT_CELLS = 1000
@@ -41,14 +42,24 @@ Sum = Any  # a numpy array, something with `merge`, or the `Undefined` that says
 Statistic = Callable[[Block], Sum]
 
 
-def count_sums(block: Block) -> Array:
+@dataclass(frozen=True, eq=False)
+class OfElements:
+    """A statistic of elements: each output, so that a large case may come in pieces, or each case."""
+
+    of: Callable[[Elements], Sum]
+    outputs: Outputs = "separate"
+
+    def __call__(self, block: Block) -> Sum:
+        return self.of(block.view(self.outputs))
+
+
+def count_sums(elements: Elements) -> Array:
     """(weight,) of all elements."""
-    return pack(block.elements.aleatoric, block.elements.count)
+    return pack(elements.aleatoric, elements.count)
 
 
-def mean_sums(block: Block, *, terms: Callable[[Elements], Terms], outputs: Outputs = "separate") -> Array:
+def mean_sums(elements: Elements, *, terms: Callable[[Elements], Terms]) -> Array:
     """(weight, weighted sum of the terms)."""
-    elements = block.view(outputs)
     return pack(elements.aleatoric, elements.count, weighted_sum(elements, terms(elements)))
 
 
@@ -67,49 +78,50 @@ def weighted_sum(elements: Elements, terms: Terms) -> Array:
     return found
 
 
-def bin_sums(block: Block, *, edges: Host, closed: bool, outputs: Outputs, error: Error) -> Array:
+def bin_sums(elements: Elements, *, edges: Host, closed: bool, error: Error) -> Array:
     """(weight, error, variance) in each bin of the variance, shape (3, bin); a fourth row begins with all weight."""
-    elements = block.view(outputs)
-    errors, weight = flat(elements.error(error), elements.weight)
-    index, held = _binned(elements, edges, closed)
-    sums = cell_totals(index, len(edges), [errors if weight is None else errors * weight])
+    variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
+    columns = [None, errors, variance] if weight is None else [weight, errors * weight, variance * weight]
+    sums = cell_totals(assign(variance, edges, closed=closed) + 1, len(edges), columns)
     whole = pack(sums, elements.count, *[0.0] * (len(edges) - 1))
-    return namespace(sums).concat([held[:1], sums, held[1:], whole[None, :]])
+    return namespace(sums).concat([sums, whole[None, :]])
 
 
-def _binned(elements: Elements, edges: Host, closed: bool) -> tuple[Array, Array]:
-    """The bin of each element, from 1, and (weight, variance) in each: both conventions of an error share them."""
-    known = id(edges), closed
-    if known not in elements.sums:
-        variance, weight = flat(elements.variance, elements.weight)
-        index = assign(variance, edges, closed=closed) + 1
-        columns = [None, variance] if weight is None else [weight, variance * weight]
-        elements.sums[known] = index, cell_totals(index, len(edges), columns)
-    found: tuple[Array, Array] = elements.sums[known]
-    return found
-
-
-def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> Sketch:
+def cell_sums(elements: Elements, *, error: Error) -> Sketch:
     """The same for one pass without known edges: single elements, or narrow cells of the variance."""
-    elements = block.view(outputs)
     return Sketch.of(*flat(elements.variance, elements.error(error), elements.weight))
 
 
-def variance_sums(block: Block, *, outputs: Outputs, keep: float, ends: bool = False) -> Sketch:
-    """The variances, to find edges from: each of them up to `keep`, or only their `ends`."""
-    elements = block.view(outputs)
+def variance_sums(elements: Elements, *, keep: int | None = None, ends: bool = False) -> Sum:
+    """The variances, to find edges from: all of them or only their `ends`; or a sketch, each up to `keep`."""
     variance, weight = flat(elements.variance, elements.weight)
+    if keep is not None:
+        return Sketch.of(variance, variance, weight, keep=keep)
+    if weight is not None:
+        variance, weight = variance[weight > 0], weight[weight > 0]
     if ends:
-        variance = variance if weight is None else variance[weight > 0]
-        known = extremes(variance) if variance.shape[0] else (math.inf, -math.inf)
-        return Sketch((), keep, LogCells.empty(*known))
-    return Sketch.of(variance, variance, weight, keep=keep)
+        variance, weight = np.array(extremes(variance) if variance.shape[0] else []), None
+    return Gathered([[variance, weight]])
 
 
-def pit_sums(block: Block) -> Array:
+def pit_sums(elements: Elements) -> Array:
     """Weight in equal cells of |2 u - 1|, u the probability integral transform: central intervals."""
-    central, weight = flat(block.elements.central, block.elements.weight)
+    central, weight = flat(elements.central, elements.weight)
     return unit_counts(central, PIT_CELLS, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Columns of elements as they are, block by block in their order: what adds up by being kept."""
+
+    parts: Sequence[Sequence[Array]]
+
+    def merge(self, other: "Gathered") -> "Gathered":
+        return Gathered([*self.parts, *other.parts])
+
+    def joined(self) -> list[Array]:
+        """Each column as one array; None where the first block has none."""
+        return [None if part[0] is None else namespace(*part).concat(part) for part in zip(*self.parts)]
 
 
 def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part) -> Array:
@@ -210,33 +222,20 @@ def flat(*arrays: Array) -> list[Array]:
     return [None if a is None else namespace(a).reshape(a, (-1,)) for a in arrays]
 
 
-class Statistics(NamedTuple):
-    """Statistics by their key, and the keys of those that need no whole cases: large ones go through in pieces."""
-
-    by_key: Mapping[str, Statistic]
-    by_piece: Collection[str] = ()
-
-
 def accumulate(
     prediction: Prediction,
     target: Any,
-    plan: Statistics | Mapping[str, Statistic],
-    *,
-    weight: Any = None,
-    group: Any = None,
-    through: Through | None = None,
-    checked: bool = False,
+    plan: Mapping[str, Statistic],
+    **given: Unpack[Given],
 ) -> dict[str, Sum]:
     """Sums of every statistic over all cases, in one pass; one that has none becomes the `Undefined` that says why.
 
-    A block whose sums overflow float32 is summed again in float64. With `through`, a recalibration, the sums are of
-    what it makes of the cases; it is given their names in `group`. What is `checked`, as
-    `Cases` are, is not checked again.
+    A block whose sums overflow float32 is summed again in float64.
     """
     check_prediction(prediction)
     keep_memory()
-    makers = block_makers(prediction, target, weight, group=group, through=through, checked=checked)
-    work = partial(_made_sums, plan=plan if isinstance(plan, Statistics) else Statistics(plan))
+    makers = block_makers(prediction, target, **given)
+    work = partial(_made_sums, plan=plan)
     some = math.prod(prediction.location.shape) > 2 * chunk_size(prediction.location)
     return join_sums(_in_order(work, makers, workers(prediction.location) if some else 1))
 
@@ -248,39 +247,29 @@ def _in_order(
 
     The caller's thread is one of them: where it only waits, the first milliseconds often have two threads on one core.
     """
-    if threads == 1:
-        yield from map(work, makers)
-        return
-    waiting: deque[tuple[Callable[[], Block], Future[dict[str, Sum]]]] = deque()
-
-    def first() -> dict[str, Sum]:
-        for place, (make, found) in enumerate(waiting):
-            if waiting[0][1].done():
-                break
-            if found.cancel():  # no other thread has begun it
-                waiting[place] = make, Future()
-                waiting[place][1].set_result(work(make))
-        return waiting.popleft()[1].result()
-
-    with ThreadPoolExecutor(threads - 1) as pool:
-        for make in makers:
-            waiting.append((make, pool.submit(work, make)))
+    waiting: deque[Callable[[], dict[str, Sum]]] = deque()
+    with ThreadPoolExecutor(max(threads - 1, 1)) as pool:
+        for place, make in enumerate(makers):
+            mine = place % threads == 0
+            waiting.append(partial(work, make) if mine else pool.submit(work, make).result)
             if len(waiting) > 2 * threads:
-                yield first()
-        while waiting:
-            yield first()
+                yield waiting.popleft()()
+        yield from (result() for result in waiting)
 
 
-def _made_sums(make: Callable[[], Block], *, plan: Statistics) -> dict[str, Sum]:
+def _made_sums(make: Callable[[], Block], *, plan: Mapping[str, Statistic]) -> dict[str, Sum]:
     """Sums of every statistic over one block, which is made for them."""
-    pieces = {key: plan.by_key[key] for key in plan.by_piece}
-    whole = {key: statistic for key, statistic in plan.by_key.items() if key not in plan.by_piece}
 
     def each() -> Iterator[dict[str, Sum]]:
         for block in make().by_law():
-            if block.is_large:
+            pieces = {
+                key: one
+                for key, one in plan.items()
+                if block.is_large and isinstance(one, OfElements) and one.outputs == "separate"
+            }
+            if pieces:
                 yield from (block_sums(piece, pieces) for piece in block.pieces())
-            yield block_sums(block, whole if block.is_large else plan.by_key)
+            yield block_sums(block, {key: one for key, one in plan.items() if key not in pieces})
 
     return join_sums(each())
 

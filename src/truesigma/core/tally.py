@@ -20,8 +20,8 @@ from .elements import Error, Outputs, check_error, check_outputs
 from .law import Undefined
 from .scores import Request, plan, request, value_of
 from .sums import (
+    OfElements,
     Statistic,
-    Statistics,
     Sum,
     accumulate,
     add_sums,
@@ -273,14 +273,14 @@ def _plan(
     outputs: Outputs,
     error: Error,
     by_output: bool,
-) -> Statistics:
+) -> dict[str, Statistic]:
     """What is summed up: what the metrics ask for, the weight, and the factors."""
     asked = {one.sums.key(name, one.options): one for name, one in _requests(levels, outputs, error)}
-    metrics = plan(asked, {} if edges is None else dict.fromkeys(asked, np.array(edges)))
-    statistics: dict[str, Statistic] = {"n": count_sums, **metrics.by_key}
+    known = {} if edges is None else dict.fromkeys(asked, np.array(edges))
+    statistics: dict[str, Statistic] = {"n": OfElements(count_sums), **plan(asked, known)}
     for part in ("total", "aleatoric"):
         statistics[f"factor {part}"] = partial(factor_sums, outputs=outputs, error="mean", part=part)
         if by_output:
             one = partial(factor_sums, outputs="separate", error="mean", part=part)
             statistics[f"factor {part} by output"] = partial(each_output, statistic=one)
-    return Statistics(statistics, {"n", *metrics.by_piece})
+    return statistics

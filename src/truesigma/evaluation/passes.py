@@ -12,7 +12,7 @@ from ..core.cells import labelled
 from ..core.law import law_from_dict
 from ..core.scores import Request, plan, request
 from ..core.sketches import KEPT
-from ..core.sums import Statistic, Statistics, Sum, accumulate, add_sums, join_sums, variance_sums
+from ..core.sums import OfElements, Statistic, Sum, accumulate, add_sums, join_sums, variance_sums
 from ..core.values import Prediction, changed
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.disk import BadFile, fingerprint
@@ -138,10 +138,8 @@ def range_step(task: Mapping[str, Any]) -> Step:
     """The variances after each recalibration in `fitted`; `kinds` says of which elements, NUMBER/OUTPUTS."""
     plans: list[dict[str, Statistic]] = [{} for _ in task["fitted"]]
     for number, outputs in task["kinds"]:
-        plans[number][f"{number}/{outputs}"] = partial(variance_sums, outputs=outputs, keep=KEPT)
-    return _by_recalibration(
-        task, [Statistics(one, {key for key in one if key.endswith("separate")}) for one in plans]
-    )
+        plans[number][f"{number}/{outputs}"] = OfElements(partial(variance_sums, keep=KEPT), outputs)
+    return _by_recalibration(task, plans)
 
 
 def sums_step(task: Mapping[str, Any]) -> Step:
@@ -180,7 +178,7 @@ def _fitted(task: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
+def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]]) -> Step:
     """Sums of the plan of each recalibration, over the prediction it makes."""
     fitted = _fitted(task)
 
