@@ -5,9 +5,9 @@ variance averaged over its outputs (the paper: its network has one sigma per ima
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal, TypedDict, TypeVar
 
@@ -47,8 +47,7 @@ class Given(TypedDict, total=False):
     """What may go with a prediction and its target."""
 
     weight: Any  # (case,) or the location's shape
-    group: Any  # one name per case, for `through`
-    through: Through | None  # a recalibration, applied to the cases as they pass
+    group: Any  # one name per case, for a recalibration
     checked: bool  # the target is that of `Cases`, and need not be looked at again
 
 
@@ -59,29 +58,44 @@ class once(cached_property[T]):
 
 
 @dataclass(frozen=True, eq=False)
-class Elements:
-    """Some elements: arrays of one shape. `weight` is None where every element counts once, 0 where one is masked."""
+class Errors:
+    """Target minus location, and what is made of it: the same whatever a recalibration makes of the variances."""
 
-    law: Law
     target: Array
     location: Array
-    aleatoric: Array  # the total where the split is unknown
-    epistemic: Array  # None where the split is unknown
-    spread: Array  # likewise
-    weight: Array
-    bounds: Bounds | None = None  # of intervals, where the law does not give them
 
     @once
     def residual(self) -> Array:
         return self.target - self.location
 
     @once
-    def total(self) -> Array:
-        return self.aleatoric if self.epistemic is None else self.aleatoric + self.epistemic
+    def size(self) -> Array:
+        return namespace(self.residual).abs(self.residual)
 
     @once
     def squared(self) -> Array:
         return self.residual * self.residual
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """Some elements: arrays of one shape. `weight` is None where every element counts once, 0 where one is masked."""
+
+    law: Law
+    errors: Errors
+    aleatoric: Array  # the total where the split is unknown
+    epistemic: Array  # None where the split is unknown
+    spread: Array  # likewise
+    weight: Array
+    bounds: Bounds | None = None  # of intervals, where the law does not give them
+
+    residual = property(lambda self: self.errors.residual)  # with outputs="mean" its mean size
+    size = property(lambda self: self.errors.size)  # |residual|
+    squared = property(lambda self: self.errors.squared)
+
+    @once
+    def total(self) -> Array:
+        return self.aleatoric if self.epistemic is None else self.aleatoric + self.epistemic
 
     def reach(self, level: float) -> tuple[Any, Any]:
         """The ends of the central interval, in units of the scale: numbers, or arrays where they differ by case."""
@@ -108,11 +122,6 @@ class Elements:
     @once
     def scale(self) -> Array:
         return namespace(self.total).sqrt(self.total if self.law.unit == 1 else self.total / self.law.unit)
-
-    @once
-    def size(self) -> Array:
-        """|residual|."""
-        return namespace(self.residual).abs(self.residual)
 
     @once
     def z(self) -> Array:
@@ -218,6 +227,7 @@ class Block:
     parts: Mapping[str, Array]  # by the names that `blocks` gives them; None where not given
     rows: slice | Host
     bounds: Bounds | None = None
+    errors: dict[str, Errors] = field(default_factory=dict)  # once known, for all blocks of the same cases
 
     @once
     def elements(self) -> Elements:
@@ -231,7 +241,8 @@ class Block:
                 part[name] = None if part[name] is None else xp.where(mask, part[name], zero)
             part["aleatoric"] = xp.where(mask, part["aleatoric"], one)
             part["weight"] = xp.astype(mask, one.dtype) if weight is None else xp.where(mask, weight, zero)
-        return Elements(self.law, **part, bounds=self.bounds)
+        errors = self.errors.setdefault("known", Errors(part.pop("target"), part.pop("location")))
+        return Elements(self.law, errors, **part, bounds=self.bounds)
 
     @once
     def wide(self) -> "Block":
@@ -239,7 +250,7 @@ class Block:
         hosts = {name: None if a is None else to_host(a) for name, a in self.parts.items()}
         floats = {name: a for name, a in hosts.items() if a is not None and name != "mask"}
         wide = {name: a.astype(np.float64, copy=False) for name, a in floats.items()}
-        return replace(self, parts={**hosts, **wide})
+        return replace(self, parts={**hosts, **wide}, errors={})
 
     def by_law(self) -> Iterator["Block"]:
         """The block itself, or one for each law where laws differ by case: what is summed has one law."""
@@ -253,7 +264,8 @@ class Block:
 
     def at(self, outputs: slice) -> "Block":
         """Some outputs of the same cases."""
-        return replace(self, parts={name: take(a, outputs, 1) for name, a in self.parts.items()})
+        parts = {name: take(a, outputs, 1) for name, a in self.parts.items()}
+        return replace(self, parts=parts, errors={})
 
     @property
     def is_large(self) -> bool:
@@ -293,9 +305,10 @@ class Block:
             total = xp.where(low == high, low, total)
         epistemic = None if self.parts["epistemic"] is None else total - aleatoric
         weight = None if low is None else share / xp.clip(counted, 1, None)
-        made = Elements(self.law, None, None, aleatoric, epistemic, spread, weight)
-        residual = xp.sqrt(squared) if size is None else size
-        vars(made).update(total=total, squared=squared, residual=residual)  # in place of what one output has
+        errors = Errors(None, None)
+        vars(errors).update(squared=squared, residual=xp.sqrt(squared) if size is None else size)
+        made = Elements(self.law, errors, aleatoric, epistemic, spread, weight)
+        vars(made).update(total=total)
         return made
 
     def _columns(self) -> list[Array]:
@@ -317,7 +330,8 @@ class Block:
 
 def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
     """All cases, checked, in blocks of whole cases that fit the cache, or are one case each; all of one law."""
-    return (block for make in block_makers(prediction, target, weight) for block in make().by_law())
+    makers = block_makers(prediction, target, weight)
+    return (block for make in makers for one in make() for block in one.by_law())
 
 
 def block_makers(
@@ -326,21 +340,26 @@ def block_makers(
     weight: Any = None,
     *,
     group: Any = None,
-    through: Through | None = None,
+    through: Sequence[Through | None] = (None,),
     checked: bool = False,
-) -> Iterator[Callable[[], Block]]:
-    """The same as functions that make a block each, so that threads share that work, too.
+) -> Iterator[Callable[[], list[Block]]]:
+    """The same as functions that make blocks of the same cases, so that threads share that work, too.
 
     `checked` says that the target is that of `Cases`; the numbers of others are looked at block by block, in the cache.
 
-    `through` is a recalibration that changes the cases, with their names in `group`: block by block where it says
-    `by_block`, so that what it makes stays in the cache; else all of them at once.
+    `through` are recalibrations that change the cases, with their names in `group`, one block for each; None leaves
+    them as they are. What they make stays in the cache.
     """
     check_prediction(prediction)
-    if through is not None and not getattr(through, "by_block", False):
-        prediction, through = through(prediction, group=group), None
     if len(prediction) == 0:
         raise nothing_left()
+    # One that takes all cases at once has its own prediction, of which blocks are made.
+    sources: list[tuple[Prediction, Through | None]] = [
+        (one(prediction, group=group), None)
+        if one is not None and not getattr(one, "by_block", False)
+        else (prediction, one)
+        for one in through
+    ]
     if not checked:
         target = target_beside(prediction.location, target)
     weight = check_weight(weight, prediction.location, prediction.mask)
@@ -348,26 +367,31 @@ def block_makers(
     cases = len(prediction)
     step = max(1, chunk_size(target) * cases // math.prod(target.shape))
 
-    def part(rows: slice) -> Prediction:
+    def made(rows: slice) -> list[Prediction]:
+        names, parts = take(group, rows), {id(one): one[rows] for one, _ in sources}
         try:
             if not checked:
                 check_finite("target", target[rows], take(prediction.mask, rows))
-            return prediction[rows] if through is None else through(prediction[rows], group=take(group, rows))
+            pairs = [(parts[id(one)], change) for one, change in sources]
+            return [some if change is None else change(some, group=names) for some, change in pairs]
         except ValueError:
             # All of them once more: the error then tells where, counted from the first case.
             check_finite("target", target, prediction.mask)
-            if through is not None:
-                through(prediction, group=group)
+            for one, change in sources:
+                _ = change is None or change(one, group=group)
             raise
 
-    def make(rows: slice) -> Block:
-        some = part(rows)
-        whole = {name: getattr(some, name) for name in ("location", "aleatoric", "epistemic", "mask")}
-        whole |= {"target": target[rows], "spread": raw_spread(some), "weight": take(weight, rows)}
-        # Reshaped a block at a time: an array that is only broadcast would be copied whole.
-        shape = (rows.stop - rows.start, -1)
-        parts = {name: None if a is None else on_host(a).reshape(shape) for name, a in whole.items()}
-        return Block(some.law, parts, rows, some.bounds)
+    def make(rows: slice) -> list[Block]:
+        shape, found = (rows.stop - rows.start, -1), []
+        errors: dict[int, dict[str, Errors]] = {}  # by the location, which most recalibrations leave as it is
+        for some in made(rows):
+            whole = {name: getattr(some, name) for name in ("location", "aleatoric", "epistemic", "mask")}
+            whole |= {"target": target[rows], "spread": raw_spread(some), "weight": take(weight, rows)}
+            # Reshaped a block at a time: an array that is only broadcast would be copied whole.
+            parts = {name: None if a is None else on_host(a).reshape(shape) for name, a in whole.items()}
+            shared = errors.setdefault(id(some.location), {})
+            found.append(Block(some.law, parts, rows, some.bounds, shared))
+        return found
 
     for start in range(0, cases, step):
         yield partial(make, slice(start, min(start + step, cases)))

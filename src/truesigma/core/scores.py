@@ -5,7 +5,7 @@ the value that follows from the sums. Memory, files, tallies and the bootstrap a
 of sum is one more class here.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -17,7 +17,7 @@ from . import plugins
 from .arrays import Host, namespace
 from .bins import Bins, Spacing, assign, bin_edges
 from .checks import nothing_left
-from .elements import Elements, Error, Given, Outputs, Terms, blocks, check_error, check_outputs
+from .elements import Elements, Error, Given, Outputs, Terms, Through, blocks, check_error, check_outputs
 from .law import Undefined
 from .rows import Finish, Parts, Rows, stack_rows, weight_of
 from .sketches import Sketch
@@ -28,6 +28,7 @@ from .sums import (
     Statistic,
     Sum,
     accumulate,
+    accumulate_each,
     bin_sums,
     cell_sums,
     mean_sums,
@@ -37,6 +38,7 @@ from .sums import (
 from .values import Cases, Prediction, check_prediction
 
 Options = Mapping[str, Any]
+Edges = Mapping[Any, Host | Undefined]  # of bins, by the key of a request; or why there are none
 
 
 class Summed(Protocol):
@@ -160,7 +162,7 @@ def request(metric: ModuleType, options: Options) -> Request:
     return Request(metric.SUMS, plugins.settled("metrics", metric, options))
 
 
-def range_plan(requests: Mapping[str, Request]) -> dict[str, Statistic]:
+def range_plan(requests: Mapping[Any, Request]) -> dict[str, Statistic]:
     """What the edges of bins are found from: the variances of the elements, by `outputs`."""
     kinds: dict[Outputs, set[Spacing]] = {}
     for one in requests.values():
@@ -172,17 +174,21 @@ def range_plan(requests: Mapping[str, Request]) -> dict[str, Statistic]:
     }
 
 
-def edges_from(requests: Mapping[str, Request], looked: Mapping[str, Sum]) -> dict[str, Host | Undefined]:
+def edges_from(requests: Mapping[Any, Request], looked: Mapping[Any, Sum]) -> Edges:
     """The edges of every request with bins, from what `range_plan` summed up; or why there are none."""
-    found: dict[str, Host | Undefined] = {}
+    found: dict[Any, Host | Undefined] = {}
+    known: dict[tuple[Any, ...], Host | Undefined] = {}  # both conventions of UCE have the same edges
     for key, one in requests.items():
         if isinstance(one.sums, Binned):
-            seen = looked.get(outputs_in(one.options))
-            found[key] = seen if isinstance(seen, Undefined) else _edges(seen, one.options)
+            kind = outputs_in(one.options), one.options["bins"], one.options["spacing"]
+            if kind not in known:
+                seen = looked.get(kind[0])
+                known[kind] = seen if isinstance(seen, Undefined) else _edges(seen, *kind[1:])
+            found[key] = known[kind]
     return found
 
 
-def plan(requests: Mapping[str, Request], edges: Mapping[str, Any]) -> dict[str, Statistic]:
+def plan(requests: Mapping[Any, Request], edges: Mapping[Any, Any]) -> dict[Any, Statistic]:
     """The statistics of all requests; one whose edges are `Undefined` has none."""
     return {
         key: one.sums.statistic(one.options, edges.get(key))
@@ -202,12 +208,7 @@ def value_of(one: Request, sums: Sum) -> float | Undefined:
 
 
 def measure(
-    prediction: Prediction,
-    target: Any,
-    requests: Iterable[Request],
-    *,
-    edges: Mapping[str, Host | Undefined] | None = None,
-    **given: Unpack[Given],
+    prediction: Prediction, target: Any, requests: Iterable[Request], **given: Unpack[Given]
 ) -> list[float | Undefined]:
     """Scores of arrays in memory, together: a first look for the edges of bins, then one pass for all sums.
 
@@ -215,27 +216,46 @@ def measure(
         prediction: what was predicted.
         target: what was true, with the location's shape.
         requests: of metrics, with their options.
-        edges: those of `edges_of`, where the same predictions are scored again.
         given: what goes with them, as `Given` says.
 
     Returns:
         A value for each request, or the `Undefined` that says why it has none.
     """
-    asked = {f"{number}": one for number, one in enumerate(requests)}
-    edges = edges_of(prediction, asked.values(), **given) if edges is None else edges
-    sums = {**edges, **accumulate(prediction, target, plan(asked, edges), **given)}
-    return [value_of(one, sums[key]) for key, one in asked.items()]
+    return measure_each(prediction, target, [(None, requests)], **given)[0]
 
 
-def edges_of(
-    prediction: Prediction, requests: Iterable[Request], **given: Unpack[Given]
-) -> dict[str, Host | Undefined]:
-    """The edges of the bins that `measure` looks for first, by the number of the request."""
+def measure_each(
+    prediction: Prediction,
+    target: Any,
+    asked: Iterable[tuple[Through | None, Iterable[Request]]],
+    *,
+    edges: Sequence[Edges] | None = None,
+    **given: Unpack[Given],
+) -> list[list[float | Undefined]]:
+    """The same of what each recalibration makes of the cases, with its own requests, all in the same two passes.
+
+    `edges` are those of `edges_of` for each, where the same predictions are scored again.
+    """
     check_prediction(prediction)
-    asked = {f"{number}": one for number, one in enumerate(requests)}
-    first = range_plan(asked)
-    given["checked"] = True  # errors are not looked at
-    return edges_from(asked, accumulate(prediction, prediction.location, first, **given) if first else {})
+    through, requests = zip(*((one, dict(enumerate(some))) for one, some in asked))
+    if edges is None:
+        looks = [(one, range_plan(some)) for one, some in zip(through, requests)]
+        data: Given = {**given, "checked": True}  # errors are not looked at
+        looked = accumulate_each(prediction, prediction.location, looks, **data)
+        edges = [edges_from(some, seen) for some, seen in zip(requests, looked)]
+    plans = [plan(some, known) for some, known in zip(requests, edges)]
+    sums = accumulate_each(prediction, target, list(zip(through, plans)), **given)
+    return [
+        [value_of(one, {**known, **found}[key]) for key, one in some.items()]
+        for some, known, found in zip(requests, edges, sums)
+    ]
+
+
+def edges_of(prediction: Prediction, requests: Iterable[Request], **given: Unpack[Given]) -> Edges:
+    """The edges of the bins that `measure` looks for first, by the number of the request."""
+    asked = dict(enumerate(requests))
+    data: Given = {**given, "checked": True}
+    return edges_from(asked, accumulate(prediction, prediction.location, range_plan(asked), **data))
 
 
 def score_of(sums: Summed, prediction: Prediction, target: Any, *, weight: Any, **options: Any) -> float:
@@ -259,7 +279,7 @@ def edges_over(
     parts = [part for block in each for part in variance_sums(block.view(outputs)).parts]
     if any(weight is not None for _, weight in parts):
         parts = [(v, namespace(v).ones_like(v) if weight is None else weight) for v, weight in parts]
-    return _edges(Gathered(parts), {"bins": bins, "spacing": spacing})
+    return _edges(Gathered(parts), bins, spacing)
 
 
 def metric_rows(
@@ -292,8 +312,8 @@ def _error_in(options: Options) -> Error:
     return options["error"]
 
 
-def _edges(seen: Gathered | Sketch | None, options: Options) -> Host:
-    kind: dict[str, Any] = {"bins": options["bins"], "spacing": options["spacing"]}
+def _edges(seen: Gathered | Sketch | None, bins: int, spacing: Spacing) -> Host:
+    kind: dict[str, Any] = {"bins": bins, "spacing": spacing}
     if isinstance(seen, Sketch) and seen.ends[0] <= seen.ends[1]:
         return seen.edges(**kind)
     values, weight = seen.joined() if isinstance(seen, Gathered) else (np.zeros(0), None)

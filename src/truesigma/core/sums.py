@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Unpack
 
 import numpy as np
@@ -31,7 +31,7 @@ from .arrays import (
 )
 from .bins import assign
 from .cells import cell_totals, segment_sums, unit_counts
-from .elements import Block, Elements, Error, Given, Outputs, Part, Terms, block_makers
+from .elements import Block, Elements, Error, Given, Outputs, Part, Terms, Through, block_makers
 from .law import Undefined
 from .sketches import Sketch
 from .values import Prediction, check_prediction
@@ -40,6 +40,7 @@ PIT_CELLS = 1000
 MOST_OUTPUTS = 64  # that have a factor each; more are a map
 Sum = Any  # a numpy array, something with `merge`, or the `Undefined` that says why there is none: values that add up
 Statistic = Callable[[Block], Sum]
+Plan = Mapping[Any, Statistic]  # by a key of one's own
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ def weighted_sum(elements: Elements, terms: Terms) -> Array:
     if id(terms) in elements.sums:
         return elements.sums[id(terms)]
     found = total(terms if elements.weight is None else terms * elements.weight)
-    if id(terms) in map(id, vars(elements).values()):
+    if id(terms) in map(id, (*vars(elements).values(), *vars(elements.errors).values())):
         elements.sums[id(terms)] = found
     return found
 
@@ -81,10 +82,15 @@ def weighted_sum(elements: Elements, terms: Terms) -> Array:
 def bin_sums(elements: Elements, *, edges: Host, closed: bool, error: Error) -> Array:
     """(weight, error, variance) in each bin of the variance, shape (3, bin); a fourth row begins with all weight."""
     variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
-    columns = [None, errors, variance] if weight is None else [weight, errors * weight, variance * weight]
-    sums = cell_totals(assign(variance, edges, closed=closed) + 1, len(edges), columns)
+    known = id(edges), closed
+    if known not in elements.sums:  # Both conventions of an error share them.
+        index = assign(variance, edges, closed=closed) + 1
+        columns = [None, variance] if weight is None else [weight, variance * weight]
+        elements.sums[known] = index, cell_totals(index, len(edges), columns)
+    index, held = elements.sums[known]
+    sums = cell_totals(index, len(edges), [errors if weight is None else errors * weight])
     whole = pack(sums, elements.count, *[0.0] * (len(edges) - 1))
-    return namespace(sums).concat([sums, whole[None, :]])
+    return namespace(sums).concat([held[:1], sums, held[1:], whole[None, :]])
 
 
 def cell_sums(elements: Elements, *, error: Error) -> Sketch:
@@ -191,16 +197,16 @@ def cluster_error(mean: Any, count: Any, weight: Any, square: Any, cross: Any, w
 
 def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tuple[Array, Array | float]:
     """S and W of each case; W as one number where nothing is weighted."""
-    each = []
-    for piece in block.pieces() if outputs == "separate" else [block]:
+
+    def of(piece: Block) -> tuple[Array, Array | float]:
         elements = piece.view(outputs)
-        ratio = elements.ratio(part, error)
-        if elements.weight is None:
-            each.append((_row_sums(ratio), float(ratio.shape[1])))
-        else:
-            each.append((_row_sums(ratio * elements.weight), _row_sums(elements.weight)))
-    first, *others = each
-    s, w = sum((s for s, _ in others), first[0]), sum((w for _, w in others), first[1])
+        ratio, weight = elements.ratio(part, error), elements.weight
+        if weight is None:
+            return _row_sums(ratio), float(ratio.shape[1])
+        return _row_sums(ratio * weight), _row_sums(weight)
+
+    pieces = block.pieces() if outputs == "separate" else [block]
+    s, w = reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]), map(of, pieces))
     if outputs == "mean":
         # Means over many outputs hardly differ from case to case: squares in float32 would not show it.
         return widen(s), w if isinstance(w, float) else widen(w)
@@ -222,32 +228,41 @@ def flat(*arrays: Array) -> list[Array]:
     return [None if a is None else namespace(a).reshape(a, (-1,)) for a in arrays]
 
 
-def accumulate(
-    prediction: Prediction,
-    target: Any,
-    plan: Mapping[str, Statistic],
-    **given: Unpack[Given],
-) -> dict[str, Sum]:
+def accumulate(prediction: Prediction, target: Any, plan: Plan, **given: Unpack[Given]) -> dict[Any, Sum]:
     """Sums of every statistic over all cases, in one pass; one that has none becomes the `Undefined` that says why.
 
     A block whose sums overflow float32 is summed again in float64.
     """
+    return accumulate_each(prediction, target, [(None, plan)], **given)[0]
+
+
+def accumulate_each(
+    prediction: Prediction, target: Any, plans: Sequence[tuple[Through | None, Plan]], **given: Unpack[Given]
+) -> list[dict[Any, Sum]]:
+    """The same of what each recalibration makes of the cases, with its own plan; None leaves them as they are.
+
+    Those that say `by_block` are applied block by block, so that what they make stays in the cache; all in one pass.
+    """
     check_prediction(prediction)
     keep_memory()
-    makers = block_makers(prediction, target, **given)
-    work = partial(_made_sums, plan=plan)
+    through, each = zip(*plans)
+    if not any(each):
+        return [{} for _ in each]
+    makers = block_makers(prediction, target, through=through, **given)
     some = math.prod(prediction.location.shape) > 2 * chunk_size(prediction.location)
-    return join_sums(_in_order(work, makers, workers(prediction.location) if some else 1))
+    threads = workers(prediction.location) if some else 1
+    sums = join_sums(_in_order(partial(_made_sums, plans=each), makers, threads))
+    return [{key: sums[number, key] for key in plan} for number, plan in enumerate(each)]
 
 
 def _in_order(
-    work: Callable[[Callable[[], Block]], dict[str, Sum]], makers: Iterable[Callable[[], Block]], threads: int
-) -> Iterator[dict[str, Sum]]:
+    work: Callable[[Any], dict[Any, Sum]], makers: Iterable[Any], threads: int
+) -> Iterator[dict[Any, Sum]]:
     """What becomes of each block, by so many threads, in the order of the blocks; only a few are held at a time.
 
     The caller's thread is one of them: where it only waits, the first milliseconds often have two threads on one core.
     """
-    waiting: deque[Callable[[], dict[str, Sum]]] = deque()
+    waiting: deque[Callable[[], dict[Any, Sum]]] = deque()
     with ThreadPoolExecutor(max(threads - 1, 1)) as pool:
         for place, make in enumerate(makers):
             mine = place % threads == 0
@@ -257,26 +272,30 @@ def _in_order(
         yield from (result() for result in waiting)
 
 
-def _made_sums(make: Callable[[], Block], *, plan: Mapping[str, Statistic]) -> dict[str, Sum]:
-    """Sums of every statistic over one block, which is made for them."""
+def _made_sums(make: Callable[[], list[Block]], *, plans: Sequence[Plan]) -> dict[Any, Sum]:
+    """Sums of every statistic over blocks of the same cases, which are made for them; keys are (number, key)."""
 
-    def each() -> Iterator[dict[str, Sum]]:
-        for block in make().by_law():
+    def each(block: Block, plan: Plan) -> Iterator[dict[str, Sum]]:
+        for part in block.by_law():
             pieces = {
                 key: one
                 for key, one in plan.items()
-                if block.is_large and isinstance(one, OfElements) and one.outputs == "separate"
+                if part.is_large and isinstance(one, OfElements) and one.outputs == "separate"
             }
             if pieces:
-                yield from (block_sums(piece, pieces) for piece in block.pieces())
-            yield block_sums(block, {key: one for key, one in plan.items() if key not in pieces})
+                yield from (block_sums(piece, pieces) for piece in part.pieces())
+            yield block_sums(part, {key: one for key, one in plan.items() if key not in pieces})
 
-    return join_sums(each())
+    found, blocks = {}, make()
+    for number, plan in enumerate(plans):
+        sums = join_sums(each(blocks.pop(0), plan))  # a block is let go with all that it computed
+        found.update({(number, key): value for key, value in sums.items()})
+    return found
 
 
-def join_sums(found: Iterable[Mapping[str, Sum]]) -> dict[str, Sum]:
+def join_sums(found: Iterable[Mapping[Any, Sum]]) -> dict[Any, Sum]:
     """All of them together, in their order: rounding is the same for any number of threads."""
-    sums: dict[str, Sum] = {}
+    sums: dict[Any, Sum] = {}
     for some in found:
         for key, new in some.items():
             sums[key] = add_sums(sums.get(key), new)

@@ -12,7 +12,7 @@ from ..core.cells import labelled
 from ..core.law import law_from_dict
 from ..core.scores import Request, plan, request
 from ..core.sketches import KEPT
-from ..core.sums import OfElements, Statistic, Sum, accumulate, add_sums, join_sums, variance_sums
+from ..core.sums import OfElements, Statistic, Sum, accumulate_each, add_sums, join_sums, variance_sums
 from ..core.values import Prediction, changed
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.disk import BadFile, fingerprint
@@ -188,7 +188,7 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]]
         for recalibration, one in zip(fitted, plans):
             if not task.get("by_group"):
                 data: dict[str, Any] = {"weight": cases.weight, "group": cases.first_group, "checked": True}
-                found |= accumulate(prediction, cases.target, one, **data, through=recalibration)
+                found |= accumulate_each(prediction, cases.target, [(recalibration, one)], **data)[0]
                 continue
             if cases.group is None:
                 name = CaseFiles(**task["source"]).name
@@ -197,7 +197,8 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]]
             for number, (_, name, some) in enumerate(labelled(cases.groups)):
                 part = cases[some]
                 data = {"weight": part.weight, "group": part.first_group, "checked": True}
-                sums = accumulate(prediction[some], part.target, one, **data, through=recalibration)
+                asked = [(recalibration, one)]
+                sums = accumulate_each(prediction[some], part.target, asked, **data)[0]
                 for key, value in sums.items():
                     if number < first:
                         found[key] = add_sums(found.get(key), value)
