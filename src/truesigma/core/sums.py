@@ -277,11 +277,8 @@ def _made_sums(make: Callable[[], list[Block]], *, plans: Sequence[Plan]) -> dic
 
     def each(block: Block, plan: Plan) -> Iterator[dict[str, Sum]]:
         for part in block.by_law():
-            pieces = {
-                key: one
-                for key, one in plan.items()
-                if part.is_large and isinstance(one, OfElements) and one.outputs == "separate"
-            }
+            split = plan if part.is_large else {}
+            pieces = {k: one for k, one in split.items() if getattr(one, "outputs", None) == "separate"}
             if pieces:
                 yield from (block_sums(piece, pieces) for piece in part.pieces())
             yield block_sums(part, {key: one for key, one in plan.items() if key not in pieces})
