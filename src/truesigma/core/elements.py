@@ -119,6 +119,11 @@ class Elements:
         crossed, middle = low > high, (low + high) / 2
         return xp.where(crossed, middle, low), xp.where(crossed, middle, high)
 
+    def width(self, level: float) -> Pairs:
+        """The width of the central interval: one number times the scale, unless bounds differ by case."""
+        low, high = self.finite_reach(level)
+        return [(high - low, self.scale) if self.bounds is None else (1.0, (high - low) * self.scale)]
+
     @once
     def scale(self) -> Array:
         return namespace(self.total).sqrt(self.total if self.law.unit == 1 else self.total / self.law.unit)
@@ -345,10 +350,8 @@ def block_makers(
 ) -> Iterator[Callable[[], list[Block]]]:
     """The same as functions that make blocks of the same cases, so that threads share that work, too.
 
-    `checked` says that the target is that of `Cases`; the numbers of others are looked at block by block, in the cache.
-
-    `through` are recalibrations that change the cases, with their names in `group`, one block for each; None leaves
-    them as they are. What they make stays in the cache.
+    `through` are recalibrations, which get the names in `group`: a block for each, in the cache; None leaves the cases
+    as they are. Targets that are not `checked`, as those of `Cases` are, are looked at block by block.
     """
     check_prediction(prediction)
     if len(prediction) == 0:

@@ -14,9 +14,7 @@ UNITS = 1
 
 
 def terms(elements: Elements, *, level: float = 0.9) -> Pairs:
-    low, high = elements.finite_reach(level)
-    whole = elements.bounds is None
-    return [(high - low, elements.scale) if whole else (1.0, (high - low) * elements.scale)]
+    return elements.width(level)
 
 
 SUMS = Mean(terms)

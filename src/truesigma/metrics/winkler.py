@@ -9,7 +9,6 @@ from typing import Any
 from ..core import Elements, Mean, Prediction, score_of
 from ..core.arrays import excess
 from ..core.law import Pairs
-from . import width
 
 TITLE = "Winkler"
 BETTER = "lower"
@@ -24,7 +23,7 @@ def terms(elements: Elements, *, level: float = 0.9) -> Pairs:
     else:
         ends = ((-elements.residual, -low), (elements.residual, high))
         outside = sum(excess(beyond, 1.0, end * elements.scale) for beyond, end in ends)
-    return [*width.terms(elements, level=level), (2 / (1 - level), outside)]
+    return [*elements.width(level), (2 / (1 - level), outside)]
 
 
 SUMS = Mean(terms)
