@@ -135,7 +135,11 @@ def curves(result: dict[str, Any]) -> str:
 def page(results: dict[str, dict[str, Any]]) -> str:
     """The page, from results by the names of their files."""
     parts = [HEAD]
-    sections = (("sampling", SAMPLING, sampling), ("training", TRAINING, training), ("curves", CURVES, curves))
+    sections = (
+        ("sampling", SAMPLING, sampling),
+        ("training", TRAINING, training),
+        ("curves", CURVES, curves),
+    )
     for kind, words, section in sections:
         found = [
             result for name, result in sorted(results.items(), reverse=True) if name.startswith(f"{kind}_")

@@ -19,7 +19,7 @@ from truesigma.core.bins import assign
 from truesigma.core.cells import cell_totals, unit_counts
 from truesigma.core.elements import Block, blocks
 from truesigma.core.law import Empirical, Laplace, Normal, central_bounds
-from truesigma.core.sums import accumulate, block_sums, weighted_sum
+from truesigma.core.sums import accumulate, accumulate_each, block_sums, weighted_sum
 from truesigma.core.tally import _plan
 from truesigma.recalibrate.sigma import Sigma
 
@@ -129,7 +129,7 @@ def test_tensors_are_summed_where_they_are(given):
         error="draws",
         edges=[0, 1, 2] if given == "edges" else None,
     )
-    plan = _plan(*tally._settings).by_key
+    plan = _plan(*tally._settings)
     (block,) = blocks(sample.prediction(), sample.target, sample.weight)
     tensors = {name: None if a is None else torch.from_numpy(a.copy()) for name, a in block.parts.items()}
     found = block_sums(Block(block.law, tensors, block.rows), plan)
@@ -273,7 +273,7 @@ def test_what_is_recalibrated_in_passing_is_what_is_recalibrated_before(monkeypa
     assert fitted.by_block
     small_blocks(monkeypatch)
     plan = _plan(*Tally.empty(error="draws")._settings)
-    found = accumulate(p, y, plan, weight=w, through=fitted)
+    found = accumulate_each(p, y, [(fitted, plan)], weight=w)[0]
     assert flat(found) == flat(accumulate(fitted(p), y, plan, weight=w))
 
 
@@ -282,7 +282,7 @@ def test_an_error_in_passing_tells_the_case(monkeypatch):
     v = np.ones(200)
     v[150] = 1e300
     with pytest.raises(ValueError, match=r"not finite in 1 place, the first at index \(150,\)"):
-        accumulate(Prediction(0 * v, v), v, {"it": lambda block: np.zeros(1)}, through=Sigma(1e10, None))
+        accumulate_each(Prediction(0 * v, v), v, [(Sigma(1e10, None), {"it": lambda block: np.zeros(1)})])
 
 
 def test_a_target_that_is_not_a_number_is_named_by_its_case_in_any_block(monkeypatch):
@@ -303,5 +303,5 @@ def test_others_are_recalibrated_once(monkeypatch):
         calls.append(len(prediction))
         return prediction
 
-    accumulate(sample.prediction(), sample.target, {"it": lambda block: np.zeros(1)}, through=own)
+    accumulate_each(sample.prediction(), sample.target, [(own, {"it": lambda block: np.zeros(1)})])
     assert calls == [200]

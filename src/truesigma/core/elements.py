@@ -5,11 +5,11 @@ variance averaged over its outputs (the paper: its network has one sigma per ima
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,14 @@ Terms = Array | Pairs  # one value an element; or pairs (factor, values) that ad
 Through = Callable[..., Prediction]  # a recalibration: from (prediction, group=...) to another prediction
 
 
+class Given(TypedDict, total=False):
+    """What may go with a prediction and its target."""
+
+    weight: Any  # (case,) or the location's shape
+    group: Any  # one name per case, for a recalibration
+    checked: bool  # the target is that of `Cases`, and need not be looked at again
+
+
 class once(cached_property[T]):
     """A cached property whose lock, which Python 3.11 has, does not make threads at other blocks wait."""
 
@@ -50,25 +58,44 @@ class once(cached_property[T]):
 
 
 @dataclass(frozen=True, eq=False)
+class Errors:
+    """Target minus location, and what is made of it: the same whatever a recalibration makes of the variances."""
+
+    target: Array
+    location: Array
+
+    @once
+    def residual(self) -> Array:
+        return self.target - self.location
+
+    @once
+    def size(self) -> Array:
+        return namespace(self.residual).abs(self.residual)
+
+    @once
+    def squared(self) -> Array:
+        return self.residual * self.residual
+
+
+@dataclass(frozen=True, eq=False)
 class Elements:
     """Some elements: arrays of one shape. `weight` is None where every element counts once, 0 where one is masked."""
 
     law: Law
-    residual: Array  # target minus location; with outputs="mean" its mean size
-    variances: tuple[Array, ...]  # aleatoric and epistemic, where both are known; the total is their sum
-    aleatoric: Array  # None where the split is unknown
-    spread: Array  # None where the split is unknown
+    errors: Errors
+    aleatoric: Array  # the total where the split is unknown
+    epistemic: Array  # None where the split is unknown
+    spread: Array  # likewise
     weight: Array
     bounds: Bounds | None = None  # of intervals, where the law does not give them
-    mean_squared: Array = None  # over outputs, where it is not the square of the residual
+
+    residual = property(lambda self: self.errors.residual)  # with outputs="mean" its mean size
+    size = property(lambda self: self.errors.size)  # |residual|
+    squared = property(lambda self: self.errors.squared)
 
     @once
     def total(self) -> Array:
-        return sum(self.variances[1:], self.variances[0])
-
-    @once
-    def squared(self) -> Array:
-        return self.residual * self.residual if self.mean_squared is None else self.mean_squared
+        return self.aleatoric if self.epistemic is None else self.aleatoric + self.epistemic
 
     def reach(self, level: float) -> tuple[Any, Any]:
         """The ends of the central interval, in units of the scale: numbers, or arrays where they differ by case."""
@@ -92,14 +119,14 @@ class Elements:
         crossed, middle = low > high, (low + high) / 2
         return xp.where(crossed, middle, low), xp.where(crossed, middle, high)
 
+    def width(self, level: float) -> Pairs:
+        """The width of the central interval: one number times the scale, unless bounds differ by case."""
+        low, high = self.finite_reach(level)
+        return [(high - low, self.scale) if self.bounds is None else (1.0, (high - low) * self.scale)]
+
     @once
     def scale(self) -> Array:
         return namespace(self.total).sqrt(self.total if self.law.unit == 1 else self.total / self.law.unit)
-
-    @once
-    def size(self) -> Array:
-        """|residual|."""
-        return namespace(self.residual).abs(self.residual)
 
     @once
     def z(self) -> Array:
@@ -129,12 +156,13 @@ class Elements:
 
     @once
     def variance(self) -> Array:
-        return _variance(self.law, self.total)
+        ratio = self.law.variance / self.law.unit
+        return self.total if ratio == 1 else self.total * ratio
 
     @once
     def count(self) -> Any:
         """The sum of the weights: a number, or an array without axes where the elements are."""
-        return float(math.prod(self.residual.shape)) if self.weight is None else total(self.weight)
+        return float(math.prod(self.aleatoric.shape)) if self.weight is None else total(self.weight)
 
     def error(self, kind: Error) -> Array:
         """Squared error of the mean prediction, or the mean squared error of the draws: (mu - y)^2 + spread."""
@@ -170,7 +198,7 @@ class Elements:
     @once
     def _positive_aleatoric(self) -> Array:
         """The aleatoric variance, where every element that counts has one."""
-        if self.aleatoric is None:
+        if self.epistemic is None:
             raise Undefined(NO_SPLIT)
         xp = namespace(self.aleatoric)
         some = self.aleatoric > 0
@@ -184,11 +212,6 @@ class Elements:
     def sums(self) -> dict[Any, Any]:
         """Sums that are known already, by the identity of the array, or of the edges: several scores share them."""
         return {}
-
-
-def _variance(law: Law, total: Array) -> Array:
-    ratio = law.variance / law.unit
-    return total if ratio == 1 else total * ratio
 
 
 def check_outputs(outputs: str) -> None:
@@ -209,39 +232,30 @@ class Block:
     parts: Mapping[str, Array]  # by the names that `blocks` gives them; None where not given
     rows: slice | Host
     bounds: Bounds | None = None
+    errors: dict[str, Errors] = field(default_factory=dict)  # once known, for all blocks of the same cases
 
     @once
     def elements(self) -> Elements:
         """Each output of each case; masked ones get weight 0 and harmless values."""
         part = dict(self.parts)
-        mask, weight = part["mask"], part["weight"]
-        xp = namespace(part["target"])
+        mask, weight = part.pop("mask"), part["weight"]
         if mask is not None:
+            xp = namespace(part["target"])
             one, zero = xp.ones_like(part["location"]), xp.zeros_like(part["location"])
             for name in ("target", "location", "epistemic", "spread"):
                 part[name] = None if part[name] is None else xp.where(mask, part[name], zero)
             part["aleatoric"] = xp.where(mask, part["aleatoric"], one)
-            weight = xp.astype(mask, one.dtype) if weight is None else xp.where(mask, weight, zero)
-        aleatoric, epistemic = part["aleatoric"], part["epistemic"]
-        return Elements(
-            law=self.law,
-            residual=part["target"] - part["location"],
-            variances=(aleatoric,) if epistemic is None else (aleatoric, epistemic),
-            aleatoric=None if epistemic is None else aleatoric,
-            spread=part["spread"],
-            weight=weight,
-            bounds=self.bounds,
-        )
+            part["weight"] = xp.astype(mask, one.dtype) if weight is None else xp.where(mask, weight, zero)
+        errors = self.errors.setdefault("known", Errors(part.pop("target"), part.pop("location")))
+        return Elements(self.law, errors, **part, bounds=self.bounds)
 
     @once
     def wide(self) -> "Block":
         """The same cases in float64 on the host, for sums that overflow float32."""
-        parts = {name: None if a is None else to_host(a) for name, a in self.parts.items()}
-        parts = {
-            k: a if a is None or a.dtype == bool else a.astype(np.float64, copy=False)
-            for k, a in parts.items()
-        }
-        return Block(self.law, parts, self.rows, self.bounds)
+        hosts = {name: None if a is None else to_host(a) for name, a in self.parts.items()}
+        floats = {name: a for name, a in hosts.items() if a is not None and name != "mask"}
+        wide = {name: a.astype(np.float64, copy=False) for name, a in floats.items()}
+        return replace(self, parts={**hosts, **wide}, errors={})
 
     def by_law(self) -> Iterator["Block"]:
         """The block itself, or one for each law where laws differ by case: what is summed has one law."""
@@ -253,6 +267,11 @@ class Block:
             bounds = None if self.bounds is None else self.bounds[some]
             yield Block(law, {name: take(a, some) for name, a in self.parts.items()}, where[some], bounds)
 
+    def at(self, outputs: slice) -> "Block":
+        """Some outputs of the same cases."""
+        parts = {name: take(a, outputs, 1) for name, a in self.parts.items()}
+        return replace(self, parts=parts, errors={})
+
     @property
     def is_large(self) -> bool:
         """Whether a single case is more than the cache holds."""
@@ -260,13 +279,11 @@ class Block:
 
     def pieces(self) -> Iterator["Block"]:
         """The block itself, or a case that is larger than the cache in pieces of its outputs."""
-        if not self.is_large or self.bounds is not None:
-            yield self
-            return
         size, step = self.parts["target"].shape[1], chunk_size(self.parts["target"])
-        for start in range(0, size, step):
-            part = {k: None if a is None else a[:, start : start + step] for k, a in self.parts.items()}
-            yield Block(self.law, part, self.rows)
+        if self.is_large and self.bounds is None:
+            yield from (self.at(slice(start, start + step)) for start in range(0, size, step))
+        else:
+            yield self
 
     @once
     def pooled(self) -> Elements:
@@ -274,66 +291,52 @@ class Block:
         if self.parts["target"].shape[1] == 1:
             return self.elements
         xp = namespace(self.parts["target"])
-        columns = zip(*[piece._output_sums() for piece in self.pieces()])
-        sums: list[Array] = [
-            None if c[0] is None else xp.sum(xp.concat(c, axis=1), axis=1, keepdims=True) for c in columns
-        ]
-        share, counted = sums[:2]
+        ways = [xp.min, xp.max, *[xp.sum] * 7]
+
+        def over_outputs(columns: Iterable[Array]) -> list[Array]:
+            pairs = zip(ways, columns)
+            return [None if column is None else of(column, axis=1, keepdims=True) for of, column in pairs]
+
+        pieces = zip(*[over_outputs(piece._columns()) for piece in self.pieces()])
+        low, high, share, counted, *sums = over_outputs(
+            None if each[0] is None else xp.concat(each, axis=1) for each in pieces
+        )
         some = share > 0
         safe = xp.where(some, share, xp.ones_like(share))
-        means = [None if a is None else xp.where(some, a / safe, xp.ones_like(a)) for a in sums[2:]]
-        squared, size, total, aleatoric, spread = means
-        weighted = self.parts["weight"] is not None or self.parts["mask"] is not None
-        if weighted:  # The mean of equal variances is that variance, or rounding would spread them over bins.
-            ends = zip((xp.min, xp.max), zip(*[piece._output_ends() for piece in self.pieces()]))
-            low, high = (of(xp.concat(parts, axis=1), axis=1, keepdims=True) for of, parts in ends)
+        means: list[Array] = [None if a is None else xp.where(some, a / safe, xp.ones_like(a)) for a in sums]
+        total, squared, size, aleatoric, spread = means
+        if low is not None:
+            # The mean of equal variances is that variance, or rounding would spread them over bins.
             total = xp.where(low == high, low, total)
-        return Elements(
-            law=self.law,
-            residual=xp.sqrt(squared) if self.law.moment == 2 else size,
-            mean_squared=squared,
-            variances=(total,),
-            aleatoric=aleatoric,
-            spread=spread,
-            weight=share / xp.clip(counted, 1, None) if weighted else None,
-        )
+        epistemic = None if self.parts["epistemic"] is None else total - aleatoric
+        weight = None if low is None else share / xp.clip(counted, 1, None)
+        errors = Errors(None, None)
+        vars(errors).update(squared=squared, residual=xp.sqrt(squared) if size is None else size)
+        made = Elements(self.law, errors, aleatoric, epistemic, spread, weight)
+        vars(made).update(total=total)
+        return made
 
-    def _output_sums(self) -> list[Array]:
-        """Sums over the outputs of each case: weight, outputs that count, and what `pooled` takes the means of."""
-        part, weight = self.elements, self.elements.weight
-        xp = namespace(part.residual)
-        size = None if part.law.moment == 2 else part.size
-        columns = [part.squared, size, part.total, part.aleatoric, part.spread]
-        if weight is not None:
-            columns = [None if c is None else c * weight for c in columns]
-            columns = [weight, xp.astype(weight > 0, weight.dtype), *columns]
-        sums = [None if c is None else xp.sum(c, axis=1, keepdims=True) for c in columns]
+    def _columns(self) -> list[Array]:
+        """What `pooled` reduces over the outputs: the variances that count, weights, outputs that count, and terms."""
+        part, weight, total = self.elements, self.elements.weight, self.elements.total
+        xp, size = namespace(total), None if part.law.moment == 2 else part.size
+        terms = [total, part.squared, size, part.aleatoric, part.spread]
         if weight is None:
-            every = xp.full_like(part.residual[:, :1], part.residual.shape[1])
-            sums = [every, every, *sums]
-        return sums
-
-    def _output_ends(self) -> list[Array]:
-        """The smallest and the largest variance of each case among its outputs that count."""
-        total, some = self.elements.total, self.elements.weight > 0
-        xp = namespace(total)
-        ends = [(xp.min, math.inf), (xp.max, -math.inf)]
-        return [of(xp.where(some, total, xp.full_like(total, e)), axis=1, keepdims=True) for of, e in ends]
+            every = xp.full_like(total[:, :1], total.shape[1])
+            return [None, None, every, every, *terms]
+        some = weight > 0
+        ends = [xp.where(some, total, xp.full_like(total, end)) for end in (math.inf, -math.inf)]
+        weighted = [None if term is None else term * weight for term in terms]
+        return [*ends, weight, xp.astype(some, weight.dtype), *weighted]
 
     def view(self, outputs: Outputs) -> Elements:
         return self.elements if outputs == "separate" else self.pooled
 
-    def variances(self, outputs: Outputs) -> tuple[Array, Array]:
-        """The variances of the elements and their weights; no errors are computed for them where none is needed."""
-        if outputs == "mean" or self.parts["mask"] is not None:
-            return self.view(outputs).variance, self.view(outputs).weight
-        total, epistemic = self.parts["aleatoric"], self.parts["epistemic"]
-        return _variance(self.law, total if epistemic is None else total + epistemic), self.parts["weight"]
-
 
 def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
     """All cases, checked, in blocks of whole cases that fit the cache, or are one case each; all of one law."""
-    return (block for make in block_makers(prediction, target, weight) for block in make().by_law())
+    makers = block_makers(prediction, target, weight)
+    return (block for make in makers for one in make() for block in one.by_law())
 
 
 def block_makers(
@@ -342,21 +345,24 @@ def block_makers(
     weight: Any = None,
     *,
     group: Any = None,
-    through: Through | None = None,
+    through: Sequence[Through | None] = (None,),
     checked: bool = False,
-) -> Iterator[Callable[[], Block]]:
-    """The same as functions that make a block each, so that threads share that work, too.
+) -> Iterator[Callable[[], list[Block]]]:
+    """The same as functions that make blocks of the same cases, so that threads share that work, too.
 
-    `checked` says that the target is that of `Cases`; the numbers of others are looked at block by block, in the cache.
-
-    `through` is a recalibration that changes the cases, with their names in `group`: block by block where it says
-    `by_block`, so that what it makes stays in the cache; else all of them at once.
+    `through` are recalibrations, which get the names in `group`: a block for each, in the cache; None leaves the cases
+    as they are. Targets that are not `checked`, as those of `Cases` are, are looked at block by block.
     """
     check_prediction(prediction)
-    if through is not None and not getattr(through, "by_block", False):
-        prediction, through = through(prediction, group=group), None
     if len(prediction) == 0:
         raise nothing_left()
+    # One that takes all cases at once has its own prediction, of which blocks are made.
+    sources: list[tuple[Prediction, Through | None]] = [
+        (one(prediction, group=group), None)
+        if one is not None and not getattr(one, "by_block", False)
+        else (prediction, one)
+        for one in through
+    ]
     if not checked:
         target = target_beside(prediction.location, target)
     weight = check_weight(weight, prediction.location, prediction.mask)
@@ -364,33 +370,31 @@ def block_makers(
     cases = len(prediction)
     step = max(1, chunk_size(target) * cases // math.prod(target.shape))
 
-    def part(rows: slice) -> Prediction:
+    def made(rows: slice) -> list[Prediction]:
+        names, parts = take(group, rows), {id(one): one[rows] for one, _ in sources}
         try:
             if not checked:
                 check_finite("target", target[rows], take(prediction.mask, rows))
-            return prediction[rows] if through is None else through(prediction[rows], group=take(group, rows))
+            pairs = [(parts[id(one)], change) for one, change in sources]
+            return [some if change is None else change(some, group=names) for some, change in pairs]
         except ValueError:
             # All of them once more: the error then tells where, counted from the first case.
             check_finite("target", target, prediction.mask)
-            if through is not None:
-                through(prediction, group=group)
+            for one, change in sources:
+                _ = change is None or change(one, group=group)
             raise
 
-    def make(rows: slice) -> Block:
-        some = part(rows)
-        whole: dict[str, Array] = {
-            "location": some.location,
-            "target": target[rows],
-            "aleatoric": some.aleatoric,
-            "epistemic": some.epistemic,
-            "spread": raw_spread(some),
-            "weight": None if weight is None else weight[rows],
-            "mask": some.mask,
-        }
-        # Reshaped a block at a time: an array that is only broadcast would be copied whole.
-        shape = (rows.stop - rows.start, -1)
-        parts = {name: None if a is None else on_host(a).reshape(shape) for name, a in whole.items()}
-        return Block(some.law, parts, rows, some.bounds)
+    def make(rows: slice) -> list[Block]:
+        shape, found = (rows.stop - rows.start, -1), []
+        errors: dict[int, dict[str, Errors]] = {}  # by the location, which most recalibrations leave as it is
+        for some in made(rows):
+            whole = {name: getattr(some, name) for name in ("location", "aleatoric", "epistemic", "mask")}
+            whole |= {"target": target[rows], "spread": raw_spread(some), "weight": take(weight, rows)}
+            # Reshaped a block at a time: an array that is only broadcast would be copied whole.
+            parts = {name: None if a is None else on_host(a).reshape(shape) for name, a in whole.items()}
+            shared = errors.setdefault(id(some.location), {})
+            found.append(Block(some.law, parts, rows, some.bounds, shared))
+        return found
 
     for start in range(0, cases, step):
         yield partial(make, slice(start, min(start + step, cases)))

@@ -5,7 +5,6 @@ T(x) / x. Between cases T runs linearly, so a case of weight 2 equals the same c
 equal keys leave together, whatever their order.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -16,7 +15,7 @@ from .arrays import Host, float_bits, to_host
 from .checks import check_choice, check_target, check_weight, nothing_left
 from .elements import Block
 from .law import variance_ratio
-from .sums import accumulate, flat
+from .sums import Gathered, accumulate, flat
 from .values import Prediction, check_prediction
 
 By = Literal["case", "element"]
@@ -57,23 +56,10 @@ def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "c
         return Gathered([found if e.weight is None else [column[found[2] > 0] for column in found]])
 
     gathered: Gathered = accumulate(prediction, target, {"all": columns}, weight=weight)["all"]
-    joined: list[Any] = [
-        None if column[0] is None else np.concatenate(column) for column in zip(*gathered.parts)
-    ]
-    error, variance, share, case = joined
+    error, variance, share, case = gathered.joined()
     if not case.size:
         raise nothing_left()
     return Ranked(error, variance, np.broadcast_to(1.0, error.shape) if share is None else share, case)
-
-
-@dataclass(frozen=True, eq=False)
-class Gathered:
-    """Columns of elements, block by block in their order."""
-
-    parts: Sequence[Sequence[Host]]
-
-    def merge(self, other: "Gathered") -> "Gathered":
-        return Gathered([*self.parts, *other.parts])
 
 
 @dataclass(frozen=True, eq=False)

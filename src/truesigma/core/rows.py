@@ -10,41 +10,23 @@ from typing import Any
 import numpy as np
 
 from .arrays import Host
-from .elements import Elements, Outputs, Terms, blocks
+from .elements import Elements, Outputs, blocks
 from .law import Undefined
 from .values import Cases
 
 Rows = Any  # (case, column), a scipy sparse array
+Parts = list[tuple[Host | int, Host]]  # columns and what is added there, each (case, output)
 Finish = Callable[[Host], "float | Undefined"]  # from the sums of some rows, (column,), to their score
-
-
-def mean_rows(
-    cases: Cases,
-    terms: Callable[[Elements], Terms],
-    *,
-    outputs: Outputs = "separate",
-    into: Host | None = None,
-) -> Rows:
-    """(weight, weighted sum of the terms) of each case."""
-
-    def parts(e: Elements) -> list[tuple[Host, Host]]:
-        weight = weight_of(e)
-        first = np.zeros(weight.shape, dtype=np.int64)
-        found = terms(e)
-        values = sum(factor * part for factor, part in found) if isinstance(found, list) else found
-        return [(first, weight), (first + 1, weight * values)]
-
-    return stack_rows(cases, outputs, 2, parts, into)
 
 
 def stack_rows(
     cases: Cases,
     outputs: Outputs,
     width: int,
-    parts: Callable[[Elements], list[tuple[Host, Host]]],
+    parts: Callable[[Elements], Parts],
     into: Host | None = None,
 ) -> Rows:
-    """One row a case, or the row that `into` names: `parts` gives columns and what is added, each (case, output)."""
+    """One row a case, or the row that `into` names: `parts` of its elements are added up there."""
     from scipy.sparse import coo_array, csr_array
 
     into = np.arange(len(cases)) if into is None else into
@@ -53,9 +35,8 @@ def stack_rows(
         for piece in block.pieces() if outputs == "separate" else [block]:
             with np.errstate(over="ignore", invalid="ignore"):
                 found = parts(piece.wide.view(outputs))
-            column, value = (np.concatenate([part[k].ravel() for part in found]) for k in (0, 1))
-            row = into[block.rows, None]
-            row = np.concatenate([np.broadcast_to(row, part[0].shape).ravel() for part in found])
+            each = [np.broadcast_arrays(into[block.rows, None], *part) for part in found]
+            row, column, value = (np.concatenate([part[k].ravel() for part in each]) for k in range(3))
             whole = whole + coo_array((value, (row, column)), shape=whole.shape).tocsr()
     if not np.isfinite(whole.data).all():
         raise Undefined(
@@ -66,4 +47,4 @@ def stack_rows(
 
 def weight_of(elements: Elements) -> Host:
     """The weight of each element, 1 where none is given."""
-    return np.ones(elements.residual.shape) if elements.weight is None else elements.weight
+    return np.ones(elements.aleatoric.shape) if elements.weight is None else elements.weight

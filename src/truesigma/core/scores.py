@@ -5,29 +5,30 @@ the value that follows from the sums. Memory, files, tallies and the bootstrap a
 of sum is one more class here.
 """
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Unpack
 
 import numpy as np
 
 from . import plugins
-from .arrays import Host
-from .bins import Bins, Spacing, assign
+from .arrays import Host, namespace
+from .bins import Bins, Spacing, assign, bin_edges
 from .checks import nothing_left
-from .elements import Elements, Error, Outputs, Terms, Through, blocks, check_error, check_outputs
+from .elements import Elements, Error, Given, Outputs, Terms, Through, blocks, check_error, check_outputs
 from .law import Undefined
-from .rows import Finish, Rows, mean_rows, stack_rows, weight_of
+from .rows import Finish, Parts, Rows, stack_rows, weight_of
 from .sketches import Sketch
 from .sums import (
     PIT_CELLS,
+    Gathered,
+    OfElements,
     Statistic,
-    Statistics,
     Sum,
     accumulate,
+    accumulate_each,
     bin_sums,
     cell_sums,
     mean_sums,
@@ -37,6 +38,7 @@ from .sums import (
 from .values import Cases, Prediction, check_prediction
 
 Options = Mapping[str, Any]
+Edges = Mapping[Any, Host | Undefined]  # of bins, by the key of a request; or why there are none
 
 
 class Summed(Protocol):
@@ -44,19 +46,15 @@ class Summed(Protocol):
 
     def key(self, name: str, options: Options) -> str:
         """The name of the sums in a tally; metrics that share one share the sums."""
-        ...
 
     def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
         """What a block of cases adds up to; `edges` are of the bins of the variance."""
-        ...
 
     def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
         """The same of each case, (case, column), or of the cases that `into` puts into one row."""
-        ...
 
     def value(self, sums: Sum, options: Options) -> float:
         """The score, from the sums of some cases, or of their rows."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +68,15 @@ class Mean:
         return f"{name} {options['level']}" if "level" in options else name
 
     def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
-        return partial(mean_sums, terms=_with(self.terms, options), outputs=outputs_in(options))
+        return OfElements(partial(mean_sums, terms=_with(self.terms, options)), outputs_in(options))
 
     def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
-        return mean_rows(cases, _with(self.terms, options), outputs=outputs_in(options), into=into)
+        def parts(e: Elements) -> Parts:
+            found, weight = _with(self.terms, options)(e), weight_of(e)
+            values = sum(factor * part for factor, part in found) if isinstance(found, list) else found
+            return [(0, weight), (1, weight * values)]
+
+        return stack_rows(cases, outputs_in(options), 2, parts, into)
 
     def value(self, sums: Sum, options: Options) -> float:
         return _with(self.finish, options)(sums[1] / _counted(sums[0]))
@@ -89,24 +92,21 @@ class Binned:
         return "variance"
 
     def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
-        shape: dict[str, Any] = {"outputs": outputs_in(options), "error": _error_in(options)}
         if edges is None:  # known only at the end
-            return partial(cell_sums, **shape)
-        return partial(bin_sums, edges=edges, closed=options.get("closed", True), **shape)
+            return OfElements(partial(cell_sums, error=_error_in(options)), outputs_in(options))
+        kind: dict[str, Any] = {"closed": options.get("closed", True), "error": _error_in(options)}
+        return OfElements(partial(bin_sums, edges=edges, **kind), outputs_in(options))
 
     def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
         kind: dict[str, Any] = {name: options[name] for name in ("outputs", "bins", "spacing")}
         edges = edges_over([(cases.prediction, cases.target, cases.weight)], **kind, wide=True)
         cells, error = len(edges), _error_in(options)
 
-        def parts(e: Elements) -> list[tuple[Host, Host]]:
+        def parts(e: Elements) -> Parts:
             cell, weight = assign(e.variance, edges, closed=options.get("closed", True)) + 1, weight_of(e)
             sums = [weight, weight * e.error(error), weight * e.variance]
             # The layout of `bin_sums`: weight, error and variance in each bin, and all weight in a row of its own.
-            return [
-                *((cell + k * cells, part) for k, part in enumerate(sums)),
-                (0 * cell + 3 * cells, weight),
-            ]
+            return [*((cell + k * cells, part) for k, part in enumerate(sums)), (3 * cells, weight)]
 
         return stack_rows(cases, outputs_in(options), 4 * cells, parts, into)
 
@@ -134,10 +134,10 @@ class Pit:
         return "pit"
 
     def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
-        return pit_sums
+        return OfElements(pit_sums)
 
     def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
-        def parts(e: Elements) -> list[tuple[Host, Host]]:
+        def parts(e: Elements) -> Parts:
             return [(np.minimum(e.central * PIT_CELLS, PIT_CELLS - 1).astype(np.int64), weight_of(e))]
 
         return stack_rows(cases, "separate", PIT_CELLS, parts, into)
@@ -162,41 +162,39 @@ def request(metric: ModuleType, options: Options) -> Request:
     return Request(metric.SUMS, plugins.settled("metrics", metric, options))
 
 
-def range_plan(requests: Mapping[str, Request], *, keep: float) -> Statistics:
-    """What the edges of bins are found from: the variances of the elements, by `outputs`; up to `keep` as they are."""
+def range_plan(requests: Mapping[Any, Request]) -> dict[str, Statistic]:
+    """What the edges of bins are found from: the variances of the elements, by `outputs`."""
     kinds: dict[Outputs, set[Spacing]] = {}
     for one in requests.values():
         if isinstance(one.sums, Binned):
             kinds.setdefault(outputs_in(one.options), set()).add(one.options["spacing"])
-    made: dict[str, Statistic] = {
-        outputs: partial(variance_sums, outputs=outputs, keep=keep, ends="mass" not in spacings)
+    return {
+        outputs: OfElements(partial(variance_sums, ends="mass" not in spacings), outputs)
         for outputs, spacings in kinds.items()
     }
-    return Statistics(made, {"separate"} & set(made))
 
 
-def edges_from(requests: Mapping[str, Request], looked: Mapping[str, Sum]) -> dict[str, Host | Undefined]:
+def edges_from(requests: Mapping[Any, Request], looked: Mapping[Any, Sum]) -> Edges:
     """The edges of every request with bins, from what `range_plan` summed up; or why there are none."""
-    found: dict[str, Host | Undefined] = {}
+    found: dict[Any, Host | Undefined] = {}
     known: dict[tuple[Any, ...], Host | Undefined] = {}  # both conventions of UCE have the same edges
     for key, one in requests.items():
         if isinstance(one.sums, Binned):
             kind = outputs_in(one.options), one.options["bins"], one.options["spacing"]
             if kind not in known:
                 seen = looked.get(kind[0])
-                known[kind] = seen if isinstance(seen, Undefined) else _edges(seen, one.options)
+                known[kind] = seen if isinstance(seen, Undefined) else _edges(seen, *kind[1:])
             found[key] = known[kind]
     return found
 
 
-def plan(requests: Mapping[str, Request], edges: Mapping[str, Any]) -> Statistics:
+def plan(requests: Mapping[Any, Request], edges: Mapping[Any, Any]) -> dict[Any, Statistic]:
     """The statistics of all requests; one whose edges are `Undefined` has none."""
-    made = {
+    return {
         key: one.sums.statistic(one.options, edges.get(key))
         for key, one in requests.items()
         if not isinstance(edges.get(key), Undefined)
     }
-    return Statistics(made, {key for key in made if outputs_in(requests[key].options) == "separate"})
 
 
 def value_of(one: Request, sums: Sum) -> float | Undefined:
@@ -210,15 +208,7 @@ def value_of(one: Request, sums: Sum) -> float | Undefined:
 
 
 def measure(
-    prediction: Prediction,
-    target: Any,
-    requests: Iterable[Request],
-    *,
-    weight: Any = None,
-    group: Any = None,
-    through: Through | None = None,
-    edges: Mapping[str, Host | Undefined] | None = None,
-    checked: bool = False,
+    prediction: Prediction, target: Any, requests: Iterable[Request], **given: Unpack[Given]
 ) -> list[float | Undefined]:
     """Scores of arrays in memory, together: a first look for the edges of bins, then one pass for all sums.
 
@@ -226,39 +216,46 @@ def measure(
         prediction: what was predicted.
         target: what was true, with the location's shape.
         requests: of metrics, with their options.
-        weight: (case,) or the location's shape.
-        group: one name per case, for `through`.
-        through: a recalibration, applied to the cases as they pass.
-        edges: those of `edges_of`, where the same predictions are scored again.
-        checked: the target is that of `Cases`.
+        given: what goes with them, as `Given` says.
 
     Returns:
         A value for each request, or the `Undefined` that says why it has none.
     """
-    asked = {f"{number}": one for number, one in enumerate(requests)}
-    given: dict[str, Any] = {"weight": weight, "group": group, "through": through}
-    edges = edges_of(prediction, asked.values(), **given) if edges is None else edges
-    sums = {**edges, **accumulate(prediction, target, plan(asked, edges), **given, checked=checked)}
-    return [value_of(one, sums[key]) for key, one in asked.items()]
+    return measure_each(prediction, target, [(None, requests)], **given)[0]
 
 
-def edges_of(
+def measure_each(
     prediction: Prediction,
-    requests: Iterable[Request],
+    target: Any,
+    asked: Iterable[tuple[Through | None, Iterable[Request]]],
     *,
-    weight: Any = None,
-    group: Any = None,
-    through: Through | None = None,
-) -> dict[str, Host | Undefined]:
-    """The edges of the bins that `measure` looks for first, by the number of the request."""
+    edges: Sequence[Edges] | None = None,
+    **given: Unpack[Given],
+) -> list[list[float | Undefined]]:
+    """The same of what each recalibration makes of the cases, with its own requests, all in the same two passes.
+
+    `edges` are those of `edges_of` for each, where the same predictions are scored again.
+    """
     check_prediction(prediction)
-    asked = {f"{number}": one for number, one in enumerate(requests)}
-    first = range_plan(asked, keep=math.inf)
-    if not first.by_key:
-        return edges_from(asked, {})
-    given: dict[str, Any] = {"weight": weight, "group": group, "through": through}
-    looked = accumulate(prediction, prediction.location, first, **given, checked=True)  # without errors
-    return edges_from(asked, looked)
+    through, requests = zip(*((one, dict(enumerate(some))) for one, some in asked))
+    if edges is None:
+        looks = [(one, range_plan(some)) for one, some in zip(through, requests)]
+        data: Given = {**given, "checked": True}  # errors are not looked at
+        looked = accumulate_each(prediction, prediction.location, looks, **data)
+        edges = [edges_from(some, seen) for some, seen in zip(requests, looked)]
+    plans = [plan(some, known) for some, known in zip(requests, edges)]
+    sums = accumulate_each(prediction, target, list(zip(through, plans)), **given)
+    return [
+        [value_of(one, {**known, **found}[key]) for key, one in some.items()]
+        for some, known, found in zip(requests, edges, sums)
+    ]
+
+
+def edges_of(prediction: Prediction, requests: Iterable[Request], **given: Unpack[Given]) -> Edges:
+    """The edges of the bins that `measure` looks for first, by the number of the request."""
+    asked = dict(enumerate(requests))
+    data: Given = {**given, "checked": True}
+    return edges_from(asked, accumulate(prediction, prediction.location, range_plan(asked), **data))
 
 
 def score_of(sums: Summed, prediction: Prediction, target: Any, *, weight: Any, **options: Any) -> float:
@@ -279,8 +276,10 @@ def edges_over(
 ) -> Host:
     """Edges of the bins over the variances of all (prediction, target, weight), in float64 where `wide`."""
     each = (block.wide if wide else block for run in runs for block in blocks(*run))
-    looked = reduce(Sketch.merge, (variance_sums(block, outputs=outputs, keep=math.inf) for block in each))
-    return _edges(looked, {"bins": bins, "spacing": spacing})
+    parts = [part for block in each for part in variance_sums(block.view(outputs)).parts]
+    if any(weight is not None for _, weight in parts):
+        parts = [(v, namespace(v).ones_like(v) if weight is None else weight) for v, weight in parts]
+    return _edges(Gathered(parts), bins, spacing)
 
 
 def metric_rows(
@@ -313,10 +312,14 @@ def _error_in(options: Options) -> Error:
     return options["error"]
 
 
-def _edges(seen: Sketch | None, options: Options) -> Host:
-    if seen is None or seen.ends[0] > seen.ends[1]:
+def _edges(seen: Gathered | Sketch | None, bins: int, spacing: Spacing) -> Host:
+    kind: dict[str, Any] = {"bins": bins, "spacing": spacing}
+    if isinstance(seen, Sketch) and seen.ends[0] <= seen.ends[1]:
+        return seen.edges(**kind)
+    values, weight = seen.joined() if isinstance(seen, Gathered) else (np.zeros(0), None)
+    if not values.shape[0]:
         raise nothing_left()
-    return seen.edges(bins=options["bins"], spacing=options["spacing"])
+    return bin_edges(values, weight=weight, **kind)
 
 
 def _with(function: Callable[..., Any], options: Options) -> Callable[..., Any]:

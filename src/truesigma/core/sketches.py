@@ -21,6 +21,7 @@ KEPT = 1 << 18  # elements, and then cells, where only edges are looked for
 ROUNDING = 2.0**-36  # of the mean of equal numbers, however many there are
 OCTAVE = 52  # bits of a float64 behind the one that tells its octave
 TOP = 4  # octaves below that of the largest variance, which hold the edges of 15 bins of equal width
+NOTHING = np.zeros((3, 0))
 PER_OCTAVE = 64  # cells of log2(v) in which `LogMeans` are taken
 
 
@@ -99,30 +100,27 @@ class LogCells:
     most: int = CELLS
 
     @staticmethod
-    def empty(low: float = math.inf, high: float = -math.inf, most: int = CELLS) -> "LogCells":
-        """No sums, and perhaps the smallest and the largest variance."""
-        return LogCells(0, np.zeros((3, 0)), low, high, most=most)
-
-    @staticmethod
     def of(variance: Array, error: Array, weight: Array = None, *, most: int = CELLS) -> "LogCells":
-        """Cells of one chunk of elements (1-D arrays), all of which have weight."""
+        """Cells of some elements (1-D arrays), all of which have weight."""
         columns = [None, error, variance] if weight is None else [weight, error * weight, variance * weight]
-        return LogCells.empty(*extremes(variance), most=most)._with(float_bits(variance), columns)
+        return LogCells._over(extremes(variance), float_bits(variance), columns, most)
 
     @staticmethod
-    def of_points(sums: Host, low: float, high: float, *, most: int = CELLS) -> "LogCells":
+    def of_points(sums: Host, low: float, high: float) -> "LogCells":
         """Cells from sums (3, point) of elements that all have, nearly, the mean variance of their point."""
         mean = np.clip(sums[2] / sums[0], low, high)
-        return LogCells.empty(low, high, most)._with(float_bits(mean), list(sums))
+        return LogCells._over((low, high), float_bits(mean), list(sums), CELLS)
 
-    def _with(self, bits: Array, columns: list[Array]) -> "LogCells":
-        """The sums of columns whose variances have these bits, in the cells of the range."""
-        grid = Grid.over(self.low, self.high, self.most)
-        start, end = (grid.place(_bits(v)) for v in (self.low, self.high))
+    @staticmethod
+    def _over(ends: tuple[float, float], bits: Array, columns: list[Array], most: int) -> "LogCells":
+        """The sums of columns whose variances have these bits, in the cells from one end to the other."""
+        grid = Grid.over(*ends, most)
+        start, end = (grid.place(_bits(v)) for v in ends)
         place = grid.place(bits)
         place -= start
-        sums = segment_sums(place, end - start + 1, columns)
-        return replace(self, start=start, sums=sums, grid=grid)._compact()
+        return LogCells(
+            start, segment_sums(place, end - start + 1, columns), *ends, grid, most=most
+        )._compact()
 
     def _compact(self) -> "LogCells":
         """Without the cells that hold nothing, where these are most of them."""
@@ -133,31 +131,24 @@ class LogCells:
 
     def merge(self, other: "LogCells") -> "LogCells":
         low, high = min(self.low, other.low), max(self.high, other.high)
-        filled = [cells for cells in (self, other) if cells.sums.shape[1]]
-        if not filled:
-            return replace(self, low=low, high=high)
         grid = Grid.over(low, high, self.most)
         start, end = (grid.place(_bits(v)) for v in (low, high))
         sums = np.zeros((3, end - start + 1))
-        for cells in filled:
+        for cells in (self, other):
             size, at = cells.sums.shape[1], cells.start - start
-            if cells.grid != grid:
+            if cells.grid == grid and cells.gaps is None:
+                sums[:, at : at + size] += cells.sums
+            else:
                 places = cells.start + (np.arange(size) if cells.gaps is None else cells.gaps)
                 index = grid.place(cells.grid.bits(places)) - start
                 sums += segment_sums(index, sums.shape[1], list(cells.sums))
-            elif cells.gaps is None:
-                sums[:, at : at + size] += cells.sums
-            else:
-                sums[:, at + cells.gaps] += cells.sums
         return LogCells(start, sums, low, high, grid, most=self.most)._compact()
 
     def edges(self, *, bins: int = 15, spacing: Spacing = "width") -> Host:
         """Edges of bins: of equal width exact ones, of equal mass the quantiles to within a cell, or an element."""
         check_bins(bins, spacing)
         if spacing == "width":
-            return (
-                np.linspace(self.low, self.high, bins + 1) if self.high > self.low else np.repeat(self.low, 2)
-            )
+            return bin_edges(np.array([self.low, self.high]), bins=bins)
         (count, _, _), middle = self.filled, self.middle
         # As `_quantiles` counts: so many copies of the smallest weight, which is 1 where nothing is weighted.
         ends = np.cumsum(count)
@@ -178,8 +169,7 @@ class LogCells:
         # The mean of equal variances may be rounded to below them; on an edge they belong above, however they were
         # added up.
         above = self.middle * (1 + min(ROUNDING, 2.0 ** (self.grid.top - OCTAVE)))
-        sums = segment_sums(assign(above, edges), len(edges) - 1, list(self.filled))
-        return Bins(sums[0], sums[1], sums[2], float(sums[0].sum()))
+        return Bins.of(segment_sums(assign(above, edges), len(edges) - 1, list(self.filled)))
 
     @cached_property
     def filled(self) -> Host:
@@ -198,55 +188,47 @@ class LogCells:
 class Sketch:
     """Variances, errors and weights, for edges and bins that are known at the end: single elements while they are few.
 
-    `parts` are (variance, error, weight) arrays, the weight None where each counts once; beyond `keep` elements
-    `cells` are in their place.
+    `columns` (3, element) are their variances, errors and weights, in float64; beyond `keep` elements `cells` are in
+    their place.
     """
 
-    parts: tuple[tuple[Array, Array, Array], ...]
-    keep: float
+    columns: Host
+    keep: int
     cells: LogCells | None = None
 
     @staticmethod
-    def of(variance: Array, error: Array, weight: Array = None, *, keep: float = SINGLE) -> "Sketch":
-        """One chunk of elements (1-D arrays); weight 0 leaves one out."""
+    def of(variance: Array, error: Array, weight: Array = None, *, keep: int = SINGLE) -> "Sketch":
+        """Some elements (1-D arrays); weight 0 leaves one out."""
         if weight is not None:
             some = weight > 0
             variance, error, weight = variance[some], error[some], weight[some]
-        if not variance.shape[0]:
-            return Sketch((), keep)
-        if variance.shape[0] <= keep < math.inf:
-            variance, error, weight = (
-                None if a is None else to_host(a).astype(np.float64) for a in (variance, error, weight)
-            )
-        return Sketch(((variance, error, weight),), keep)._within(keep)
+        if variance.shape[0] > keep:
+            return Sketch(NOTHING, keep, LogCells.of(variance, error, weight, most=_most(keep)))
+        weight = namespace(variance).ones_like(variance) if weight is None else weight
+        return Sketch(np.stack([to_host(a).astype(np.float64) for a in (variance, error, weight)]), keep)
 
     @staticmethod
-    def of_points(sums: Host, low: float, high: float, *, keep: float = SINGLE) -> "Sketch":
+    def of_points(sums: Host, low: float, high: float, *, keep: int = SINGLE) -> "Sketch":
         """A sketch from sums (3, point) of elements that all have, nearly, the mean variance of their point."""
         weight, error, variance = sums = sums[:, sums[0] > 0]
         if weight.size > keep:
-            return Sketch((), keep, LogCells.of_points(sums, low, high))
-        if not weight.size:
-            return Sketch((), keep)
-        return Sketch(((np.clip(variance / weight, low, high), error / weight, weight),), keep)
+            return Sketch(NOTHING, keep, LogCells.of_points(sums, low, high))
+        return Sketch(np.stack([np.clip(variance / weight, low, high), error / weight, weight]), keep)
 
-    @cached_property
+    @property
     def points(self) -> Host:
         """Sums (3, point) of weight, error and variance: of each element, or of each cell."""
-        if self.cells is not None:
-            return self.cells.filled
-        if not self.parts:
-            return np.zeros((3, 0))
         variance, error, weight = self.columns
-        share = np.ones(len(variance)) if weight is None else weight
-        return np.stack([share, error * share, variance * share])
+        return (
+            np.stack([weight, error * weight, variance * weight]) if self.cells is None else self.cells.filled
+        )
 
     @property
     def ends(self) -> tuple[float, float]:
         """The smallest and the largest variance."""
         if self.cells is not None:
             return self.cells.low, self.cells.high
-        return extremes(self._variances) if self.parts else (math.inf, -math.inf)
+        return extremes(self.columns[0]) if self.columns.size else (math.inf, -math.inf)
 
     @property
     def is_finite(self) -> bool:
@@ -254,53 +236,31 @@ class Sketch:
         return self.cells is None or bool(np.isfinite(self.cells.sums).all())
 
     def merge(self, other: "Sketch") -> "Sketch":
-        both = Sketch((*self.parts, *other.parts), self.keep)
-        known = [cells for cells in (self.cells, other.cells) if cells is not None]
-        if not known:
-            return both._within(self.keep)
-        rest = both._within(0).cells
-        return Sketch((), self.keep, reduce(LogCells.merge, known if rest is None else [*known, rest]))
-
-    def _within(self, keep: float) -> "Sketch":
-        """The same, in cells where there are more elements than so many."""
-        if sum(part[0].shape[0] for part in self.parts) <= keep:
-            return self
-        most = CELLS if self.keep <= SINGLE else int(self.keep)
-        cells = (LogCells.of(*part, most=most) for part in self.parts)
-        return Sketch((), self.keep, reduce(LogCells.merge, cells))
-
-    @property
-    def columns(self) -> tuple[Array, Array, Array]:
-        """All variances, errors and weights: None where nothing is weighted."""
-        return self._variances, self._joined([part[1] for part in self.parts]), self._weights
-
-    @cached_property
-    def _variances(self) -> Array:
-        return self._joined([part[0] for part in self.parts])
-
-    @cached_property
-    def _weights(self) -> Array:
-        if all(part[2] is None for part in self.parts):
-            return None
-        ones = namespace(self.parts[0][0]).ones_like
-        return self._joined([ones(part[0]) if part[2] is None else part[2] for part in self.parts])
-
-    def _joined(self, arrays: list[Array]) -> Array:
-        return arrays[0] if len(arrays) == 1 else namespace(*arrays).concat(arrays)
+        columns = np.concatenate([self.columns, other.columns], axis=1)
+        cells = [one.cells for one in (self, other) if one.cells is not None]
+        if not cells and columns.shape[1] <= self.keep:
+            return Sketch(columns, self.keep)
+        if columns.size:
+            cells.append(LogCells.of(*columns, most=_most(self.keep)))
+        return Sketch(NOTHING, self.keep, reduce(LogCells.merge, cells))
 
     def edges(self, *, bins: int = 15, spacing: Spacing = "width") -> Host:
         """Edges of bins: exact ones, but for those of equal mass of many elements."""
         if self.cells is not None:
             return self.cells.edges(bins=bins, spacing=spacing)
-        return bin_edges(self._variances, bins=bins, spacing=spacing, weight=self._weights)
+        return bin_edges(self.columns[0], bins=bins, spacing=spacing, weight=self.columns[2])
 
     def bins(self, *, bins: int = 15, spacing: Spacing = "width") -> Bins:
         """What lies in each bin."""
         if self.cells is not None:
             return self.cells.bins(bins=bins, spacing=spacing)
         edges = self.edges(bins=bins, spacing=spacing)
-        sums = segment_sums(assign(self._variances, edges), len(edges) - 1, list(self.points))
-        return Bins(sums[0], sums[1], sums[2], float(sums[0].sum()))
+        return Bins.of(segment_sums(assign(self.columns[0], edges), len(edges) - 1, list(self.points)))
+
+
+def _most(keep: int) -> int:
+    """The number of cells in the place of so many elements: more where only edges are looked for."""
+    return keep if keep > SINGLE else CELLS
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,11 @@ the data at once, so that what they share (z, the distribution function) is comp
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any, Unpack
 
 import numpy as np
 from array_api_compat import is_array_api_obj
@@ -30,26 +31,37 @@ from .arrays import (
 )
 from .bins import assign
 from .cells import cell_totals, segment_sums, unit_counts
-from .elements import Block, Elements, Error, Outputs, Part, Terms, Through, block_makers
+from .elements import Block, Elements, Error, Given, Outputs, Part, Terms, Through, block_makers
 from .law import Undefined
-from .sketches import LogCells, Sketch
+from .sketches import Sketch
 from .values import Prediction, check_prediction
 
 PIT_CELLS = 1000
 MOST_OUTPUTS = 64  # that have a factor each; more are a map
 Sum = Any  # a numpy array, something with `merge`, or the `Undefined` that says why there is none: values that add up
 Statistic = Callable[[Block], Sum]
+Plan = Mapping[Any, Statistic]  # by a key of one's own
 
 
-def count_sums(block: Block) -> Array:
+@dataclass(frozen=True, eq=False)
+class OfElements:
+    """A statistic of elements: each output, so that a large case may come in pieces, or each case."""
+
+    of: Callable[[Elements], Sum]
+    outputs: Outputs = "separate"
+
+    def __call__(self, block: Block) -> Sum:
+        return self.of(block.view(self.outputs))
+
+
+def count_sums(elements: Elements) -> Array:
     """(weight,) of all elements."""
-    return pack(block.elements.residual, block.elements.count)
+    return pack(elements.aleatoric, elements.count)
 
 
-def mean_sums(block: Block, *, terms: Callable[[Elements], Terms], outputs: Outputs = "separate") -> Array:
+def mean_sums(elements: Elements, *, terms: Callable[[Elements], Terms]) -> Array:
     """(weight, weighted sum of the terms)."""
-    elements = block.view(outputs)
-    return pack(elements.residual, elements.count, weighted_sum(elements, terms(elements)))
+    return pack(elements.aleatoric, elements.count, weighted_sum(elements, terms(elements)))
 
 
 def weighted_sum(elements: Elements, terms: Terms) -> Array:
@@ -62,53 +74,60 @@ def weighted_sum(elements: Elements, terms: Terms) -> Array:
     if id(terms) in elements.sums:
         return elements.sums[id(terms)]
     found = total(terms if elements.weight is None else terms * elements.weight)
-    if id(terms) in map(id, vars(elements).values()):
+    if id(terms) in map(id, (*vars(elements).values(), *vars(elements.errors).values())):
         elements.sums[id(terms)] = found
     return found
 
 
-def bin_sums(block: Block, *, edges: Host, closed: bool, outputs: Outputs, error: Error) -> Array:
+def bin_sums(elements: Elements, *, edges: Host, closed: bool, error: Error) -> Array:
     """(weight, error, variance) in each bin of the variance, shape (3, bin); a fourth row begins with all weight."""
-    elements = block.view(outputs)
-    errors, weight = flat(elements.error(error), elements.weight)
-    index, held = _binned(elements, edges, closed)
+    variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
+    known = id(edges), closed
+    if known not in elements.sums:  # Both conventions of an error share them.
+        index = assign(variance, edges, closed=closed) + 1
+        columns = [None, variance] if weight is None else [weight, variance * weight]
+        elements.sums[known] = index, cell_totals(index, len(edges), columns)
+    index, held = elements.sums[known]
     sums = cell_totals(index, len(edges), [errors if weight is None else errors * weight])
     whole = pack(sums, elements.count, *[0.0] * (len(edges) - 1))
     return namespace(sums).concat([held[:1], sums, held[1:], whole[None, :]])
 
 
-def _binned(elements: Elements, edges: Host, closed: bool) -> tuple[Array, Array]:
-    """The bin of each element, from 1, and (weight, variance) in each: both conventions of an error share them."""
-    known = id(edges), closed
-    if known not in elements.sums:
-        variance, weight = flat(elements.variance, elements.weight)
-        index = assign(variance, edges, closed=closed) + 1
-        columns = [None, variance] if weight is None else [weight, variance * weight]
-        elements.sums[known] = index, cell_totals(index, len(edges), columns)
-    found: tuple[Array, Array] = elements.sums[known]
-    return found
-
-
-def cell_sums(block: Block, *, outputs: Outputs, error: Error) -> Sketch:
+def cell_sums(elements: Elements, *, error: Error) -> Sketch:
     """The same for one pass without known edges: single elements, or narrow cells of the variance."""
-    elements = block.view(outputs)
     return Sketch.of(*flat(elements.variance, elements.error(error), elements.weight))
 
 
-def variance_sums(block: Block, *, outputs: Outputs, keep: float, ends: bool = False) -> Sketch:
-    """The variances, to find edges from: each of them up to `keep`, or only their `ends`."""
-    variance, weight = flat(*block.variances(outputs))
+def variance_sums(elements: Elements, *, keep: int | None = None, ends: bool = False) -> Sum:
+    """The variances, to find edges from: all of them or only their `ends`; or a sketch, each up to `keep`."""
+    variance, weight = flat(elements.variance, elements.weight)
+    if keep is not None:
+        return Sketch.of(variance, variance, weight, keep=keep)
+    if weight is not None:
+        variance, weight = variance[weight > 0], weight[weight > 0]
     if ends:
-        variance = variance if weight is None else variance[weight > 0]
-        known = extremes(variance) if variance.shape[0] else (math.inf, -math.inf)
-        return Sketch((), keep, LogCells.empty(*known))
-    return Sketch.of(variance, variance, weight, keep=keep)
+        variance, weight = np.array(extremes(variance) if variance.shape[0] else []), None
+    return Gathered([[variance, weight]])
 
 
-def pit_sums(block: Block) -> Array:
+def pit_sums(elements: Elements) -> Array:
     """Weight in equal cells of |2 u - 1|, u the probability integral transform: central intervals."""
-    central, weight = flat(block.elements.central, block.elements.weight)
+    central, weight = flat(elements.central, elements.weight)
     return unit_counts(central, PIT_CELLS, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Columns of elements as they are, block by block in their order: what adds up by being kept."""
+
+    parts: Sequence[Sequence[Array]]
+
+    def merge(self, other: "Gathered") -> "Gathered":
+        return Gathered([*self.parts, *other.parts])
+
+    def joined(self) -> list[Array]:
+        """Each column as one array; None where the first block has none."""
+        return [None if part[0] is None else namespace(*part).concat(part) for part in zip(*self.parts)]
 
 
 def factor_sums(block: Block, *, outputs: Outputs, error: Error, part: Part) -> Array:
@@ -124,10 +143,7 @@ def each_output(block: Block, *, statistic: Statistic) -> Array:
     outputs = block.parts["target"].shape[1]
     if outputs > MOST_OUTPUTS:
         raise Undefined(f"there are {outputs} outputs; at most {MOST_OUTPUTS} have a factor each.")
-    each = []
-    for k in range(outputs):
-        column = {name: None if a is None else a[:, k : k + 1] for name, a in block.parts.items()}
-        each.append(statistic(Block(block.law, column, block.rows)))
+    each = [statistic(block.at(slice(k, k + 1))) for k in range(outputs)]
     return namespace(each[0]).stack(each, axis=-1)
 
 
@@ -181,16 +197,16 @@ def cluster_error(mean: Any, count: Any, weight: Any, square: Any, cross: Any, w
 
 def _case_sums(block: Block, outputs: Outputs, error: Error, part: Part) -> tuple[Array, Array | float]:
     """S and W of each case; W as one number where nothing is weighted."""
-    each = []
-    for piece in block.pieces() if outputs == "separate" else [block]:
+
+    def of(piece: Block) -> tuple[Array, Array | float]:
         elements = piece.view(outputs)
-        ratio = elements.ratio(part, error)
-        if elements.weight is None:
-            each.append((_row_sums(ratio), float(ratio.shape[1])))
-        else:
-            each.append((_row_sums(ratio * elements.weight), _row_sums(elements.weight)))
-    first, *others = each
-    s, w = sum((s for s, _ in others), first[0]), sum((w for _, w in others), first[1])
+        ratio, weight = elements.ratio(part, error), elements.weight
+        if weight is None:
+            return _row_sums(ratio), float(ratio.shape[1])
+        return _row_sums(ratio * weight), _row_sums(weight)
+
+    pieces = block.pieces() if outputs == "separate" else [block]
+    s, w = reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]), map(of, pieces))
     if outputs == "mean":
         # Means over many outputs hardly differ from case to case: squares in float32 would not show it.
         return widen(s), w if isinstance(w, float) else widen(w)
@@ -212,84 +228,71 @@ def flat(*arrays: Array) -> list[Array]:
     return [None if a is None else namespace(a).reshape(a, (-1,)) for a in arrays]
 
 
-class Statistics(NamedTuple):
-    """Statistics by their key, and the keys of those that need no whole cases: large ones go through in pieces."""
-
-    by_key: Mapping[str, Statistic]
-    by_piece: Collection[str] = ()
-
-
-def accumulate(
-    prediction: Prediction,
-    target: Any,
-    plan: Statistics | Mapping[str, Statistic],
-    *,
-    weight: Any = None,
-    group: Any = None,
-    through: Through | None = None,
-    checked: bool = False,
-) -> dict[str, Sum]:
+def accumulate(prediction: Prediction, target: Any, plan: Plan, **given: Unpack[Given]) -> dict[Any, Sum]:
     """Sums of every statistic over all cases, in one pass; one that has none becomes the `Undefined` that says why.
 
-    A block whose sums overflow float32 is summed again in float64. With `through`, a recalibration, the sums are of
-    what it makes of the cases; it is given their names in `group`. What is `checked`, as
-    `Cases` are, is not checked again.
+    A block whose sums overflow float32 is summed again in float64.
+    """
+    return accumulate_each(prediction, target, [(None, plan)], **given)[0]
+
+
+def accumulate_each(
+    prediction: Prediction, target: Any, plans: Sequence[tuple[Through | None, Plan]], **given: Unpack[Given]
+) -> list[dict[Any, Sum]]:
+    """The same of what each recalibration makes of the cases, with its own plan; None leaves them as they are.
+
+    Those that say `by_block` are applied block by block, so that what they make stays in the cache; all in one pass.
     """
     check_prediction(prediction)
     keep_memory()
-    makers = block_makers(prediction, target, weight, group=group, through=through, checked=checked)
-    work = partial(_made_sums, plan=plan if isinstance(plan, Statistics) else Statistics(plan))
+    through, each = zip(*plans)
+    if not any(each):
+        return [{} for _ in each]
+    makers = block_makers(prediction, target, through=through, **given)
     some = math.prod(prediction.location.shape) > 2 * chunk_size(prediction.location)
-    return join_sums(_in_order(work, makers, workers(prediction.location) if some else 1))
+    threads = workers(prediction.location) if some else 1
+    sums = join_sums(_in_order(partial(_made_sums, plans=each), makers, threads))
+    return [{key: sums[number, key] for key in plan} for number, plan in enumerate(each)]
 
 
 def _in_order(
-    work: Callable[[Callable[[], Block]], dict[str, Sum]], makers: Iterable[Callable[[], Block]], threads: int
-) -> Iterator[dict[str, Sum]]:
+    work: Callable[[Any], dict[Any, Sum]], makers: Iterable[Any], threads: int
+) -> Iterator[dict[Any, Sum]]:
     """What becomes of each block, by so many threads, in the order of the blocks; only a few are held at a time.
 
     The caller's thread is one of them: where it only waits, the first milliseconds often have two threads on one core.
     """
-    if threads == 1:
-        yield from map(work, makers)
-        return
-    waiting: deque[tuple[Callable[[], Block], Future[dict[str, Sum]]]] = deque()
-
-    def first() -> dict[str, Sum]:
-        for place, (make, found) in enumerate(waiting):
-            if waiting[0][1].done():
-                break
-            if found.cancel():  # no other thread has begun it
-                waiting[place] = make, Future()
-                waiting[place][1].set_result(work(make))
-        return waiting.popleft()[1].result()
-
-    with ThreadPoolExecutor(threads - 1) as pool:
-        for make in makers:
-            waiting.append((make, pool.submit(work, make)))
+    waiting: deque[Callable[[], dict[Any, Sum]]] = deque()
+    with ThreadPoolExecutor(max(threads - 1, 1)) as pool:
+        for place, make in enumerate(makers):
+            mine = place % threads == 0
+            waiting.append(partial(work, make) if mine else pool.submit(work, make).result)
             if len(waiting) > 2 * threads:
-                yield first()
-        while waiting:
-            yield first()
+                yield waiting.popleft()()
+        yield from (result() for result in waiting)
 
 
-def _made_sums(make: Callable[[], Block], *, plan: Statistics) -> dict[str, Sum]:
-    """Sums of every statistic over one block, which is made for them."""
-    pieces = {key: plan.by_key[key] for key in plan.by_piece}
-    whole = {key: statistic for key, statistic in plan.by_key.items() if key not in plan.by_piece}
+def _made_sums(make: Callable[[], list[Block]], *, plans: Sequence[Plan]) -> dict[Any, Sum]:
+    """Sums of every statistic over blocks of the same cases, which are made for them; keys are (number, key)."""
 
-    def each() -> Iterator[dict[str, Sum]]:
-        for block in make().by_law():
-            if block.is_large:
-                yield from (block_sums(piece, pieces) for piece in block.pieces())
-            yield block_sums(block, whole if block.is_large else plan.by_key)
+    def each(block: Block, plan: Plan) -> Iterator[dict[str, Sum]]:
+        for part in block.by_law():
+            split = plan if part.is_large else {}
+            pieces = {k: one for k, one in split.items() if getattr(one, "outputs", None) == "separate"}
+            if pieces:
+                yield from (block_sums(piece, pieces) for piece in part.pieces())
+            yield block_sums(part, {key: one for key, one in plan.items() if key not in pieces})
 
-    return join_sums(each())
+    found, blocks = {}, make()
+    for number, plan in enumerate(plans):
+        sums = join_sums(each(blocks.pop(0), plan))  # a block is let go with all that it computed
+        found.update({(number, key): value for key, value in sums.items()})
+    return found
 
 
-def join_sums(found: Iterable[Mapping[str, Sum]]) -> dict[str, Sum]:
+def join_sums(found: Iterable[Mapping[Any, Sum]]) -> dict[Any, Sum]:
     """All of them together, in their order: rounding is the same for any number of threads."""
-    sums: dict[str, Sum] = {}
+    sums: dict[Any, Sum] = {}
     for some in found:
         for key, new in some.items():
             sums[key] = add_sums(sums.get(key), new)

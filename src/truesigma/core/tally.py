@@ -20,8 +20,8 @@ from .elements import Error, Outputs, check_error, check_outputs
 from .law import Undefined
 from .scores import Request, plan, request, value_of
 from .sums import (
+    OfElements,
     Statistic,
-    Statistics,
     Sum,
     accumulate,
     add_sums,
@@ -33,6 +33,8 @@ from .sums import (
     join_sums,
 )
 from .values import Prediction, check_prediction, take
+
+BY_OUTPUT = " by output"  # behind the key of a factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,11 +172,9 @@ class Tally:
             sums = self.sums[f"factor {part}"]
             found[key] = None if isinstance(sums, Undefined) else factor_of(sums, self.moment)
             if self.by_output:
-                each = self.sums[f"factor {part} by output"]
-                columns = None if isinstance(each, Undefined) else each.T
-                found[f"{key}_by_output"] = (
-                    columns if columns is None else [factor_of(c, self.moment) for c in columns]
-                )
+                each = self.sums[f"factor {part}{BY_OUTPUT}"]
+                columns = None if isinstance(each, Undefined) else [factor_of(c, self.moment) for c in each.T]
+                found[f"{key}_by_output"] = columns
         return found
 
     def outputs_apart(self) -> "list[Tally]":
@@ -190,25 +190,18 @@ class Tally:
             )
         if not self.sums:
             raise nothing_left()
-        sums = {part: self.sums[f"factor {part} by output"] for part in ("total", "aleatoric")}
-        if isinstance(sums["total"], Undefined):
-            raise sums["total"]
+        sums, people = _by_output(self.sums), _by_output(self.patients)
+        if isinstance(sums["factor total"], Undefined):
+            raise sums["factor total"]
         groups = {name: tally.outputs_apart() for name, tally in self.groups.items()}
-        return [
-            replace(
-                self,
-                sums={
-                    f"factor {k}": s if isinstance(s, Undefined) else s[:, output] for k, s in sums.items()
-                },
-                groups={name: tallies[output] for name, tallies in groups.items()},
-                patients={
-                    f"factor {k}": {name: s[:, output] for name, s in each.items()}
-                    for k in sums
-                    if (each := self.patients.get(f"factor {k} by output"))
-                },
-            )
-            for output in range(sums["total"].shape[1])
-        ]
+
+        def at(k: int) -> Tally:
+            found = {key: one if isinstance(one, Undefined) else one[:, k] for key, one in sums.items()}
+            patients = {key: {name: one[:, k] for name, one in each.items()} for key, each in people.items()}
+            own = {name: tallies[k] for name, tallies in groups.items()}
+            return replace(self, sums=found, groups=own, patients=patients)
+
+        return [at(k) for k in range(sums["factor total"].shape[1])]
 
     def __repr__(self) -> str:
         count = float(self.sums["n"][0]) if self.sums else 0.0
@@ -235,7 +228,7 @@ class Tally:
             one = partial(cluster_sums, **choice, part=part)
             plan[f"factor {part}"] = partial(one, outputs=self.outputs)
             if self.by_output:
-                plan[f"factor {part} by output"] = partial(
+                plan[f"factor {part}{BY_OUTPUT}"] = partial(
                     each_output, statistic=partial(one, outputs="separate")
                 )
         sums = accumulate(prediction, target, plan, weight=weight)
@@ -245,6 +238,10 @@ class Tally:
             else {str(name): found[:, k] for k, name in enumerate(names)}
             for key, found in sums.items()
         }
+
+
+def _by_output(kept: Mapping[str, Any]) -> dict[str, Any]:
+    return {key.removesuffix(BY_OUTPUT): found for key, found in kept.items() if key.endswith(BY_OUTPUT)}
 
 
 def _added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,14 +270,14 @@ def _plan(
     outputs: Outputs,
     error: Error,
     by_output: bool,
-) -> Statistics:
+) -> dict[str, Statistic]:
     """What is summed up: what the metrics ask for, the weight, and the factors."""
     asked = {one.sums.key(name, one.options): one for name, one in _requests(levels, outputs, error)}
-    metrics = plan(asked, {} if edges is None else dict.fromkeys(asked, np.array(edges)))
-    statistics: dict[str, Statistic] = {"n": count_sums, **metrics.by_key}
+    known = {} if edges is None else dict.fromkeys(asked, np.array(edges))
+    statistics: dict[str, Statistic] = {"n": OfElements(count_sums), **plan(asked, known)}
     for part in ("total", "aleatoric"):
         statistics[f"factor {part}"] = partial(factor_sums, outputs=outputs, error="mean", part=part)
         if by_output:
             one = partial(factor_sums, outputs="separate", error="mean", part=part)
-            statistics[f"factor {part} by output"] = partial(each_output, statistic=one)
-    return Statistics(statistics, {"n", *metrics.by_piece})
+            statistics[f"factor {part}{BY_OUTPUT}"] = partial(each_output, statistic=one)
+    return statistics

@@ -13,7 +13,7 @@ from ..core.cells import segment_sums
 from ..core.elements import Block, Error, Outputs, check_error, check_outputs
 from ..core.law import Undefined
 from ..core.scores import edges_over
-from ..core.sums import accumulate, bin_sums, cluster_error, flat
+from ..core.sums import OfElements, Statistic, accumulate, bin_sums, cluster_error, flat
 from ..files.disk import plain
 from ._repeats import Run
 
@@ -65,8 +65,8 @@ def bin_runs(runs: list[Run], *, error: Error, outputs: Outputs, bins: int, spac
     uce = plugins.load("metrics", "uce")
     layers, scores = [], []
     for one, truth, share in runs:
-        plan = {
-            "sums": partial(bin_sums, edges=edges, closed=True, **chosen),
+        plan: dict[str, Statistic] = {
+            "sums": OfElements(partial(bin_sums, edges=edges, closed=True, error=error), outputs),
             "squares": partial(_case_squares, edges=edges, **chosen),
         }
         sums = accumulate(one, truth, plan, weight=share)

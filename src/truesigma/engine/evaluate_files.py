@@ -16,7 +16,6 @@ from ..core.checks import NothingLeft, nothing_left
 from ..core.law import Law, Undefined
 from ..core.recalibration import CaseSums
 from ..core.scores import Request, edges_from, range_plan, value_of
-from ..core.sketches import KEPT
 from ..evaluation.evaluate import About, Evaluation, check_alike
 from ..evaluation.fit import Choice, Fit, Named, choose_all, fit
 from ..evaluation.items import Item, asked_metrics, items_of, row_of
@@ -262,11 +261,7 @@ def _edges(
     for one in placed:
         if one.request is not None:
             asked[one.number][one.key] = one.request
-    kinds = [
-        (number, key)
-        for number, some in enumerate(asked)
-        for key in sorted(range_plan(some, keep=KEPT).by_key)
-    ]
+    kinds = [(number, key) for number, some in enumerate(asked) for key in sorted(range_plan(some))]
     looked = (
         passes.over(files, "range", f"{words}, range", {"fitted": fitted, "kinds": kinds}) if kinds else {}
     )

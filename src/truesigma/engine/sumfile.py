@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.law import Undefined
-from ..core.sketches import KEPT, Grid, LogCells, LogMeans, Sketch
+from ..core.sketches import KEPT, NOTHING, Grid, LogCells, LogMeans, Sketch
 from ..core.sums import Sum
 from ..files.disk import BadFile, reading, write_atomically
 from ..files.npz import list_members, open_members, read_members
@@ -28,14 +28,8 @@ def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> 
         heads[key] = {"array": name}
         if isinstance(value, Sketch):
             heads[key] |= {"kind": "sketch", "keep": value.keep, "ends": value.ends}
-            arrays[name] = np.zeros((3, 0))
-            if value.parts:
-                variance, error, weight = value.columns
-                heads[key]["weighted"] = weight is not None
-                arrays[name] = np.stack(
-                    [variance, error, np.ones(len(variance)) if weight is None else weight]
-                )
-            elif value.cells is not None:
+            arrays[name] = value.columns
+            if value.cells is not None:
                 cells = value.cells
                 heads[key]["cells"] = {"start": cells.start, "grid": cells.grid, "most": cells.most}
                 arrays[name] = cells.sums
@@ -100,9 +94,8 @@ def _value(head: Mapping[str, Any], array: Any, columns: Any, gaps: Any) -> Sum:
             start, grid, most = (head["cells"][name] for name in ("start", "grid", "most"))
             low, high = head["ends"]
             cells = LogCells(start, array, low, high, Grid(*grid), gaps, most)
-            return Sketch((), head["keep"], cells)
-        weight = array[2] if head.get("weighted") else None
-        return Sketch(((array[0], array[1], weight),) if array.shape[1] else (), head["keep"])
+            return Sketch(NOTHING, head["keep"], cells)
+        return Sketch(array, head["keep"])
     if kind == "cells":  # of an older version, whose cells had other bounds
         return Sketch.of_points(array, head["low"], head["high"])
     if kind == "variances":  # likewise

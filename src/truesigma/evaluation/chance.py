@@ -10,7 +10,7 @@ from ..core import plugins
 from ..core.arrays import Host, workers
 from ..core.by_case import laws_of
 from ..core.law import Bounded, Law, Undefined
-from ..core.scores import edges_of, measure, request
+from ..core.scores import edges_of, measure_each, request
 from ..core.values import Cases
 from .inference.clustered import output_means, view_of
 
@@ -63,7 +63,7 @@ def calibrated_range(
         for row in found:
             target = next(drawn)
             target = target if p.mask is None else np.where(p.mask, target, 0.0)
-            values = measure(p, target, some, weight=cases.weight, edges=edges)
+            values = measure_each(p, target, [(None, some)], edges=[edges], weight=cases.weight)[0]
             row[places] = [np.nan if isinstance(v, Undefined) else v for v in values]
 
     rngs = np.random.default_rng(seed), np.random.default_rng(seed)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from ..core.law import Undefined
 from ..core.provenance import versions
 from ..core.recalibration import Recalibration, applied
-from ..core.scores import measure
+from ..core.scores import Request, measure, measure_each
 from ..core.values import Cases, Prediction
-from .fit import Choice, Named, choose_all, each, fit_all
+from .fit import Choice, Fit, Named, choose_all, each, fit_all
 from .items import Item, asked_metrics, items_of, row_of
 from .recipe import Recipe, load_recipe
 from .text import evaluation_table, notebook_text, plain_text
@@ -121,16 +121,18 @@ def evaluate(
     asked = asked_metrics(metrics)
     unfitted: dict[str, ValueError] = {}
     fits = fit_all(recalibrations, calibration, chosen, unfitted)
+    items = {label: items_of(asked, chosen, fit.chosen.part) for label, fit in fits.items()}
+    scored = [_scores(fits, prediction, cases, items) for prediction, cases in tested]
     rows = []
     for label, one in choose_all(recalibrations, chosen).items():
         if label in unfitted:
-            items = items_of(asked, chosen, one.part)
-            rows += [row_of(one, item, [Undefined(str(unfitted[label]))]) for item in items]
+            reason = Undefined(str(unfitted[label]))
+            rows += [row_of(one, item, [reason]) for item in items_of(asked, chosen, one.part)]
             continue
-        fit = fits[label]
-        items = items_of(asked, chosen, fit.chosen.part)
-        columns = [_scores(fit.fitted, prediction, cases, items) for prediction, cases in tested]
-        rows += [row_of(fit.chosen, item, values) for item, values in zip(items, zip(*columns))]
+        columns = [values[label] for values in scored]
+        rows += [
+            row_of(fits[label].chosen, item, values) for item, values in zip(items[label], zip(*columns))
+        ]
     sizes = {"calibration": calibration.counted, "test": repeats[0].counted, "repeats": len(repeats)}
     fitted = {label: fit.fitted for label, fit in fits.items()}
 
@@ -143,19 +145,33 @@ def evaluate(
 
 
 def _scores(
-    recalibration: Recalibration, prediction: Prediction, cases: Cases, items: list[Item]
-) -> list[float | Undefined]:
-    """The value of each item, from the recalibrated predictions: sums together, other scores one by one."""
-    requests = [one for one in (item.request for item in items) if one is not None]
-    in_passing = len(requests) == len(items) and getattr(recalibration, "by_block", False)
-    group, draws = cases.first_group, cases.draws
-    made = prediction if in_passing else applied(recalibration, prediction, group=group, draws=draws)
-    through = recalibration if in_passing else None
-    data: dict[str, Any] = {"weight": cases.weight, "group": group, "through": through, "checked": True}
-    summed = iter(measure(made, cases.target, requests, **data) if requests else ())
-    return [
-        item.score(made, cases, recalibration) if item.request is None else next(summed) for item in items
-    ]
+    fits: Mapping[str, Fit], prediction: Prediction, cases: Cases, items: Mapping[str, list[Item]]
+) -> dict[str, list[float | Undefined]]:
+    """The value of each item by label: sums together, other scores one by one, from all that a recalibration makes.
+
+    What needs no more than one pass over the cases shares it.
+    """
+    data: dict[str, Any] = {"weight": cases.weight, "group": cases.first_group, "checked": True}
+    found: dict[str, list[float | Undefined]] = {}
+    passing: dict[str, tuple[Any, list[Request]]] = {}
+    for label, fit in fits.items():
+        requests = [item.request for item in items[label] if item.request is not None]
+        only_sums = len(requests) == len(items[label])
+        if only_sums and getattr(fit.fitted, "by_block", False):
+            passing[label] = fit.fitted, requests
+            continue
+        made = applied(fit.fitted, prediction, group=cases.first_group, draws=cases.draws)
+        if only_sums and made is prediction:
+            passing[label] = None, requests
+            continue
+        summed = iter(measure(made, cases.target, requests, **data) if requests else ())
+        found[label] = [
+            item.score(made, cases, fit.fitted) if item.request is None else next(summed)
+            for item in items[label]
+        ]
+    if passing:
+        found |= zip(passing, measure_each(prediction, cases.target, passing.values(), **data))
+    return found
 
 
 class About(NamedTuple):

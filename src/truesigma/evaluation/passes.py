@@ -12,7 +12,7 @@ from ..core.cells import labelled
 from ..core.law import law_from_dict
 from ..core.scores import Request, plan, request
 from ..core.sketches import KEPT
-from ..core.sums import Statistic, Statistics, Sum, accumulate, add_sums, join_sums, variance_sums
+from ..core.sums import OfElements, Statistic, Sum, accumulate_each, add_sums, join_sums, variance_sums
 from ..core.values import Prediction, changed
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.disk import BadFile, fingerprint
@@ -138,10 +138,8 @@ def range_step(task: Mapping[str, Any]) -> Step:
     """The variances after each recalibration in `fitted`; `kinds` says of which elements, NUMBER/OUTPUTS."""
     plans: list[dict[str, Statistic]] = [{} for _ in task["fitted"]]
     for number, outputs in task["kinds"]:
-        plans[number][f"{number}/{outputs}"] = partial(variance_sums, outputs=outputs, keep=KEPT)
-    return _by_recalibration(
-        task, [Statistics(one, {key for key in one if key.endswith("separate")}) for one in plans]
-    )
+        plans[number][f"{number}/{outputs}"] = OfElements(partial(variance_sums, keep=KEPT), outputs)
+    return _by_recalibration(task, plans)
 
 
 def sums_step(task: Mapping[str, Any]) -> Step:
@@ -180,7 +178,7 @@ def _fitted(task: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
+def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]]) -> Step:
     """Sums of the plan of each recalibration, over the prediction it makes."""
     fitted = _fitted(task)
 
@@ -190,7 +188,7 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
         for recalibration, one in zip(fitted, plans):
             if not task.get("by_group"):
                 data: dict[str, Any] = {"weight": cases.weight, "group": cases.first_group, "checked": True}
-                found |= accumulate(prediction, cases.target, one, **data, through=recalibration)
+                found |= accumulate_each(prediction, cases.target, [(recalibration, one)], **data)[0]
                 continue
             if cases.group is None:
                 name = CaseFiles(**task["source"]).name
@@ -199,7 +197,8 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[Statistics]) -> Step:
             for number, (_, name, some) in enumerate(labelled(cases.groups)):
                 part = cases[some]
                 data = {"weight": part.weight, "group": part.first_group, "checked": True}
-                sums = accumulate(prediction[some], part.target, one, **data, through=recalibration)
+                asked = [(recalibration, one)]
+                sums = accumulate_each(prediction[some], part.target, asked, **data)[0]
                 for key, value in sums.items():
                     if number < first:
                         found[key] = add_sums(found.get(key), value)

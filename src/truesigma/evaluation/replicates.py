@@ -19,8 +19,8 @@ from ..core import plugins
 from ..core.arrays import Host, workers
 from ..core.checks import check_level
 from ..core.law import Undefined
-from ..core.rows import Finish, Rows, mean_rows
-from ..core.scores import metric_rows
+from ..core.rows import Finish, Rows
+from ..core.scores import Mean, metric_rows
 from ..core.sums import factor_of
 from ..core.values import Cases
 
@@ -246,7 +246,7 @@ def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replic
 
 
 def mean_of(sums: Host) -> float:
-    """The mean from what `mean_rows` sums; NaN if there is nothing."""
+    """The mean from what the rows of a `Mean` add up to; NaN if there is nothing."""
     return float(sums[1] / sums[0]) if sums[0] > 0 else math.nan
 
 
@@ -258,7 +258,7 @@ def factor_rows(cases: Cases, into: Host | None = None) -> tuple[Rows, Finish]:
         factor = factor_of(np.array([0.0, *sums]), moment)
         return Undefined("nothing is left to fit a factor on.") if factor is None else factor
 
-    return mean_rows(cases, lambda e: e.ratio("total", "mean"), into=into), finish
+    return Mean(lambda e: e.ratio("total", "mean")).rows(cases, {}, into), finish
 
 
 def _number(finish: Finish, sums: Host) -> float:

@@ -5,16 +5,16 @@ $$\mathrm{width}(\gamma) = \tfrac{1}{m} \sum_i (u_i - l_i)$$
 
 from typing import Any
 
-from ..core import Elements, Mean, Prediction, Terms, score_of
+from ..core import Elements, Mean, Prediction, score_of
+from ..core.law import Pairs
 
 TITLE = "width"
 BETTER = "lower"
 UNITS = 1
 
 
-def terms(elements: Elements, *, level: float = 0.9) -> Terms:
-    low, high = elements.finite_reach(level)
-    return [(high - low, elements.scale)] if elements.bounds is None else (high - low) * elements.scale
+def terms(elements: Elements, *, level: float = 0.9) -> Pairs:
+    return elements.width(level)
 
 
 SUMS = Mean(terms)

@@ -6,8 +6,9 @@ $$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i)
 
 from typing import Any
 
-from ..core import Elements, Mean, Prediction, Terms, namespace, score_of
+from ..core import Elements, Mean, Prediction, score_of
 from ..core.arrays import excess
+from ..core.law import Pairs
 
 TITLE = "Winkler"
 BETTER = "lower"
@@ -15,18 +16,14 @@ UNITS = 1
 PROPER = True
 
 
-def terms(elements: Elements, *, level: float = 0.9) -> Terms:
+def terms(elements: Elements, *, level: float = 0.9) -> Pairs:
     low, high = elements.finite_reach(level)
-    if elements.bounds is not None:
-        ends = low * elements.scale - elements.residual, elements.residual - high * elements.scale
-        outside = namespace(low).clip(namespace(low).maximum(*ends), 0, None)
-        return [(1.0, (high - low) * elements.scale), (2 / (1 - level), outside)]
-    if elements.law.symmetric:
+    if elements.law.symmetric and elements.bounds is None:
         outside = excess(elements.size, high, elements.scale)
     else:
         ends = ((-elements.residual, -low), (elements.residual, high))
-        outside = sum(excess(beyond, end, elements.scale) for beyond, end in ends)
-    return [(high - low, elements.scale), (2 / (1 - level), outside)]
+        outside = sum(excess(beyond, 1.0, end * elements.scale) for beyond, end in ends)
+    return [*elements.width(level), (2 / (1 - level), outside)]
 
 
 SUMS = Mean(terms)

@@ -13,7 +13,7 @@ from tallies import tally_of
 from truesigma import Prediction, Tally, metrics
 from truesigma.core.arrays import float_bits
 from truesigma.core.bins import assign
-from truesigma.core.sketches import KEPT, SINGLE, LogCells, Sketch
+from truesigma.core.sketches import KEPT, NOTHING, SINGLE, LogCells, Sketch
 
 
 def sigmas(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -119,7 +119,7 @@ def test_variances_on_the_edges_are_in_the_same_bin_however_they_were_added_up()
     y = np.sqrt(v) * rng.normal(size=3000)
     pooled = [reference.Pooled(e * e, 0.0, variance, 1.0) for e, variance in zip(y.tolist(), v.tolist())]
     for parts in (1, 2, 3, 7, 50):
-        tally, cells = Tally.empty(), Sketch((), 0)
+        tally, cells = Tally.empty(), Sketch(NOTHING, 0)
         for some in np.array_split(rng.permutation(3000), parts):
             tally = tally.merge(Tally.empty().add(Prediction(0 * y[some], v[some]), y[some]))
             cells = cells.merge(Sketch.of(v[some], y[some] ** 2, keep=0))
