@@ -269,7 +269,7 @@ class Block:
 
     def at(self, outputs: slice) -> "Block":
         """Some outputs of the same cases."""
-        parts = {name: take(a, outputs, 1) for name, a in self.parts.items()}
+        parts = {name: take(a, (slice(None), outputs)) for name, a in self.parts.items()}
         return replace(self, parts=parts, errors={})
 
     @property
