@@ -7,7 +7,7 @@ the data at once, so that what they share (z, the distribution function) is comp
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, Unpack
@@ -262,14 +262,27 @@ def _in_order(
 
     The caller's thread is one of them: where it only waits, the first milliseconds often have two threads on one core.
     """
-    waiting: deque[Callable[[], dict[Any, Sum]]] = deque()
-    with ThreadPoolExecutor(max(threads - 1, 1)) as pool:
-        for place, make in enumerate(makers):
-            mine = place % threads == 0
-            waiting.append(partial(work, make) if mine else pool.submit(work, make).result)
+    if threads == 1:
+        yield from map(work, makers)
+        return
+    waiting: deque[tuple[Any, Future[dict[Any, Sum]]]] = deque()
+
+    def first() -> dict[Any, Sum]:
+        for place, (make, found) in enumerate(waiting):
+            if waiting[0][1].done():
+                break
+            if found.cancel():  # no other thread has begun it
+                waiting[place] = make, Future()
+                waiting[place][1].set_result(work(make))
+        return waiting.popleft()[1].result()
+
+    with ThreadPoolExecutor(threads - 1) as pool:
+        for make in makers:
+            waiting.append((make, pool.submit(work, make)))
             if len(waiting) > 2 * threads:
-                yield waiting.popleft()()
-        yield from (result() for result in waiting)
+                yield first()
+        while waiting:
+            yield first()
 
 
 def _made_sums(make: Callable[[], list[Block]], *, plans: Sequence[Plan]) -> dict[Any, Sum]:
