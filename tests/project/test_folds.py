@@ -13,6 +13,8 @@ from truesigma.imaging.data.source import Source
 from truesigma.imaging.prediction.predict import predict_split
 from truesigma.imaging.prediction.runs import open_runs
 from truesigma.project.project import read_project
+from truesigma.project.propose import Wishes, propose
+from truesigma.project.survey import survey
 from truesigma.project.verify import verify
 
 FOLDS = 3
@@ -97,3 +99,20 @@ def test_it_is_resumed_verified_and_predicts(crossed, tmp_path, monkeypatch, run
     assert code == 0, err
     new, old = (pd.read_csv(name).set_index("id") for name in ("new.csv", "output/predictions.csv"))
     np.testing.assert_allclose(new.loc[old.index, "upper_90"], old["upper_90"], rtol=1e-4)
+
+
+def test_folds_of_few_patients(tmp_path):
+    """Fewer patients than folds are refused before anything is trained, and intervals that will be infinite said."""
+    make_images(tmp_path, 36)
+    for patients, message in (
+        (5, "--folds 5, and there are 4 patients beside"),
+        (9, "7 patients in folds are few"),
+    ):
+        rows = [{"id": f"s{k:03}", "age": k, "patient": k % patients} for k in range(36)]
+        seen = survey(tmp_path / "scans", write_table(tmp_path / "t.csv", rows))
+        try:
+            notes = propose(seen, Wishes(("age",), folds=5), tmp_path / "r.toml", gpu=False).notes
+        except ValueError as problem:
+            notes = (str(problem),)
+        assert any(message in note for note in notes)
+        assert ("90 % intervals will be infinite, which need 9" in str(notes)) == (patients == 9)

@@ -301,23 +301,6 @@ def test_few_patients_to_recalibrate_on_are_counted(tmp_path):
     assert any("sigma's factor is uncertain by 9 to 50 %" in note for note in notes)
 
 
-def test_folds_of_few_patients(tmp_path):
-    """Fewer patients than folds are refused before anything is trained, and intervals that will be infinite said."""
-    make_images(tmp_path, 36)
-    for patients, message in (
-        (5, "--folds 5, and there are 4 patients beside"),
-        (9, "7 patients in folds are few"),
-    ):
-        rows = [{"id": f"s{k:03}", "age": k, "patient": k % patients} for k in range(36)]
-        seen = survey(tmp_path / "scans", write_table(tmp_path / "t.csv", rows))
-        try:
-            notes = propose(seen, Wishes(("age",), folds=5), tmp_path / "r.toml", gpu=False).notes
-        except ValueError as problem:
-            notes = (str(problem),)
-        assert any(message in note for note in notes)
-        assert ("90 % intervals will be infinite, which need 9" in str(notes)) == (patients == 9)
-
-
 def test_units_with_commas_between(tmp_path, place, run):
     rows = [
         {**row, "length": row["age"], "spacing": 1 + k}

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from truesigma.cli import main
 
@@ -15,6 +16,14 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MACHINE = re.compile(
     r"(?:(?:less than a second|\d:\d\d:\d\d|[\d.]+ (?:ms|s|min|kB|MB|GB)\b)\s?)+"
 )  # its speed, its sizes
+
+
+def script(name: str) -> Any:
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run_page(page: Path, *, close: float = 0.0) -> int:
