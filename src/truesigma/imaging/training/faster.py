@@ -123,7 +123,7 @@ def _as(gradient: Tensor, weight: Tensor) -> Tensor:
 def fused(
     net: nn.Module, kernels: ModuleType, cases: int, *, training: bool = True
 ) -> Iterator[list[tuple[nn.Module, Any]]]:
-    """Batch norm in one kernel with the activation, residual or gate that follows it, if a timm network has them.
+    """Batch norm in one kernel with the activation, drop path, residual or gate behind it, where timm has them.
 
     cases: the most in a batch. training: the norms that are in training mode; False: those that are not, and no
     gradients. Returns what the kernels work with, which must live as long as a graph of them.
@@ -144,6 +144,7 @@ def _replacements(
 ) -> Iterator[tuple[nn.Module, Any]]:
     """Modules, and what each does instead."""
     from timm.layers.norm_act import BatchNormAct2d
+    from timm.models._efficientnet_blocks import DepthwiseSeparableConv, InvertedResidual
     from timm.models.densenet import DenseBlock
     from timm.models.resnet import Bottleneck
 
@@ -153,15 +154,18 @@ def _replacements(
         done = kernels.counters(bn.num_features, cases, bn.weight.device)
         saved = None if bn.training else kernels.settled(bn)
 
-        def forward(x: Tensor, residual: Tensor | None = None, passes: bool = False) -> Any:
+        def forward(
+            x: Tensor, residual: Tensor | None = None, path: nn.Module | None = None, passes: bool = False
+        ) -> Any:
             squeeze: tuple[Any, ...] = ()
             if se is not None:
                 one, two = se.conv_reduce, se.conv_expand
                 squeeze = one.weight, one.bias, two.weight, two.bias
-            kind = acts[type(act)]
+            kind, kept = acts[type(act)], _kept(path, x)
             if saved is None:
-                return kernels.Norm.apply(x, bn.weight, bn.bias, residual, bn, done, kind, passes, *squeeze)
-            y, *_ = kernels.apply_norm(kernels.rows_of(x), saved, residual, squeeze, done, kind)
+                told = (bn, done, kind, passes)
+                return kernels.Norm.apply(x, bn.weight, bn.bias, residual, kept, *told, *squeeze)
+            y, *_ = kernels.apply_norm(kernels.rows_of(x), saved, residual, kept, squeeze, done, kind)
             return (y, x) if passes else y
 
         return forward
@@ -176,6 +180,8 @@ def _replacements(
     for module in net.modules():
         if type(module) is Bottleneck and _standard(module, usual):
             yield module, _bottleneck(module, norm)
+        if type(module) in (DepthwiseSeparableConv, InvertedResidual) and _ends_plainly(module, usual):
+            yield module, _residual(module)
         if isinstance(module, DenseBlock) and all(_plain_layer(layer, usual) for layer in module.values()):
             yield module, _dense(module, norm, kernels.Append.apply)
         if not usual(module):
@@ -213,6 +219,52 @@ def _followed(net: nn.Module) -> Iterator[tuple[nn.Module, nn.Module]]:
 
 def _same(x: Tensor) -> Tensor:
     return x
+
+
+def _last_norm(block: Any) -> Any:
+    """The norm that ends a block of an EfficientNet."""
+    return block.bn3 if hasattr(block, "bn3") else block.bn2
+
+
+def _ends_plainly(block: Any, usual: Callable[[nn.Module], bool]) -> bool:
+    """Whether this block of an EfficientNet ends as its paper has it: norm, drop path, residual."""
+    from timm.layers.drop import DropPath
+    from timm.layers.norm_act import BatchNormAct2d
+
+    last = _last_norm(block)
+    nothing = type(last) is BatchNormAct2d and type(last.act) is type(last.drop) is nn.Identity
+    return (
+        block.has_skip
+        and getattr(block, "conv_s2d", None) is None
+        and nothing
+        and usual(last)
+        and type(block.drop_path) in (nn.Identity, DropPath)
+    )
+
+
+def _residual(block: Any) -> Forward:
+    """A block of an EfficientNet; drop path and the residual are inside its last norm."""
+    parts: tuple[nn.Module, ...]
+    if hasattr(block, "bn3"):
+        parts = (block.conv_pw, block.bn1, block.conv_dw, block.bn2, block.aa, block.se, block.conv_pwl)
+    else:
+        parts = (block.conv_dw, block.bn1, block.aa, block.se, block.conv_pw)
+
+    def forward(x: Tensor) -> Tensor:
+        y = x
+        for part in parts:
+            y = part(y)
+        return _last_norm(block)(y, x, block.drop_path)
+
+    return forward
+
+
+def _kept(path: Any, x: Tensor) -> tuple[Tensor, float] | None:
+    """The cases that drop path keeps, drawn as timm draws them, and what they are multiplied with; None for all."""
+    if path is None or type(path) is nn.Identity or path.drop_prob == 0 or not path.training:
+        return None
+    keep = 1 - path.drop_prob
+    return x.new_empty(len(x)).bernoulli_(keep), 1 / keep if keep > 0 and path.scale_by_keep else 1.0
 
 
 def _standard(block: Any, usual: Callable[[nn.Module], bool]) -> bool:
