@@ -17,9 +17,11 @@ def test_a_changed_recipe_is_refused_and_redone_when_asked(finished, run):
     assert "[calibrate] recalibrate was 'auto', is 'aux'; [report] level was 0.9, is 0.5" in err
     assert "redo calibrate, evaluate, report with --redo" in err
     assert marks(place / "output") == before
-    code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run")
+    code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run", "--json", "plan.json")
     assert code == 0
     assert "needs --redo" in out
+    assert out.count("done before") == 3
+    assert json.loads((place / "plan.json").read_text())["seconds"]["training"] == 0
     code, _, err = run("run", "recipe.toml", "--device", "cpu", "--redo")
     assert code == 0, err
     assert err.count("done before") == 3  # training and drawing stay
@@ -34,6 +36,8 @@ def test_a_changed_recipe_is_refused_and_redone_when_asked(finished, run):
     assert code == 0, err
     assert "going on after epoch 1" in err
     change(recipe, {"learning_rate = 0.002": "learning_rate = 0.001"})
+    assert run("run", "recipe.toml", "--device", "cpu", "--dry-run", "--json", "plan.json")[0] == 0
+    assert json.loads((place / "plan.json").read_text())["seconds"]["training"] > 0  # of both epochs
     code, _, err = run("run", "recipe.toml", "--device", "cpu", "--redo")
     assert code == 0, err
     assert "a new run" in err

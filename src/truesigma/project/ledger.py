@@ -1,7 +1,7 @@
 """What a project has done: progress.json in its folder, so that a run resumes and a changed recipe is noticed."""
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,18 @@ def changes(before: Ledger, recipe: Mapping[str, Any], data: Mapping[str, str]) 
     return differences
 
 
+def touched(before: Ledger, recipe: Mapping[str, Any], differences: Iterable[str]) -> tuple[int, bool]:
+    """Find the first stage that `changes` touch, and whether training starts anew: more epochs go on, if they can."""
+    stages = {key: FIRST[key.partition(".")[0]] for key in differences}
+    longer = recipe["train"]["epochs"] > before.recipe["train"]["epochs"]
+    # A cosine has come to its end, and `own` is one.
+    usual = "cosine" if recipe["train"].get("recipe") == "own" else "plateau"
+    longer = longer and (recipe["train"].get("schedule") or usual) == "plateau"
+    training = [key for key, stage in stages.items() if stage == 0]
+    goes_on = training == [] or (training == ["train.epochs"] and longer)
+    return min(stages.values(), default=len(STAGES)), not goes_on
+
+
 def open_ledger(
     folder: Path,
     recipe: Mapping[str, Any],
@@ -110,7 +122,7 @@ def open_ledger(
     differences = changes(before, recipe, data)
     if not differences:
         return before
-    first = min(FIRST[key.partition(".")[0]] for key in differences)
+    first, anew = touched(before, recipe, differences)
     words, stages = "; ".join(differences.values()), ", ".join(STAGES[first:])
     if not redo:
         raise ValueError(
@@ -119,13 +131,8 @@ def open_ledger(
         )
     say(f"changed: {words}; redoing {stages}")
     before.forget(first)
-    longer = recipe["train"]["epochs"] > before.recipe["train"]["epochs"]
-    # A cosine has come to its end, and `own` is one.
-    usual = "cosine" if recipe["train"].get("recipe") == "own" else "plateau"
-    longer = longer and (recipe["train"].get("schedule") or usual) == "plateau"
-    touching = {key for key in differences if FIRST[key.partition(".")[0]] == 0}
-    if touching and not (touching == {"train.epochs"} and longer):
-        shutil.rmtree(folder / RUNS, ignore_errors=True)  # more epochs resume; anything else starts again
+    if anew:
+        shutil.rmtree(folder / RUNS, ignore_errors=True)
     made = Ledger(folder, recipe, data, before.done)
     made.write()
     return made

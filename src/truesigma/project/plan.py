@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .ledger import RUNS, STAGES, changes, read_ledger
+from .ledger import RUNS, STAGES, changes, read_ledger, touched
 from .project import read_project
 from .run import parts_of
 from .stages import backbone_of, training_recipe
@@ -90,10 +90,17 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
     ledger = read_ledger(folder)
     differences = {} if ledger is None else changes(ledger, project.tables(), fingerprints(data))
     parts = parts_of(work)
-    done = () if ledger is None or differences else tuple(p.name for p in parts if ledger.is_done(p.name))
+    first, anew = (0, False) if ledger is None else touched(ledger, project.tables(), differences)
+    done = tuple(
+        part.name
+        for part in parts
+        if ledger is not None and STAGES.index(part.name.split()[0]) < first and ledger.is_done(part.name)
+    )
     trial, parameters = _try(work)
     waiting = [part.name for part in parts if part.name not in done]
-    to_train = sum(_left(work, int(part.split()[1])) for part in waiting if part.split()[0] == STAGES[0])
+    to_train = sum(
+        1 if anew else _left(work, int(part.split()[1])) for part in waiting if part.split()[0] == STAGES[0]
+    )
     to_draw = sum(len(data.splits[part.split()[1]]) for part in waiting if part.split()[0] == "sample")
     first = next(iter(data.splits.values()))
     draws = project.sample.draws if project.sample.method == "dropout" else project.sample.members
