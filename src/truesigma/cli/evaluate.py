@@ -195,7 +195,7 @@ def calibrate(
         card = fit(cases, choices[0], recipe=recipe, data=data, refer=asked)
     write(card, out)
     described = card.to_dict()
-    if doubt := factor_doubt(described["recalibration"]):
+    if doubt := factor_doubt(described["recalibration"], card.data.get("checkpoint", "")):
         warnings.warn(doubt, stacklevel=1)
     shown = factor_text(described["recalibration"])
     words = f"{choices[0]} fitted on {card.data['cases']} cases{': ' + shown if shown else ''}"
