@@ -184,9 +184,9 @@ def test_missing_and_broken_images_are_said(place, run):
     code, out, err = run("init", "--images", "scans", "--target", "age", "--device", "cpu")
     assert code == 0, err
     assert "47 of 48 found" in err
-    assert "missing: 1 images, s003.png" in err
+    assert "missing: 1 image, s003.png" in err
     assert "cannot be read: s000.png" in err
-    assert "2 images are missing or broken" in out
+    assert "missing or broken: 2 images" in out
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_missing_and_broken_images_are_said(place, run):
         (["--images", "nowhere", "--target", "age"], "there is no folder nowhere"),
         (["--images", "scans"], "the columns of numbers in labels.csv are age: give one as --target"),
         (["--images", "scans", "--target", "height"], "has no column height; it has id, age, patient, site"),
-        (["--images", "scans", "--target", "site"], "targets are not finite numbers: row 1, site 'A'"),
+        (["--images", "scans", "--target", "site"], "no finite number in 48 targets: row 1, site 'A'"),
         (["--images", "scans", "--target", "age", "--group", "hospital"], "has no column hospital"),
         (["--images", "scans", "--target", "age", "--table", "no.csv"], "there is no file"),
         (["--images", "scans", "--target", "age", "--image", "{id}.tif"], "none of the images"),
@@ -229,7 +229,7 @@ def test_a_recipe_is_not_overwritten(begun, run):
     [
         (
             lambda rows: [{**row, "id": "s001"} if k < 2 else row for k, row in enumerate(rows)],
-            "1 images stand in more than one row: s001.png",
+            "more than one row names 1 image: s001.png",
         ),
         (lambda rows: [{**row, "patient": "p1"} for row in rows], "no cases for"),
         (lambda rows: [{"name": "x", "age": row["age"]} for row in rows], "no column of"),
@@ -341,7 +341,7 @@ def test_grey_images_among_those_in_colour_are_named(tmp_path):
         Image.new("RGBA", (32, 32)).save(tmp_path / "scans" / f"{row['id']}.png")
     table = write_table(tmp_path / "t.csv", rows)
     with pytest.raises(
-        ValueError, match=r"4 images have 3 channels, 2 have not: s004.png \(1\), s005.png \(1\);"
+        ValueError, match=r"most images have 3 channels, 2 of 6 not: s004.png \(1\), s005.png \(1\);"
     ):
         survey(tmp_path / "scans", table)
     with pytest.raises(
@@ -380,5 +380,5 @@ def test_a_gap_in_what_keeps_cases_apart_is_refused(column, tmp_path, monkeypatc
     write_table(tmp_path / "t.csv", rows)
     given = ["init", "--images", "scans", "--table", "t.csv", "--target", "age", "--epochs", "2"]
     code, _, err = run(*given)
-    assert (code, f"1 rows have an empty '{column}', the first is row 6" in err) == (2, True)
+    assert (code, f"'{column}' is empty in 1 row, the first is row 6" in err) == (2, True)
     assert run(*given, f"--{'group' if column == 'patient' else column}", "")[0] == 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..core import plugins
+from ..core.checks import number_of
 from .verdicts import NONE, lines
 
 if TYPE_CHECKING:  # results print themselves as these tables
@@ -219,9 +220,7 @@ def _caption(evaluation: "Evaluation") -> str:
     sizes = evaluation.cases
     runs = f" x {sizes['repeats']} runs (mean +- sd)" if sizes.get("repeats", 1) > 1 else ""
     unit = f", targets in {evaluation.unit}" if evaluation.unit else ""
-    counts = [
-        f"{sizes[name]} {name} case{'' if sizes[name] == 1 else 's'}" for name in ("calibration", "test")
-    ]
+    counts = [number_of(sizes[name], f"{name} case") for name in ("calibration", "test")]
     return f"recipe {evaluation.recipe.name}: {', '.join(counts)}{runs}{unit}"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.checks import number_of
 from ..files.tables import need_columns
 from .doubts import doubts
 from .plan import clock
@@ -238,7 +239,7 @@ def split_rows(
         what = "case" if not group else "group" if not named else "patient"
         by = f" by {group!r}" if group else ""
         remedy = (
-            f"{found} {what}{'' if found == 1 else 's'}{by} {'is' if found == 1 else 'are'} too few to split; give a "
+            f"{number_of(found, what)}{by} {'is' if found == 1 else 'are'} too few to split; give a "
             "column with --split, or more cases"
         )
         if group and not named:

@@ -167,7 +167,7 @@ def test_a_folder_of_images(place, run, tmp_path):
     words = ["ensemble", place / "run0", "--images", folder, "-o"]  # quicker than draws
     code, _, err = run(*words, tmp_path / "all.parquet")
     assert code == 0, err
-    assert "40 new images (1 of them in subfolders), 1 members each" in err
+    assert "40 new images (1 of them in subfolders), 1 member each" in err
     assert "without a --card these intervals are the network's own" in err
     assert len(ts.read(tmp_path / "all.parquet")) == 40
     (folder / "07.png").write_bytes(b"no image")
@@ -179,7 +179,7 @@ def test_a_folder_of_images(place, run, tmp_path):
     assert not (tmp_path / "some.csv").exists()
     code, _, err = run(*words, tmp_path / "some.csv", "--skip-broken")
     assert code == 0
-    assert "2 images could not be read and are left out: 07.png, 08.png" in err
+    assert "left out, since unreadable, 2 images: 07.png, 08.png" in err
     assert len(pd.read_csv(tmp_path / "some.csv")) == 38
 
 

@@ -126,7 +126,7 @@ def test_nothing_can_be_read(tmp_path):
         (["image,target"], "a header but no rows"),
         (
             ["image,target", "0.png,", "1.png,nan", "2.png,x"],
-            r"3 targets are not finite numbers: row 1, target ''",
+            r"no finite number in 3 targets: row 1, target ''",
         ),
         (
             ["image;target", "0.png;1,5", "", "1.png;2.5"],  # which of the two is it?
@@ -134,7 +134,7 @@ def test_nothing_can_be_read(tmp_path):
         ),
         (["image,target", "0.png,1", "", "1.png,x"], "row 2, target 'x'. Correct them, or take"),
         (["image,target", "0.png,1", "1.png,1", "2.png,1", "3.png,1"], "all training targets are equal"),
-        (["image,target", "0.png,1", "1.png,2"], "no cases for .*2 groups are too few"),
+        (["image,target", "0.png,1", "1.png,2"], "no cases for .*need more than 2 cases"),
     ],
 )
 def test_bad_tables(tmp_path, lines, message):
@@ -281,10 +281,10 @@ def test_no_split_and_no_group_can_be_asked_for(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("1.png,3.5", "0.png,3.5", "1 images stand in more than one row: 0.png; keep one row for each image"),
-        ("1.png,3.5", ",3.5", "1 rows name no image, the first is row 2"),
-        ("1.png,3.5,train,p0", "1.png,3.5,train,", "1 rows have an empty 'group', the first is row 2"),
-        ("1.png,3.5,train,p0", "1.png,3.5,,p0", "1 rows have an empty 'split'"),
+        ("1.png,3.5", "0.png,3.5", "more than one row names 1 image: 0.png; keep one row for each image"),
+        ("1.png,3.5", ",3.5", "no image is named in 1 row, the first is row 2"),
+        ("1.png,3.5,train,p0", "1.png,3.5,train,", "'group' is empty in 1 row, the first is row 2"),
+        ("1.png,3.5,train,p0", "1.png,3.5,,p0", "'split' is empty in 1 row"),
         ("1.png,3.5,train,p0", "1.png,3,5,train,p0", "row 2 has 5 cells under 4 columns"),
         ("image,target,split", "image,target,target", "has more than one column target"),
     ],

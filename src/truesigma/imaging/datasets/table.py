@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...core.checks import number_of
 from ...files.tables import Row, read_table
 from ..data.dataset import DataSet, Split
 from ..data.folder import read_images
@@ -211,7 +212,8 @@ def _index(
         remedy = f"the column {split!r} says {', '.join(sorted(set(given)))}"
     else:
         index = by_group(groups or [str(k) for k in range(len(rows))], valid=valid, test=test, seed=seed)
-        remedy = f"{len(set(groups)) if groups else len(rows)} groups are too few for the shares asked for"
+        found = number_of(len(set(groups)), "group") if groups else number_of(len(rows), "case")
+        remedy = f"the shares asked for need more than {found}"
     empty = [key for key, at in index.items() if not len(at)]
     if empty:
         raise ValueError(f"no cases for {', '.join(empty)}: {remedy}")
