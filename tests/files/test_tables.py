@@ -16,6 +16,10 @@ def test_spreadsheets(tmp_path, separator, ending):
     (tmp_path / "t.csv").write_bytes(text.encode())
     rows = [{"id": "a", "age": "1"}, {"id": f"b{separator}c", "age": "2"}]
     assert read_table(tmp_path / "t.csv", need=["age"]) == (["id", "age"], rows)
+    assert table_of(f"sep={separator}{ending}{text[1:]}", "t.csv") == (
+        ["id", "age"],
+        rows,
+    )  # as Excel may write it
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])

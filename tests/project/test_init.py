@@ -174,8 +174,30 @@ def test_a_split_column_is_used(tmp_path):
     assert made.project.options["split"] == "split"
     torn = [{**row, "split": word} for row, word in zip(rows, ["train", "test"] * 5 + ["valid"] * 2)]
     seen = survey(tmp_path / "scans", write_table(tmp_path / "t.csv", torn))
-    with pytest.raises(ValueError, match="groups have cases in more than one split"):
+    with pytest.raises(ValueError, match="more than one split has cases of"):
         propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=False)
+
+
+def test_a_split_column_with_other_words_is_not_followed_without_a_word(tmp_path):
+    rows = make_images(tmp_path, 12)
+    said = ["Trainingsdaten"] * 6 + ["Validierung"] * 3 + ["Testdaten"] * 3
+    path = write_table(tmp_path / "t.csv", [{**row, "split": word} for row, word in zip(rows, said)])
+    seen = survey(tmp_path / "scans", path)
+    note = "split says Testdaten, Trainingsdaten, Validierung, not train, valid and test: it is not followed"
+    made = propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=False)
+    assert [text.startswith(note) for text in made.notes].count(True) == 1
+    made = propose(seen, Wishes(("age",), split=""), tmp_path / "r.toml", gpu=False)
+    assert not any(text.startswith(note) for text in made.notes)
+
+
+def test_names_that_are_not_those_of_the_files_are_shown_beside_them(tmp_path):
+    """Excel takes zeros away, Windows writes backslashes and upper-case endings: none of that is guessed."""
+    rows = make_images(tmp_path, 12)
+    path = write_table(tmp_path / "t.csv", [{**row, "id": f"S{k:03}.PNG"} for k, row in enumerate(rows)])
+    with pytest.raises(
+        ValueError, match=r"The first row says 'S000\.PNG', .* first image is called 's000\.png'"
+    ):
+        survey(tmp_path / "scans", path)
 
 
 def test_missing_and_broken_images_are_said(place, run):

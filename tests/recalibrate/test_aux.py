@@ -263,9 +263,9 @@ def test_its_own_calibration_cases_do_not_lie_beyond_and_single_cases_are_not_as
     with pytest.warns(UserWarning, match=r"; 1 of 3 lies beyond, where nothing is known\. Fit it on more"):
         fitted(Prediction(np.zeros(3), np.array([8.0, 9.0, 50.0])))
     with pytest.warns(
-        UserWarning, match=r"; 2 of 3 lie beyond, where nothing is known\. Is the unit the same\?"
+        UserWarning, match=r"; 2 of 2 lie beyond, where nothing is known\. Is the unit the same\?"
     ):
-        fitted(Prediction(np.zeros(3), np.array([8.0, 50.0, 51.0])))
+        fitted(Prediction(np.zeros(2), np.array([50.0, 51.0])))
 
 
 @pytest.mark.filterwarnings("ignore:aux scaling was fitted on sigmas")

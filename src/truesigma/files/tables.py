@@ -95,7 +95,12 @@ def need_columns(path: str | Path, header: Sequence[str], wanted: Sequence[str])
 
 def separator_of(text: str) -> str:
     """What separates the cells of a table that people made, by its header."""
-    return max(",;\t", key=re.split("[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0].count)
+    return max(",;\t", key=re.split("[\r\n]", _from_header(text), maxsplit=1)[0].count)
+
+
+def _from_header(text: str) -> str:
+    """A table that people made from its header on: Excel may write a line `sep=;` before it."""
+    return re.sub(r"\A[\r\n]*(sep=.[\r\n]+)?", "", text)
 
 
 def split(text: str, most: int | None = None, *, exact: bool = False) -> list[list[str]]:
@@ -104,7 +109,7 @@ def split(text: str, most: int | None = None, *, exact: bool = False) -> list[li
     >>> split("id; age\\n\\n7;12,5\\n")
     [['id', 'age'], ['7', '12,5']]
     """
-    text = text.lstrip("\r\n")
+    text = text.lstrip("\r\n") if exact else _from_header(text)
     separator = "," if exact else separator_of(text)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=not exact)
     return list(islice((cells for cells in lines if any(map(str.strip, cells))), most))

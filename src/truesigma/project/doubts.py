@@ -8,7 +8,7 @@ from ..core.checks import number_of
 from .pixel_columns import is_pixel_size
 from .project import Reporting
 from .scale import is_physical
-from .survey import Survey
+from .survey import SHOWN, SPLITS, Survey
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,12 +69,24 @@ def doubts(
             "patient, this is not the patient, and they will be in several splits"
             + ("" if apart else '; if not, --group "" says so')
         )
+    if not seen.split and wishes.split is None:
+        notes.append(_unknown_splits(seen))
     if seen.missing or seen.unreadable:
         notes.append(
             f"missing or broken: {number_of(len(seen.missing) + len(seen.unreadable), 'image')}. `run` stops there and "
             "names them all; restore them, take their rows out of the table, or set skip_broken = true"
         )
     return tuple(filter(None, notes))
+
+
+def _unknown_splits(seen: Survey) -> str:
+    """Say that a column called like a split is not followed, since its words are others."""
+    column = next((name for name in seen.header if name.lower() in SPLITS), "")
+    words = ", ".join(sorted({row[column] for row in seen.rows})[:SHOWN]) if column else ""
+    return (
+        words
+        and f"{column} says {words}, not train, valid and test: it is not followed, and cases are split anew"
+    )
 
 
 def _few_to_fit_on(cases: int, patients: int) -> str:
@@ -88,8 +100,8 @@ def _few_to_fit_on(cases: int, patients: int) -> str:
     if cases != patients:
         few, share = f"{few} of {number_of(patients, 'patient')}", f"{least} to {most}"
     return (
-        f"{few} to recalibrate on are few: sigma's factor is uncertain by {share} %; --folds 5 uses all but the test "
-        "cases for both training and recalibration"
+        f"{few} to recalibrate on {'is' if cases == 1 else 'are'} few: sigma's factor is uncertain by {share} %; "
+        "--folds 5 uses all but the test cases for both training and recalibration"
     )
 
 
@@ -117,7 +129,7 @@ def _no_scale(seen: Survey, target: Sequence[str], units: Sequence[str]) -> str:
         return ""
     unsure = [name for name in seen.header if is_pixel_size(name) and name not in target]
     if len(bare) < sum(map(bool, seen.heads)):
-        why = f"{len(bare)} images do not say how large their pixels are, such as {bare[0]}"
+        why = f"{number_of(len(bare), 'image')} without a usable size of pixels, such as {bare[0]}"
     elif unsure:
         why = f"{unsure[0]} is called like the size of pixels, and does not give it of every row, or not of every axis"
     else:

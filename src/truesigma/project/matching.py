@@ -49,7 +49,9 @@ def find_paths(
     if best < FOUND:
         raise ValueError(
             f"no column of {table} gives the images in {folder}: of {', '.join(header)} the best has {best:.0%} of "
-            "them. Give the column, or a pattern such as --image '{patient}/{id}.png'"
+            f"them. The first row says {', '.join(map(repr, rows[0].values()))}, and the first image is called "
+            f"{images[0]!r}: every letter, zero and slash counts. Correct the table, or give the column, or a pattern "
+            "such as --image '{patient}/{id}.png'"
         )
     chosen = [place for place, share in tried.items() if share == best]
     if len({image for _, image in chosen}) > 1:

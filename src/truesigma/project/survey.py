@@ -96,7 +96,7 @@ class Survey:
         )
         lines.append(f"numbers: {ranges or 'none'}")
         if self.group:
-            groups = len({row[self.group] for row in self.rows})
+            groups = len({row[self.group].strip() for row in self.rows})
             lines.append(f"groups: {self.group}, {groups} in {count} rows")
         if self.split:
             said = Counter(row[self.split].strip().lower() for row in self.rows)

@@ -30,7 +30,7 @@ TITLE = "aux scaling"
 MANY, KEPT = 1 << 11, 1 << 16
 AT_A_TIME = 1 << 16  # elements through the network at once
 SOME = 0.05  # share of the cases beyond those it was fitted on, from which on it is doubted
-HALF = 0.5  # share of the cases from which on not single ones lie beyond, but the unit may be another
+MOST = 0.9  # share of the cases from which on not single ones lie beyond, but the unit may be another
 ROUNDING = 1e-6  # of log v: single precision sums the parts of a variance less exactly than the fit did
 WILD = 10  # times that sigma may change by beyond the calibration cases, beside the last of them: there it is held
 
@@ -85,7 +85,7 @@ class Aux:
             words = f"{wild} so far beyond that sigma would change over {WILD} times as much, and is held at that."
         elif counts.sum() > SOME * log_v.size:
             words = "where nothing is known."
-            words += " Is the unit the same?" if counts.sum() > HALF * log_v.size else ""
+            words += " Is the unit the same?" if counts.sum() > MOST * log_v.size else ""
         else:
             return
         words = f"{counts.sum()} of {log_v.size} {'lies' if counts.sum() == 1 else 'lie'} beyond, {words}"

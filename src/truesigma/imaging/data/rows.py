@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from posixpath import normpath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +74,7 @@ def check_names(names: Sequence[str], path: Path) -> None:
         raise ValueError(
             f"{path}: no image is named in {number_of(len(bare), 'row')}, the first is row {bare[0] + 1}; fill them in"
         )
-    doubled = [name for name, count in Counter(names).items() if count > 1]
+    doubled = [name for name, count in Counter(map(normpath, names)).items() if count > 1]
     if doubled:
         raise ValueError(
             f"{path}: more than one row names {number_of(len(doubled), 'image')}: {', '.join(doubled[:SHOWN])}; keep "
@@ -89,7 +90,7 @@ def targets(rows: Sequence[Row], columns: Sequence[str], path: Path) -> NDArray[
         shown = "; ".join(f"row {k + 1}, {columns[j]} {rows[k][columns[j]]!r}" for k, j in bad[:SHOWN])
         more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
         first = rows[bad[0][0]][columns[bad[0][1]]].strip()
-        comma = "" if np.isnan(number(first.replace(",", ".", 1))) else ", with a point before decimals"
+        comma = ", with a point before decimals" if np.isfinite(number(first.replace(",", ".", 1))) else ""
         raise ValueError(
             f"{path}: no finite number in {number_of(len(bad), 'target')}: {shown}{more}. Correct them{comma}, or take "
             "their rows out"

@@ -169,7 +169,7 @@ def check_groups(groups: Sequence[str], index: Mapping[str, Index]) -> None:
         shown = "; ".join(f"{group!r} in {' and '.join(sorted(where[group]))}" for group in torn[:10])
         more = f"; and {len(torn) - 10} more" if len(torn) > 10 else ""
         raise ValueError(
-            f"{len(torn)} of {len(where)} groups have cases in more than one split: {shown}{more}. "
+            f"more than one split has cases of {len(torn)} of {number_of(len(where), 'group')}: {shown}{more}. "
             "A patient seen in training makes the test look better than it is: put each group into one split"
         )
 
