@@ -148,7 +148,7 @@ def channel_first(array: NDArray[Any], dimensions: int = 0) -> NDArray[Any]:
 
 def _picture(path: Path) -> NDArray[Any]:
     if not path.stat().st_size:
-        raise BadFile(f"{path.name}: the file is empty")
+        raise ValueError("the file is empty")
     # Not by its name: Pillow would map the file into memory, where it garbles a turned TIFF.
     with path.open("rb") as file, _opened(file) as image:
         frames = [_pixels(_upright(_fitting(path, frame))) for frame in ImageSequence.Iterator(image)]
@@ -161,9 +161,7 @@ def _opened(file: IO[bytes]) -> Image.Image:
     try:
         return Image.open(file)
     except UnidentifiedImageError:  # whose own words show a Python object
-        raise BadFile(
-            f"{Path(file.name).name}: its content is not that of an image, or of an unknown kind"
-        ) from None
+        raise ValueError("its content is not that of an image, or of an unknown kind") from None
 
 
 def _fitting(path: Path, image: Image.Image) -> Image.Image:

@@ -257,7 +257,7 @@ def _begin(
 ) -> State:
     """The state to start from: the checkpoint's if a run resumes, otherwise a fresh one."""
     if folder is not None and resume and (folder / LAST).is_file():
-        return restore(folder, net, optimizer)
+        return restore(folder, net, optimizer, recipe)
     if folder is not None and leads:
         for name in (LAST, BEST, HISTORY):
             (folder / name).unlink(missing_ok=True)
