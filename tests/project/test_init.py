@@ -174,7 +174,9 @@ def test_a_split_column_is_used(tmp_path):
     assert made.project.options["split"] == "split"
     torn = [{**row, "split": word} for row, word in zip(rows, ["train", "test"] * 5 + ["valid"] * 2)]
     seen = survey(tmp_path / "scans", write_table(tmp_path / "t.csv", torn))
-    with pytest.raises(ValueError, match="more than one split has cases of"):
+    with pytest.raises(
+        ValueError, match=r"more than one split has cases of .* give --patient beside --group"
+    ):
         propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=False)
 
 
@@ -222,7 +224,7 @@ def test_missing_and_broken_images_are_said(place, run):
         (["--images", "scans", "--target", "age", "--group", "hospital"], "has no column hospital"),
         (["--images", "scans", "--target", "age", "--table", "no.csv"], "there is no file"),
         (["--images", "scans", "--target", "age", "--image", "{id}.tif"], "none of the images"),
-        (["--images", "scans", "--target", "age", "--unit", "a", "--unit", "b"], "2 units for 1 targets"),
+        (["--images", "scans", "--target", "age", "--unit", "a", "--unit", "b"], "2 units for 1 target;"),
         (["--images", "scans", "--target", "age", "-o", "recipe.json"], "should end in .toml"),
         (
             ["--images", "scans", "--target", "age", "--likelihood", "cauchy"],

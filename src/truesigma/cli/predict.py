@@ -164,7 +164,12 @@ def _split(
         session.say("note: tables hold no draws, so location and variances are kept; .npz keeps the draws.")
         moments = True
     runs = open_runs(folders, device=given["device"])
-    data = recorded(runs[0].about, root=given["root"], options=given["options"]).load()
+    source = recorded(runs[0].about, root=given["root"], options=given["options"])
+    if not Path(source.root).exists():
+        raise ValueError(
+            f"the run's data is not in {source.root}; say where it is now, as --root, or predict new images: --images"
+        )
+    data = source.load()
     check_data(data, runs[0].about)
     settings, units = _settings(runs, chosen, None, joined), runs[0].units
     if split in data.splits:

@@ -48,7 +48,7 @@ def changed(value: T, **parts: Any) -> T:
     """The same value with other parts, unchecked: `dataclasses.replace` for values of ours.
 
     >>> changed(Cases(Prediction([0.0], [1.0]), [0.5], unit="mm"), unit="cm")
-    Cases(1 cases, normal, in cm)
+    Cases(1 case, normal, in cm)
     """
     return trusted(type(value), **{**vars(value), **parts})
 
