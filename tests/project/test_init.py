@@ -3,6 +3,7 @@
 import json
 import shutil
 import tomllib
+import unicodedata
 
 import numpy as np
 import pytest
@@ -193,12 +194,19 @@ def test_a_split_column_with_other_words_is_not_followed_without_a_word(tmp_path
 
 
 def test_names_that_are_not_those_of_the_files_are_shown_beside_them(tmp_path):
-    """Excel takes zeros away, Windows writes backslashes and upper-case endings: none of that is guessed."""
+    """Excel takes zeros away, Windows writes upper-case endings, macOS splits accents: none of that is guessed."""
     rows = make_images(tmp_path, 12)
     path = write_table(tmp_path / "t.csv", [{**row, "id": f"S{k:03}.PNG"} for k, row in enumerate(rows)])
     with pytest.raises(
-        ValueError, match=r"The first row says 'S000\.PNG', .* first image is called 's000\.png'"
+        ValueError,
+        match=r"row says 'S000\.PNG', .* image is called 's000\.png': every letter.*counts\. Correct",
     ):
+        survey(tmp_path / "scans", path)
+    for k, row in enumerate(rows):
+        name = unicodedata.normalize("NFD", f"ü{k}.png")
+        (tmp_path / "scans" / f"{row['id']}.png").rename(tmp_path / "scans" / name)
+    path = write_table(tmp_path / "t.csv", [{**row, "id": f"ü{k}.png"} for k, row in enumerate(rows)])
+    with pytest.raises(ValueError, match="Some look alike, but store their accents in two ways"):
         survey(tmp_path / "scans", path)
 
 

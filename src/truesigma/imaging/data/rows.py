@@ -6,6 +6,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from os.path import abspath
 from pathlib import Path
 from posixpath import normpath
 
@@ -51,7 +52,7 @@ def rows_of(files: Sequence[Path], table: Path, image: str, columns: Sequence[st
     names = [image_name(row, image) for row in rows]
     check_names(names, table)
     by_name = dict(zip(names, rows))
-    ends = [["/".join(file.parts[k:]) for k in range(len(file.parts))] for file in files]
+    ends = [_ends(file) for file in files]
     found = [next((end for end in some if end in by_name), "") for some in ends]
     lost = [str(file) for file, name in zip(files, found) if not name]
     if lost:
@@ -65,6 +66,12 @@ def rows_of(files: Sequence[Path], table: Path, image: str, columns: Sequence[st
             f"{table}: several files could be {', '.join(doubled[:SHOWN])}; put folders into its paths"
         )
     return [by_name[name] for name in found]
+
+
+def _ends(file: Path) -> list[str]:
+    """The whole path of a file, and all its ends, the longest first."""
+    whole = Path(abspath(file))
+    return [whole.as_posix(), *("/".join(whole.parts[k:]) for k in range(1, len(whole.parts)))]
 
 
 def check_names(names: Sequence[str], path: Path) -> None:
