@@ -192,7 +192,7 @@ def test_missing_extras_say_what_to_install(tmp_path, monkeypatch):
             read_image(tmp_path / file)
 
 
-def test_what_cannot_be_read(tmp_path):
+def test_what_cannot_be_read(tmp_path, monkeypatch):
     (tmp_path / "a.xyz").write_text("")
     with pytest.raises(FileNotFoundError, match="no such file"):
         read_image(tmp_path / "none.png")
@@ -205,6 +205,10 @@ def test_what_cannot_be_read(tmp_path):
         (tmp_path / "b.png").write_bytes(content)
         with pytest.raises(ValueError, match=words):
             read_image(tmp_path / "b.png")
+    Image.new("L", (3000, 1000)).save(tmp_path / "b.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(ValueError, match="more pixels than Pillow opens; save it smaller"):
+        read_image(tmp_path / "b.png")
     with pytest.raises(ValueError, match="dimensions=4"):
         read_image(tmp_path / "a.xyz", dimensions=4)
 

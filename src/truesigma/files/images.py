@@ -162,6 +162,8 @@ def _opened(file: IO[bytes]) -> Image.Image:
         return Image.open(file)
     except UnidentifiedImageError:  # whose own words show a Python object
         raise ValueError("its content is not that of an image, or of an unknown kind") from None
+    except Image.DecompressionBombError:
+        raise ValueError("it has more pixels than Pillow opens; save it smaller, or in tiles") from None
 
 
 def _fitting(path: Path, image: Image.Image) -> Image.Image:
