@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import truesigma as ts
+from truesigma import cli
 from truesigma.files.store import write
 
 TYPICAL = ["evaluate", "--calibration", "cal.csv", "--test", "test.csv"]
@@ -103,6 +104,14 @@ def test_warnings_are_short_and_quiet_leaves_them_out(folder, run):
     assert err.startswith(
         "warning: 45 of 45 cases in some.npz have the prediction and the target of one in cal.csv"
     )
+
+
+def test_the_same_warning_is_shown_once(capsys):
+    """Several stages of a run apply the same recalibration to the same cases."""
+    show = cli._short_warnings()
+    for words in ("aux doubts\n2 cases", "aux doubts 2 cases", "another"):
+        show(UserWarning(words), UserWarning, "", 1)
+    assert capsys.readouterr().err == "warning: aux doubts 2 cases\nwarning: another\n"
 
 
 def test_patients_in_both_sets_are_named(folder, run):

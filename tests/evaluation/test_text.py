@@ -115,6 +115,20 @@ def test_results_print_as_their_tables():
         assert shown == [str(found)]
 
 
+def test_a_network_trained_here_is_not_asked_for_its_unit():
+    """Its mark says that units, order and scale are right: what is left is a training of few steps, or by heart."""
+    small, large = ({"name": "sigma", "factor": factor} for factor in (0.04, 8.0))
+    assert factor_doubt(small, "a1b2").startswith(
+        "a factor of 0.04 is far from 1: the network's own sigma is 25 times"
+    )
+    assert "8 times too small" in factor_doubt(large, "a1b2")
+    y = np.random.default_rng(0).normal(size=40)
+    cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 100), y, checkpoint="a1b2")
+    shown = str(ts.evaluate(cases, cases, recalibrations=["sigma"], metrics=["nll"]))
+    assert "after a training of few steps" in shown
+    assert "one unit" not in shown
+
+
 def test_a_part_that_says_nothing_of_the_errors_is_not_doubted():
     """Its factor is 0, or near it by chance, and no unit is wrong; a wrong unit shows in the other."""
     small = []

@@ -91,7 +91,7 @@ CSV = {
     "empty weight": ("target,location,scale,weight\n1,2,3,\n", "weight is negative or not finite"),
     "empty group": (
         "target,location,scale,group\n1,2,3,a\n1,2,3,\n",
-        "'group' is empty in 1 rows, the first is row 2",
+        "'group' is empty in 1 row, the first is row 2",
     ),
     "infinite": ("target,location,scale\ninf,2,3\n", "target is not finite"),
     "overflow": ("target,location,scale\n1e999,2,3\n", "target is not finite"),

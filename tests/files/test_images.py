@@ -152,6 +152,9 @@ def test_dicom_series_is_sorted_by_place(tmp_path):
     for k, z in enumerate([5.0, -5.0, 0.0]):
         write_dicom(folder / f"{k}.dcm", np.full((4, 6), int(z) + 10, np.uint8), number=k, place=[0, 0, z])
     assert read_image(folder)[0, :, 0, 0].tolist() == [5, 10, 15]
+    write_dicom(folder / "3.dcm", np.full((4, 6), 25, np.uint8), number=3, place=[0, 0, 15.0])
+    with pytest.warns(UserWarning, match=r"series: slices are 5 to 10 mm apart, as if some were missing"):
+        assert read_image(folder)[0, :, 0, 0].tolist() == [5, 10, 15, 25]
     write_dicom(folder / "9.dcm", np.zeros((4, 6), np.uint8), uid="9.9")
     with pytest.raises(ValueError, match="more than one series"):
         read_image(folder)
@@ -189,12 +192,23 @@ def test_missing_extras_say_what_to_install(tmp_path, monkeypatch):
             read_image(tmp_path / file)
 
 
-def test_what_cannot_be_read(tmp_path):
+def test_what_cannot_be_read(tmp_path, monkeypatch):
     (tmp_path / "a.xyz").write_text("")
     with pytest.raises(FileNotFoundError, match="no such file"):
         read_image(tmp_path / "none.png")
     with pytest.raises(ValueError, match=r"unknown ending '\.xyz'"):
         read_image(tmp_path / "a.xyz")
+    for content, words in (
+        (b"", r"b\.png cannot be read \(the file is empty\)"),
+        (b"hello", "content is not that of an image"),
+    ):
+        (tmp_path / "b.png").write_bytes(content)
+        with pytest.raises(ValueError, match=words):
+            read_image(tmp_path / "b.png")
+    Image.new("L", (3000, 1000)).save(tmp_path / "b.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(ValueError, match="more pixels than Pillow opens; save it smaller"):
+        read_image(tmp_path / "b.png")
     with pytest.raises(ValueError, match="dimensions=4"):
         read_image(tmp_path / "a.xyz", dimensions=4)
 

@@ -11,11 +11,15 @@ from truesigma.imaging.data.archive import open_archive
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 def test_spreadsheets(tmp_path, separator, ending):
-    lines = ["\ufeffid, age ", "a,1", "", ",", '"b,c",2']
+    lines = ["\ufeffid, age ,,", "a,1,,", "", ",,,", '"b,c",2']
     text = ending.join(line.replace(",", separator) for line in lines)
     (tmp_path / "t.csv").write_bytes(text.encode())
     rows = [{"id": "a", "age": "1"}, {"id": f"b{separator}c", "age": "2"}]
     assert read_table(tmp_path / "t.csv", need=["age"]) == (["id", "age"], rows)
+    assert table_of(f"sep={separator}{ending}{text[1:]}", "t.csv") == (
+        ["id", "age"],
+        rows,
+    )  # as Excel may write it
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
@@ -52,6 +56,7 @@ def test_spaces_are_part_of_a_name_that_a_program_wrote():
         (b"a,a\n1,2\n", "more than one column a"),
         (b"a,b\n1,2,3\n", "row 1 has 3 cells under 2 columns"),
         (b"a,c\n1,2\n", "has no column b; it has a, c"),
+        (b'a,"b, mm"\n1,2\n', "has no column b; it has a, b, mm. A name with a comma in it cannot be given"),
         (b"a,b\n\xff,2\n", "is not text in UTF-8"),
         (b'a,b\n"' + b"x" * 200_000 + b"\n", "field larger than field limit"),
     ],

@@ -101,11 +101,18 @@ def test_it_is_resumed_verified_and_predicts(crossed, tmp_path, monkeypatch, run
     np.testing.assert_allclose(new.loc[old.index, "upper_90"], old["upper_90"], rtol=1e-4)
 
 
+@pytest.mark.slow
+def test_no_export_is_promised_that_is_refused(crossed):
+    text = (crossed / "output" / "README.md").read_text()
+    assert "No ONNX file can be made of it: cv_plus takes the predictions of its networks apart" in text
+    assert "truesigma export" not in text
+
+
 def test_folds_of_few_patients(tmp_path):
     """Fewer patients than folds are refused before anything is trained, and intervals that will be infinite said."""
     make_images(tmp_path, 36)
     for patients, message in (
-        (5, "--folds 5, and there are 4 patients beside"),
+        (5, "--folds 5, and the test split leaves 4 patients"),
         (9, "7 patients in folds are few"),
     ):
         rows = [{"id": f"s{k:03}", "age": k, "patient": k % patients} for k in range(36)]

@@ -3,6 +3,7 @@
 import json
 import shutil
 import tomllib
+import unicodedata
 
 import numpy as np
 import pytest
@@ -174,8 +175,39 @@ def test_a_split_column_is_used(tmp_path):
     assert made.project.options["split"] == "split"
     torn = [{**row, "split": word} for row, word in zip(rows, ["train", "test"] * 5 + ["valid"] * 2)]
     seen = survey(tmp_path / "scans", write_table(tmp_path / "t.csv", torn))
-    with pytest.raises(ValueError, match="groups have cases in more than one split"):
+    with pytest.raises(
+        ValueError, match=r"more than one split has cases of .* give --patient beside --group"
+    ):
         propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=False)
+
+
+def test_a_split_column_with_other_words_is_not_followed_without_a_word(tmp_path):
+    rows = make_images(tmp_path, 12)
+    said = ["Trainingsdaten"] * 6 + ["Validierung"] * 3 + ["Testdaten"] * 3
+    path = write_table(tmp_path / "t.csv", [{**row, "split": word} for row, word in zip(rows, said)])
+    seen = survey(tmp_path / "scans", path)
+    note = "split says Testdaten, Trainingsdaten, Validierung, not train, valid and test: it is not followed"
+    made = propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=False)
+    assert [text.startswith(note) for text in made.notes].count(True) == 1
+    made = propose(seen, Wishes(("age",), split=""), tmp_path / "r.toml", gpu=False)
+    assert not any(text.startswith(note) for text in made.notes)
+
+
+def test_names_that_are_not_those_of_the_files_are_shown_beside_them(tmp_path):
+    """Excel takes zeros away, Windows writes upper-case endings, macOS splits accents: none of that is guessed."""
+    rows = make_images(tmp_path, 12)
+    path = write_table(tmp_path / "t.csv", [{**row, "id": f"S{k:03}.PNG"} for k, row in enumerate(rows)])
+    with pytest.raises(
+        ValueError,
+        match=r"row says 'S000\.PNG', .* image is called 's000\.png': every letter.*counts\. Correct",
+    ):
+        survey(tmp_path / "scans", path)
+    for k, row in enumerate(rows):
+        name = unicodedata.normalize("NFD", f"ü{k}.png")
+        (tmp_path / "scans" / f"{row['id']}.png").rename(tmp_path / "scans" / name)
+    path = write_table(tmp_path / "t.csv", [{**row, "id": f"ü{k}.png"} for k, row in enumerate(rows)])
+    with pytest.raises(ValueError, match="Some look alike, but store their accents in two ways"):
+        survey(tmp_path / "scans", path)
 
 
 def test_missing_and_broken_images_are_said(place, run):
@@ -184,9 +216,9 @@ def test_missing_and_broken_images_are_said(place, run):
     code, out, err = run("init", "--images", "scans", "--target", "age", "--device", "cpu")
     assert code == 0, err
     assert "47 of 48 found" in err
-    assert "missing: 1 images, s003.png" in err
+    assert "missing: 1 image, s003.png" in err
     assert "cannot be read: s000.png" in err
-    assert "2 images are missing or broken" in out
+    assert "missing or broken: 2 images" in out
 
 
 @pytest.mark.parametrize(
@@ -196,11 +228,11 @@ def test_missing_and_broken_images_are_said(place, run):
         (["--images", "nowhere", "--target", "age"], "there is no folder nowhere"),
         (["--images", "scans"], "the columns of numbers in labels.csv are age: give one as --target"),
         (["--images", "scans", "--target", "height"], "has no column height; it has id, age, patient, site"),
-        (["--images", "scans", "--target", "site"], "targets are not finite numbers: row 1, site 'A'"),
+        (["--images", "scans", "--target", "site"], "no finite number in 48 targets: row 1, site 'A'"),
         (["--images", "scans", "--target", "age", "--group", "hospital"], "has no column hospital"),
         (["--images", "scans", "--target", "age", "--table", "no.csv"], "there is no file"),
         (["--images", "scans", "--target", "age", "--image", "{id}.tif"], "none of the images"),
-        (["--images", "scans", "--target", "age", "--unit", "a", "--unit", "b"], "2 units for 1 targets"),
+        (["--images", "scans", "--target", "age", "--unit", "a", "--unit", "b"], "2 units for 1 target;"),
         (["--images", "scans", "--target", "age", "-o", "recipe.json"], "should end in .toml"),
         (
             ["--images", "scans", "--target", "age", "--likelihood", "cauchy"],
@@ -229,7 +261,7 @@ def test_a_recipe_is_not_overwritten(begun, run):
     [
         (
             lambda rows: [{**row, "id": "s001"} if k < 2 else row for k, row in enumerate(rows)],
-            "1 images stand in more than one row: s001.png",
+            "more than one row names 1 image: s001.png",
         ),
         (lambda rows: [{**row, "patient": "p1"} for row in rows], "no cases for"),
         (lambda rows: [{"name": "x", "age": row["age"]} for row in rows], "no column of"),
@@ -341,7 +373,7 @@ def test_grey_images_among_those_in_colour_are_named(tmp_path):
         Image.new("RGBA", (32, 32)).save(tmp_path / "scans" / f"{row['id']}.png")
     table = write_table(tmp_path / "t.csv", rows)
     with pytest.raises(
-        ValueError, match=r"4 images have 3 channels, 2 have not: s004.png \(1\), s005.png \(1\);"
+        ValueError, match=r"most images have 3 channels, 2 of 6 not: s004.png \(1\), s005.png \(1\);"
     ):
         survey(tmp_path / "scans", table)
     with pytest.raises(
@@ -380,5 +412,5 @@ def test_a_gap_in_what_keeps_cases_apart_is_refused(column, tmp_path, monkeypatc
     write_table(tmp_path / "t.csv", rows)
     given = ["init", "--images", "scans", "--table", "t.csv", "--target", "age", "--epochs", "2"]
     code, _, err = run(*given)
-    assert (code, f"1 rows have an empty '{column}', the first is row 6" in err) == (2, True)
+    assert (code, f"'{column}' is empty in 1 row, the first is row 6" in err) == (2, True)
     assert run(*given, f"--{'group' if column == 'patient' else column}", "")[0] == 0

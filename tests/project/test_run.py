@@ -242,7 +242,7 @@ def test_the_dry_run_says_what_it_will_take(begun, made, run):
     code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run", "--json", "plan.json")
     assert code == 0
     assert "cases: train 28 (14 patients), valid 10 (5 patients), test 10 (5 patients)" in out
-    assert "tiny_backbone.py, 1 epochs" in out
+    assert "tiny_backbone.py, 1 epoch" in out
     assert "estimated from a few steps timed now" in out
     assert not (place / "output").exists()  # nothing is written
     plan = json.loads((place / "plan.json").read_text())

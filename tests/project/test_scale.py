@@ -186,9 +186,7 @@ def test_one_volume_that_does_not_say_its_spacing_is_named(tmp_path):
     seen = survey(tmp_path / "v", tmp_path / "t.csv")
     assert not seen.unreadable  # its pixels can be used
     notes = propose(seen, Wishes(("volume_ml",)), tmp_path / "r.toml", gpu=False).notes
-    assert any(
-        note.startswith("1 images do not say how large their pixels are, such as 7.nii") for note in notes
-    )
+    assert any(note.startswith("1 image without a usable size of pixels, such as 7.nii") for note in notes)
 
 
 def test_groups_by_pattern_and_a_group_that_is_none(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -241,7 +242,7 @@ def test_what_lies_far_beyond_the_calibration_cases_is_doubted_and_held():
     fitted = aux.fit(Prediction(0 * v, v), v**1.5)
     assert fitted.seen == pytest.approx((0.0, math.log(4.0)))
     with pytest.warns(
-        UserWarning, match=r"fitted on sigmas of 1 to 2; 1 of 3 lie beyond, 1 so far beyond.*held at that\."
+        UserWarning, match=r"fitted on sigmas of 1 to 2; 1 of 3 lies beyond, 1 so far beyond.*held at that\."
     ) as said:
         new = fitted(Prediction(np.zeros(3), np.array([1.0, 4.0, 2500.0]))).scale
     assert said[0].filename == __file__
@@ -250,6 +251,21 @@ def test_what_lies_far_beyond_the_calibration_cases_is_doubted_and_held():
     assert again == fitted
     stored = {key: value for key, value in fitted.to_dict().items() if key != "seen"}  # of an earlier version
     assert load_recalibration(stored).seen is None
+
+
+def test_its_own_calibration_cases_do_not_lie_beyond_and_single_cases_are_not_asked_for_their_unit():
+    """A variance of two parts is summed in single precision, and the ends of what was seen are not."""
+    aleatoric, epistemic = (np.random.default_rng(k).gamma(4, 1, 30).astype("f4") for k in (0, 1))
+    cases = Prediction(np.zeros(30, "f4"), aleatoric, epistemic)
+    fitted = aux.fit(cases, np.sqrt(aleatoric + epistemic))
+    with warnings.catch_warnings(action="error"):
+        fitted(cases)
+    with pytest.warns(UserWarning, match=r"; 1 of 3 lies beyond, where nothing is known\. Fit it on more"):
+        fitted(Prediction(np.zeros(3), np.array([8.0, 9.0, 50.0])))
+    with pytest.warns(
+        UserWarning, match=r"; 2 of 2 lie beyond, where nothing is known\. Is the unit the same\?"
+    ):
+        fitted(Prediction(np.zeros(2), np.array([50.0, 51.0])))
 
 
 @pytest.mark.filterwarnings("ignore:aux scaling was fitted on sigmas")

@@ -11,7 +11,7 @@ import pkgutil
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = [*moved, *join_files(rest), *given[end:]]
     with warnings.catch_warnings():
         if "--debug" not in moved:
-            warnings.showwarning = _quiet_warning if "--quiet" in moved else _short_warning
+            warnings.showwarning = _quiet_warning if "--quiet" in moved else _short_warnings()
         try:
             build()(args=given, prog_name="truesigma")
         except Exception as problem:
@@ -131,8 +131,17 @@ def _program(
         os.environ[VARIABLE] = str(unpack_limit)  # which the processes that read have, too
 
 
-def _short_warning(message: Any, *_: Any, **__: Any) -> None:
-    sys.stderr.write(f"warning: {printable(' '.join(str(message).split()))}\n")
+def _short_warnings() -> Callable[..., None]:
+    """What shows a warning in one line, and the same words only once: several stages of a run may find them."""
+    said: set[str] = set()
+
+    def show(message: Any, *_: Any, **__: Any) -> None:
+        text = printable(" ".join(str(message).split()))
+        if text not in said:
+            sys.stderr.write(f"warning: {text}\n")
+        said.add(text)
+
+    return show
 
 
 def _quiet_warning(*_: Any, **__: Any) -> None:

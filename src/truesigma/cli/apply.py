@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..core.checks import number_of
 from ._options import GroupColumns, Json, LawName, LocationColumn, ScaleColumn, flag, split_levels
 from ._progress import progress
 from ._reading import Reading
@@ -112,7 +113,8 @@ def _table(card: Any, source: Path, out: Path, settings: dict[str, Any]) -> tupl
     fitted = card.data.get("outputs")
     if fitted not in (None, outputs_of(made)):
         warnings.warn(
-            f"the card was fitted on {fitted} outputs, {source} has {outputs_of(made)}.", stacklevel=1
+            f"the card was fitted on {number_of(fitted, 'output')}, {source} has {outputs_of(made)}.",
+            stacklevel=1,
         )
     result = {
         "data": {"file": source.name, "sha256": fingerprint(source), "cases": len(made)},
@@ -121,7 +123,7 @@ def _table(card: Any, source: Path, out: Path, settings: dict[str, Any]) -> tupl
     # conformal and isotonic replace the law of the errors: it shows in the bounds, not in the columns of sigma.
     replaced = usual_law(made.law).name == "empirical" != card.law.name
     kept = "; the bounds are recalibrated, sigma stays as it was" if replaced else ""
-    return f"{len(made)} cases{kept}; written to {out}", result
+    return f"{number_of(len(made), 'case')}{kept}; written to {out}", result
 
 
 def _maps(
@@ -141,6 +143,7 @@ def _maps(
         "output": [{"file": str(file), "sha256": fingerprint(file)} for file in files],
     }
     return (
-        f"{len(made)} cases, {sum(one.voxels for one in made):,} voxels; {len(files)} maps written to {out}",
+        f"{number_of(len(made), 'case')}, {sum(one.voxels for one in made):,} voxels; "
+        f"{number_of(len(files), 'map')} written to {out}",
         result,
     )

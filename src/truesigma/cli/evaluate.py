@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..core.checks import number_of
 from ._filesets import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
 from ._inputs import read_set, warn_doubts, weighted
 from ._options import (
@@ -195,9 +196,9 @@ def calibrate(
         card = fit(cases, choices[0], recipe=recipe, data=data, refer=asked)
     write(card, out)
     described = card.to_dict()
-    if doubt := factor_doubt(described["recalibration"]):
+    if doubt := factor_doubt(described["recalibration"], card.data.get("checkpoint", "")):
         warnings.warn(doubt, stacklevel=1)
     shown = factor_text(described["recalibration"])
-    words = f"{choices[0]} fitted on {card.data['cases']} cases{': ' + shown if shown else ''}"
+    words = f"{choices[0]} fitted on {number_of(card.data['cases'], 'case')}{': ' + shown if shown else ''}"
     words += f"; written to {out}" + ("" if card.refer is None else f"\n{card.refer.words}")
     context.obj.deliver(words, described, json)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ..core.checks import number_of
 from ._options import Json, as_one, flag, split_levels
 from ._session import check_json, check_target
 from .predict import AS_TOLD, CardFile, Drawing, Levels
@@ -55,10 +56,14 @@ def export(
     }
     shape = " x ".join(map(str, made.input))
     unit = made.metadata["unit"] or "in the target's unit"
-    on = f"{len(made.known)} validation images" if made.known else "noise: the run's images are not there"
+    on = (
+        number_of(len(made.known), "validation image")
+        if made.known
+        else "noise: the run's images are not there"
+    )
     beside = ", inputs" if "inputs" in made.metadata else ""
     words = (
-        f"image {shape}{beside} -> {', '.join(made.outputs)}; {made.draws} draw{'s' * (made.draws > 1)} inside\n"
+        f"image {shape}{beside} -> {', '.join(made.outputs)}; {number_of(made.draws, 'draw')} inside\n"
         f"onnxruntime agrees with torch to {made.difference:.1g}, its location to {made.difference_in_unit:.1g} {unit} "
         f"(on {on}); written to {out}"
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.checks import number_of
 from ._options import DatasetOptions, Device, Json, as_one, flag, pairs, split_levels
 from ._progress import ticker
 from ._session import Session, check_json, check_target
@@ -163,11 +164,18 @@ def _split(
         session.say("note: tables hold no draws, so location and variances are kept; .npz keeps the draws.")
         moments = True
     runs = open_runs(folders, device=given["device"])
-    data = recorded(runs[0].about, root=given["root"], options=given["options"]).load()
+    source = recorded(runs[0].about, root=given["root"], options=given["options"])
+    if not Path(source.root).exists():
+        raise ValueError(
+            f"the run's data is not in {source.root}; say where it is now, as --root, or predict new images: --images"
+        )
+    data = source.load()
     check_data(data, runs[0].about)
     settings, units = _settings(runs, chosen, None, joined), runs[0].units
     if split in data.splits:
-        session.say(f"{data.name}, {split}: {len(data.splits[split])} cases, {_how(runs, settings, joined)}")
+        session.say(
+            f"{data.name}, {split}: {number_of(len(data.splits[split]), 'case')}, {_how(runs, settings, joined)}"
+        )
     if units.mixed and not scaled:
         session.say(
             f"note: outputs are in {', '.join(dict.fromkeys(units.unit))}; scores that average over outputs mix them. "
@@ -230,7 +238,7 @@ def _images(
     named = set(wanted)
     below = sum(named.isdisjoint((path, path.parent)) for path in files)
     where = f" ({below} of them in subfolders)" if below else ""
-    session.say(f"{len(files)} new images{where}, {_how(runs, settings, joined)}")
+    session.say(f"{number_of(len(files), 'new image')}{where}, {_how(runs, settings, joined)}")
     nets = [run.net for run in runs] if joined else runs[0].net
     keep = loaded is not None and needs_draws(loaded)
     errors: list[MonteCarloError] = []
@@ -240,7 +248,9 @@ def _images(
     )  # fmt: skip
     if len(read) < len(files):
         left = [path.name for path in files if path not in read]
-        session.say(f"note: {len(left)} images could not be read and are left out: {', '.join(left[:10])}")
+        session.say(
+            f"note: left out, since unreadable, {number_of(len(left), 'image')}: {', '.join(left[:10])}"
+        )
     units = runs[0].units
     if loaded is None:
         session.say(
@@ -275,7 +285,7 @@ def _settings(
 
 def _how(runs: list["OpenRun"], settings: Mapping[str, Any], joined: bool) -> str:
     where = next(runs[0].net.parameters()).device
-    what = f"{len(runs)} members" if joined else f"{settings['draws']} draws"
+    what = number_of(len(runs), "member") if joined else number_of(settings["draws"], "draw")
     return f"{what} each, {settings['precision']} on {where}"
 
 
@@ -290,15 +300,14 @@ def _result(
     from ..core.provenance import versions
     from ..files.disk import fingerprint
 
-    count = len(runs) if joined else settings["draws"]
-    what = "members" if joined else "draws"
+    what, count = ("member", len(runs)) if joined else ("draw", settings["draws"])
     words = {"": "", "scaled": ", scaled to about [0, 1]"}
     unit = words.get(about["unit"], f", in {about['unit']}")
     return {
-        "text": f"{cases} cases x {count} {what}{unit}; written to {', '.join(map(str, files))}",
+        "text": f"{number_of(cases, 'case')} x {number_of(count, what)}{unit}; written to {', '.join(map(str, files))}",
         "runs": [str(run.folder) for run in runs],
         "cases": cases,
-        what: count,
+        f"{what}s": count,
         **({} if joined else {"seed": settings["seed"], "masks": settings["masks"]}),
         "law": settings["law"].name,
         **about,

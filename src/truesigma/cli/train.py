@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.checks import number_of
 from ._options import (
     DatasetOptions,
     Device,
@@ -139,7 +140,7 @@ def _words(trained: "Trained", out: Path) -> str:
     ratio = row["valid_mse_one_pass"] / row["valid_mse"]
     error = error_text(row, "valid", unit)
     return (
-        f"{state} after {done} epochs; kept epoch {trained.best_epoch}, with validation {error} "
+        f"{state} after {number_of(done, 'epoch')}; kept epoch {trained.best_epoch}, with validation {error} "
         f"(its MSE in one pass without dropout is {ratio:.3g} times that); "
         f"the sigma it has learned would be right times {row['valid_factor']:.3g}\n"
         f"{out}: best.safetensors, history.csv, recipe.json, tensorboard\n"

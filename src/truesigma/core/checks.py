@@ -17,6 +17,15 @@ HEAVY = 1e100  # weight, whose square still leaves room for sums
 SMALL = 1e-12  # weights, all below which are kept in float64: float32 would round their products to 0
 
 
+def number_of(count: int, noun: str) -> str:
+    """Return how many of something there are, in words.
+
+    >>> number_of(1, "case"), number_of(12, "test case")
+    ('1 case', '12 test cases')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 class WrongValue(ValueError):
     """A value that cannot be; `case` is the place of the first one, from 0, so that a file can name its row."""
 
@@ -92,7 +101,7 @@ def check_values(name: str, good: Array, mask: Array, problem: str, expected: st
         bad = ~to_host(good)
         first = tuple(int(i) for i in np.argwhere(bad)[0])
         raise WrongValue(
-            f"{name} {problem} in {int(bad.sum())} place{'s' if bad.sum() > 1 else ''}, the first at index {first}; "
+            f"{name} {problem} in {number_of(int(bad.sum()), 'place')}, the first at index {first}; "
             f"expected {expected}. Correct them, or give a mask that is False there.",
             first[axis],
         )

@@ -28,6 +28,7 @@ from .checks import (
     check_target,
     check_values,
     check_weight,
+    number_of,
     same_mask,
 )
 from .law import Law, Normal, central_bounds, has_terms
@@ -47,7 +48,7 @@ def changed(value: T, **parts: Any) -> T:
     """The same value with other parts, unchecked: `dataclasses.replace` for values of ours.
 
     >>> changed(Cases(Prediction([0.0], [1.0]), [0.5], unit="mm"), unit="cm")
-    Cases(1 cases, normal, in cm)
+    Cases(1 case, normal, in cm)
     """
     return trusted(type(value), **{**vars(value), **parts})
 
@@ -132,7 +133,8 @@ class Draws:
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.mean.shape[2:])
-        return f"Draws({self.mean.shape[0]} draws, {self.mean.shape[1]} cases{outputs}, {self.law.name})"
+        sizes = ", ".join(map(number_of, self.mean.shape, ("draw", "case")))
+        return f"Draws({sizes}{outputs}, {self.law.name})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +149,7 @@ class Interval:
         return iter((self.lower, self.upper))
 
     def __repr__(self) -> str:
-        return f"Interval({self.lower.shape[0]} cases)"
+        return f"Interval({number_of(self.lower.shape[0], 'case')})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +247,7 @@ class Prediction:
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.location.shape[1:])
-        return f"Prediction({self.location.shape[0]} cases{outputs}, {self.law.name})"
+        return f"Prediction({number_of(self.location.shape[0], 'case')}{outputs}, {self.law.name})"
 
 
 def sound(prediction: Prediction) -> Prediction:
@@ -348,7 +350,7 @@ class Cases:
 
     def __repr__(self) -> str:
         unit = f", in {self.unit}" if self.unit else ""
-        return f"Cases({len(self)} cases, {self.prediction.law.name}{unit})"
+        return f"Cases({number_of(len(self), 'case')}, {self.prediction.law.name}{unit})"
 
 
 def first_group(group: Any) -> Any:

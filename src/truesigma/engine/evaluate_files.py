@@ -146,7 +146,7 @@ def evaluate_files(
         known = fitted_on.cases - passes.empty.get("calibration", 0)
         sizes = {"calibration": known, "test": cases, "repeats": len(tested)}
         ask = partial(answers_of, fitted_on, tested[0], fits, passes) if group is None else None
-        return Evaluation(chosen, tuple(rows), fitted, sizes, fitted_on.unit, ask)
+        return Evaluation(chosen, tuple(rows), fitted, sizes, fitted_on.unit, ask, fitted_on.checkpoint)
 
     groups = {k.removeprefix(CASES): int(n[0]) for one in sums for k, n in one.items() if k.startswith(CASES)}
     parts = {name: table(name, groups[name]) for name in sorted(groups)}

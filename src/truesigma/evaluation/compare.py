@@ -50,6 +50,7 @@ class Comparison:
     warnings: tuple[str, ...]
     plan: Mapping[str, Any]  # folds, seed, what was kept together, how many cases
     recipe: Recipe
+    checkpoint: str = ""  # of the network that made the predictions, where it is known
 
     @property
     def recalibration(self) -> Recalibration:
@@ -173,9 +174,8 @@ def compare(
         "cases": len(cases),
         "level": level,
     }
-    return Comparison(
-        words, tuple(rows), fitted, best, choice, tuple(_warnings(rows, sign, words)), about, chosen
-    )
+    doubts = tuple(_warnings(rows, sign, words))
+    return Comparison(words, tuple(rows), fitted, best, choice, doubts, about, chosen, cases.checkpoint)
 
 
 def candidates(cases: Cases) -> list[str]:

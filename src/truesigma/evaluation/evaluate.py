@@ -31,6 +31,7 @@ class Evaluation:
     cases: Mapping[str, int]
     unit: str = ""
     ask: Callable[[], list[dict[str, Any]]] | None = None  # the five questions
+    checkpoint: str = ""  # of the network that made the predictions, where it is known
 
     @cached_property
     def questions(self) -> tuple[dict[str, Any], ...]:
@@ -141,7 +142,7 @@ def evaluate(
 
         return answers(calibration, repeats[0], fitted, chosen)
 
-    return Evaluation(chosen, tuple(rows), fitted, sizes, calibration.unit, ask)
+    return Evaluation(chosen, tuple(rows), fitted, sizes, calibration.unit, ask, calibration.checkpoint)
 
 
 def _scores(

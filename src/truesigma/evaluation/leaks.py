@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host, to_host
+from ..core.checks import number_of
 from ..core.values import Cases, Prediction
 from ..files.fileset import FileSet
 
@@ -184,8 +185,8 @@ def warn_leak(
             both = set(map(str, cases.id)) & set(map(str, fitted_on.id))
         if both:
             warnings.warn(
-                f"{len(both)} ids are in both {calibration} and {path}, such as {min(both)}: cases that were "
-                "fitted on are scored.",
+                f"{number_of(len(both), 'id')} {'is' if len(both) == 1 else 'are'} in both {calibration} and {path}, "
+                f"such as {min(both)}: cases that were fitted on are scored.",
                 stacklevel=1,
             )
         elif 10 * (same := _same_rows(fitted_on, cases)) > len(cases):  # a few alike are chance

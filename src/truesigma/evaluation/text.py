@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..core import plugins
+from ..core.checks import number_of
 from .verdicts import NONE, lines
 
 if TYPE_CHECKING:  # results print themselves as these tables
@@ -145,7 +146,9 @@ def comparison_table(comparison: "Comparison") -> TextTable:
             *reasons,
             *(f"warning: {text}" for text in comparison.warnings),
             f"choice: {comparison.choice}, the simplest within one standard error of the best ({comparison.best})",
-            *_factors({f"{comparison.choice}, fitted on all cases": comparison.recalibration}),
+            *_factors(
+                {f"{comparison.choice}, fitted on all cases": comparison.recalibration}, comparison.checkpoint
+            ),
         ),
         frozenset((chosen, k) for k in range(len(head))),
     )
@@ -217,16 +220,15 @@ def _caption(evaluation: "Evaluation") -> str:
     sizes = evaluation.cases
     runs = f" x {sizes['repeats']} runs (mean +- sd)" if sizes.get("repeats", 1) > 1 else ""
     unit = f", targets in {evaluation.unit}" if evaluation.unit else ""
-    counts = [
-        f"{sizes[name]} {name} case{'' if sizes[name] == 1 else 's'}" for name in ("calibration", "test")
-    ]
+    counts = [number_of(sizes[name], f"{name} case") for name in ("calibration", "test")]
     return f"recipe {evaluation.recipe.name}: {', '.join(counts)}{runs}{unit}"
 
 
-def factor_doubt(fitted: Mapping[str, Any]) -> str:
+def factor_doubt(fitted: Mapping[str, Any], checkpoint: str = "") -> str:
     """What to look for if a factor of a stored recalibration is far from 1; "" if none is.
 
     One of two parts of the variance may say nothing about the errors, so that its factor is near 0: the larger counts.
+    A checkpoint's mark says that the predictions were written here, so that units, order and scale are right.
 
     >>> factor_doubt({"name": "sigma", "factor": 1.9})
     ''
@@ -238,13 +240,24 @@ def factor_doubt(fitted: Mapping[str, Any]) -> str:
     far = [one for one in factors if isinstance(one, float) and not USUAL[0] <= one <= USUAL[1]]
     if not far:
         return ""
+    if checkpoint and far[0] < 1:
+        return (
+            f"a factor of {far[0]:.3g} is far from 1: the network's own sigma is {1 / far[0]:.2g} times too large, as "
+            "after a training of few steps, since it starts at the spread of the targets. The factor repairs its size, "
+            "but which cases are hard it can hardly say yet. More images help, or more epochs."
+        )
+    if checkpoint:
+        return (
+            f"a factor of {far[0]:.3g} is far from 1: the network's own sigma is {far[0]:.2g} times too small. Has it "
+            "learned its training cases by heart, or are these images of another kind?"
+        )
     return (
         f"a factor of {far[0]:.3g} is far from 1. Are targets and predictions in one unit and in one order, and is "
         "the scale a standard deviation, not a variance or a logarithm?"
     )
 
 
-def _factors(recalibrations: Mapping[str, Any]) -> list[str]:
+def _factors(recalibrations: Mapping[str, Any], checkpoint: str) -> list[str]:
     """The factors of fitted recalibrations, by their labels, and doubts about them."""
     notes = []
     for label, fitted in recalibrations.items():
@@ -258,7 +271,7 @@ def _factors(recalibrations: Mapping[str, Any]) -> list[str]:
             pairs = zip(described["factors"], described["standard_errors"])
             each = (f"{f:.4g}" + ("" if error is None else f" +- {error:.2g}") for f, error in pairs)
             notes.append(f"{label}: factors {', '.join(each)}")
-        if doubt := factor_doubt(described):
+        if doubt := factor_doubt(described, checkpoint):
             notes.append(f"{label}: {doubt}")
     return notes
 
@@ -270,4 +283,4 @@ def _notes(evaluation: "Evaluation") -> tuple[str, ...]:
             reasons.setdefault(row["label"], f"{row['label']} could not be fitted: {row['reason']}")
         elif row["value"] is None:
             reasons.setdefault(row["metric"], f"{row['metric']} is not defined: {row['reason']}")
-    return (*_factors(evaluation.recalibrations), *reasons.values())
+    return (*_factors(evaluation.recalibrations, evaluation.checkpoint), *reasons.values())

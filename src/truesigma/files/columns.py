@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.arrays import Host
+from ..core.checks import number_of
 from .bounds import bounds_in, middle
 from .disk import BadFile
 from .fields import CONSTANTS, EXPECTED, GROUP, LABELS, MARKS, NUMBERS, PARTS, stem_of
@@ -187,7 +188,8 @@ def _labels(name: str, column: Any) -> Any:
     empty = [row for row, cell in enumerate(cells, 1) if cell is None or cell == ""]
     if empty:
         raise BadFile(
-            f"column {name!r} is empty in {len(empty)} rows, the first is row {empty[0]}; expected a name in each."
+            f"column {name!r} is empty in {number_of(len(empty), 'row')}, the first is row {empty[0]}; expected "
+            "a name in each."
         )
     return np.asarray(cells)
 

@@ -57,7 +57,7 @@ def from_fields(
 
     Example:
         >>> from_fields({"location": np.array([1.0]), "scale": np.array([0.1]), "target": np.array([1.1])})
-        Cases(1 cases, normal)
+        Cases(1 case, normal)
     """
     chosen = resolve_law(fields.get("law"), law)
     target = fields.get("target") if use_target else None

@@ -10,11 +10,10 @@ import numpy as np
 from PIL import Image
 
 from .disk import BadFile, reading
-from .images import channel_first, dicom_frames, dicom_pieces, kind_of, medical, slice_position
+from .images import channel_first, dicom_frames, dicom_pieces, kind_of, medical, slice_position, uneven
 
 MM = {"meter": 1000.0, "micron": 0.001}  # of NIfTI's units; anything else, also "unknown", is taken for mm
 TURNED = (5, 6, 7, 8)  # EXIF orientations that lie on a side
-EVEN = 0.01  # share of their distance by which neighbouring slices may differ
 CENTIMETRE = 3  # of an ultrasound region's axes
 
 
@@ -123,13 +122,10 @@ def _in_plane(piece: Any) -> tuple[float, ...]:
 def _between(pieces: list[Any]) -> tuple[float, ...]:
     """The distance between slices: by their positions, otherwise as the header says."""
     if len(pieces) > 1 and all(piece.get("ImagePositionPatient") is not None for piece in pieces):
-        steps = np.diff([slice_position(piece)[0] for piece in pieces])
-        if np.ptp(steps) > EVEN * max(abs(steps.mean()), 1e-9):
-            raise BadFile(
-                f"slices are {steps.min():.4g} to {steps.max():.4g} mm apart, as if some were missing; expected one "
-                "distance. Restore them, or give the spacing yourself"
-            )
-        return (round(abs(float(steps.mean())), 6),)
+        if gaps := uneven(pieces):
+            raise BadFile(f"{gaps}; expected one distance. Restore them, or give the spacing yourself")
+        ends = [slice_position(piece)[0] for piece in (pieces[0], pieces[-1])]
+        return (round(abs(ends[1] - ends[0]) / (len(pieces) - 1), 6),)
     said = pieces[0].get("SpacingBetweenSlices") if pieces else None
     return (float(said),) if said else ()
 

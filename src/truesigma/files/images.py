@@ -8,12 +8,13 @@ DICOM (known by .dcm or by its first bytes; or a folder with the slices of one s
 from __future__ import annotations
 
 import importlib
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, ImageSequence
+from PIL import Image, ImageOps, ImageSequence, UnidentifiedImageError
 
 from .chunks.volume import read_volume
 from .disk import BadFile, reading
@@ -27,6 +28,7 @@ FRAME = (
     "PlaneOrientationSequence",
     "PixelValueTransformationSequence",
 )
+EVEN = 0.01  # share of their distance by which neighbouring slices may differ
 DENSEST = 1400  # pixels that one byte can encode, packed without loss
 # Modes for grey values of more than 8 bits, and what they become.
 DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
@@ -145,12 +147,23 @@ def channel_first(array: NDArray[Any], dimensions: int = 0) -> NDArray[Any]:
 
 
 def _picture(path: Path) -> NDArray[Any]:
+    if not path.stat().st_size:
+        raise ValueError("the file is empty")
     # Not by its name: Pillow would map the file into memory, where it garbles a turned TIFF.
-    with path.open("rb") as file, Image.open(file) as image:
+    with path.open("rb") as file, _opened(file) as image:
         frames = [_pixels(_upright(_fitting(path, frame))) for frame in ImageSequence.Iterator(image)]
     if len({frame.shape for frame in frames}) > 1:
         raise BadFile(f"{path.name}: its {len(frames)} pages have different sizes")
     return frames[0] if len(frames) == 1 else np.stack(frames, axis=1)
+
+
+def _opened(file: IO[bytes]) -> Image.Image:
+    try:
+        return Image.open(file)
+    except UnidentifiedImageError:  # whose own words show a Python object
+        raise ValueError("its content is not that of an image, or of an unknown kind") from None
+    except Image.DecompressionBombError:
+        raise ValueError("it has more pixels than Pillow opens; save it smaller, or in tiles") from None
 
 
 def _fitting(path: Path, image: Image.Image) -> Image.Image:
@@ -212,6 +225,8 @@ def _dicom(path: Path) -> NDArray[Any]:
         return _by_place(layers[0], dicom_frames(slices[0]))
     if len({layer.shape for layer in layers}) > 1 or layers[0].ndim != 3:
         raise BadFile(f"{path.name}: its slices have different sizes")
+    if gaps := uneven(slices):
+        warnings.warn(f"{path.name}: {gaps}", stacklevel=4)
     return np.stack(layers, axis=1)
 
 
@@ -260,6 +275,18 @@ def slice_position(piece: Any) -> tuple[float, float]:
         vectors = np.asarray(across, float).reshape(2, 3)
         along = float(np.cross(vectors[0], vectors[1]) @ np.asarray(place, float))
     return along, float(piece.get("InstanceNumber") or 0)
+
+
+def uneven(pieces: list[Any]) -> str:
+    """What is wrong with the distances between sorted slices; "" if they are all alike, or unknown."""
+    if len(pieces) < 3 or any(piece.get("ImagePositionPatient") is None for piece in pieces):
+        return ""
+    steps = np.diff([slice_position(piece)[0] for piece in pieces])
+    if np.ptp(steps) <= EVEN * max(abs(steps.mean()), 1e-9):
+        return ""
+    return (
+        f"slices are {steps.min():.4g} to {steps.max():.4g} mm apart, as if some were missing, or there twice"
+    )
 
 
 def _dicom_pixels(piece: Any) -> NDArray[Any]:

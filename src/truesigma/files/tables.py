@@ -51,6 +51,8 @@ def table_of(
     """
     with reading(path):
         found = split(text, exact=exact)
+    if not exact:
+        found = _without_blank_columns(found)
     header = [name if exact else name.strip() for name in found[0]] if found else []
     doubled = [name for name, count in Counter(header).items() if count > 1]
     if doubled:
@@ -69,6 +71,12 @@ def table_of(
     if not exact and separator_of(text) != ",":
         _with_points(table, header, path)
     return header, table
+
+
+def _without_blank_columns(found: list[list[str]]) -> list[list[str]]:
+    """The cells without the columns at the end that have neither name nor content, as spreadsheets leave them."""
+    used = max((k for cells in found for k, cell in enumerate(cells, 1) if cell.strip()), default=0)
+    return [cells[:used] for cells in found]
 
 
 def _with_points(rows: Sequence[Row], header: Sequence[str], path: str | Path) -> None:
@@ -90,12 +98,20 @@ def need_columns(path: str | Path, header: Sequence[str], wanted: Sequence[str])
     """Raise `BadFile`, naming the columns that are missing and those there are."""
     missing = [name for name in dict.fromkeys(wanted) if name not in header]
     if missing:
-        raise BadFile(f"{path} has no column {', '.join(missing)}; it has {', '.join(header)}.")
+        comma = (
+            " A name with a comma in it cannot be given: rename it." if any("," in n for n in header) else ""
+        )
+        raise BadFile(f"{path} has no column {', '.join(missing)}; it has {', '.join(header)}.{comma}")
 
 
 def separator_of(text: str) -> str:
     """What separates the cells of a table that people made, by its header."""
-    return max(",;\t", key=re.split("[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0].count)
+    return max(",;\t", key=re.split("[\r\n]", _from_header(text), maxsplit=1)[0].count)
+
+
+def _from_header(text: str) -> str:
+    """A table that people made from its header on: Excel may write a line `sep=;` before it."""
+    return re.sub(r"\A[\r\n]*(sep=.[\r\n]+)?", "", text)
 
 
 def split(text: str, most: int | None = None, *, exact: bool = False) -> list[list[str]]:
@@ -104,7 +120,7 @@ def split(text: str, most: int | None = None, *, exact: bool = False) -> list[li
     >>> split("id; age\\n\\n7;12,5\\n")
     [['id', 'age'], ['7', '12,5']]
     """
-    text = text.lstrip("\r\n")
+    text = text.lstrip("\r\n") if exact else _from_header(text)
     separator = "," if exact else separator_of(text)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=not exact)
     return list(islice((cells for cells in lines if any(map(str.strip, cells))), most))

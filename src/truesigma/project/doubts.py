@@ -4,10 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..core.checks import number_of
 from .pixel_columns import is_pixel_size
 from .project import Reporting
 from .scale import is_physical
-from .survey import Survey
+from .survey import SHOWN, SPLITS, Survey
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,12 +69,24 @@ def doubts(
             "patient, this is not the patient, and they will be in several splits"
             + ("" if apart else '; if not, --group "" says so')
         )
+    if not seen.split and wishes.split is None:
+        notes.append(_unknown_splits(seen))
     if seen.missing or seen.unreadable:
         notes.append(
-            f"{len(seen.missing) + len(seen.unreadable)} images are missing or broken: `run` stops at them and names "
-            "them all; restore them, take their rows out of the table, or set skip_broken = true"
+            f"missing or broken: {number_of(len(seen.missing) + len(seen.unreadable), 'image')}. `run` stops there and "
+            "names them all; restore them, take their rows out of the table, or set skip_broken = true"
         )
     return tuple(filter(None, notes))
+
+
+def _unknown_splits(seen: Survey) -> str:
+    """Say that a column called like a split is not followed, since its words are others."""
+    column = next((name for name in seen.header if name.lower() in SPLITS), "")
+    words = ", ".join(sorted({row[column] for row in seen.rows})[:SHOWN]) if column else ""
+    return (
+        words
+        and f"{column} says {words}, not train, valid and test: it is not followed, and cases are split anew"
+    )
 
 
 def _few_to_fit_on(cases: int, patients: int) -> str:
@@ -83,26 +96,29 @@ def _few_to_fit_on(cases: int, patients: int) -> str:
     "36 cases of 4 patients to recalibrate on are few: sigma's factor is uncertain by 12 to 36 %"
     """
     least, most = (f"{71 / count**0.5:.0f}" for count in (cases, patients))
-    of, share = ("", least) if cases == patients else (f" of {patients} patients", f"{least} to {most}")
+    few, share = number_of(cases, "case"), least
+    if cases != patients:
+        few, share = f"{few} of {number_of(patients, 'patient')}", f"{least} to {most}"
     return (
-        f"{cases} cases{of} to recalibrate on are few: sigma's factor is uncertain by {share} %; --folds 5 uses all "
-        "but the test cases for both training and recalibration"
+        f"{few} to recalibrate on {'is' if cases == 1 else 'are'} few: sigma's factor is uncertain by {share} %; "
+        "--folds 5 uses all but the test cases for both training and recalibration"
     )
 
 
 def _few_in_folds(folds: int, groups: Sequence[str] | None, parts: "Mapping[str, NDArray[np.int64]]") -> str:
     """Say if patients, or cases, are too few for finite intervals; an error if there are fewer than folds."""
     pool = [k for name, rows in parts.items() if name != "test" for k in rows]
-    count, what = (len(pool), "cases") if groups is None else (len({groups[k] for k in pool}), "patients")
+    count, what = (len(pool), "case") if groups is None else (len({groups[k] for k in pool}), "patient")
     if count < folds:
         raise ValueError(
-            f"--folds {folds}, and there are {count} {what} beside those of the test split; take fewer folds"
+            f"--folds {folds}, and the test split leaves {number_of(count, what)}; take fewer folds"
         )
     level = Reporting().level
     needed = math.ceil(level / (1 - level) - 1e-9)
     if count >= needed:
         return ""
-    return f"{count} {what} in folds are few: {100 * level:.0f} % intervals will be infinite, which need {needed}"
+    few = f"{number_of(count, what)} in folds {'is' if count == 1 else 'are'} few"
+    return f"{few}: {100 * level:.0f} % intervals will be infinite, which need {needed}"
 
 
 def _no_scale(seen: Survey, target: Sequence[str], units: Sequence[str]) -> str:
@@ -113,7 +129,7 @@ def _no_scale(seen: Survey, target: Sequence[str], units: Sequence[str]) -> str:
         return ""
     unsure = [name for name in seen.header if is_pixel_size(name) and name not in target]
     if len(bare) < sum(map(bool, seen.heads)):
-        why = f"{len(bare)} images do not say how large their pixels are, such as {bare[0]}"
+        why = f"{number_of(len(bare), 'image')} without a usable size of pixels, such as {bare[0]}"
     elif unsure:
         why = f"{unsure[0]} is called like the size of pixels, and does not give it of every row, or not of every axis"
     else:

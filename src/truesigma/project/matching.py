@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
 from ..files.images import is_image, is_series
 from ..files.tables import Row
@@ -10,6 +11,7 @@ from ..imaging.data.rows import image_name
 
 FOUND = 0.5  # share of rows that must have an image of their own for a column or a pattern to be accepted
 TRIED = 5  # rows in which patterns are looked for: the first may lack its image
+COMPOSED = "Some look alike, but store their accents in two ways, as macOS and others do: rename the files."
 LOOKED_AT = 200  # rows that a pattern is tried on
 
 
@@ -47,9 +49,15 @@ def find_paths(
         tried.update({_rooted(folder, pattern): _share(folder, some, pattern) for pattern in patterns})
         best = max(tried.values())
     if best < FOUND:
+        said = {cell.strip() for row in rows for cell in row.values()}
+        alike = {normalize("NFC", cell) for cell in said}
+        other = any(normalize("NFC", name) in alike for name in images if name not in said)
+        mac = f" {COMPOSED}" if other else ""
         raise ValueError(
             f"no column of {table} gives the images in {folder}: of {', '.join(header)} the best has {best:.0%} of "
-            "them. Give the column, or a pattern such as --image '{patient}/{id}.png'"
+            f"them. The first row says {', '.join(map(repr, rows[0].values()))}, and the first image is called "
+            f"{images[0]!r}: every letter, zero and slash counts.{mac} Correct the table, or give the column, or a "
+            "pattern such as --image '{patient}/{id}.png'"
         )
     chosen = [place for place, share in tried.items() if share == best]
     if len({image for _, image in chosen}) > 1:

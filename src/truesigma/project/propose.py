@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.checks import number_of
 from ..files.tables import need_columns
 from .doubts import doubts
 from .plan import clock
@@ -35,6 +36,7 @@ RATE = {
 BATCH = {True: 8, False: 16}  # of the same: few cases want many steps
 QUICK = 128  # pixels a side at most without a GPU, where images are squeezed
 SHARE = 0.2  # of the cases for validation and for test each
+APART = "To look at groups apart, give --patient beside --group: a column of who belongs together"
 # Of the small backbones: before the heads alone, so that the mean of the draws predicts about as well as one pass
 # without dropout, and all draws share the pass through the backbone. Between stages with batch norm it can be worse.
 STAGE_DROPOUT, HEAD_DROPOUT = 0.0, 0.1
@@ -122,7 +124,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     seen = seen.without_pixel_sizes(wishes.target)
     if len(wishes.unit) not in (0, 1, len(wishes.target)):
         raise ValueError(
-            f"{len(wishes.unit)} units for {len(wishes.target)} targets; expected one for all, or one each"
+            f"{number_of(len(wishes.unit), 'unit')} for {number_of(len(wishes.target), 'target')}; expected one for "
+            "all, or one each"
         )
     if wishes.epochs is not None and wishes.epochs < 1:
         raise ValueError(f"--epochs is {wishes.epochs}; expected at least 1")
@@ -227,10 +230,14 @@ def split_rows(
     from ..imaging.data.splits import by_column, by_group, check_groups
 
     groups = [str(k) for k in range(len(seen.rows))] if groups is None else list(groups)
+    apart = "" if named or not group else f". {APART}"
     if split:
         said = [row[split] for row in seen.rows]
         rows_of = by_column(said)
-        check_groups(groups, rows_of)
+        try:
+            check_groups(groups, rows_of)
+        except ValueError as torn:
+            raise ValueError(f"{torn}{apart}") from None
         remedy = f"the column {split!r} says {', '.join(sorted(set(said)))}"
     else:
         rows_of = by_group(groups, valid=SHARE, test=SHARE, seed=seed)
@@ -238,13 +245,9 @@ def split_rows(
         what = "case" if not group else "group" if not named else "patient"
         by = f" by {group!r}" if group else ""
         remedy = (
-            f"{found} {what}{'' if found == 1 else 's'}{by} {'is' if found == 1 else 'are'} too few to split; give a "
-            "column with --split, or more cases"
+            f"{number_of(found, what)}{by} {'is' if found == 1 else 'are'} too few to split; give a "
+            f"column with --split, or more cases{apart}"
         )
-        if group and not named:
-            remedy += (
-                ". To look at groups apart, give --patient beside --group: a column of who belongs together"
-            )
     empty = [name for name, rows in rows_of.items() if not len(rows)]
     if empty:
         raise ValueError(f"no cases for {', '.join(empty)}: {remedy}")

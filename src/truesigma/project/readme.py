@@ -73,9 +73,21 @@ New images, with recalibrated intervals:
 {predict_command(work)}
 ```
 
-The calibrated model as one ONNX file:
+{_export_words(work)}
+"""
+
+
+def _export_words(work: Work) -> str:
+    """Say how to make one file of the model, or why that cannot be."""
+    from ..imaging.export.module import check_exportable
+
+    try:
+        check_exportable(work.card)
+    except ValueError as problem:
+        return f"No ONNX file can be made of it: {problem}"
+    card = shlex.quote(str(work.folder / "card.json"))
+    return f"""The calibrated model as one ONNX file:
 
 ```sh
-truesigma export {" ".join(run_paths(work))} --card {shlex.quote(str(work.folder / "card.json"))} -o model.onnx
-```
-"""
+truesigma export {" ".join(run_paths(work))} --card {card} -o model.onnx
+```"""

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..core.checks import number_of
 from ..files.disk import locked, write_text
 from .ledger import STAGES, Ledger, open_ledger
 from .project import AUTO, read_project
@@ -114,10 +115,10 @@ def parts_of(
     for k in range(networks):
         which = f" {k + 1} of {networks}" if networks > 1 else ""
         which += f", without fold {k}" if project.train.folds else ""
-        words = f"training {project.network.backbone}{which}, {project.train.epochs} epochs"
+        words = f"training {project.network.backbone}{which}, {number_of(project.train.epochs, 'epoch')}"
         parts.append(Substage(f"train {k}", words, partial(train, k)))
     for split in (project.calibrate.split, "test"):
-        words = f"drawing {len(work.data.splits[split])} {split} cases"
+        words = f"drawing {number_of(len(work.data.splits[split]), f'{split} case')}"
         parts.append(
             Substage(f"sample {split}", words, partial(sample_split, work, split, tick, say or unheard))
         )

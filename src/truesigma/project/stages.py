@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.checks import number_of
 from ..core.decompose import decompose
 from ..core.values import Cases, Draws
 from ..evaluation.card import factor_text
@@ -86,7 +87,7 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
     if not trained.finished:
         return None
     best = trained.history[trained.best_epoch - 1]
-    epochs = f"{len(trained.history)} epochs, kept epoch {trained.best_epoch}"
+    epochs = f"{number_of(len(trained.history), 'epoch')}, kept epoch {trained.best_epoch}"
     words = f"{epochs}, validation {error_text(best, 'valid', work.units.unit[0])}"
     return [f"{RUNS}/{member}/{name}" for name in (BEST, HISTORY, RECIPE)], words
 
@@ -133,10 +134,11 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
     way = {"draws": sample.draws, "seed": sample.seed, "masks": "common"}
     marks = marks_of(runs, way if sample.method == "dropout" else None)
     write_split(cases, chosen, work.units, work.units.mixed, file, marks, errors[0])
-    count = f"{sample.draws} draws" if sample.method == "dropout" else f"{sample.members} members"
+    dropout = sample.method == "dropout"
+    count = number_of(sample.draws, "draw") if dropout else number_of(sample.members, "member")
     count = "the network that has not seen them" if split == FOLDS else count
-    words = f"{len(work.data.splits[split])} cases x {count}"
-    if sample.method == "dropout" and split == work.project.calibrate.split and isinstance(cases, Cases):
+    words = f"{number_of(len(work.data.splits[split]), 'case')} x {count}"
+    if dropout and split == work.project.calibrate.split and isinstance(cases, Cases):
         compared, problem = one_pass(work, split, cases, precision)
         words += f"; {compared}"
         if problem:
@@ -173,7 +175,7 @@ def fit_card(work: Work) -> Made:
     """Fit the recalibrations, and write the card of the chosen one."""
     write(work.card, work.folder / "card.json")
     chosen, why = work.asked
-    words = f"{chosen} on {len(work.fitted_on)} cases"
+    words = f"{chosen} on {number_of(len(work.fitted_on), 'case')}"
     shown = factor_text(work.card.recalibration.to_dict())
     words += f": {shown}" if shown else ""
     if work.project.calibrate.split == "valid":
@@ -192,7 +194,7 @@ def score(work: Work) -> Made:
     write_text(work.folder / "scores.txt", plain_text(evaluation_table(scored)) + "\n")
     predict_test(work)
     files = ["scores.json", "scores.csv", "scores.txt", "predictions.csv"]
-    return files, f"{len(work.fits)} recalibrations"
+    return files, number_of(len(work.fits), "recalibration")
 
 
 def predict_test(work: Work) -> None:

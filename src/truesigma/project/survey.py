@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..core.checks import number_of
 from ..files.tables import Row, need_columns, read_table
 from .pixel_columns import is_pixel_size, pixel_columns
 
@@ -80,12 +81,13 @@ class Survey:
         """Describe what was seen."""
         count = len(self.rows)
         space = " x ".join(map(str, self.shapes[0][1:]))
-        sizes = space if len(self.shapes) == 1 else f"{space} and {len(self.shapes) - 1} other sizes"
-        plural = "" if self.channels == 1 else "s"
+        sizes = (
+            space if len(self.shapes) == 1 else f"{space} and {number_of(len(self.shapes) - 1, 'other size')}"
+        )
         lines = [
-            f"{self.table}: {count} rows, columns {', '.join(self.header)}",
+            f"{self.table}: {number_of(count, 'row')}, columns {', '.join(self.header)}",
             f"images: {self.image} in {self.root}, {count - len(self.missing)} of {count} found",
-            f"        {self.dimensions}-D, {self.channels} channel{plural}, {self.dtype}, {sizes}",
+            f"        {self.dimensions}-D, {number_of(self.channels, 'channel')}, {self.dtype}, {sizes}",
         ]
         if self.scale_text():
             lines.append(f"pixels: {self.scale_text()}")
@@ -94,13 +96,13 @@ class Survey:
         )
         lines.append(f"numbers: {ranges or 'none'}")
         if self.group:
-            groups = len({row[self.group] for row in self.rows})
+            groups = len({row[self.group].strip() for row in self.rows})
             lines.append(f"groups: {self.group}, {groups} in {count} rows")
         if self.split:
             said = Counter(row[self.split].strip().lower() for row in self.rows)
             lines.append(f"splits: {self.split} says " + ", ".join(f"{name} {n}" for name, n in said.items()))
         if self.missing:
-            lines.append(f"missing: {len(self.missing)} images, {', '.join(self.missing[:5])}")
+            lines.append(f"missing: {number_of(len(self.missing), 'image')}, {', '.join(self.missing[:5])}")
         broken = [f"cannot be read: {name} ({why})" for name, why in self.unreadable.items()]
         lines += broken[:SHOWN]
         if len(broken) > SHOWN:
@@ -263,8 +265,8 @@ def _check_alike(shapes: Mapping[str, tuple[int, ...]]) -> None:
     odd = [f"{name} ({shape[0]})" for name, shape in shapes.items() if shape[0] != usual]
     if odd:
         raise ValueError(
-            f"{len(shapes) - len(odd)} images have {usual} channels, {len(odd)} have not: {', '.join(odd[:SHOWN])}; "
-            "save all as grey, or all as colour"
+            f"most images have {number_of(usual, 'channel')}, {len(odd)} of {len(shapes)} not: {', '.join(odd[:SHOWN])}"
+            "; save all as grey, or all as colour"
         )
 
 

@@ -30,6 +30,8 @@ TITLE = "aux scaling"
 MANY, KEPT = 1 << 11, 1 << 16
 AT_A_TIME = 1 << 16  # elements through the network at once
 SOME = 0.05  # share of the cases beyond those it was fitted on, from which on it is doubted
+MOST = 0.9  # share of the cases from which on not single ones lie beyond, but the unit may be another
+ROUNDING = 1e-6  # of log v: single precision sums the parts of a variance less exactly than the fit did
 WILD = 10  # times that sigma may change by beyond the calibration cases, beside the last of them: there it is held
 
 
@@ -73,7 +75,7 @@ class Aux:
         """Hold the ratios beyond the cases it was fitted on, in place; warn where there are many, or wild ones."""
         if self.seen is None:
             return
-        beyond = (log_v < self.seen[0]) | (log_v > self.seen[1])
+        beyond = (log_v < self.seen[0] - ROUNDING) | (log_v > self.seen[1] + ROUNDING)
         held = self._held(log_v[beyond], log_ratio[beyond])
         counts = (log_v[beyond] != 0) | (not masked)  # what a mask leaves out is 1 here
         wild = ((held != log_ratio[beyond]) & counts).sum()
@@ -82,10 +84,11 @@ class Aux:
         if wild:
             words = f"{wild} so far beyond that sigma would change over {WILD} times as much, and is held at that."
         elif counts.sum() > SOME * log_v.size:
-            words = "where nothing is known. Is the unit the same?"
+            words = "where nothing is known."
+            words += " Is the unit the same?" if counts.sum() > MOST * log_v.size else ""
         else:
             return
-        words = f"{counts.sum()} of {log_v.size} lie beyond, {words}"
+        words = f"{counts.sum()} of {log_v.size} {'lies' if counts.sum() == 1 else 'lie'} beyond, {words}"
         remedy = "Fit it on more cases, or take sigma scaling."
         warnings.warn(f"aux scaling was fitted on sigmas of {ends}; {words} {remedy}", stacklevel=3)
 

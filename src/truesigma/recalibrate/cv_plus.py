@@ -113,7 +113,7 @@ class CvPlus:
         >>> y = np.array([1.0, -2.0, 3.0, -4.0])
         >>> fitted = fit(Prediction(0 * y, 0 * y + 1), y, fold=[0, 0, 1, 1])
         >>> fitted.of_members(Draws([[0.0], [10.0]], [[1.0], [1.0]])).interval(0.8)  # of two models, at 0 and 10
-        Interval(1 cases)
+        Interval(1 case)
         """
         count = int(draws.mean.shape[0])
         if count % self.models:

@@ -45,6 +45,15 @@ def test_from_images_to_intervals_of_new_images(place, run, tmp_path):
     np.testing.assert_allclose(frame["scale"], factor * pd.read_csv(new)["scale"], rtol=1e-4)
 
 
+def test_data_that_moved_and_a_folder_above_the_run_are_named(place, run, tmp_path):
+    words = ["--split", "valid", "-o", tmp_path / "valid.npz"]
+    code, _, err = run("predict", place / "run0", *words, "--root", tmp_path / "gone")
+    assert (code, "gone; say where it is now, as --root, or predict new images" in err) == (2, True)
+    shutil.copytree(place / "run0", tmp_path / "output" / "runs" / "0")
+    code, _, err = run("predict", tmp_path / "output", *words)
+    assert (code, f"did you mean {tmp_path / 'output' / 'runs' / '0'}?" in err) == (2, True)
+
+
 def test_a_card_of_another_network_is_refused(place, run, tmp_path):
     """Law and unit agree, and how wrong the other network is says nothing about this one."""
     valid, card, image = tmp_path / "valid.csv", tmp_path / "card.json", place / "ages" / "30.png"
@@ -167,7 +176,7 @@ def test_a_folder_of_images(place, run, tmp_path):
     words = ["ensemble", place / "run0", "--images", folder, "-o"]  # quicker than draws
     code, _, err = run(*words, tmp_path / "all.parquet")
     assert code == 0, err
-    assert "40 new images (1 of them in subfolders), 1 members each" in err
+    assert "40 new images (1 of them in subfolders), 1 member each" in err
     assert "without a --card these intervals are the network's own" in err
     assert len(ts.read(tmp_path / "all.parquet")) == 40
     (folder / "07.png").write_bytes(b"no image")
@@ -179,7 +188,7 @@ def test_a_folder_of_images(place, run, tmp_path):
     assert not (tmp_path / "some.csv").exists()
     code, _, err = run(*words, tmp_path / "some.csv", "--skip-broken")
     assert code == 0
-    assert "2 images could not be read and are left out: 07.png, 08.png" in err
+    assert "left out, since unreadable, 2 images: 07.png, 08.png" in err
     assert len(pd.read_csv(tmp_path / "some.csv")) == 38
 
 

@@ -156,7 +156,7 @@ def test_what_is_wrong_in_a_table_names_its_file(tmp_path):
     parquet.write_table(pa.table({**numbers, "group": group}), tmp_path / "a.parquet")
     (source,) = find_sources([str(tmp_path / "a.parquet")])
     with pytest.raises(
-        BadFile, match=r"a\.parquet, from row 31 on: column 'group' is empty in 1 rows, .* row 11"
+        BadFile, match=r"a\.parquet, from row 31 on: column 'group' is empty in 1 row, .* row 11"
     ):
         list(chunked_cases(source, elements=30))
 

@@ -1,6 +1,7 @@
 """Numbers beside the image: standardised by the training cases, refused where they are missing, packed as planes."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,8 +100,28 @@ def test_targets_far_from_all_others_are_warned_of():
         assert all(f"{float(value):g} (row {k + 1})" in said for k, value in codes.items())
 
 
-def test_the_row_of_a_file(tmp_path):
-    (tmp_path / "t.csv").write_text("image,age\na/1.png,5\n2.png,6\n")
+def test_a_target_in_other_words_is_no_input():
+    """Months and years of one age; not a number that merely goes along with the target."""
+    rng = np.random.default_rng(0)
+    age = rng.uniform(20, 200, 30)
+    rows = [
+        {"months": f"{a:.1f}", "years": f"{a / 12:.3f}", "height": f"{a + e:.1f}"}
+        for a, e in zip(age, rng.normal(0, 5, 30))
+    ]
+    with warnings.catch_warnings(action="error"):
+        fit_inputs(rows, ["height"], "t.csv", ["months"])
+    with pytest.warns(UserWarning, match="the input years and the target months are one number in two units"):
+        fit_inputs(rows, ["years"], "t.csv", ["months"])
+
+
+def test_the_row_of_a_file(tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_text(f"image,age\na/1.png,5\n2.png,6\n{tmp_path.as_posix()}/b/4.png,7\n")
+    monkeypatch.chdir(tmp_path)
+    for here, name, age in (("a", "1.png", "5"), ("b", "4.png", "7")):
+        (tmp_path / here).mkdir()
+        monkeypatch.chdir(here)
+        assert rows_of([Path(name)], tmp_path / "t.csv", "image", ["age"])[0]["age"] == age
+        monkeypatch.chdir(tmp_path)
     files = [tmp_path / "x" / "2.png", tmp_path / "a" / "1.png"]
     assert [row["age"] for row in rows_of(files, tmp_path / "t.csv", "image", ["age"])] == ["6", "5"]
     with pytest.raises(

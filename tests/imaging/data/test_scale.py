@@ -112,7 +112,7 @@ def test_a_case_without_spacing_is_named(tmp_path):
     text[5] = text[5].rpartition(",")[0] + ",0"
     (tmp_path / "table.csv").write_text("\n".join(text))
     with pytest.raises(
-        ValueError, match=r"spacing in pixel size\(mm\) is not a number above 0 in 1 rows: row 5"
+        ValueError, match=r"spacing in pixel size\(mm\) is not a number above 0 in 1 row: row 5"
     ):
         table.load(str(tmp_path), mm_per_pixel=0.2, size=64, spacing="pixel size(mm)")
 

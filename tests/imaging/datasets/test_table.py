@@ -1,5 +1,8 @@
 """Any folder with a table: file kinds, splits that keep groups whole, scaling by training, broken files, streaming."""
 
+import shutil
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +12,7 @@ from truesigma.imaging.data.archive import BrokenFiles
 from truesigma.imaging.data.dataset import batches
 from truesigma.imaging.data.folder import FileReader
 from truesigma.imaging.data.folds import Fold
+from truesigma.imaging.data.prepare import as_stored
 from truesigma.imaging.datasets import table
 
 
@@ -126,7 +130,7 @@ def test_nothing_can_be_read(tmp_path):
         (["image,target"], "a header but no rows"),
         (
             ["image,target", "0.png,", "1.png,nan", "2.png,x"],
-            r"3 targets are not finite numbers: row 1, target ''",
+            r"no finite number in 3 targets: row 1, target ''",
         ),
         (
             ["image;target", "0.png;1,5", "", "1.png;2.5"],  # which of the two is it?
@@ -134,7 +138,7 @@ def test_nothing_can_be_read(tmp_path):
         ),
         (["image,target", "0.png,1", "", "1.png,x"], "row 2, target 'x'. Correct them, or take"),
         (["image,target", "0.png,1", "1.png,1", "2.png,1", "3.png,1"], "all training targets are equal"),
-        (["image,target", "0.png,1", "1.png,2"], "no cases for .*2 groups are too few"),
+        (["image,target", "0.png,1", "1.png,2"], "no cases for .*need more than 2 cases"),
     ],
 )
 def test_bad_tables(tmp_path, lines, message):
@@ -278,13 +282,40 @@ def test_no_split_and_no_group_can_be_asked_for(tmp_path):
     assert data.splits["train"].name != tuple(f"{k}.png" for k in range(6))  # drawn by the seed
 
 
+def test_an_image_that_is_read_may_be_written_to(tmp_path):
+    """A NIfTI that is mapped from disk may not, and torch warns of that."""
+    nibabel = pytest.importorskip("nibabel")
+    nibabel.save(nibabel.Nifti1Image(np.ones((4, 5, 6), np.float32), np.eye(4)), tmp_path / "a.nii")
+    with warnings.catch_warnings(action="error"):
+        for size in (0, 3):
+            table.read(str(tmp_path / "a.nii"), size=size)
+    assert as_stored(np.broadcast_to(np.float32(1), (1, 4, 4))).flags.writeable
+
+
+def test_copies_of_a_picture_are_named(tmp_path):
+    """One that was trained on and is tested on under another name; not if a patient says so, nor a blank one."""
+    root = make_folder(tmp_path / "t")
+    shutil.copy(root / "0.png", root / "11.png")
+    shutil.copy(root / "1.png", root / "2.png")
+    for k in (3, 10):
+        Image.new("L", (6, 8)).save(root / f"{k}.png")
+    with pytest.warns(UserWarning, match=r"has two names: 0\.png \(train\) and 11\.png \(test\)\. What"):
+        table.load(str(root))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("1.png,3.5", "0.png,3.5", "1 images stand in more than one row: 0.png; keep one row for each image"),
-        ("1.png,3.5", ",3.5", "1 rows name no image, the first is row 2"),
-        ("1.png,3.5,train,p0", "1.png,3.5,train,", "1 rows have an empty 'group', the first is row 2"),
-        ("1.png,3.5,train,p0", "1.png,3.5,,p0", "1 rows have an empty 'split'"),
+        ("1.png,3.5", "0.png,3.5", "more than one row names 1 image: 0.png; keep one row for each image"),
+        ("1.png,3.5", "./0.png,3.5", "more than one row names 1 image: 0.png"),
+        (
+            "1.png,3.5",
+            "1.png,inf",
+            "no finite number in 1 target: row 2, target 'inf'. Correct them, or take",
+        ),
+        ("1.png,3.5", ",3.5", "no image is named in 1 row, the first is row 2"),
+        ("1.png,3.5,train,p0", "1.png,3.5,train,", "'group' is empty in 1 row, the first is row 2"),
+        ("1.png,3.5,train,p0", "1.png,3.5,,p0", "'split' is empty in 1 row"),
         ("1.png,3.5,train,p0", "1.png,3,5,train,p0", "row 2 has 5 cells under 4 columns"),
         ("image,target,split", "image,target,target", "has more than one column target"),
     ],

@@ -69,3 +69,8 @@ def test_a_network_says_whether_its_outputs_are_in_the_unit_of_its_card(tmp_path
     assert not (tmp_path / "m.onnx").exists()
     made = to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card, in_unit=True)
     assert json.loads(made.metadata["outputs"])["location"].endswith("in months")
+    card = card_for(draws, units=MONTHS)
+    with pytest.warns(
+        UserWarning, match=r"outputs are in months, but for the example they are .*units=Units"
+    ):
+        to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card, in_unit=True)

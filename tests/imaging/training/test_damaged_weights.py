@@ -1,6 +1,7 @@
 """Damaged weights are put back, or trained again; they are never resumed from, and never predicted with."""
 
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -79,6 +80,16 @@ def test_best_weights_of_an_earlier_epoch_are_trained_again(data: DataSet, tmp_p
         after = fit(data, FIRST, out=tmp_path, backbone=PLAIN)
     assert equal(weights(after), weights(before))
     assert (tmp_path / "best.safetensors").read_bytes() == whole
+
+
+def test_best_weights_of_another_training_are_refused(data: DataSet, tmp_path: Path) -> None:
+    """Whole in themselves, and so a network that the history beside them knows nothing of."""
+    recipes = [TrainingRecipe(epochs=2, batch=8, learning_rate=rate) for rate in (1e-3, 2e-3)]
+    for name, recipe in zip("ab", recipes):
+        fit(data, recipe, out=tmp_path / name, backbone=PLAIN)
+    shutil.copy(tmp_path / "b" / "best.safetensors", tmp_path / "a")
+    with pytest.raises(ValueError, match=r"a/best\.safetensors is of another training: it says"):
+        fit(data, recipes[0], out=tmp_path / "a", backbone=PLAIN)
 
 
 def test_a_damaged_checkpoint_is_not_resumed_from(data: DataSet, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.checks import number_of
 from .inputs import Inputs, with_planes
 
 Prepare = Callable[[Tensor], Tensor]
@@ -119,8 +120,7 @@ class Split:
     def __repr__(self) -> str:
         outputs = self.target.shape[1]
         kind = str(self.images.dtype)[6:] if isinstance(self.images, Tensor) else "streamed"
-        plural = "" if outputs == 1 else "s"
-        return f"Split({len(self)} cases, image {self.shape} {kind}, {outputs} output{plural})"
+        return f"Split({number_of(len(self), 'case')}, image {self.shape} {kind}, {number_of(outputs, 'output')})"
 
     @property
     def shape(self) -> tuple[int, ...]:

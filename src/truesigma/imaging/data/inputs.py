@@ -23,6 +23,10 @@ from .rows import SHOWN, number
 
 FAR = 0.5  # share of the training range, beyond either end of it, above which a number raises a warning
 MANY = 5  # levels that a category may have, however few the cases
+ANSWER, FEWEST = (
+    0.9999,
+    8,
+)  # correlation of an input with a target that is no chance, in so many cases or more
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,7 @@ def fit_inputs(
                 f"{where}: {name} is {cells[0]!r} in all training cases, and so not an input; leave it out"
             )
         if np.isfinite(values).all():
+            _warn_of_answers(values, name, rows, target, where)
             made.append(Column(name, float(values.mean()), float(values.std())))
             continue
         if len(levels) > max(MANY, len(rows) // 2):
@@ -169,6 +174,20 @@ def fit_inputs(
             )
         made.append(Column(name, levels=tuple(sorted({*cells, *(row[name].strip() for row in pool)}))))
     return Inputs(tuple(made))
+
+
+def _warn_of_answers(
+    values: Host, name: str, rows: Sequence[Row], target: Sequence[str], where: str | Path
+) -> None:
+    """Warn if an input is a target in other words, such as in another unit."""
+    for column in target:
+        wanted = np.array([number(row[column]) for row in rows])
+        if len(rows) >= FEWEST and abs(np.corrcoef(values, wanted)[0, 1]) > ANSWER:
+            warnings.warn(
+                f"{where}: the input {name} and the target {column} are one number in two units, or nearly: the "
+                "network is given what it should find in the image. Leave it out of the inputs",
+                stacklevel=3,
+            )
 
 
 def with_planes(images: Tensor, values: Tensor | None) -> Tensor:

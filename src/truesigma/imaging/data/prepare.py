@@ -106,9 +106,10 @@ def as_stored(image: NDArray[Any], size: Sequence[int] = ()) -> NDArray[Any]:
     dtype('float32')
     """
     shape, space = tuple(size), image.shape[1:]
+    # Contiguous and writable, as torch wants it: a NIfTI may be read as neither.
     if not shape or space == shape:
-        return np.ascontiguousarray(image, dtype=_kind(image))
-    values = torch.from_numpy(np.ascontiguousarray(image, dtype=np.float32))[None]
+        return np.require(image, _kind(image), ["C", "W"])
+    values = torch.from_numpy(np.require(image, np.float32, ["C", "W"]))[None]
     if len(space) == 2:
         values = torch.nn.functional.interpolate(values, shape, mode="bilinear", antialias=True)
     elif all(before >= after for before, after in zip(space, shape)):

@@ -6,11 +6,14 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from os.path import abspath
 from pathlib import Path
+from posixpath import normpath
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.checks import number_of
 from ...files.tables import Row, read_table
 
 SHOWN = 10  # faults that a message names
@@ -49,7 +52,7 @@ def rows_of(files: Sequence[Path], table: Path, image: str, columns: Sequence[st
     names = [image_name(row, image) for row in rows]
     check_names(names, table)
     by_name = dict(zip(names, rows))
-    ends = [["/".join(file.parts[k:]) for k in range(len(file.parts))] for file in files]
+    ends = [_ends(file) for file in files]
     found = [next((end for end in some if end in by_name), "") for some in ends]
     lost = [str(file) for file, name in zip(files, found) if not name]
     if lost:
@@ -65,18 +68,24 @@ def rows_of(files: Sequence[Path], table: Path, image: str, columns: Sequence[st
     return [by_name[name] for name in found]
 
 
+def _ends(file: Path) -> list[str]:
+    """The whole path of a file, and all its ends, the longest first."""
+    whole = Path(abspath(file))
+    return [whole.as_posix(), *("/".join(whole.parts[k:]) for k in range(1, len(whole.parts)))]
+
+
 def check_names(names: Sequence[str], path: Path) -> None:
     """Refuse rows without an image, and images that appear in two rows: they could be both trained and tested on."""
     bare = [k for k, name in enumerate(names) if not name]
     if bare:
         raise ValueError(
-            f"{path}: {len(bare)} rows name no image, the first is row {bare[0] + 1}; fill them in"
+            f"{path}: no image is named in {number_of(len(bare), 'row')}, the first is row {bare[0] + 1}; fill them in"
         )
-    doubled = [name for name, count in Counter(names).items() if count > 1]
+    doubled = [name for name, count in Counter(map(normpath, names)).items() if count > 1]
     if doubled:
         raise ValueError(
-            f"{path}: {len(doubled)} images stand in more than one row: {', '.join(doubled[:SHOWN])}; keep one row for "
-            "each image, with the mean of its targets where they were measured again"
+            f"{path}: more than one row names {number_of(len(doubled), 'image')}: {', '.join(doubled[:SHOWN])}; keep "
+            "one row for each image, with the mean of its targets where they were measured again"
         )
 
 
@@ -88,10 +97,10 @@ def targets(rows: Sequence[Row], columns: Sequence[str], path: Path) -> NDArray[
         shown = "; ".join(f"row {k + 1}, {columns[j]} {rows[k][columns[j]]!r}" for k, j in bad[:SHOWN])
         more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
         first = rows[bad[0][0]][columns[bad[0][1]]].strip()
-        comma = "" if np.isnan(number(first.replace(",", ".", 1))) else ", with a point before decimals"
+        comma = ", with a point before decimals" if np.isfinite(number(first.replace(",", ".", 1))) else ""
         raise ValueError(
-            f"{path}: {len(bad)} targets are not finite numbers: {shown}{more}. Correct them{comma}, or take their "
-            "rows out"
+            f"{path}: no finite number in {number_of(len(bad), 'target')}: {shown}{more}. Correct them{comma}, or take "
+            "their rows out"
         )
     for column, ones in zip(columns, values.T):
         _warn_of_lone(ones, column, path)
@@ -180,8 +189,8 @@ def spacings(
             f"{at}, {[rows[k][column] for column in columns]}" for at, k in zip(places, bad.tolist())
         )
         raise ValueError(
-            f"{path}: the spacing in {', '.join(columns)} is not a number above 0 in {len(bad)} rows: {shown}. "
-            "Fill them in, or take the rows out"
+            f"{path}: the spacing in {', '.join(columns)} is not a number above 0 in {number_of(len(bad), 'row')}: "
+            f"{shown}. Fill them in, or take the rows out"
         )
     return [tuple(row) for row in (values * [mm_in(column) for column in columns]).tolist()]
 
@@ -248,6 +257,6 @@ def check_filled(rows: Sequence[Row], column: str, path: Path) -> None:
     bare = [k for k, row in enumerate(rows) if not row[column].strip()]
     if bare:
         raise ValueError(
-            f"{path}: {len(bare)} rows have an empty {column!r}, the first is row {bare[0] + 1}; fill them in, or name "
-            'another column ("" for none)'
+            f"{path}: {column!r} is empty in {number_of(len(bare), 'row')}, the first is row {bare[0] + 1}; fill them "
+            'in, or name another column ("" for none)'
         )

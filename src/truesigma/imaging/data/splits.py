@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from truesigma.files.disk import BadFile, reading
 
+from ...core.checks import number_of
+
 Index = NDArray[np.int64]
 SPLITS = ("train", "valid", "test")
 SPELLINGS = {
@@ -132,7 +134,9 @@ def by_fold(groups: Sequence[str], folds: int, *, seed: int = 0) -> Index:
     """
     names, member, counts = np.unique(np.asarray(groups, dtype=str), return_inverse=True, return_counts=True)
     if folds < 2 or folds > len(names):
-        raise ValueError(f"folds = {folds} of {len(names)} groups; expected 2 or more, and a group for each")
+        raise ValueError(
+            f"folds = {folds} of {number_of(len(names), 'group')}; expected 2 or more, and a group for each"
+        )
     fold, filled = np.zeros(len(names), dtype=np.int64), np.zeros(folds)
     order = np.random.default_rng(seed).permutation(len(names))
     for group in order[
@@ -165,7 +169,7 @@ def check_groups(groups: Sequence[str], index: Mapping[str, Index]) -> None:
         shown = "; ".join(f"{group!r} in {' and '.join(sorted(where[group]))}" for group in torn[:10])
         more = f"; and {len(torn) - 10} more" if len(torn) > 10 else ""
         raise ValueError(
-            f"{len(torn)} of {len(where)} groups have cases in more than one split: {shown}{more}. "
+            f"more than one split has cases of {len(torn)} of {number_of(len(where), 'group')}: {shown}{more}. "
             "A patient seen in training makes the test look better than it is: put each group into one split"
         )
 

@@ -17,6 +17,8 @@ training target, images by the mean and sd of each channel in training.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...core.checks import number_of
 from ...files.tables import Row, read_table
 from ..data.dataset import DataSet, Split
 from ..data.folder import read_images
 from ..data.inputs import fit_inputs, leaving_planes
 from ..data.prepare import Layout, Normalise
 from ..data.rows import (
+    SHOWN,
     check_filled,
     check_names,
     check_spacing,
@@ -167,6 +171,7 @@ def load(
         )
         for key, at in index.items()
     }
+    _warn_of_copies(parts)
     units = tuple(word.strip() for word in unit.split(","))
     units = units * len(columns) if len(units) == 1 else units
     prepare = Normalise(top=1.0, each=True) if layout.each else _normalise(parts["train"])
@@ -211,11 +216,32 @@ def _index(
         remedy = f"the column {split!r} says {', '.join(sorted(set(given)))}"
     else:
         index = by_group(groups or [str(k) for k in range(len(rows))], valid=valid, test=test, seed=seed)
-        remedy = f"{len(set(groups)) if groups else len(rows)} groups are too few for the shares asked for"
+        found = number_of(len(set(groups)), "group") if groups else number_of(len(rows), "case")
+        remedy = f"the shares asked for need more than {found}"
     empty = [key for key, at in index.items() if not len(at)]
     if empty:
         raise ValueError(f"no cases for {', '.join(empty)}: {remedy}")
     return index
+
+
+def _warn_of_copies(parts: Mapping[str, Split]) -> None:
+    """Warn if one picture has several names, and its patients do not say so; blank ones do not count."""
+    seen: dict[int, tuple[str, str, Any]] = {}
+    copies = []
+    for split, part in parts.items():
+        whose = part.name if part.together is None else part.together
+        for k, name in enumerate(part.name if isinstance(part.images, Tensor) else ()):
+            image = part.images[k].numpy()
+            before = seen.setdefault(hash(image.tobytes()), (split, name, whose[k]))
+            if before[2] != whose[k] and image.min() < image.max():
+                copies.append(f"{before[1]} ({before[0]}) and {name} ({split})")
+    if copies:
+        warnings.warn(
+            f"the same picture has two names: {', '.join(copies[:SHOWN])}{', ...' if len(copies) > SHOWN else ''}. "
+            "What a network was trained on, it predicts too well: take copies out of the table, or give them one "
+            "patient",
+            stacklevel=3,
+        )
 
 
 def _normalise(train: Split) -> Normalise:

@@ -15,6 +15,7 @@ from torch import Tensor, fx, nn
 
 from ...core.decompose import moments
 from ...core.law import Law, central_bounds
+from ...core.recalibration import Across
 from ...core.values import Prediction, trusted
 from ...evaluation.apply import bound_names
 from ...evaluation.card import Card
@@ -108,6 +109,11 @@ def with_uniform_numbers(rest: fx.GraphModule) -> fx.GraphModule:
 def check_exportable(card: Card) -> None:
     """Say which card cannot become part of a graph, and what to do."""
     fitted, recipe = card.recalibration, card.recipe
+    if isinstance(fitted, Across):
+        raise ValueError(
+            f"{fitted.to_dict()['name']} takes the predictions of its networks apart, and cannot be exported. Predict "
+            "with `truesigma ensemble` and the card, or train one network for a file: without folds."
+        )
     if not hasattr(fitted, "variance_ratio"):
         raise ValueError(
             f"the recalibration {fitted.to_dict()['name']!r} cannot be exported: it has no variance_ratio(total), that "

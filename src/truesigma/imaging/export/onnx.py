@@ -7,6 +7,7 @@ file runs in onnxruntime without torch and without this package.
 import copy
 import json
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from ...core.checks import check_level, check_whole
+from ...core.decompose import decompose
 from ...core.law import Law, Normal
 from ...core.provenance import versions
-from ...core.values import Draws
+from ...core.values import Draws, Prediction
 from ...evaluation.card import Card
 from ...files.disk import BadFile, check_folder, now, plain, write_atomically
 from ..data.inputs import Inputs, with_planes
@@ -31,6 +33,7 @@ from .graph import content_hash, need_onnx, onnx_graph
 from .module import Calibrated, DropoutPasses, Finish, Members, check_exportable
 
 INPUT, BESIDE = "image", "inputs"
+ODD = 3  # times that sigmas may lie beyond those a card was fitted on
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +136,8 @@ def to_onnx(
     passes = sampling["draws"] if dropout else len(members)
     if card is not None:
         _check_card(card, probe, passes, dropout)
+        if in_unit:
+            _doubt_unit(card, decompose(probe))
     finish = Finish(law, units, card, tuple(levels), as_predicted(probe, card, units).law)
     model = Calibrated(inner, finish, prepare, given).eval()
 
@@ -225,6 +230,32 @@ def _check_unit(card: Card, units: Units | None, in_unit: bool) -> None:
             "trained on standardised targets. Give units=Units((unit,), offset, factor), by which they become "
             f"{card.unit}, or in_unit=True where they are in {card.unit} already."
         )
+
+
+def _doubt_unit(card: Card, example: Prediction) -> None:
+    """Warn if outputs that are said to be in the card's unit are far from all that the card was fitted on."""
+    if "range" not in card.data:
+        return
+    seen = {name: np.asarray(ends, np.float64).T for name, ends in card.data["range"].items()}
+    low, high = seen["location"]
+    smallest, largest = seen["scale"]
+    far = (example.location < 2 * low - high) | (example.location > 2 * high - low)  # by more than it is wide
+    odd = (example.scale < smallest / ODD) | (example.scale > ODD * largest)
+    if not (far.all(0) | odd.all(0)).any():
+        return
+    found, fitted = (
+        f"{one:.3g} to {other:.3g} with a sigma of {least:.3g} to {most:.3g}"
+        for one, other, least, most in (
+            (x.min(), x.max(), s.min(), s.max())
+            for x, s in ((example.location, example.scale), (seen["location"], seen["scale"]))
+        )
+    )
+    warnings.warn(
+        f"in_unit=True says that the network's outputs are in {card.unit}, but for the example they are {found}, and "
+        f"the card was fitted on {fitted}. If the network learned standardised targets, give units=Units((unit,), "
+        "offset, factor) instead; if the example is not of real images, give some.",
+        stacklevel=3,
+    )
 
 
 def _check_card(card: Card, probe: Draws, passes: int, dropout: bool) -> None:

@@ -18,6 +18,7 @@ from ..recipe import TrainingRecipe
 from .folder import BEST, FILES, HISTORY, LAST
 
 GAIN = 1e-4  # smaller relative gains do not count
+ALIKE = 1e-9  # relative difference of a value that was written twice
 NEXT = f"next.{BEST}"  # better weights, until last.safetensors is from their epoch or a later one
 
 
@@ -116,8 +117,11 @@ def done(state: State, recipe: TrainingRecipe) -> bool:
     return len(watched) - 1 - best >= max(1, recipe.stop * recipe.epochs)
 
 
-def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:
-    """The state of the last checkpoint, with its tensors put into the network and the optimiser."""
+def restore(out: Path, net: nn.Module, optimizer: Optimizer, recipe: TrainingRecipe) -> State:
+    """The state of the last checkpoint, with its tensors put into the network and the optimiser.
+
+    A ValueError if the best weights are not those that the checkpoint's history tells of.
+    """
     tensors, values = read_state(out / LAST)
     net.load_state_dict({name[4:]: value for name, value in tensors.items() if name.startswith("net.")})
     unpack_optimizer(tensors, net, optimizer)
@@ -125,11 +129,18 @@ def restore(out: Path, net: nn.Module, optimizer: Optimizer) -> State:
     if best["epoch"] > values["epoch"]:
         # Earlier versions could leave weights of an epoch that the checkpoint has not reached: it comes again.
         weights, best = {}, {"epoch": 0, "value": math.inf}
+    rows = _rows(values)
+    seen = _kept_by(rows, recipe)[best["epoch"] - 1] if best["epoch"] else best["value"]
+    if not math.isclose(best["value"], seen, rel_tol=ALIKE):
+        raise ValueError(
+            f"{out / BEST} is of another training: it says {best['value']:.6g} for its epoch {best['epoch']}, and the "
+            f"history in {LAST} {seen:.6g}. Put back the one that belongs here, or train again in another folder"
+        )
     like = net.state_dict()
     return State(
         epoch=values["epoch"],
         plateau=Plateau.from_dict(values["plateau"]),
-        rows=_rows(values),
+        rows=rows,
         best={name: value.to(like[name].device) for name, value in weights.items()},
         best_value=best["value"],
         best_epoch=best["epoch"],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from ...core.checks import number_of
 from ..data.dataset import DataSet, Split, batches
 from ..data.folds import HELD
 from ..network.losses import LIKELIHOODS
@@ -45,7 +46,7 @@ def check_choices(
             bare = [split.name[int(i)] for i in split.target.isnan().any(1).nonzero().flatten()]
             shown = ", ".join(bare[:10]) + (", ..." if len(bare) > 10 else "")
             raise ValueError(
-                f"{len(bare)} cases of the split {name!r} have no target: {shown}; leave them out"
+                f"the split {name!r} has {number_of(len(bare), 'case')} without a target: {shown}; leave them out"
             )
     _check_levels(data)
     if devices < 1 or recipe.batch % devices:

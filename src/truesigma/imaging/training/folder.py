@@ -154,7 +154,9 @@ def read_recipe(out: Path) -> dict[str, Any]:
     """What recipe.json of a run says."""
     path = out / RECIPE
     if not path.is_file():
-        raise ValueError(f"{out} is no training run: it has no {RECIPE}")
+        inside = out / "runs" / "0"  # where `truesigma run` puts its first
+        hint = f"; did you mean {inside}?" if (inside / RECIPE).is_file() else ""
+        raise ValueError(f"{out} is no training run: it has no {RECIPE}{hint}")
     found = dict(read_json(path, LIKE))
     for unit in found["data"]["unit"]:
         check_like(path, unit, str, "data.unit")

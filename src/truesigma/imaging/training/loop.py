@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ...core.checks import number_of
 from ...files.disk import locked
 from ..data.dataset import DataSet, Split, batches, resident
 from ..network.two_head import TwoHead
@@ -45,7 +46,7 @@ class Trained:
     def __repr__(self) -> str:
         """How many epochs, and which one was kept."""
         state = "finished" if self.finished else "stopped"
-        return f"Trained({state} after {len(self.history)} epochs, kept epoch {self.best_epoch})"
+        return f"Trained({state} after {number_of(len(self.history), 'epoch')}, kept epoch {self.best_epoch})"
 
 
 def train(
@@ -256,7 +257,7 @@ def _begin(
 ) -> State:
     """The state to start from: the checkpoint's if a run resumes, otherwise a fresh one."""
     if folder is not None and resume and (folder / LAST).is_file():
-        return restore(folder, net, optimizer)
+        return restore(folder, net, optimizer, recipe)
     if folder is not None and leads:
         for name in (LAST, BEST, HISTORY):
             (folder / name).unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ...core.checks import number_of
 from ..data.dataset import DataSet
 from ..data.source import Source
 from ..network.tensors import read_values
@@ -106,7 +107,7 @@ def _data_line(data: DataSet) -> str:
     sizes = ", ".join(f"{len(split)} {name}" for name, split in data.splits.items())
     shape = " x ".join(map(str, next(iter(data.splits.values())).shape))
     units = ", ".join(dict.fromkeys(unit for unit in data.unit if unit))
-    outputs = f"{data.outputs} output{'s' if data.outputs > 1 else ''}{f' in {units}' if units else ''}"
+    outputs = number_of(data.outputs, "output") + (f" in {units}" if units else "")
     return f"{data.name}: {sizes} cases; images {shape}, {outputs}"
 
 
@@ -123,12 +124,12 @@ def _plan_line(
     count = sum(parameter.numel() for parameter in net.parameters())
     where = device if devices == 1 else f"{devices} x {device}"
     return (
-        f"{net.plan['backbone']}, {count / 1e6:.3g} million parameters; recipe {recipe.name}: {recipe.epochs} epochs, "
-        f"batch {recipe.batch}, {recipe.optimizer} {recipe.learning_rate:g}; {likelihood}, {precision}, {where}, "
-        f"seed {seed}"
+        f"{net.plan['backbone']}, {count / 1e6:.3g} million parameters; recipe {recipe.name}: "
+        f"{number_of(recipe.epochs, 'epoch')}, batch {recipe.batch}, {recipe.optimizer} {recipe.learning_rate:g}; "
+        f"{likelihood}, {precision}, {where}, seed {seed}"
     )
 
 
 def _progress(folder: Path, epochs: int) -> str:
     done = int(read_values(folder / LAST)["epoch"])
-    return f"going on after epoch {done}" if done < epochs else f"all {done} epochs are there"
+    return f"going on after epoch {done}" if done < epochs else f"epoch {done} of {epochs} is done"
