@@ -73,6 +73,18 @@ def test_rank_correlation_is_scipys_and_its_error_that_of_repeated_draws():
     assert np.mean([one.error for one in drawn]) == pytest.approx(spread, rel=0.12)
 
 
+def test_outputs_of_different_size_are_ranked_within_themselves():
+    """Pooled, the larger errors of the larger output would pass for a sigma that knows which cases are hard."""
+    rng = np.random.default_rng(5)
+    sigma, error = rng.gamma(4, size=(2, 500, 3))
+    size = np.array([0.001, 1.0, 1000.0])
+    given = (np.ones((500, 3)), np.arange(500), 500)
+    found = clustered.rank_correlation(size * error, size * sigma, *given)
+    each = [stats.spearmanr(error[:, j], sigma[:, j])[0] for j in range(3)]
+    assert found.value[0] == pytest.approx(np.mean(each), rel=1e-9)
+    assert found.error == pytest.approx(1 / math.sqrt(1500), rel=0.1)
+
+
 def test_a_constant_has_no_rank():
     ones = np.ones((30, 1))
     found = clustered.rank_correlation(np.arange(30.0)[:, None], ones, ones, np.arange(30), 30)

@@ -119,3 +119,17 @@ def test_a_few_groups_that_the_sets_do_not_share_may_be_patients():
     assert doubts(made(0, group=one), made(1, group=sites)) == []
     many = np.repeat([f"c{k}" for k in range(60)], 5)  # counted as patients
     assert doubts(made(0, group=one), made(1, group=many)) == []
+
+
+def test_a_few_cases_that_carry_the_weight_of_all_are_said_and_are_no_gross_errors():
+    plain = made(0)
+    weight = np.where(np.arange(300) < 12, 1.0, 1e-6)
+    (said,) = doubts(ts.Cases(plain.prediction, plain.target, weight=weight), made(1))
+    assert said.startswith("the weights of the 300 calibration cases make them worth 12 of equal weight")
+    even = ts.Cases(plain.prediction, plain.target, weight=np.linspace(1, 3, 300))
+    assert doubts(even, made(1)) == []
+    rows = ts.evaluate(
+        made(1), ts.Cases(plain.prediction, plain.target, weight=weight), metrics=["rmse"]
+    ).questions
+    unclear = [row["words"] for row in rows if row["question"] in ("knowing", "shape")]
+    assert set(unclear) == {"cannot be told: too few cases or groups (12)"}

@@ -29,6 +29,7 @@ MANY = 64  # outputs, beyond which thirds are not taken within each
 CELLS = 200  # of the probability integral transform, at whose edges the gap is looked at
 REPLICATES = 500
 TAIL = 0.05  # beyond it, the reference of the gap is continued as the tail of a Gaussian process
+ROUNDING = 1e-9  # between logarithms of means, below which they are equal
 STEP = 0.05  # of log s, by which the law is differentiated
 
 
@@ -47,6 +48,14 @@ class View:
     @property
     def clusters(self) -> int:
         return int(self.code.max(initial=-1)) + 1
+
+    @property
+    def effective(self) -> float:
+        """As many clusters as these tell, if a few of their elements carry most of the weight."""
+        square = float((self.weight**2).sum())
+        if not square:
+            return 0.0
+        return self.clusters * float(self.weight.sum()) ** 2 / (square * np.count_nonzero(self.weight))
 
     @property
     def several(self) -> bool:
@@ -219,6 +228,15 @@ def thirds(key: Host, weight: Host) -> Host | None:
     return found
 
 
+def commonest(key: Host, weight: Host) -> float:
+    """The share of the most frequent value, in the output where it is largest."""
+    found = []
+    for values, mass in zip(key.T, weight.T):
+        place = np.unique(values, return_inverse=True)[1]
+        found.append(np.bincount(place, weights=mass).max() / mass.sum() if mass.any() else 0.0)
+    return float(max(found))
+
+
 def log_means(
     values: Host, cells: Sequence[Host], weight: Host, code: Host, clusters: int
 ) -> Clustered | None:
@@ -241,7 +259,7 @@ def equal_thirds(found: Clustered) -> float:
     contrast = np.kron(np.eye(keys), np.array([[1.0, -1.0, 0.0], [0.0, -1.0, 1.0]]))
     off, size = contrast @ found.value, found.clusters
     rank = len(off)
-    if size <= rank + 1:
+    if size <= rank + 1 or np.abs(off).max() < ROUNDING:
         return 1.0
     covariance = contrast @ found.covariance @ contrast.T
     square = float(off @ np.linalg.pinv(covariance, hermitian=True) @ off)
@@ -249,29 +267,39 @@ def equal_thirds(found: Clustered) -> float:
 
 
 def rank_correlation(first: Host, second: Host, weight: Host, code: Host, clusters: int) -> Clustered:
-    """Spearman's rank correlation of two values over all elements."""
-    some = (weight > 0).ravel()
-    share = weight.ravel()[some] / weight.sum()
-    places = [np.unique(values.ravel()[some], return_inverse=True)[1] for values in (first, second)]
-    centred = []
-    for place in places:
-        mass = np.bincount(place, weights=share)
-        centred.append((np.cumsum(mass) - mass / 2 - 0.5)[place])  # middle ranks, from -1/2 to 1/2
-    (r, s), (spread_r, spread_s) = centred, [float((share * c * c).sum()) for c in centred]
-    if min(spread_r, spread_s) < 1e-12:  # rounding: all values are the same
+    """Spearman's rank correlation of two values, ranked within each output: outputs may differ in size, and in unit."""
+    if first.shape[1] > MANY:  # a map, whose outputs are of one kind
+        a, b, mass = (values.reshape(-1, 1) for values in (first, second, weight))
+        return rank_correlation(a, b, mass, np.repeat(code, first.shape[1]), clusters)
+    share, influence = weight / weight.sum(), np.zeros(weight.shape)
+    product, spread = 0.0, np.zeros(2)
+    for j in range(weight.shape[1]):
+        some = weight[:, j] > 0
+        mine = share[some, j]
+        places = [np.unique(values[some, j], return_inverse=True)[1] for values in (first, second)]
+        (r, above_r), (s, above_s) = (_middle_ranks(place, mine) for place in places)
+        product += float((mine * r * s).sum())
+        spread += [float((mine * r * r).sum()), float((mine * s * s).sum())]
+        # An element moves the mean of r s by its own product, and by the ranks of all that lie above it.
+        moved = r * s + above_r(s) + above_s(r)
+        influence[some, j] = mine * (moved - (mine * moved).sum() / max(mine.sum(), 1e-300))
+    if spread.min() < 1e-12:  # rounding: all values are the same
         return Clustered(np.array([0.0]), np.zeros((clusters, 1)))
-    scale = math.sqrt(spread_r * spread_s)
-    found = float((share * r * s).sum()) / scale
-    # An element moves the mean of r s by its own product, and by the ranks of all that lie above it.
-    influence = r * s
-    for place, other in zip(places, (s, r)):
-        held = np.bincount(place, weights=share * other)
-        influence = influence + (held[::-1].cumsum()[::-1] - held / 2)[place]
-    influence = share * (influence - (share * influence).sum()) / scale
-    wide = np.zeros(weight.size)
-    wide[some] = influence
-    columns = wide.reshape(weight.shape).sum(axis=1, keepdims=True)
-    return Clustered(np.array([found]), gather(columns, code, clusters))
+    scale = math.sqrt(float(spread.prod()))
+    return Clustered(
+        np.array([product / scale]), gather(influence.sum(axis=1, keepdims=True) / scale, code, clusters)
+    )
+
+
+def _middle_ranks(place: Host, share: Host) -> tuple[Host, Callable[[Host], Host]]:
+    """Middle ranks, from -1/2 to 1/2, and the mean of another value over all that lie above each element."""
+    mass = np.bincount(place, weights=share)
+
+    def above(other: Host) -> Host:
+        held = np.bincount(place, weights=share * other) / mass.sum()
+        return (held[::-1].cumsum()[::-1] - held / 2)[place]
+
+    return ((np.cumsum(mass) - mass / 2) / mass.sum() - 0.5)[place], above
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,8 +123,8 @@ def _factor_words(factor: Estimate | None) -> tuple[str, str]:
         return "", ""
     if factor.low is None:
         return f" \N{MULTIPLICATION SIGN}{number(factor.value)}, how sure that is cannot be told", ""
-    value, interval = estimate_parts(factor)
-    return f" \N{MULTIPLICATION SIGN}{value}", f"of the calibration cases {interval}"
+    interval = estimate_parts(factor)[1]
+    return f" \N{MULTIPLICATION SIGN}{number(factor.value)}", f"of the calibration cases {interval}"
 
 
 def _coverage(subject: Subject, scores: list[Score]) -> tuple[Estimate, Estimate]:
@@ -243,8 +243,8 @@ def _hero(shown: Mapping[str, Estimate], nominal: float, words: str) -> Html:
                 "x": f"{100 * found.value:.2f}%",
                 "text-anchor": anchor,
             }
-            words = f"{kind} {percent(found.value)}"
-            parts.append(element("text", {**given, "y": 14 if kind == "after" else 54}, words))
+            named = f"{kind} {percent(found.value)}"
+            parts.append(element("text", {**given, "y": 14 if kind == "after" else 54}, named))
     place: Attributes = {
         "class": "axis promised",
         "x": f"{100 * nominal:.2f}%",
