@@ -14,6 +14,7 @@ NEARLY = 0.9  # of the cases have the same sigma: nearly all of them
 MOST = 0.75  # of the errors inside a 50 % interval: those are the small ones, which a few large ones make look small
 CONTENT = 0.9  # level of the intervals whose content is shown
 ENOUGH = 0.03  # from that level: what they then hold says nothing against the size of sigma
+LAWS = {"normal": "Normal", "laplace": "Laplace", "student": "Student", "by case": "fitted"}
 MOST_DIGITS = 6  # behind the point, beyond which powers of ten are easier to read
 NONE = "none"
 Row = Mapping[str, Any]
@@ -162,7 +163,7 @@ def shape(reply: Reply) -> Judged:
     if reply.value is None or reply.high is None:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
     beyond, inside = reply.parts["beyond_99"], reply.parts["inside_50"]
-    law = {"normal": "Normal", "laplace": "Laplace"}.get(reply.law, reply.law)
+    law = LAWS.get(reply.law, reply.law)
     gap = f"gap {100 * reply.value:.1f}, chance {100 * reply.parts['reference']:.1f} %"
     if reply.off:
         # A shift by m moves the distribution by at most 0.4 m or 0.5 m.

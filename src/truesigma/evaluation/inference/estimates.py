@@ -227,7 +227,7 @@ def _shape(asked: Asked) -> Answer:
     )
     beyond = ~view.holds(0.99, size)
     parts = {
-        "reference": found.reach(RISK),
+        "reference": min(found.reach(RISK), 1.0),
         "mean": side.value,
         "mean_is_chance": side.chance() > RISK,
         "beyond_99": float((view.weight * beyond).sum() / view.weight.sum()),
