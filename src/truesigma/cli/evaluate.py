@@ -71,6 +71,7 @@ def evaluate(
     json: Json = None,
 ) -> None:
     """Fit recalibrations on some files, score them on others."""
+    from ..evaluation.doubts import few_clusters
     from ..evaluation.evaluate import evaluate as run
     from ..evaluation.fit import choose, fit_all
     from ..evaluation.leaks import warn_leak, warn_repeated, warn_unlike
@@ -134,6 +135,9 @@ def evaluate(
 
         files = {"calibration": data["calibration"], "test": data["test"][0]}
         report(fitted_on, repeats[0], recalibrations=fits.values(), recipe=recipe, files=files).write(html)
+    few = few_clusters(fitted_on)
+    if few and any("standard_error" in one.fitted.to_dict() for one in fits.values()):
+        context.obj.say(f"note: {few[:1].lower()}{few[1:]}")
     questions = list(evaluation.questions)
     result = {**evaluation.to_dict(), "questions": questions, "data": data}
     context.obj.deliver(evaluation_table(evaluation, questions), result, json)

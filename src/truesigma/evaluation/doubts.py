@@ -15,6 +15,7 @@ TOGETHER = 0.15  # correlation of neighbouring hits above which rows seem to bel
 GROSS = 0.9  # of the sum of z^2, that a hundredth of the cases may make
 LEAST = 20  # cases, of which one may be called gross
 FEW = 30  # cases of equal weight, below which all that is weighted is a rough guess
+ROUGH = 10  # groups, below which the factor's interval is a rough guess
 SEVERAL = 4  # with this many groups, they may be patients
 CONTENT = 0.9
 MAP = 64  # outputs, beyond which they are of one kind
@@ -52,6 +53,26 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
             "images of one patient, name it in a column `patient` or `group`."
         )
     return found + ([] if test is None else _unnamed_patients(calibration, test))
+
+
+def few_clusters(cases: Cases) -> str:
+    """What to know of a standard error that counts few patients, or groups; "" if there are enough, or none."""
+    if cases.cluster is None:
+        return ""
+    counts = columns_of(cases.prediction, cases.target, weight=cases.weight).weight.any(axis=1)
+    clusters = len(np.unique(np.asarray(cases.cluster)[counts]))
+    one = "group" if cases.patient is None else "patient"
+    if clusters >= ROUGH:
+        return ""
+    if clusters < 2:
+        return (
+            f"All calibration cases are of one {one}, so nothing shows how much the factor would differ for another: "
+            "it has no interval."
+        )
+    return (
+        f"The factor's error counts the {clusters} {one}s of the calibration cases: so few show only roughly how "
+        f"{one}s differ."
+    )
 
 
 def _heavy(name: str, columns: Columns) -> list[str]:
