@@ -10,7 +10,7 @@ import numpy as np
 from ...core.arrays import Host
 from ...core.law import Law, central_bounds, has_terms
 from ..verdicts import NONE
-from . import clustered
+from . import clustered, ordered
 from .clustered import Clustered, Measured, View, difference, measured
 from .summed import ERROR, SPREAD, SQUARE, SummedView, Z
 
@@ -165,16 +165,16 @@ def _knowing(asked: Asked) -> Answer:
         return Answer(None, reason=view.reason)
     error, square = np.abs(view.target - view.location), view.z**2
     keys = {"sigma": view.scale, "prediction": view.location}
-    cells = {name: clustered.thirds(key, view.weight) for name, key in keys.items()}
+    cells = {name: ordered.thirds(key, view.weight) for name, key in keys.items()}
     split = {name: cell for name, cell in cells.items() if cell is not None}
     size = (view.weight, view.code, view.clusters)
-    rank = measured(clustered.rank_correlation(error, view.scale, *size))
+    rank = measured(ordered.rank_correlation(error, view.scale, *size))
     parts: dict[str, Any] = {"rank_correlation": None, "constant": cells["sigma"] is None}
-    parts["commonest"] = clustered.commonest(view.scale, view.weight) if parts["constant"] else None
+    parts["commonest"] = ordered.commonest(view.scale, view.weight) if parts["constant"] else None
     if 0 < rank.error < math.inf:
         parts |= {"rank_correlation": rank.value, "rank_bounds": list(rank.bounds(RISK))}
         parts["wrong_way"] = rank.bounds(RISK / 5)[1] < 0
-    found = clustered.log_means(square, list(split.values()), *size) if split else None
+    found = ordered.log_means(square, list(split.values()), *size) if split else None
     if view.effective < LEAST:
         return Answer(None, parts=parts, reason=f"too few cases or groups ({view.effective:.0f})")
     if found is None:
@@ -184,7 +184,7 @@ def _knowing(asked: Asked) -> Answer:
         return Answer(None, parts=parts, reason=what)
     inside = view.holds(CONTENT)
     # Tested on |z|, whose means are less at the mercy of a few large errors: z^2 alarms in 9 to 11 % of true models.
-    sizes = clustered.log_means(np.sqrt(square), list(split.values()), *size)
+    sizes = ordered.log_means(np.sqrt(square), list(split.values()), *size)
     assert sizes is not None  # as the means of z^2 are above 0
     ratios, uneven = {}, {}
     for number, (name, cell) in enumerate(split.items()):
@@ -198,9 +198,9 @@ def _knowing(asked: Asked) -> Answer:
         ratios[name] = measured(Clustered(np.array([step]), outer[:, None]))
         parts[name]["log_ratio"] = step
         own = Clustered(sizes.value[three], sizes.influence[:, three])
-        uneven[name] = (clustered.equal_thirds(own), -float(np.ptp(own.value)))
+        uneven[name] = (ordered.equal_thirds(own), -float(np.ptp(own.value)))
     first = next(iter(ratios.values()))
-    parts["chance"] = clustered.equal_thirds(sizes)
+    parts["chance"] = ordered.equal_thirds(sizes)
     parts["clearest"] = min(uneven, key=lambda name: uneven[name])
     return Answer(first.value, parts["chance"], first.bounds, parts)
 
