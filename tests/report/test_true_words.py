@@ -107,7 +107,9 @@ SITUATIONS = {
     "outputs that cancel": (
         same(lambda m, s, y: (m, s * np.array([1.5, 0.75]), y), outputs=2), ["the wrong size for every output"]
     ),
-    "sites that cancel": (lambda: cancelling(size=0.35), ["Sigma is the wrong size for every group"]),
+    "sites that cancel": (
+        lambda: cancelling(size=0.35), ["Sigma is the wrong size for every group, before and after sigma scaling."]
+    ),
     "biases of sites that cancel": (lambda: cancelling(bias=0.5), ["predictions are biased", "Bonn: predictions are"]),
     "off in the middle": (same(uneven), ["errors grow with sigma unevenly: its thirds hold"]),
     "a few huge errors": (

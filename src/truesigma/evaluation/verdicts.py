@@ -252,10 +252,13 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
     if label == NONE:
         return f"{first}."
     named = title or label
+    apart = [row["parts"].get("apart") for row in (before, after)]
+    if apart[0] and apart[0] == apart[1]:
+        return f"{first}, before and after {named}."
     if after["verdict"] == "off":
         worse = ", worse than before" if after["parts"].get("worse") else ""
-        apart = ": calibration and test disagree" if after["parts"].get("differ") else ""
-        return f"{first}; after {named} it is {_wrong_size(after)}{worse}{apart}."
+        differ = ": calibration and test disagree" if after["parts"].get("differ") else ""
+        return f"{first}; after {named} it is {_wrong_size(after)}{worse}{differ}."
     then = {"fine": "it is the right size", "unclear": "there is no sign that it is off"}[after["verdict"]]
     if after["estimate"] is None or (after["verdict"] == "unclear" and _further(before, after)):
         then = "whether it is cannot be told"
