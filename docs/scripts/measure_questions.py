@@ -2,9 +2,9 @@
 
 Draws calibration and test sets from models that are true, for false alarms, and from models with one fault each, for
 power (a quarter as many seeds); errors are Normal, Laplace or Student's t with 5 degrees, by case or by patients whose
-ten images err together. Then how often any of three outputs, or of five sites, is called off for a true model, and how
-often UCE and ENCE lie above their range, for a true model and for a sigma that is 1.5 times too small. `report.md`
-quotes the tables.
+ten images, or one to 50, err together. Then how often any of three outputs, or of five sites, is called off for a true
+model, and how often UCE and ENCE lie above their range, for a true model and for a sigma that is 1.5 times too small.
+`report.md` quotes the tables.
 """
 
 import sys
@@ -20,11 +20,15 @@ from truesigma.evaluation.chance import calibrated_range
 from truesigma.evaluation.questions import QUESTIONS, questions
 
 IMAGES = 10  # of a patient
+UNEVEN = "1 to 50 images"
 SHARED = 0.5  # of the variance of their errors
 SETS = {  # law of the errors, law that is stated, cases, whether they are of patients
+    "Normal, 10 cases": ("normal", ts.Normal(), 10, False),
+    "Normal, 20 cases": ("normal", ts.Normal(), 20, False),
     "Normal, 200 cases": ("normal", ts.Normal(), 200, False),
     "Normal, 1,000 cases": ("normal", ts.Normal(), 1000, False),
     "Normal, 40 patients": ("normal", ts.Normal(), 40, True),
+    "Normal, 40 patients, 1 to 50 images": ("normal", ts.Normal(), 40, UNEVEN),
     "Normal, 200 patients": ("normal", ts.Normal(), 200, True),
     "Laplace, 200 cases": ("laplace", ts.Laplace(), 200, False),
     "Laplace, 1,000 cases": ("laplace", ts.Laplace(), 1000, False),
@@ -46,7 +50,13 @@ def _thinned(error: np.ndarray) -> np.ndarray:
     return np.where(half, error / 3, error * np.sqrt(2 - 1 / 9))
 
 
-def errors(rng: np.random.Generator, law: str, units: int, patients: bool) -> np.ndarray:
+def whose_of(rng: np.random.Generator, units: int, patients: bool | str) -> np.ndarray | None:
+    """The patient of each case."""
+    images = rng.integers(1, 51, units) if patients == UNEVEN else IMAGES
+    return np.repeat(np.arange(units), images) if patients else None
+
+
+def errors(rng: np.random.Generator, law: str, units: int, whose: np.ndarray | None) -> np.ndarray:
     """Errors of variance 1; a patient's share a part, and keep the law of one of the two parts."""
 
     def draw(count: int) -> np.ndarray:
@@ -54,17 +64,16 @@ def errors(rng: np.random.Generator, law: str, units: int, patients: bool) -> np
             return rng.laplace(size=count) / np.sqrt(2)
         return rng.standard_t(5, size=count) * np.sqrt(0.6) if law == "t5" else rng.normal(size=count)
 
-    if not patients:
+    if whose is None:
         return draw(units)
     # The size of the errors, or their sign, is that of the patient: every single error keeps its law.
-    whose = np.repeat(np.arange(units), IMAGES)
-    own, common = draw(units * IMAGES), draw(units)
+    own, common = draw(whose.size), draw(units)
     return np.where(rng.uniform(size=own.size) < SHARED, common[whose], own)
 
 
 def cases(
     rng: np.random.Generator,
-    kind: tuple[str, ts.Law, int, bool],
+    kind: tuple[str, ts.Law, int, bool | str],
     fault: str = "",
     *,
     outputs: int = 1,
@@ -73,17 +82,19 @@ def cases(
 ) -> ts.Cases:
     """Cases of a kind, true but for the fault, and for a sigma that is `small` times too small."""
     law, stated, units, patients = kind
-    z = np.stack([errors(rng, law, units, patients) for _ in range(outputs)], axis=1)
+    patient = whose_of(rng, units, patients)
+    z = np.stack([errors(rng, law, units, patient) for _ in range(outputs)], axis=1)
     z = z[:, 0] if outputs == 1 else z
     sigma, mu = np.exp(0.4 * rng.normal(size=z.shape)), 3 * rng.normal(size=z.shape)
     y = mu + sigma * z
     mu, sigma, y = FAULTS[fault][1](mu, sigma, y) if fault else (mu, sigma, y)
-    patient = np.repeat(np.arange(units), IMAGES) if patients else None
     group = np.arange(len(z)) // IMAGES % sites if sites else None
     return ts.Cases(ts.Prediction(mu, (sigma / small) ** 2, law=stated), y, patient=patient, group=group)
 
 
-def answered(seed: int, kind: tuple[str, ts.Law, int, bool], fault: str = "", **more: int) -> list[dict]:
+def answered(
+    seed: int, kind: tuple[str, ts.Law, int, bool | str], fault: str = "", **more: int
+) -> list[dict]:
     """Rows of the questions about one pair of sets, before and after sigma scaling."""
     rng = np.random.default_rng(seed)
     # A fault of the size is one of the test cases alone after scaling, so that power is that of "disagree".
@@ -117,7 +128,7 @@ def any_off(seed: int, **about: object) -> set[str]:
     }
 
 
-def above(seed: int, kind: tuple[str, ts.Law, int, bool], small: float) -> set[str]:
+def above(seed: int, kind: tuple[str, ts.Law, int, bool | str], small: float) -> set[str]:
     """Which of UCE and ENCE lie above the range of chance."""
     test = cases(np.random.default_rng(seed), kind, small=small)
     names = ("uce", "ence")

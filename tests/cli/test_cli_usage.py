@@ -114,6 +114,14 @@ def test_the_same_warning_is_shown_once(capsys):
     assert capsys.readouterr().err == "warning: aux doubts 2 cases\nwarning: another\n"
 
 
+def test_cases_of_few_different_values_are_alike_by_chance(folder, run):
+    for seed, name in enumerate(("one.csv", "other.csv")):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 4, 200).astype(float)
+        write(ts.Cases(ts.Prediction(y + rng.integers(-1, 2, 200), rng.choice([1.0, 4.0], 200)), y), name)
+    assert run("evaluate", "--calibration", "one.csv", "--test", "other.csv", *QUICK)[2] == ""
+
+
 def test_patients_in_both_sets_are_named(folder, run):
     """Many groups are patients, and a recalibration must not be scored on those it has seen; sites may be the same."""
     rng = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import truesigma as ts
-from truesigma.evaluation.inference import clustered
+from truesigma.evaluation.inference import clustered, ordered
 
 
 def elements(seed=0, cases=60, outputs=2, clusters=15):
@@ -66,25 +66,37 @@ def test_rank_correlation_is_scipys_and_its_error_that_of_repeated_draws():
 
     x, y = draw(rng)
     ones, code = np.ones((400, 1)), np.arange(400)
-    found = clustered.rank_correlation(x, y, ones, code, 400)
+    found = ordered.rank_correlation(x, y, ones, code, 400)
     assert found.value[0] == pytest.approx(stats.spearmanr(x[:, 0], y[:, 0]).statistic)
-    drawn = [clustered.rank_correlation(*draw(rng), ones, code, 400) for _ in range(300)]
+    drawn = [ordered.rank_correlation(*draw(rng), ones, code, 400) for _ in range(300)]
     spread = np.std([one.value[0] for one in drawn])
     assert np.mean([one.error for one in drawn]) == pytest.approx(spread, rel=0.12)
 
 
+def test_outputs_of_different_size_are_ranked_within_themselves():
+    """Pooled, the larger errors of the larger output would pass for a sigma that knows which cases are hard."""
+    rng = np.random.default_rng(5)
+    sigma, error = rng.gamma(4, size=(2, 500, 3))
+    size = np.array([0.001, 1.0, 1000.0])
+    given = (np.ones((500, 3)), np.arange(500), 500)
+    found = ordered.rank_correlation(size * error, size * sigma, *given)
+    each = [stats.spearmanr(error[:, j], sigma[:, j])[0] for j in range(3)]
+    assert found.value[0] == pytest.approx(np.mean(each), rel=1e-9)
+    assert found.error == pytest.approx(1 / math.sqrt(1500), rel=0.1)
+
+
 def test_a_constant_has_no_rank():
     ones = np.ones((30, 1))
-    found = clustered.rank_correlation(np.arange(30.0)[:, None], ones, ones, np.arange(30), 30)
+    found = ordered.rank_correlation(np.arange(30.0)[:, None], ones, ones, np.arange(30), 30)
     assert (found.value[0], found.error) == (0, 0)
 
 
 def test_thirds_keep_ties_together_within_each_output():
     key = np.array([[1, 10], [1, 20], [1, 30], [2, 40], [2, 50], [3, 60]], float)
-    found = clustered.thirds(key, np.ones((6, 2)))
+    found = ordered.thirds(key, np.ones((6, 2)))
     assert found is None  # the first output has no middle third of its own
-    assert clustered.thirds(np.ones((6, 1)), np.ones((6, 1))) is None
-    assert clustered.thirds(key[:, 1:], np.ones((6, 1)))[:, 0].tolist() == [0, 0, 1, 1, 2, 2]
+    assert ordered.thirds(np.ones((6, 1)), np.ones((6, 1))) is None
+    assert ordered.thirds(key[:, 1:], np.ones((6, 1)))[:, 0].tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def test_difference_is_welchs():

@@ -331,6 +331,20 @@ def test_the_remedy_is_what_the_cases_ask_for():
     assert candidates(ts.Cases(ts.Prediction([0.0], [1.0]), [0.0])) == ["none", "sigma", "isotonic"]
 
 
+def test_outputs_in_large_numbers_do_not_decide_for_all():
+    """The sigma of the output in small numbers is half of what it should be, that of the other is true."""
+    rng = np.random.default_rng(0)
+    size = np.array([1e-3, 1e3])
+    sigma = rng.gamma(4, 0.5, (300, 2)) * size
+    y = 2 * sigma * rng.normal(size=(300, 2)) / [1, 2]
+    found = remedy(ts.Cases(ts.Prediction(0 * y, sigma**2), y))
+    assert found.choice == "sigma_by_output"
+    alike = remedy(ts.Cases(ts.Prediction(0 * y, (sigma / size) ** 2), y / size))
+    assert [row["score"] for row in found.rows] == pytest.approx(
+        [row["score"] for row in alike.rows], rel=1e-9
+    )
+
+
 def test_all_of_them(tmp_path, run):
     found = compare(sites(300), recalibrations="all", metric="crps", replicates=50)
     assert {row["recalibration"] for row in found.rows} == set(plugins.usual("recalibrate"))

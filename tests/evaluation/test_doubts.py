@@ -109,6 +109,30 @@ def test_heavy_tails_are_not_gross_errors(size):
         assert not [text for text in doubts(cases) if "(error / sigma)^2" in text]
 
 
+def test_few_groups_behind_a_standard_error_are_said_on_the_terminal(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, groups in (("two.csv", 2), ("many.csv", 30)):
+        ts.write(made(0, group=[f"site{k % groups}" for k in range(300)]), name)
+        with pytest.raises(SystemExit):
+            main(
+                [
+                    "evaluate",
+                    "--calibration",
+                    name,
+                    "--test",
+                    name,
+                    "--recalibrate",
+                    "none,sigma",
+                    "--metrics",
+                    "rmse",
+                ]
+            )
+        said = (
+            "note: the factor's error counts the 2 groups of the calibration cases" in capsys.readouterr().err
+        )
+        assert said == (groups == 2)
+
+
 def test_a_few_groups_that_the_sets_do_not_share_may_be_patients():
     one, other = (np.repeat([f"{name}{k}" for k in range(12)], 25) for name in "ab")
     (said,) = doubts(made(0, group=one), made(1, group=other))
@@ -119,3 +143,17 @@ def test_a_few_groups_that_the_sets_do_not_share_may_be_patients():
     assert doubts(made(0, group=one), made(1, group=sites)) == []
     many = np.repeat([f"c{k}" for k in range(60)], 5)  # counted as patients
     assert doubts(made(0, group=one), made(1, group=many)) == []
+
+
+def test_a_few_cases_that_carry_the_weight_of_all_are_said_and_are_no_gross_errors():
+    plain = made(0)
+    weight = np.where(np.arange(300) < 12, 1.0, 1e-6)
+    (said,) = doubts(ts.Cases(plain.prediction, plain.target, weight=weight), made(1))
+    assert said.startswith("the weights of the 300 calibration cases make them worth 12 of equal weight")
+    even = ts.Cases(plain.prediction, plain.target, weight=np.linspace(1, 3, 300))
+    assert doubts(even, made(1)) == []
+    rows = ts.evaluate(
+        made(1), ts.Cases(plain.prediction, plain.target, weight=weight), metrics=["rmse"]
+    ).questions
+    unclear = [row["words"] for row in rows if row["question"] in ("knowing", "shape")]
+    assert set(unclear) == {"cannot be told: too few cases or groups (12)"}

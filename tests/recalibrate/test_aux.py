@@ -9,7 +9,9 @@ import pytest
 import torch
 from samples import Sample, draw
 
+import truesigma as ts
 from truesigma import Laplace, Prediction, load_recalibration, metrics
+from truesigma.cli import main
 from truesigma.recalibrate import aux, sigma
 
 GRID = Prediction(np.zeros(50), np.geomspace(0.05, 20.0, 50))
@@ -303,3 +305,17 @@ def test_what_is_masked_is_not_doubted():
         np.zeros((2, 2)), np.array([[100.0, 1e9], [200.0, 300.0]]), mask=[[True, False], [True, True]]
     )
     fitted(far)
+
+
+def test_errors_of_exactly_0_leave_no_sigma_of_0(tmp_path, capsys):
+    """All errors but one are 0, so that the likelihood grows without end as sigma falls: refused, and said."""
+    sigma = np.random.default_rng(0).gamma(4, 0.5, 300)
+    cases = ts.Cases(Prediction(np.zeros(300), sigma**2), np.where(np.arange(300) == 7, 1e3, 0.0))
+    with pytest.raises(ValueError, match="calibration errors are exactly 0"):
+        aux.fit(cases)
+    ts.write(cases, tmp_path / "cases.csv")
+    file = str(tmp_path / "cases.csv")
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", "--calibration", file, "--test", file, "--metrics", "rmse,nll"])
+    assert not ended.value.code
+    assert "aux could not be fitted: " in capsys.readouterr().out

@@ -223,7 +223,8 @@ def test_real_predictions(real_data):
 
     made = report(read("calib", ...), read("test", 0), **QUICK)
     assert made.headline.startswith(
-        "Sigma is 2.52 times too small; after sigma scaling it is the right size. But errors grow with sigma unevenly"
+        "Sigma is 2.52 times too small; after sigma scaling it is the right size. But sigma is off for some predicted "
+        "values"
     )
     assert made.headline.endswith(
         "The 90 % intervals hold 51 % of the cases. After sigma scaling, s = 2.48, they hold 90 %."

@@ -9,6 +9,7 @@ import pytest
 from witness import Witness, words_are_true
 
 import truesigma as ts
+from truesigma.core.values import changed
 from truesigma.evaluation.verdicts import whole
 from truesigma.report import report
 
@@ -46,6 +47,28 @@ def frames():
     return made
 
 
+def cancelling(bias=0.0, size=0.0):
+    """Two sites whose faults are each other's opposite."""
+
+    def change(m, s, y):
+        side = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
+        return m + bias * side * s, s * np.sqrt(np.cosh(2 * size)) * np.exp(size * side), y
+
+    sets = both(change)
+    return tuple(changed(one, group=np.array(["Bonn", "Cork"] * (len(one) // 2))) for one in sets)
+
+
+def uneven(m, s, y):
+    """A sigma that is too small in its middle third, and too large in both others."""
+    low, high = np.quantile(s, [1 / 3, 2 / 3])
+    return m, s * np.where((s > low) & (s < high), 0.6, 1.6), y
+
+
+def few_huge(m, s, y):
+    """A true sigma, but for three cases of a thousand that are almost 0."""
+    return m, np.where(np.arange(len(s)) % 1000 < 3, 1e-4 * s, s), y
+
+
 def codes():
     calibration, (mu, sigma, y) = draw(1), draw(3)
     y[::125] = -999
@@ -61,6 +84,7 @@ def same(change, outputs=0, law="normal", size=2000):
     return lambda: both(change, outputs, law, size)
 
 
+SIZES = np.array([0.001, 1000.0])
 # Calibration and test cases, and words that the first screen must hold.
 SITUATIONS = {
     "true": (same(lambda m, s, y: (m, s, y)), ["Sigma is the right size, before and after"]),
@@ -83,6 +107,22 @@ SITUATIONS = {
     "outputs that cancel": (
         same(lambda m, s, y: (m, s * np.array([1.5, 0.75]), y), outputs=2), ["the wrong size for every output"]
     ),
+    "sites that cancel": (
+        lambda: cancelling(size=0.35), ["Sigma is the wrong size for every group, before and after sigma scaling."]
+    ),
+    "biases of sites that cancel": (lambda: cancelling(bias=0.5), ["predictions are biased", "Bonn: predictions are"]),
+    "off in the middle": (same(uneven), ["errors grow with sigma unevenly: its thirds hold"]),
+    "a few huge errors": (
+        same(few_huge), ["a few errors are far larger than the others", "though its 90 % intervals hold"]
+    ),
+    "two values of sigma": (
+        same(lambda m, s, y: (m, np.where(s > np.median(s), 1.3, 0.7), y)),
+        ["sigma has too few values to be divided into thirds"],
+    ),
+    "blind sigma of outputs of different size": (
+        same(lambda m, s, y: (m * SIZES, np.roll(s, 7, axis=0) * SIZES, y * SIZES), outputs=2),
+        ["sigma does not follow the errors: rank correlation"],
+    ),
 }  # fmt: skip
 FAULTS = {
     "predictions are biased": "centre",
@@ -92,6 +132,7 @@ FAULTS = {
     "sigma does not follow the errors": "knowing",
     "sigma ranks the cases the wrong way": "knowing",
     "sigma misses the hard cases of every output": "knowing",
+    "sigma misses the hard cases of every group": "knowing",
 }
 
 
@@ -124,15 +165,19 @@ def check(calibration, test, made, words=()):
         where = row["output"], row["group"]
         w = parts[row["recalibration"]][where]
         before = None if row["recalibration"] == "none" else parts["none"][where]
-        if not (row["question"] == "centre" and w.outputs > 1 and "output" not in row["words"]):
-            assert words_are_true(row["question"], row["words"], w, before), (row, w.off)
+        groups = None
+        if row["parts"].get("apart") == "group":
+            groups = {name: one for (_, name), one in parts[row["recalibration"]].items() if name}
+            before = before and [one for (_, name), one in parts["none"].items() if name]
+        assert words_are_true(row["question"], row["words"], w, before, groups), (row, w.off)
         values = {"skill": w.skill, "centre": w.bias, "size": w.size[0]}
         if row["question"] in values:
             assert row["estimate"] == pytest.approx(values[row["question"]][0], rel=1e-6, abs=1e-9)
         asked = "after" if before and row["question"] == "size" else row["question"]
         off = w.off[asked]
-        if row["parts"].get("apart"):  # what is off in every output
-            off = None if None in (each := [w.only(j).off[asked] for j in range(w.outputs)]) else any(each)
+        if row["parts"].get("apart"):  # what is off in every output, or every group
+            alone = groups.values() if groups else [w.only(j) for j in range(w.outputs)]
+            off = None if None in (each := [one.off[asked] for one in alone]) else any(each)
         if off is not None and w.cases >= 20:
             assert (row["verdict"] == "off") == off, (row, w.off)
     for text in words:

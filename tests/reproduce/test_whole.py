@@ -142,9 +142,12 @@ def test_training_that_was_stopped_is_said_below_the_table(copy):
     paper = open_paper(copy)
     table = read_table(copy, "table2")
     texts = table_text(paper, table, rows(paper, table))
-    said = "training was stopped before its end, after 50 epochs."
+    said = "its time limit ended the training after 50 epochs, when it was full-length by the rule of the claims."
     assert f"DenseNet-201, DenseNet-201 ensemble: {said}" in texts["boneage"]
     assert said not in texts["oct"]
+    _about(copy / "results" / NAME, finished=False, plateaus=1)
+    texts = table_text(again := open_paper(copy), table, rows(again, table))
+    assert "training was stopped before its end, after 50 epochs." in texts["oct"]
 
 
 def test_a_result_that_is_not_planned_is_named(copy, capsys):

@@ -91,9 +91,12 @@ class Witness:
 
     @cached_property
     def uneven(self):
-        """The probability that thirds of sigma and of the prediction have mean |z| as different as these by chance."""
+        return self.uneven_in(self.sd, self.mu)
+
+    def uneven_in(self, *keys):
+        """The probability that thirds by each key have mean |z| as different as these by chance."""
         logs = []
-        for key in (self.sd, self.mu):
+        for key in keys:
             third = self.thirds(key)
             if np.ptp(key) < 1e-9 * np.abs(key).max():
                 continue
@@ -110,12 +113,19 @@ class Witness:
 
     @cached_property
     def rank(self):
-        """Spearman's correlation of |error| with sigma over all elements, and about its standard error."""
-        ranks = [np.argsort(np.argsort(a.ravel())) for a in (np.abs(self.r), self.sd)]
-        if np.ptp(self.sd) == 0:
+        """Spearman's correlation of |error| with sigma within outputs, and about its standard error."""
+        places = [
+            [np.unique(a[:, j], return_inverse=True)[1] for j in range(self.outputs)] for a in self.ranked
+        ]
+        ranks = [[(np.cumsum(c := np.bincount(p)) - c / 2)[p] for p in some] for some in places]
+        if any(np.ptp(column) == 0 for column in self.sd.T):
             return 0.0, math.inf
-        rho = float(np.corrcoef(*ranks)[0, 1])
+        rho = float(np.corrcoef(*[np.concatenate(some) for some in ranks])[0, 1])
         return rho, 1.1 / math.sqrt(self.cases) * math.sqrt(1 + rho**2 / 2)
+
+    @property
+    def ranked(self):
+        return np.abs(self.r), self.sd
 
     @cached_property
     def gap(self):
@@ -169,13 +179,21 @@ def near(text, value):
     return abs(number(text) - value) <= 0.501 * 10**-digits
 
 
-def words_are_true(question, words, w, before=None):
-    """Judge one answer; `before` is the witness without recalibration. An unknown sentence is not true."""
+def words_are_true(question, words, w, before=None, groups=None):
+    """Judge one answer; `before` is the witness without recalibration. An unknown sentence is not true.
+
+    `groups`: the witnesses of each group, with which `before` is that of each group, too.
+    """
     apart = re.split(r"; (?=output \d+: )", words)
     if question != "centre" and apart[0].startswith("output "):  # what is off in every output
         named = [re.fullmatch(r"output (\d+): (.*)", one).groups() for one in apart]
         pick = [(int(j), said, w.only(int(j)), before and before.only(int(j))) for j, said in named]
         return all(words_are_true(question, said, one, was) for _, said, one, was in pick)
+    if groups and all(f"{name}: " in words for name in groups):  # what is off in every group
+        _, *said = re.split(rf"(?:^|; )({'|'.join(groups)}): ", words)
+        was = dict(zip(groups, before or [None] * len(groups)))
+        named = zip(said[::2], said[1::2])
+        return all(words_are_true(question, text, groups[name], was[name]) for name, text in named)
     rules = [rule for rule in RULES if rule[0] == question]
     for _, pattern, judge in rules:
         found = re.fullmatch(pattern, words)
@@ -203,6 +221,14 @@ def _at_most(groups, w, before):
     return worst <= bound <= worst + 4.5 * w.bias[1]
 
 
+def _at_most_each(groups, w, before):
+    each = [w.only(j) for j in range(w.outputs)]
+    least = max(abs(one.bias[0]) / one.rmse() for one in each)
+    most = max((abs(one.bias[0]) + 4.5 * one.bias[1]) / one.rmse() for one in each)
+    share = number(groups[-1]) / 100
+    return least - 0.005 <= share <= most + 0.005 and (share <= 0.255) == groups[0].startswith("bias")
+
+
 def _biased(groups, w, before):
     for one in re.finditer(
         rf"(?:output (\d+): )?predictions are too (low|high) by {N}(?: mm)?{BETWEEN}", groups[0]
@@ -217,7 +243,17 @@ def _biased(groups, w, before):
 
 
 def _times(groups, w, before):
-    still, value, side, low, high, said, _, one, other, worse = groups
+    still, value, side, low, high, held, said, _, one, other, worse = groups
+    inside = 100 * float((np.abs(w.z) <= 1.644853627).mean())
+    normal = 100 * math.erf(1.644853627 / w.size[0][0] / math.sqrt(2))  # were only the size wrong
+    against = inside > 87 if side == "small" else inside < 93
+    against &= abs(inside - 90) < abs(inside - normal) and abs(math.log(w.size[0][0])) > math.log(1.1)
+    if (held is not None) != against:
+        return False
+    if held is not None and abs(number(held) - inside) > 0.51:
+        return False
+    if number(low) <= 1:  # of what is off, the interval shows that it is not 1
+        return False
     factor = w.size[0][0]
     off = w.off
     asked = factor if side == "small" else 1 / factor
@@ -271,7 +307,8 @@ def _no_rank(groups, w, before):
 
 def _uneven(groups, w, before):
     value, error = w.rank
-    return value > CLEAR * error and w.off["knowing"] is not False and _thirds(groups, w)
+    named = w.uneven_in(w.mu if "prediction" in groups[0] else w.sd) < 0.2
+    return value > CLEAR * error and w.off["knowing"] is not False and _thirds(groups, w) and named
 
 
 def _unfollowed(groups, w, before):
@@ -287,7 +324,11 @@ def _wrong_way(groups, w, before):
 
 
 def _constant(groups, w, before):
-    return np.unique(w.sd.round(9)).size < 3 and _thirds(groups, w)
+    return np.unique(w.sd[:, 0], return_counts=True)[1].max() > 0.9 * w.cases and _thirds(groups, w)
+
+
+def _few_values(groups, w, before):
+    return 1 < np.unique(w.sd).size < 10 and _knows(groups, w, before)
 
 
 def _gap(text, usual, w, off=True):
@@ -300,18 +341,28 @@ def _follows(groups, w, before):
 
 
 def _one_side(groups, w, before):
-    return _gap(*groups, w) and w.off["centre"] is not False and w.off["shape"] is not False
+    aside = [w.only(j).z[:, 0] for j in range(w.outputs)]
+    aside = max(abs(z.mean()) / z.std() * math.sqrt(w.cases) for z in aside)
+    return _gap(*groups, w) and aside > CLEAR and w.off["shape"] is not False
 
 
 def _tails(groups, w, before):
     kind, beyond, gap, usual = groups
-    share = float((np.abs(w.z / np.sqrt((w.z**2).mean(axis=0))) > 2.5758293).mean())
+    z = w.z / np.sqrt((w.z**2).mean(axis=0))
+    share, fourth = float((np.abs(z) > 2.5758293).mean()), float((z**4).mean())
     judged = {
         "heavier tails than": share > 0.012,
-        "lighter tails than": share < 0.008,
-        "not of": 0.006 < share < 0.014,
+        "lighter tails than": share < 0.008 and fourth < 3,
+        "not of": share < 0.014,
     }
     return judged[kind] and near(beyond, 100 * share) and _gap(gap, usual, w) and w.off["shape"] is not False
+
+
+def _far_larger(groups, w, before):
+    inside, gap, usual = groups
+    z = w.z / np.sqrt((w.z**2).mean(axis=0))
+    held = float((np.abs(z) < 0.6744898).mean())
+    return (z**4).mean() > 20 and abs(number(inside) - 100 * held) < 0.6 and _gap(gap, usual, w)
 
 
 def _few(groups, w, before):
@@ -323,6 +374,7 @@ GAP = rf"gap {N}, chance {N} %"
 FEW = r"cannot be told: too few cases or groups \((\d+)\)"
 WORSE = "(, and recalibration made it worse)?"
 APART = rf"(; calibration and test disagree(: they ask for factors of {N} and {N})?{WORSE})?"
+THOUGH = rf"(?:, though its 90 % intervals hold {N} %)?"
 RULES = [
     (
         "skill",
@@ -331,8 +383,10 @@ RULES = [
         _skill,
     ),
     ("centre", rf"(bias below|no sign of a bias, which may be up to) {N}(?: mm)?", _at_most),
+    ("centre", rf"(bias of every output below) {N} % of its RMSE", _at_most_each),
+    ("centre", rf"(no sign of a bias, which may be up to) {N} % of an output's RMSE", _at_most_each),
     ("centre", rf"((?:(?:; )?(?:output \d+: )?predictions are too (?:low|high) by {N}(?: mm)?{BETWEEN})+)", _biased),
-    ("size", rf"(still )?{N} times too (small|large){BETWEEN}{APART}", _times),
+    ("size", rf"(still )?{N} times too (small|large){BETWEEN}{THOUGH}{APART}", _times),
     ("size", rf"(?:(right size)|no sign of the wrong size): needs x{N}{BETWEEN}(; calibration .*)?", _right),
     ("knowing", rf"errors grow with sigma: rank correlation {N}; {THIRDS}", _grows),
     ("knowing", rf"no sign against it: rank correlation {N}; {THIRDS}", _knows),
@@ -341,10 +395,17 @@ RULES = [
     ("knowing", rf"sigma does not follow the errors: (?:rank correlation {N}; )?{THIRDS}", _unfollowed),
     ("knowing", rf"sigma ranks the cases the wrong way: rank correlation {N}(?:; .*)?", _wrong_way),
     ("knowing", rf"sigma is the same for nearly every case and cannot tell which are hard; {THIRDS}", _constant),
+    ("knowing", rf"sigma has too few values to be divided into thirds: rank correlation {N}; {THIRDS}", _few_values),
     ("knowing", FEW, _few),
     ("shape", FEW, _few),
     ("shape", rf"(?:errors follow|no sign against) the Normal law: {GAP}", _follows),
-    ("shape", rf"errors lie to one side of the Normal law, as predictions are biased; {GAP}", _one_side),
+    ("shape", rf"errors lie to one side of the Normal law; {GAP}", _one_side),
+    (
+        "shape",
+        r"a few errors are far larger than the others, of which the Normal law knows nothing: its 50 % interval "
+        rf"holds {N} %; {GAP}",
+        _far_larger,
+    ),
     (
         "shape",
         rf"(heavier tails than|lighter tails than|not of) the Normal law: {N} % lie beyond its 99 % interval; {GAP}",

@@ -72,8 +72,9 @@ def evaluate(
     json: Json = None,
 ) -> None:
     """Fit recalibrations on some files, score them on others."""
+    from ..evaluation.doubts import few_clusters
     from ..evaluation.evaluate import evaluate as run
-    from ..evaluation.fit import fit_all
+    from ..evaluation.fit import choose, fit_all
     from ..evaluation.leaks import warn_leak, warn_repeated, warn_unlike
     from ..evaluation.recipe import load_recipe
     from ..evaluation.text import evaluation_table
@@ -125,13 +126,19 @@ def evaluate(
         context.obj, like, named, recipe=recipe, law=reading.law, columns=reading.columns
     )
     data |= about
-    fits = fit_all(choices, fitted_on, load_recipe(recipe)).values()
-    evaluation = run(fitted_on, repeats, recalibrations=fits, metrics=asked, recipe=recipe)
+    chosen = load_recipe(recipe)
+    fits = fit_all(choices, fitted_on, chosen, {})
+    # What cannot be fitted is asked for again, and becomes a column with its reason.
+    wanted = [fits.get(choose(one, chosen).label, one) for one in choices]
+    evaluation = run(fitted_on, repeats, recalibrations=wanted, metrics=asked, recipe=recipe)
     if html is not None:
         from ..report import report
 
         files = {"calibration": data["calibration"], "test": data["test"][0]}
-        report(fitted_on, repeats[0], recalibrations=fits, recipe=recipe, files=files).write(html)
+        report(fitted_on, repeats[0], recalibrations=fits.values(), recipe=recipe, files=files).write(html)
+    few = few_clusters(fitted_on)
+    if few and any("standard_error" in one.fitted.to_dict() for one in fits.values()):
+        context.obj.say(f"note: {few[:1].lower()}{few[1:]}")
     questions = list(evaluation.questions)
     result = {**evaluation.to_dict(), "questions": questions, "data": data}
     context.obj.deliver(evaluation_table(evaluation, questions), result, json)

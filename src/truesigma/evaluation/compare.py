@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..core import plugins
-from ..core.arrays import Host
+from ..core.arrays import Host, like
 from ..core.checks import check_whole
 from ..core.law import Undefined
 from ..core.provenance import versions
+from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration
 from ..core.rows import Finish, Rows
 from ..core.scores import Mean, metric_rows
@@ -201,6 +202,8 @@ def candidates(cases: Cases) -> list[str]:
 def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None:
     """Which recalibration these cases need, by CRPS on cases it was not fitted on; None if there are too few.
 
+    Outputs are compared in units of their own RMSE: one in large numbers must not decide for all.
+
     >>> from truesigma import Prediction
     >>> y = np.random.default_rng(0).normal(size=200)
     >>> remedy_words(remedy(Cases(Prediction(0 * y, 0 * y + 0.25), y)))
@@ -211,8 +214,26 @@ def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None
     units = len(cases) if together is None else len(np.unique(together))
     if units < FEWEST or math.prod(cases.prediction.location.shape) > LARGEST:
         return None
+    chosen = load_recipe(recipe)
+    several = "sigma_by_output" in names and chosen.tables["elements"]["outputs"] == "separate"
+    known = _of_one_size(chosen.applied(cases)) if several else cases
     with warnings.catch_warnings(action="ignore"):  # about groups that a fold lacks
-        return compare(cases, recalibrations=names, metric="crps", replicates=300, recipe=recipe)
+        return compare(known, recalibrations=names, metric="crps", replicates=300, recipe=chosen)
+
+
+def _of_one_size(cases: Cases) -> Cases:
+    """The same with every output in units of its RMSE."""
+    p = cases.prediction
+    found = columns_of(p, cases.target, weight=cases.weight)
+    square = (found.weight * found.residual**2).sum(axis=0) / np.maximum(found.weight.sum(axis=0), 1e-300)
+    size = like(np.sqrt(np.where(square > 0, square, 1.0)).reshape(p.location.shape[1:]), p.location)
+    parts = {"aleatoric": p.aleatoric, "epistemic": p.epistemic}
+    parts = {name: None if part is None else part / size**2 for name, part in parts.items()}
+    return changed(
+        cases,
+        prediction=changed(p, location=p.location / size, bounds=None, **parts),
+        target=cases.target / size,
+    )
 
 
 def remedy_words(found: Comparison, beside: str = "") -> str:

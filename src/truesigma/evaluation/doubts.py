@@ -14,13 +14,15 @@ APART = 3.0  # times that the median sigma of two sets may differ
 TOGETHER = 0.15  # correlation of neighbouring hits above which rows seem to belong together
 GROSS = 0.9  # of the sum of z^2, that a hundredth of the cases may make
 LEAST = 20  # cases, of which one may be called gross
+FEW = 30  # cases of equal weight, below which all that is weighted is a rough guess
+ROUGH = 10  # groups, below which the factor's interval is a rough guess
 SEVERAL = 4  # with this many groups, they may be patients
 CONTENT = 0.9
 MAP = 64  # outputs, beyond which they are of one kind
 
 
 def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
-    """Sentences about codes as values, gross errors, a variance given as scale, and cases that belong together.
+    """Sentences about codes as values, weights, gross errors, variances given as scale, cases that belong together.
 
     >>> from truesigma import Prediction
     >>> y = np.append(np.linspace(20, 200, 50), -999.0)
@@ -34,6 +36,7 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
         if cases is not None
     }
     found = [text for name, (_, columns) in sets.items() for text in _codes(name, columns)]
+    found += [text for name, (_, columns) in sets.items() for text in _heavy(name, columns)]
     found += [text for name, (cases, columns) in sets.items() for text in _gross(name, cases, columns)]
     first, *others = [float(np.median(c.scale[c.weight > 0])) for _, c in sets.values()]
     if any(not 1 / APART <= other / first <= APART for other in others):
@@ -52,8 +55,41 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
     return found + ([] if test is None else _unnamed_patients(calibration, test))
 
 
+def few_clusters(cases: Cases) -> str:
+    """What to know of a standard error that counts few patients, or groups; "" if there are enough, or none."""
+    if cases.cluster is None:
+        return ""
+    counts = columns_of(cases.prediction, cases.target, weight=cases.weight).weight.any(axis=1)
+    clusters = len(np.unique(np.asarray(cases.cluster)[counts]))
+    one = "group" if cases.patient is None else "patient"
+    if clusters >= ROUGH:
+        return ""
+    if clusters < 2:
+        return (
+            f"All calibration cases are of one {one}, so nothing shows how much the factor would differ for another: "
+            "it has no interval."
+        )
+    return (
+        f"The factor's error counts the {clusters} {one}s of the calibration cases: so few show only roughly how "
+        f"{one}s differ."
+    )
+
+
+def _heavy(name: str, columns: Columns) -> list[str]:
+    """That a few cases carry the weight of all, so that every number is about them alone."""
+    weight = columns.weight.sum(axis=1)
+    count, square = np.count_nonzero(weight), float((weight**2).sum())
+    effective = float(weight.sum()) ** 2 / square if square else 0.0
+    if not square or effective >= min(FEW, count / 2):
+        return []
+    return [
+        f"the weights of the {count} {name} cases make them worth {effective:.0f} of equal weight: intervals and "
+        "verdicts, which count the cases, are surer than so few can be."
+    ]
+
+
 def _gross(name: str, cases: Cases, columns: Columns) -> list[str]:
-    """The few cases whose errors decide every factor, since all others together hardly count against them."""
+    """The few cases whose errors, not their weights, decide every factor: all others hardly count against them."""
     with np.errstate(over="ignore"):
         each = np.where(columns.weight > 0, (columns.residual / columns.scale) ** 2, 0.0)
         square = (columns.weight * each).sum(axis=1)
@@ -61,8 +97,8 @@ def _gross(name: str, cases: Cases, columns: Columns) -> list[str]:
         return []
     few = np.argsort(-square)[: max(1, len(cases) // 100)]
     few = few[: 1 + int((np.cumsum(square[few]) < GROSS * whole).sum())]
-    share = float(square[few].sum()) / whole
-    if share < GROSS:
+    share, weight = float(square[few].sum()) / whole, columns.weight.sum(axis=1)
+    if share < GROSS or weight[few].sum() > weight.sum() / 10:
         return []
     worst = (few[0], each[few[0]].argmax())
     named = "" if cases.id is None else f"{cases.id[few[0]]}, "

@@ -217,7 +217,10 @@ def _warn_shared_patients(calibration: Path, fitted_on: Cases, path: Path, cases
 
 
 def _same_rows(one: Cases, other: Cases) -> int:
-    """Count the cases of `other` that equal one of the first in location, variances and target."""
+    """Count the cases of `other` that equal one of the first in location, variances and target.
+
+    Rows that occur twice in one of the sets say nothing: values may be so few that cases are alike by chance.
+    """
     keys = []  # a hash of each row: its bits, mixed, and summed with odd factors that differ by column
     for cases in (one, other):
         rng = np.random.default_rng(0)
@@ -231,7 +234,14 @@ def _same_rows(one: Cases, other: Cases) -> int:
                 rng.integers(1 << 63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
             )
         keys.append(key)
-    return int(np.isin(keys[1], keys[0]).sum())
+    first, second = map(_once, keys)
+    return int(np.isin(second, first).sum())
+
+
+def _once(keys: Host) -> Host:
+    """The keys that occur once."""
+    found, count = np.unique(keys, return_counts=True)
+    return found[count == 1]
 
 
 def warn_leaked_files(calibration: FileSet, tested: Sequence[FileSet]) -> None:

@@ -24,7 +24,7 @@ from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, log_size
 from .inference.summed import SummedView
 from .recipe import Recipe
 from .replicates import By, clusters_by
-from .verdicts import JUDGES, NONE, Reply
+from .verdicts import JUDGES, NONE, Reply, bias_share, biases
 
 QUESTIONS = {
     "skill": "Is it any good?",
@@ -225,17 +225,27 @@ def _row(question: str, asked: Asked, found: Answer, risk: float) -> Row:
 
 
 def _never_cancel(question: str, rows: list[Row]) -> list[Row]:
-    """Faults of outputs do not cancel: all together are off if every output is, and biased if one is."""
-    each = [row for row in rows if row["output"] is not None]
-    off = [row for row in each if row["verdict"] == "off"]
-    cancelled = len(off) == len(each) and rows[0]["verdict"] != "off"
-    if off and (question == "centre" or cancelled):
-        if question == "centre":
-            off = sorted(off, key=lambda row: -abs(row["parts"]["z"]))
-        words = "; ".join(f"output {row['output']}: {row['words']}" for row in off[:3])
-        words += f"; and {len(off) - 3} more" if len(off) > 3 else ""
-        rows[0] = {**rows[0], "verdict": "off", "words": words, "parts": {**rows[0]["parts"], "apart": True}}
+    """Faults do not cancel: all together are off if every output or every group is, and biased if one output is."""
+    for kind in ("output", "group"):
+        each = [row for row in rows if row[kind] is not None]
+        off = [row for row in each if row["verdict"] == "off"]
+        cancelled = len(off) == len(each) and rows[0]["verdict"] != "off"
+        if off and ((question, kind) == ("centre", "output") or cancelled):
+            rows[0] = {**rows[0], **_said_of_each(question, kind, rows[0], off)}
+        elif (
+            (question, kind) == ("centre", "output") and all(row["low"] is not None for row in each) and each
+        ):
+            shares = [bias_share(row["low"], row["high"], row["parts"]["rmse"]) for row in each]
+            rows[0] = {**rows[0], **dict(zip(("verdict", "words"), biases(shares)))}
     return rows
+
+
+def _said_of_each(question: str, kind: str, whole: Row, off: list[Row]) -> Row:
+    if question == "centre":
+        off = sorted(off, key=lambda row: -abs(row["parts"]["z"]))
+    named = [f"{f'output {row[kind]}' if kind == 'output' else row[kind]}: {row['words']}" for row in off[:3]]
+    words = "; ".join(named) + (f"; and {len(off) - 3} more" if len(off) > 3 else "")
+    return {"verdict": "off", "words": words, "parts": {**whole["parts"], "apart": kind}}
 
 
 def holm(chances: Sequence[float], risk: float = RISK) -> list[float]:

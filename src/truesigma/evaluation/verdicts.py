@@ -10,6 +10,12 @@ NEAR = 0.1  # a size within 1 +- this is right
 SMALL = 0.25  # a bias below this share of the RMSE is negligible
 EVEN = math.log(1.5)  # between the mean z^2 of thirds: up to this ratio they are alike
 CLOSE = 0.05  # a largest gap of the shape that no interval shows
+NEARLY = 0.9  # of the cases have the same sigma: nearly all of them
+MOST = 0.75  # of the errors inside a 50 % interval: those are the small ones, which a few large ones make look small
+CONTENT = 0.9  # level of the intervals whose content is shown
+ENOUGH = 0.03  # from that level: what they then hold says nothing against the size of sigma
+LAWS = {"normal": "Normal", "laplace": "Laplace", "student": "Student", "by case": "fitted"}
+MOST_DIGITS = 6  # behind the point, beyond which powers of ten are easier to read
 NONE = "none"
 Row = Mapping[str, Any]
 Judged = tuple[str, str]  # the verdict, and its words
@@ -28,10 +34,6 @@ class Reply:
     unit: str
     law: str
     several: bool = False  # outputs, whose errors have no common size
-
-    @property
-    def interval(self) -> str:
-        return between(self.low, self.high)
 
 
 def skill(reply: Reply) -> Judged:
@@ -58,12 +60,27 @@ def centre(reply: Reply) -> Judged:
     if reply.off:
         side = "low" if reply.value > 0 else "high"
         low, high = sorted((abs(reply.low), abs(reply.high)))
-        size = figures(abs(reply.value), low, high)
-        return "off", f"predictions are too {side} by {with_unit(size, reply.unit)} {between(low, high)}"
-    share = largest / reply.parts["rmse"] if reply.parts["rmse"] else 0.0
-    if share <= SMALL:
+        size = figures(abs(reply.value), low, high, apart=0)
+        return (
+            "off",
+            f"predictions are too {side} by {with_unit(size, reply.unit)} {between(low, high, apart=0)}",
+        )
+    if bias_share(reply.low, reply.high, reply.parts["rmse"]) <= SMALL:
         return "fine", f"bias below {amount(largest, reply.unit)}"
     return "unclear", f"no sign of a bias, which may be up to {amount(largest, reply.unit)}"
+
+
+def bias_share(low: float, high: float, rmse: float) -> float:
+    """How large a bias may be, as a share of the RMSE."""
+    return max(abs(low), abs(high)) / rmse if rmse else 0.0
+
+
+def biases(shares: Sequence[float]) -> Judged:
+    """The verdict on outputs of which none is biased, whose errors may have different units."""
+    largest = f"{100 * max(shares):.0f} %"
+    if max(shares) <= SMALL:
+        return "fine", f"bias of every output below {largest} of its RMSE"
+    return "unclear", f"no sign of a bias, which may be up to {largest} of an output's RMSE"
 
 
 def size(reply: Reply) -> Judged:
@@ -74,11 +91,23 @@ def size(reply: Reply) -> Judged:
         same = before.get("verdict") == "off" and (before["test"] > 1) == (reply.value > 1)
         still = "still " if same else ""
         words = f"{still}{times(reply.value, reply.low, reply.high)}"
-        return "off", words + _disagreement(reply)
-    asks = f"needs x{figures(reply.value, reply.low, reply.high)} {reply.interval}"
+        return "off", words + _although(reply.value, reply.parts) + _disagreement(reply)
+    ends = (reply.low, reply.high)
+    asks = f"needs x{figures(reply.value, *ends, apart=0)} {between(*ends, apart=0)}"
     if reply.low >= 1 - NEAR and reply.high <= 1 + NEAR:
         return "fine", f"right size: {asks}" + _disagreement(reply)
     return "unclear", f"no sign of the wrong size: {asks}" + _disagreement(reply)
+
+
+def _although(factor: float, parts: Mapping[str, Any]) -> str:
+    """What intervals hold, if that does not go with the factor: a few large errors decide the size of sigma."""
+    held, expected = parts.get("content"), parts.get("content_by_size")
+    if held is None or expected is None or abs(math.log(factor)) <= math.log(1 + NEAR):
+        return ""
+    enough = held > CONTENT - ENOUGH if factor > 1 else held < CONTENT + ENOUGH
+    if not enough or abs(held - CONTENT) >= abs(held - expected):
+        return ""
+    return f", though its {100 * CONTENT:.0f} % intervals hold {100 * held:.0f} %"
 
 
 def _disagreement(reply: Reply) -> str:
@@ -115,7 +144,7 @@ def knowing(reply: Reply) -> Judged:
         return "off", f"{uneven}: {thirds}"
     if reply.off:
         return "off", f"sigma does not follow the errors: {'; '.join(filter(None, (ranked, thirds)))}"
-    if parts["constant"]:
+    if parts["constant"] and (rank is None or parts["commonest"] > NEARLY):
         which = "sigma of one output or more" if reply.several else "sigma"
         return (
             "unclear",
@@ -123,6 +152,8 @@ def knowing(reply: Reply) -> Judged:
         )
     if bounds is None or bounds[0] <= 0:
         return "unclear", f"no sign that sigma knows which cases are hard: {ranked or thirds}"
+    if parts["constant"]:
+        return "unclear", f"sigma has too few values to be divided into thirds: {ranked}; {thirds}"
     if max(abs(reply.low), abs(reply.high)) <= EVEN:
         return "fine", f"errors grow with sigma: {ranked}; {thirds}"
     return "unclear", f"no sign against it: {ranked}; {thirds}"
@@ -131,17 +162,21 @@ def knowing(reply: Reply) -> Judged:
 def shape(reply: Reply) -> Judged:
     if reply.value is None or reply.high is None:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
-    beyond = reply.parts["beyond_99"]
-    law = {"normal": "Normal", "laplace": "Laplace"}.get(reply.law, reply.law)
+    beyond, inside = reply.parts["beyond_99"], reply.parts["inside_50"]
+    law = LAWS.get(reply.law, reply.law)
     gap = f"gap {100 * reply.value:.1f}, chance {100 * reply.parts['reference']:.1f} %"
     if reply.off:
-        if (
-            abs(reply.parts["mean"]) > reply.value
-        ):  # a shift by m moves the distribution by at most 0.4 m or 0.5 m
-            return "off", f"errors lie to one side of the {law} law, as predictions are biased; {gap}"
-        kind = (
-            "heavier tails than" if beyond > 0.013 else "lighter tails than" if beyond < 0.007 else "not of"
-        )
+        # A shift by m moves the distribution by at most 0.4 m or 0.5 m.
+        if abs(reply.parts["mean"]) > reply.value and not reply.parts["mean_is_chance"]:
+            return "off", f"errors lie to one side of the {law} law; {gap}"
+        kind = "not of"
+        if beyond > 0.013:
+            kind = "heavier tails than"
+        elif inside > MOST:
+            few = f"a few errors are far larger than the others, of which the {law} law knows nothing"
+            return "off", f"{few}: its 50 % interval holds {100 * inside:.0f} %; {gap}"
+        elif beyond < 0.007 and inside < 0.5:
+            kind = "lighter tails than"
         return "off", f"{kind} the {law} law: {100 * beyond:.1f} % lie beyond its 99 % interval; {gap}"
     if reply.high <= CLOSE:
         return "fine", f"errors follow the {law} law: {gap}"
@@ -193,7 +228,7 @@ def headline(rows: Sequence[Row], label: str, title: str = "") -> str:
     if after["knowing"]["verdict"] == "off":
         apart = after["knowing"]["parts"].get("apart")
         words = str(after["knowing"]["words"]).partition(":")[0]
-        faults.append("sigma misses the hard cases of every output" if apart else words)
+        faults.append(f"sigma misses the hard cases of every {apart}" if apart else words)
     if after["shape"]["verdict"] == "off":
         faults.append("errors do not have the shape that the intervals assume")
     whom = for_whom_not(rows, label)
@@ -217,10 +252,13 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
     if label == NONE:
         return f"{first}."
     named = title or label
+    apart = [row["parts"].get("apart") for row in (before, after)]
+    if apart[0] and apart[0] == apart[1]:
+        return f"{first}, before and after {named}."
     if after["verdict"] == "off":
         worse = ", worse than before" if after["parts"].get("worse") else ""
-        apart = ": calibration and test disagree" if after["parts"].get("differ") else ""
-        return f"{first}; after {named} it is {_wrong_size(after)}{worse}{apart}."
+        differ = ": calibration and test disagree" if after["parts"].get("differ") else ""
+        return f"{first}; after {named} it is {_wrong_size(after)}{worse}{differ}."
     then = {"fine": "it is the right size", "unclear": "there is no sign that it is off"}[after["verdict"]]
     if after["estimate"] is None or (after["verdict"] == "unclear" and _further(before, after)):
         then = "whether it is cannot be told"
@@ -236,8 +274,8 @@ def _further(before: Row, after: Row) -> bool:
 
 def _wrong_size(row: Row) -> str:
     if row["parts"].get("apart"):
-        return "the wrong size for every output"
-    return times(row["estimate"]) if row["estimate"] else ""
+        return f"the wrong size for every {row['parts']['apart']}"
+    return times(row["estimate"]) + _although(row["estimate"], row["parts"]) if row["estimate"] else ""
 
 
 def for_whom_not(rows: Sequence[Row], label: str) -> str:
@@ -273,28 +311,37 @@ def times(value: float, low: float | None = None, high: float | None = None) -> 
         value, low, high = 1 / value, None if high is None else 1 / high, None if low is None else 1 / low
     if low is None and value < 1.01:
         return f"{100 * (value - 1):.2g} % too {side}"
-    return f"{figures(value, low, high)} times too {side} {between(low, high)}".rstrip()
+    return f"{figures(value, low, high, apart=1)} times too {side} {between(low, high, apart=1)}".rstrip()
 
 
-def figures(value: float, low: float | None = None, high: float | None = None) -> str:
+def figures(
+    value: float, low: float | None = None, high: float | None = None, *, apart: float | None = None
+) -> str:
     """A number with no more digits than its interval supports; three figures without one.
+
+    An end that is not `apart`, but near it, has as many digits as show that.
 
     >>> figures(13.3367, 12.9, 13.7), figures(0.00123456), figures(-0.00004, -0.3, 0.3)
     ('13.3', '0.00123', '0.0')
+    >>> figures(0.3, 0.02, 0.5), figures(0.3, 0.02, 0.5, apart=0)
+    ('0.3', '0.30')
     """
     step = (high - low) / 4 if low is not None and high is not None else 0.0
     if not (math.isfinite(step) and step > 0):
         step = 10 ** (math.floor(math.log10(abs(value))) - 2) if value else 1.0
     digits = max(0, -math.floor(math.log10(step)))
-    text = f"{value:.{digits}f}" if digits <= 6 and abs(value) < 1e6 else f"{value:.3g}"
+    away = [end - apart for end in (low, high) if end is not None] if apart is not None else []
+    while digits < MOST_DIGITS and any(one and not round(one, digits) for one in away):
+        digits += 1
+    text = f"{value:.{digits}f}" if digits <= MOST_DIGITS and abs(value) < 1e6 else f"{value:.3g}"
     return text[1:] if text.startswith("-") and not text.strip("-0.") else text
 
 
-def between(low: float | None, high: float | None) -> str:
+def between(low: float | None, high: float | None, *, apart: float | None = None) -> str:
     """An interval in brackets; "" if there is none."""
     if low is None or high is None:
         return ""
-    return f"[{figures(low, low, high)}, {figures(high, low, high)}]"
+    return f"[{figures(low, low, high, apart=apart)}, {figures(high, low, high, apart=apart)}]"
 
 
 def with_unit(text: str, unit: str) -> str:

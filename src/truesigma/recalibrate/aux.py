@@ -32,6 +32,7 @@ AT_A_TIME = 1 << 16  # elements through the network at once
 SOME = 0.05  # share of the cases beyond those it was fitted on, from which on it is doubted
 MOST = 0.9  # share of the cases from which on not single ones lie beyond, but the unit may be another
 ROUNDING = 1e-6  # of log v: single precision sums the parts of a variance less exactly than the fit did
+FARTHEST = 300  # of the logarithm of sigma, up to which a network is trained
 WILD = 10  # times that sigma may change by beyond the calibration cases, beside the last of them: there it is held
 
 
@@ -204,7 +205,13 @@ def fit(
     parameters = _train((log_v - shift) / divisor, scaled, share, law.moment, hidden, steps, rate, seed)
     seen = float(log_v.min()), float(log_v.max())
     weights = tuple(tuple(float(w) for w in p) for p in parameters)
-    return Aux(weights, shift, divisor, offset, part, outputs, seen)
+    found = Aux(weights, shift, divisor, offset, part, outputs, seen)
+    if np.abs(found.new_log_variance(log_v) - offset).max() > 2 * FARTHEST:
+        raise ValueError(
+            "aux scaling would make some sigmas 0, or without end, as happens where calibration errors are exactly 0; "
+            "take sigma scaling."
+        )
+    return found
 
 
 from_dict = restored(Aux)
@@ -249,7 +256,7 @@ def _train(
         lines[:, 1:] = np.where(rising, units, -units)[:, order]
         ends[1:-1] = kinks[order]
         slope, height = lines.cumsum(axis=1).repeat(ends[1:] - ends[:-1], axis=1)
-        log_s = np.minimum(np.maximum((slope * x + height) / 2, -300), 300)
+        log_s = np.minimum(np.maximum((slope * x + height) / 2, -FARTHEST), FARTHEST)
         ratio = size * np.exp(-moment * log_s)
         loss = float(share @ (log_s + ratio / moment))
         waiting += 1

@@ -83,7 +83,10 @@ class Paper:
             return None
         epochs = [run.about["epochs"] for run in runs]
         span = dict.fromkeys((min(epochs), max(epochs)))
-        return f"training was stopped before its end, after {' to '.join(map(str, span))} epochs"
+        after = f"after {' to '.join(map(str, span))} epochs"
+        if all(run.full_length for run in runs):
+            return f"its time limit ended the training {after}, when it was full-length by the rule of the claims"
+        return f"training was stopped before its end, {after}"
 
     def unplanned(self) -> list[str]:
         """Names of results that are not planned, which nothing uses."""

@@ -199,3 +199,14 @@ def test_a_factor_of_few_cases_that_made_it_worse_is_not_called_right():
     assert [row["verdict"] for row in size] == ["off", "unclear"]
     assert size[1]["estimate"] < size[0]["estimate"] < 1
     assert "after sigma scaling whether it is cannot be told." in report(few, many, replicates=20).headline
+
+
+def test_the_line_of_shares_is_read_out_as_its_sentence_and_the_factor_is_the_one_that_was_fitted():
+    few = [make(seed=seed)[:4] for seed in (1, 2)]
+    words, made = words_of(*few)
+    label = re.search(r'<svg class="gauge" height="80".*?aria-label="(.*?)"', made.page)[1]
+    assert html.unescape(label).startswith("The 90\xa0% intervals hold ")
+    assert (
+        re.search(r"after \N{MULTIPLICATION SIGN}([\d.]+)", words)[1]
+        == re.search(r"s = ([\d.]+)", made.headline)[1]
+    )

@@ -9,12 +9,12 @@ Arrays have the axes (case, output); an element of weight 0 does not count, what
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import fdtrc, stdtr, stdtrit
+from scipy.special import stdtr, stdtrit
 
 from ...core.arrays import Host
 from ...core.by_case import law_at, of_each, usual_law
@@ -47,6 +47,14 @@ class View:
     @property
     def clusters(self) -> int:
         return int(self.code.max(initial=-1)) + 1
+
+    @property
+    def effective(self) -> float:
+        """As many clusters as these tell, if a few of their elements carry most of the weight."""
+        square = float((self.weight**2).sum())
+        if not square:
+            return 0.0
+        return self.clusters * float(self.weight.sum()) ** 2 / (square * np.count_nonzero(self.weight))
 
     @property
     def several(self) -> bool:
@@ -200,78 +208,6 @@ def output_means(values: Host, weight: Host) -> Host:
     if values.shape[1] > MANY:
         return np.full(values.shape[1], common)
     return np.where(whole > 0, held / np.where(whole > 0, whole, 1.0), common)
-
-
-def thirds(key: Host, weight: Host) -> Host | None:
-    """The third of each element by a key, within each output: 0, 1 or 2; None if ties leave fewer than three."""
-    if key.shape[1] > MANY:  # a map, whose outputs are of one kind
-        found = thirds(key.reshape(-1, 1), weight.reshape(-1, 1))
-        return None if found is None else found.reshape(key.shape)
-    found = np.zeros(key.shape, dtype=np.int64)
-    for j in range(key.shape[1]):
-        some = weight[:, j] > 0
-        place = np.unique(key[some, j], return_inverse=True)[1]
-        mass = np.bincount(place, weights=weight[some, j])
-        middle = (np.cumsum(mass) - mass / 2) / mass.sum()  # equal keys stay together
-        found[some, j] = np.minimum((3 * middle).astype(np.int64), 2)[place]
-        if len(np.unique(found[some, j])) < 3:
-            return None
-    return found
-
-
-def log_means(
-    values: Host, cells: Sequence[Host], weight: Host, code: Host, clusters: int
-) -> Clustered | None:
-    """The logarithms of the means in each third of each key, (3 keys,); None if one of them has only zeros."""
-    found, influence = [], []
-    for cell in cells:
-        for k in range(3):
-            inside = weight * (cell == k)
-            whole, held = inside.sum(), float((inside * values).sum())
-            if held <= 0:
-                return None
-            found.append(math.log(held / whole))
-            influence.append((inside * (values / held - 1 / whole)).sum(axis=1))
-    return Clustered(np.array(found), gather(np.stack(influence, axis=1), code, clusters))
-
-
-def equal_thirds(found: Clustered) -> float:
-    """The p-value of Hotelling's test that thirds are equal among themselves, for all keys together."""
-    keys = found.value.size // 3
-    contrast = np.kron(np.eye(keys), np.array([[1.0, -1.0, 0.0], [0.0, -1.0, 1.0]]))
-    off, size = contrast @ found.value, found.clusters
-    rank = len(off)
-    if size <= rank + 1:
-        return 1.0
-    covariance = contrast @ found.covariance @ contrast.T
-    square = float(off @ np.linalg.pinv(covariance, hermitian=True) @ off)
-    return float(fdtrc(rank, size - rank, square * (size - rank) / (rank * (size - 1))))
-
-
-def rank_correlation(first: Host, second: Host, weight: Host, code: Host, clusters: int) -> Clustered:
-    """Spearman's rank correlation of two values over all elements."""
-    some = (weight > 0).ravel()
-    share = weight.ravel()[some] / weight.sum()
-    places = [np.unique(values.ravel()[some], return_inverse=True)[1] for values in (first, second)]
-    centred = []
-    for place in places:
-        mass = np.bincount(place, weights=share)
-        centred.append((np.cumsum(mass) - mass / 2 - 0.5)[place])  # middle ranks, from -1/2 to 1/2
-    (r, s), (spread_r, spread_s) = centred, [float((share * c * c).sum()) for c in centred]
-    if min(spread_r, spread_s) < 1e-12:  # rounding: all values are the same
-        return Clustered(np.array([0.0]), np.zeros((clusters, 1)))
-    scale = math.sqrt(spread_r * spread_s)
-    found = float((share * r * s).sum()) / scale
-    # An element moves the mean of r s by its own product, and by the ranks of all that lie above it.
-    influence = r * s
-    for place, other in zip(places, (s, r)):
-        held = np.bincount(place, weights=share * other)
-        influence = influence + (held[::-1].cumsum()[::-1] - held / 2)[place]
-    influence = share * (influence - (share * influence).sum()) / scale
-    wide = np.zeros(weight.size)
-    wide[some] = influence
-    columns = wide.reshape(weight.shape).sum(axis=1, keepdims=True)
-    return Clustered(np.array([found]), gather(columns, code, clusters))
 
 
 @dataclass(frozen=True, eq=False)

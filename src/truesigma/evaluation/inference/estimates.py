@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
-from ...core.law import has_terms
+from ...core.law import Law, central_bounds, has_terms
 from ..verdicts import NONE
-from . import clustered
+from . import clustered, ordered
 from .clustered import Clustered, Measured, View, difference, measured
 from .summed import ERROR, SPREAD, SQUARE, SummedView, Z
 
@@ -112,8 +112,10 @@ def _size(asked: Asked) -> Answer:
         return Answer(None, reason="every error is 0")
     parts: dict[str, Any] = {"test": math.exp(seen.value)}
     parts["calibration"] = None if known is None else math.exp(known.value)
+    parts["content"] = _content(asked.test)
+    parts["content_by_size"] = _promised(asked.test, parts["test"])
     parts["differ"] = False
-    if known is not None:
+    if known is not None and asked.group is None:  # of a group, calibration cases of all groups cannot tell
         between = difference(seen, known)
         parts["differ"] = between.chance() <= RISK
     found = seen
@@ -133,6 +135,25 @@ def _size(asked: Asked) -> Answer:
     return Answer(math.exp(found.value), found.chance(), bounds, parts)
 
 
+def _content(view: View | SummedView, level: float = CONTENT, size: Host | float = 1.0) -> float | None:
+    """The share of the intervals of this level that hold; None where only sums are known."""
+    if isinstance(view, SummedView):
+        return None
+    return float((view.weight * view.holds(level, size)).sum() / view.weight.sum())
+
+
+def _promised(view: View | SummedView, size: float) -> float | None:
+    """The share that intervals would hold if nothing but the size of sigma were wrong."""
+    if isinstance(view, SummedView):
+        return None
+
+    def held(law: Law) -> float:
+        low, high = (float(law.cdf(np.array(end / size))) for end in central_bounds(law, CONTENT))
+        return high - low
+
+    return float((view.weight * view.of_law(held)).sum() / view.weight.sum())
+
+
 def _worse(after: Measured, before: float) -> bool:
     """Whether log s of the same cases is further from 0 than before, wherever the truth is in its interval."""
     return all(abs(end) > abs(end - after.value + before) + 0.01 for end in after.bounds(RISK))
@@ -144,19 +165,28 @@ def _knowing(asked: Asked) -> Answer:
         return Answer(None, reason=view.reason)
     error, square = np.abs(view.target - view.location), view.z**2
     keys = {"sigma": view.scale, "prediction": view.location}
-    cells = {name: clustered.thirds(key, view.weight) for name, key in keys.items()}
+    cells = {name: ordered.thirds(key, view.weight) for name, key in keys.items()}
     split = {name: cell for name, cell in cells.items() if cell is not None}
     size = (view.weight, view.code, view.clusters)
-    rank = measured(clustered.rank_correlation(error, view.scale, *size))
+    rank = measured(ordered.rank_correlation(error, view.scale, *size))
     parts: dict[str, Any] = {"rank_correlation": None, "constant": cells["sigma"] is None}
+    parts["commonest"] = ordered.commonest(view.scale, view.weight) if parts["constant"] else None
     if 0 < rank.error < math.inf:
         parts |= {"rank_correlation": rank.value, "rank_bounds": list(rank.bounds(RISK))}
         parts["wrong_way"] = rank.bounds(RISK / 5)[1] < 0
-    found = clustered.log_means(square, list(split.values()), *size) if split else None
-    if found is None or view.clusters < LEAST:
-        return Answer(None, parts=parts, reason=f"too few cases or groups ({view.clusters})")
+    found = ordered.log_means(square, list(split.values()), *size) if split else None
+    if view.effective < LEAST:
+        return Answer(None, parts=parts, reason=f"too few cases or groups ({view.effective:.0f})")
+    if found is None:
+        what = (
+            "the errors of a third are all 0" if split else "sigma and prediction hardly differ between cases"
+        )
+        return Answer(None, parts=parts, reason=what)
     inside = view.holds(CONTENT)
-    ratios = {}
+    # Tested on |z|, whose means are less at the mercy of a few large errors: z^2 alarms in 9 to 11 % of true models.
+    sizes = ordered.log_means(np.sqrt(square), list(split.values()), *size)
+    assert sizes is not None  # as the means of z^2 are above 0
+    ratios, uneven = {}, {}
     for number, (name, cell) in enumerate(split.items()):
         three = slice(3 * number, 3 * number + 3)
         held = [
@@ -167,12 +197,11 @@ def _knowing(asked: Asked) -> Answer:
         step = float(found.value[three][2] - found.value[three][0])
         ratios[name] = measured(Clustered(np.array([step]), outer[:, None]))
         parts[name]["log_ratio"] = step
+        own = Clustered(sizes.value[three], sizes.influence[:, three])
+        uneven[name] = (ordered.equal_thirds(own), -float(np.ptp(own.value)))
     first = next(iter(ratios.values()))
-    # Tested on |z|, whose means are less at the mercy of a few large errors: z^2 alarms in 9 to 11 % of true models.
-    sizes = clustered.log_means(np.sqrt(square), list(split.values()), *size)
-    assert sizes is not None  # as the means of z^2 are above 0
-    parts["chance"] = clustered.equal_thirds(sizes)
-    parts["clearest"] = min(ratios, key=lambda name: ratios[name].chance())
+    parts["chance"] = ordered.equal_thirds(sizes)
+    parts["clearest"] = min(uneven, key=lambda name: uneven[name])
     return Answer(first.value, parts["chance"], first.bounds, parts)
 
 
@@ -180,8 +209,8 @@ def _shape(asked: Asked) -> Answer:
     view, own = asked.test, asked.calibration
     if isinstance(view, SummedView) or isinstance(own, SummedView):
         return Answer(None, reason=getattr(view, "reason", ""))
-    if view.clusters < LEAST:
-        return Answer(None, reason=f"too few cases or groups ({view.clusters})")
+    if view.effective < LEAST:
+        return Answer(None, reason=f"too few cases or groups ({view.effective:.0f})")
     size = clustered.output_means(view.power, view.weight) ** (1 / view.law.moment)
     if size.min() <= 0:
         which = "" if size.max() <= 0 else f" of output {size.argmin()}"
@@ -193,11 +222,16 @@ def _shape(asked: Asked) -> Answer:
             return Answer(None, reason=f"its law is of too few cases or groups ({own.clusters})")
         fitted = clustered.shape(own.z, own.power, own.weight, own.code, own.clusters, own.law)
     found = clustered.gap(seen, fitted)
+    side = measured(
+        clustered.mean(view.residual / (view.scale * size), view.weight, view.code, view.clusters)
+    )
     beyond = ~view.holds(0.99, size)
     parts = {
-        "reference": found.reach(RISK),
-        "mean": float((view.weight * view.z / size).sum() / view.weight.sum()),
+        "reference": min(found.reach(RISK), 1.0),
+        "mean": side.value,
+        "mean_is_chance": side.chance() > RISK,
         "beyond_99": float((view.weight * beyond).sum() / view.weight.sum()),
+        "inside_50": _content(view, 0.5, size),
     }
 
     def bounds(risk: float) -> tuple[float, float]:

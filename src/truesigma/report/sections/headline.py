@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate
 from ...evaluation.compare import remedy, remedy_words
-from ...evaluation.doubts import doubts
+from ...evaluation.doubts import doubts, few_clusters
 from ...evaluation.questions import QUESTIONS
 from ...evaluation.verdicts import for_whom_not, headline, told
 from ..blocks import Section, csv_button, paragraph, whiskers
@@ -20,7 +20,6 @@ from ..numbers import estimate_parts, number, percent
 from ..subject import BEFORE, Subject, counted, on_host
 from .scores import Score
 
-FEW = 10  # groups, below which the factor's interval is a rough guess
 CONFIDENCE = 0.95  # of the factor's interval
 SHORT = 12  # letters of a network's mark that are enough to identify it
 COLUMNS = (
@@ -44,7 +43,7 @@ def section(subject: Subject, scores: list[Score], calibration: Cases) -> Sectio
     notes = (
         _remedy(subject, calibration),
         _about(subject, calibration),
-        few_groups(subject, calibration, clusters),
+        few_clusters(on_host(calibration)) if factor_of(subject, clusters) is not None else "",
         groups_not_counted(subject),
     )
     body = join(
@@ -123,8 +122,8 @@ def _factor_words(factor: Estimate | None) -> tuple[str, str]:
         return "", ""
     if factor.low is None:
         return f" \N{MULTIPLICATION SIGN}{number(factor.value)}, how sure that is cannot be told", ""
-    value, interval = estimate_parts(factor)
-    return f" \N{MULTIPLICATION SIGN}{value}", f"of the calibration cases {interval}"
+    interval = estimate_parts(factor)[1]
+    return f" \N{MULTIPLICATION SIGN}{number(factor.value)}", f"of the calibration cases {interval}"
 
 
 def _coverage(subject: Subject, scores: list[Score]) -> tuple[Estimate, Estimate]:
@@ -186,22 +185,6 @@ def _remedy(subject: Subject, calibration: Cases) -> str:
     return f"{words[:1].upper()}{words[1:]}."
 
 
-def few_groups(subject: Subject, calibration: Cases, clusters: int) -> str:
-    """Warn of a factor that rests on few patients or groups; nothing if there are enough, or none."""
-    if calibration.cluster is None or clusters >= FEW or factor_of(subject, clusters) is None:
-        return ""
-    one = "group" if calibration.patient is None else "patient"
-    if clusters < 2:
-        return (
-            f"All calibration cases are of one {one}, so nothing shows how much the factor would differ for another: "
-            "it has no interval."
-        )
-    return (
-        f"The factor's error counts the {clusters} {one}s of the calibration cases: so few show only roughly how "
-        f"{one}s differ."
-    )
-
-
 def groups_not_counted(subject: Subject) -> str:
     """Warn if test cases have groups but the bootstrap drew cases: right for sites, not for patients."""
     names = subject.before.cluster
@@ -243,8 +226,8 @@ def _hero(shown: Mapping[str, Estimate], nominal: float, words: str) -> Html:
                 "x": f"{100 * found.value:.2f}%",
                 "text-anchor": anchor,
             }
-            words = f"{kind} {percent(found.value)}"
-            parts.append(element("text", {**given, "y": 14 if kind == "after" else 54}, words))
+            named = f"{kind} {percent(found.value)}"
+            parts.append(element("text", {**given, "y": 14 if kind == "after" else 54}, named))
     place: Attributes = {
         "class": "axis promised",
         "x": f"{100 * nominal:.2f}%",

@@ -160,8 +160,8 @@ def section(subject: Subject, scores: list[Score]) -> Section:
                     f"Brackets are {percent(plan.level)} bootstrap intervals: {plan.replicates:,} replicates by "
                     + f"{plan.by}{fewer}. A change is paired: both predictions are scored on the same replicates; for "
                     "coverage it is in percentage points. “If sigma were true” is the range of 95 % of test sets "
-                    "of this size whose truths are drawn from the recalibrated predictions: UCE, ENCE and "
-                    "miscalibration area are above 0 even then."
+                    "of this size whose truths are drawn from the recalibrated predictions (for UCE and ENCE from "
+                    "their own errors, made the right size): UCE, ENCE and miscalibration area are above 0 even then."
                 ),
             ),
             csv_button("scores"),
