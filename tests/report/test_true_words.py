@@ -6,7 +6,8 @@ import re
 
 import numpy as np
 import pytest
-from witness import Witness, words_are_true
+from true_words import words_are_true
+from witness import Witness
 
 import truesigma as ts
 from truesigma.core.values import changed

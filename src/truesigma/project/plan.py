@@ -90,11 +90,11 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
     ledger = read_ledger(folder)
     differences = {} if ledger is None else changes(ledger, project.tables(), fingerprints(data))
     parts = parts_of(work)
-    first, anew = (0, False) if ledger is None else touched(ledger, project.tables(), differences)
+    start, anew = (0, False) if ledger is None else touched(ledger, project.tables(), differences)
     done = tuple(
         part.name
         for part in parts
-        if ledger is not None and STAGES.index(part.name.split()[0]) < first and ledger.is_done(part.name)
+        if ledger is not None and STAGES.index(part.name.split()[0]) < start and ledger.is_done(part.name)
     )
     trial, parameters = _try(work)
     waiting = [part.name for part in parts if part.name not in done]

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...core.checks import number_of
 from ...files.disk import UNREADABLE, reason
 from ...files.headers import Header, read_header
 from .archive import BrokenFiles, complain, cores, fill
@@ -62,7 +63,7 @@ class FileReader:
         image = _decoded(self.folder, self.names, self.layout, self.spacing, row)
         if len(image) != len(self.like):
             raise ValueError(
-                f"has {len(image)} channels, the others {len(self.like)}; save all as grey, or all as colour"
+                f"has {number_of(len(image), 'channel')}, the others {len(self.like)}; save all as grey, or all as colour"
             )
         if image.shape != self.like.shape:
             raise ValueError(
