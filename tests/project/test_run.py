@@ -137,7 +137,7 @@ def test_stopped_in_every_stage_it_goes_on(begun, made, run, monkeypatch):
     stops = {
         "truesigma.imaging.training.start.train_run": 0,
         "truesigma.imaging.prediction.predict.predict_split": 1,
-        "truesigma.project.work.fit_all": 3,
+        "truesigma.project.work.fit_around": 3,
         "truesigma.project.stages.write_rows": 4,
         "truesigma.report.report": 5,
     }

@@ -13,6 +13,7 @@ import truesigma as ts
 from truesigma import Laplace, Prediction, load_recalibration, metrics
 from truesigma.cli import main
 from truesigma.recalibrate import aux, sigma
+from truesigma.report import report
 
 GRID = Prediction(np.zeros(50), np.geomspace(0.05, 20.0, 50))
 
@@ -319,3 +320,11 @@ def test_errors_of_exactly_0_leave_no_sigma_of_0(tmp_path, capsys):
         main(["evaluate", "--calibration", file, "--test", file, "--metrics", "rmse,nll"])
     assert not ended.value.code
     assert "aux could not be fitted: " in capsys.readouterr().out
+    page = tmp_path / "report.html"
+    beside = ["report", "--calibration", file, "--test", file, "--recalibrate", "sigma,aux", "-o", str(page)]
+    with pytest.raises(SystemExit) as ended:
+        main(beside)
+    assert not ended.value.code
+    assert "warning: aux could not be fitted, and is left out: " in capsys.readouterr().err
+    with pytest.raises(ValueError, match="calibration errors are exactly 0"):
+        report(cases, cases, recalibrations=["aux", "sigma"])

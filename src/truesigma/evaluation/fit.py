@@ -1,5 +1,6 @@
 """Fit recalibrations: from a choice such as "aux:hidden=4", some cases and a recipe to a fitted recalibration."""
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from inspect import signature
@@ -85,6 +86,17 @@ def fit_all(
             failed[label] = problem
     if failed and (unfitted is None or all(one.chosen.name == "none" for one in found.values())):
         raise next(iter(failed.values()))
+    return found
+
+
+def fit_around(first: Choice, others: Iterable[Choice], cases: Cases, recipe: Recipe) -> dict[str, Fit]:
+    """Fit one recalibration and those shown beside it, which are left out, with a warning, if they cannot be fitted."""
+    unfitted: dict[str, ValueError] = {}
+    found = fit_all([*others, first], cases, recipe, unfitted)
+    if problem := unfitted.pop(choose(first, recipe).label, None):
+        raise problem
+    for label, problem in unfitted.items():
+        warnings.warn(f"{label} could not be fitted, and is left out: {problem}", stacklevel=3)
     return found
 
 

@@ -10,7 +10,7 @@ from ..core.recalibration import Across
 from ..core.values import Cases, changed
 from ..evaluation.card import Card, describe
 from ..evaluation.compare import remedy, remedy_words
-from ..evaluation.fit import Fit, choose, fit_all
+from ..evaluation.fit import Fit, choose, fit_around
 from ..evaluation.recipe import Recipe, load_recipe
 from ..files.disk import fingerprint
 from ..files.store import read_cases
@@ -114,7 +114,7 @@ class Work:
     @cached_property
     def fits(self) -> dict[str, Fit]:
         """Every recalibration by its label, fitted once: card, scores, page and figures show the same."""
-        return fit_all(self.choices, self.fitted_on, self.recipe)
+        return fit_around(self.asked[0], self.choices, self.fitted_on, self.recipe)
 
     @property
     def shown(self) -> dict[str, Fit]:

@@ -13,7 +13,7 @@ from ..core.checks import check_level, check_weight
 from ..core.law import variance_ratio
 from ..core.values import Cases, Draws, Prediction, changed
 from ..evaluation.card import Card, describe
-from ..evaluation.fit import Choice, choose_all, each, fit_all
+from ..evaluation.fit import Choice, choose_all, each, fit_around
 from ..evaluation.questions import answers
 from ..evaluation.recipe import Recipe, load_recipe
 from ..evaluation.replicates import By, Resampling
@@ -104,7 +104,7 @@ def make_subject(
             with_prediction(c, changed(c.prediction, bounds=None)) for c in (calibration, test)
         )
     test = on_host(test)
-    fits = fit_all([BEFORE, *recalibrations], calibration, chosen)
+    fits = fit_around([*recalibrations, BEFORE][0], [BEFORE, *recalibrations], calibration, chosen)
     cards = {label: describe(one.fitted, calibration, recipe=chosen) for label, one in fits.items()}
     cases = {label: with_prediction(test, card(test)) for label, card in cards.items()}
     plan = Resampling.of(test, by=by, replicates=replicates, seed=seed)

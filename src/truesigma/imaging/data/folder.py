@@ -63,7 +63,8 @@ class FileReader:
         image = _decoded(self.folder, self.names, self.layout, self.spacing, row)
         if len(image) != len(self.like):
             raise ValueError(
-                f"has {number_of(len(image), 'channel')}, the others {len(self.like)}; save all as grey, or all as colour"
+                f"has {number_of(len(image), 'channel')}, the others {len(self.like)}; save all as grey, or all "
+                "as colour"
             )
         if image.shape != self.like.shape:
             raise ValueError(
