@@ -104,7 +104,9 @@ def _onnx(path: Path, encode: Encoder) -> Any:
     model = onnx.load(path)
     about = {one.key: one.value for one in model.metadata_props}
     told = {
-        k: encode(json.loads(v)) if v[:1] in "{[" else encode(v) for k, v in about.items() if k != "versions"
+        k: encode(json.loads(v)) if v.startswith(("{", "[")) else encode(v)
+        for k, v in about.items()
+        if k != "versions"
     }
     told.pop("date", None)
     shapes = {
