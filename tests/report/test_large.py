@@ -16,7 +16,8 @@ def test_memory_of_a_report_of_many_cases(tmp_path):
         [sys.executable, BENCHMARK, "--sizes", "2e5", "--out", tmp_path / "a.json"], check=True, timeout=300
     )
     found = json.loads((tmp_path / "a.json").read_text())["rows"][0]
-    assert found["MB"] < 450  # 650 where each case has rows of its own
+    # 420, and up to 455 by which parts happen to run side by side; 650 where each case has rows of its own
+    assert found["MB"] < 500
     assert found["page_kB"] < 1000
 
 
