@@ -308,11 +308,7 @@ def test_copies_of_a_picture_are_named(tmp_path):
     [
         ("1.png,3.5", "0.png,3.5", "more than one row names 1 image: 0.png; keep one row for each image"),
         ("1.png,3.5", "./0.png,3.5", "more than one row names 1 image: 0.png"),
-        (
-            "1.png,3.5",
-            "1.png,inf",
-            "no finite number in 1 target: row 2, target 'inf'. Correct them, or take",
-        ),
+        ("1.png,3.5", "1.png,inf", "no finite number in 1 target: row 2, target 'inf'. Correct them, or"),
         ("1.png,3.5", ",3.5", "no image is named in 1 row, the first is row 2"),
         ("1.png,3.5,train,p0", "1.png,3.5,train,", "'group' is empty in 1 row, the first is row 2"),
         ("1.png,3.5,train,p0", "1.png,3.5,,p0", "'split' is empty in 1 row"),
