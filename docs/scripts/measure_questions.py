@@ -22,19 +22,25 @@ from truesigma.evaluation.questions import QUESTIONS, questions
 IMAGES = 10  # of a patient
 UNEVEN = "1 to 50 images"
 SHARED = 0.5  # of the variance of their errors
+LAWS = {
+    "Normal": ("normal", ts.Normal()),
+    "Laplace": ("laplace", ts.Laplace()),
+    "t5 stated as Normal": ("t5", ts.Normal()),
+}
+OF_PATIENTS = {"cases": False, "patients": True, f"patients, {UNEVEN}": UNEVEN}
 SETS = {  # law of the errors, law that is stated, cases, whether they are of patients
-    "Normal, 10 cases": ("normal", ts.Normal(), 10, False),
-    "Normal, 20 cases": ("normal", ts.Normal(), 20, False),
-    "Normal, 200 cases": ("normal", ts.Normal(), 200, False),
-    "Normal, 1,000 cases": ("normal", ts.Normal(), 1000, False),
-    "Normal, 40 patients": ("normal", ts.Normal(), 40, True),
-    "Normal, 40 patients, 1 to 50 images": ("normal", ts.Normal(), 40, UNEVEN),
-    "Normal, 200 patients": ("normal", ts.Normal(), 200, True),
-    "Laplace, 200 cases": ("laplace", ts.Laplace(), 200, False),
-    "Laplace, 1,000 cases": ("laplace", ts.Laplace(), 1000, False),
-    "Laplace, 40 patients": ("laplace", ts.Laplace(), 40, True),
-    "t5 stated as Normal, 1,000 cases": ("t5", ts.Normal(), 1000, False),
-    "t5 stated as Normal, 200 patients": ("t5", ts.Normal(), 200, True),
+    f"{law}, {count:,} {unit}": (*LAWS[law], count, OF_PATIENTS[unit])
+    for law, unit, counts in (
+        ("Normal", "cases", (10, 20, 200, 1000)),
+        ("Normal", "patients", (40,)),
+        ("Normal", f"patients, {UNEVEN}", (40,)),
+        ("Normal", "patients", (200,)),
+        ("Laplace", "cases", (200, 1000)),
+        ("Laplace", "patients", (40,)),
+        ("t5 stated as Normal", "cases", (1000,)),
+        ("t5 stated as Normal", "patients", (200,)),
+    )
+    for count in counts
 }
 FAULTS: dict[str, tuple[str, Callable[..., tuple[np.ndarray, ...]]]] = {
     "skill: predictions say nothing": ("skill", lambda mu, sigma, y: (0 * mu, sigma, y)),
