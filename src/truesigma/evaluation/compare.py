@@ -202,7 +202,8 @@ def candidates(cases: Cases) -> list[str]:
 def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None:
     """Which recalibration these cases need, by CRPS on cases it was not fitted on; None if there are too few.
 
-    Outputs are compared in units of their own RMSE: one in large numbers must not decide for all.
+    Outputs are compared in units of their own RMSE, so that one in large numbers does not decide for all; the choice
+    is what counts then, since its fit is in these units, too.
 
     >>> from truesigma import Prediction
     >>> y = np.random.default_rng(0).normal(size=200)

@@ -243,8 +243,8 @@ def factor_doubt(fitted: Mapping[str, Any], checkpoint: str = "") -> str:
     if checkpoint and far[0] < 1:
         return (
             f"a factor of {far[0]:.3g} is far from 1: the network's own sigma is {1 / far[0]:.2g} times too large, as "
-            "after a training of few steps, since it starts at the spread of the targets. The factor repairs its size, "
-            "but which cases are hard it can hardly say yet. More images help, or more epochs."
+            "after a training of few steps. The factor repairs its size, and not its order: look whether it knows the "
+            "hard cases. If not, more images may help, or more epochs."
         )
     if checkpoint:
         return (

@@ -23,10 +23,8 @@ from .rows import SHOWN, number
 
 FAR = 0.5  # share of the training range, beyond either end of it, above which a number raises a warning
 MANY = 5  # levels that a category may have, however few the cases
-ANSWER, FEWEST = (
-    0.9999,
-    8,
-)  # correlation of an input with a target that is no chance, in so many cases or more
+ANSWER = 0.9999  # correlation of an input with a target, above which they are one number
+FEWEST = 8  # cases, of which such a correlation is no chance
 
 
 @dataclass(frozen=True)
@@ -182,7 +180,9 @@ def _warn_of_answers(
     """Warn if an input is a target in other words, such as in another unit."""
     for column in target:
         wanted = np.array([number(row[column]) for row in rows])
-        if len(rows) >= FEWEST and abs(np.corrcoef(values, wanted)[0, 1]) > ANSWER:
+        if len(rows) < FEWEST or not np.ptp(wanted):
+            continue
+        if abs(np.corrcoef(values, wanted)[0, 1]) > ANSWER:
             warnings.warn(
                 f"{where}: the input {name} and the target {column} are one number in two units, or nearly: the "
                 "network is given what it should find in the image. Leave it out of the inputs",
