@@ -51,10 +51,14 @@ def error_text(row: Mapping[str, Any], split: str, unit: str) -> str:
 
     >>> error_text({"valid_rmse": 4.31, "valid_mse": 0.01}, "valid", "mm")
     'RMSE 4.31 mm'
+    >>> error_text({"valid_rmse": 0.0, "valid_mse": -0.01}, "valid", "mm")
+    'RMSE unknown, as draws differ too widely'
     """
     rmse = row.get(f"{split}_rmse")
     if rmse is None:
         return f"MSE {row[f'{split}_mse']:.4g} of scaled targets"
+    if row[f"{split}_mse"] < 0:  # the estimate from two draws may be
+        return "RMSE unknown, as draws differ too widely"
     return f"RMSE {rmse:.4g} {unit}".rstrip()
 
 
