@@ -9,7 +9,7 @@ import scipy.special
 import torch
 from samples import KINDS, arrays_of
 
-from truesigma import Prediction, metrics
+from truesigma import Normal, Prediction, metrics
 from truesigma.core.arrays import (
     ROW,
     _total_of_rows,
@@ -19,7 +19,6 @@ from truesigma.core.arrays import (
     like,
     namespace,
     normal_cdf,
-    normal_share,
     to_host,
 )
 from truesigma.core.cells import segment_sums
@@ -130,13 +129,13 @@ def test_normal_cdf(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_erf(kind):
-    """Also near 0, where 2 Phi - 1 has lost its digits, and of many numbers, which have a way of their own."""
+    """Also near 0, where 2 Phi - 1 has lost its digits."""
     few = np.concatenate([np.linspace(0, 7, 101), [1e-12, 1e-300, 20.0, 1e300]])
     for z in (few, np.concatenate([np.geomspace(1e-300, 1e300, 5000), np.linspace(0, 10, 5000)])):
         with arrays_of(kind) as make:
-            found = to_host(normal_share(make(z)))
+            found = to_host(Normal().share_within(make(z)))
         np.testing.assert_allclose(found, [math.erf(v * math.sqrt(0.5)) for v in z], rtol=2e-15, atol=0)
-    assert normal_share(np.full(5000, np.inf)).min() == 1
+    assert Normal().share_within(np.full(5000, np.inf)).min() == 1
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -1,6 +1,7 @@
 """Sketches of the variance: cells that are the same in any order, elements one by one while they are few."""
 
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -9,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import KINDS, arrays_of
 
+from truesigma.core import sketches
 from truesigma.core.arrays import float_bits
-from truesigma.core.sketches import OCTAVE, SINGLE, TOP, Grid, LogCells, Sketch
+from truesigma.core.sketches import OCTAVE, SINGLE, TOP, Grid, Sketch
 
 values = st.lists(st.floats(0.0078125, 128.0, width=32), min_size=1, max_size=40)
 ranges = st.tuples(st.floats(1e-300, 1e300), st.floats(0, 1e4)).map(lambda r: (r[0], r[0] * (1 + r[1])))
 
 
-def places(cells):
-    return cells.start + (np.arange(cells.sums.shape[1]) if cells.gaps is None else cells.gaps)
+def grid_of(cells):
+    return Grid.over(*cells.ends, sketches.CELLS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -34,7 +36,7 @@ def test_bits_rise_with_the_numbers(kind, dtype):
 def test_a_grid_has_at_most_twice_as_many_cells_as_asked_for(ends, size):
     most = 1 << size
     grid = Grid.over(*ends, most)
-    first, last = (grid.place(int(float_bits(np.array([v]))[0])) for v in ends)
+    first, last = grid.place(float_bits(np.array(ends)))
     assert 0 <= last - first < 2 * most
     assert grid.top <= grid.rest
 
@@ -61,13 +63,13 @@ def test_cells_hold_all_sums(kind):
         rng.integers(1, 3, size=2000).astype(float),
     )
     with arrays_of(kind) as make:
-        cells = LogCells.of(make(v), make(e), make(w))
+        cells = Sketch.of(make(v), make(e), make(w), keep=0)
     np.testing.assert_allclose(cells.sums.sum(axis=1), [w.sum(), (w * e).sum(), (w * v).sum()], rtol=1e-12)
-    assert (cells.low, cells.high) == (v.min(), v.max())
-    expected, index = np.unique(cells.grid.place(float_bits(v)), return_inverse=True)
+    assert cells.ends == (v.min(), v.max())
+    expected, index = np.unique(grid_of(cells).place(float_bits(v)), return_inverse=True)
     filled = cells.sums[0] > 0
-    np.testing.assert_array_equal(places(cells)[filled], expected)
-    np.testing.assert_allclose(cells.sums[1, filled], np.bincount(index, w * e), rtol=1e-12)
+    np.testing.assert_array_equal(cells.bits[filled], grid_of(cells).bits(expected))
+    np.testing.assert_allclose(cells.points[1], np.bincount(index, w * e), rtol=1e-12)
 
 
 @given(values, st.integers(0, 40), st.integers(1, 15), st.sampled_from(["width", "mass"]), st.booleans())
@@ -79,11 +81,10 @@ def test_sketches_merge_in_any_order(given_values, cut, bins, spacing, single):
     parts = [Sketch.of(v[:cut], e[:cut], keep=keep), Sketch.of(v[cut:], e[cut:], keep=keep)]
     for merged in (parts[0].merge(parts[1]), parts[1].merge(parts[0])):
         assert merged.ends == whole.ends == (v.min(), v.max())
-        assert (merged.cells is None) == single
+        assert merged.in_cells != single
         if not single:
-            assert merged.cells.grid == whole.cells.grid
-            np.testing.assert_array_equal(places(merged.cells), places(whole.cells))
-            np.testing.assert_allclose(merged.cells.sums, whole.cells.sums, rtol=1e-12)
+            np.testing.assert_array_equal(merged.bits, whole.bits)
+            np.testing.assert_allclose(merged.sums, whole.sums, rtol=1e-12)
         gathered = merged.bins(bins=bins, spacing=spacing)
         assert gathered.count.sum() == v.size
         assert gathered.error.sum() == pytest.approx(e.sum())
@@ -94,47 +95,50 @@ def test_elements_become_cells_when_they_are_many():
     rng = np.random.default_rng(3)
     v, e = np.exp(2 * rng.normal(size=SINGLE + 5)), rng.uniform(size=SINGLE + 5)
     parts = [Sketch.of(v[some], e[some]) for some in np.split(rng.permutation(v.size), [1, 4000, 30_000])]
-    assert all(part.cells is None for part in parts)
+    assert not any(part.in_cells for part in parts)
     merged = parts[2].merge(parts[0]).merge(parts[3].merge(parts[1]))
-    expected = LogCells.of(v, e)
-    assert merged.columns.size == 0
-    assert (merged.cells.grid, merged.cells.start) == (expected.grid, expected.start)
-    np.testing.assert_allclose(merged.cells.sums, expected.sums, rtol=1e-12)
+    expected = Sketch.of(v, e)
+    assert merged.in_cells
+    assert expected.in_cells
+    np.testing.assert_array_equal(merged.bits, expected.bits)
+    np.testing.assert_allclose(merged.sums, expected.sums, rtol=1e-12)
     few = Sketch.of(v[:SINGLE], e[:SINGLE])
-    assert few.cells is None
-    np.testing.assert_array_equal(few.columns[0], v[:SINGLE])
+    assert not few.in_cells
+    np.testing.assert_array_equal(few.variance, v[:SINGLE])
 
 
 def test_what_has_no_weight_is_not_there():
     v, w = np.array([1.0, 2.0, 50.0]), np.array([1.0, 2.0, 0.0])
     assert Sketch.of(v, v, w).ends == (1.0, 2.0)
     assert Sketch.of(v, v, 0 * w).ends == (math.inf, -math.inf)
-    assert Sketch.of(v, v, 0 * w).merge(Sketch.of(v, v, w)).points.tolist() == [[1, 2], [1, 4], [1, 4]]
+    assert Sketch.of(v, v, 0 * w).merge(Sketch.of(v, v, w)).sums.tolist() == [[1, 2], [1, 4], [1, 4]]
 
 
 def test_cells_in_bins_move_only_what_shares_a_cell_with_an_edge():
     rng = np.random.default_rng(2)
     v = np.exp(rng.normal(size=50_000))
-    cells = LogCells.of(v, v, most=1 << 9)
     edges = np.linspace(v.min(), v.max(), 16)
     below = np.array([(v < edge).sum() for edge in edges[1:-1]])
-    counted = np.cumsum(cells.bins(bins=15).count)[:-1]
-    cell, of_edge = cells.grid.place(float_bits(v)), cells.grid.place(float_bits(edges[1:-1]))
+    with patch.object(sketches, "CELLS", 1 << 9):
+        cells = Sketch.of(v, v)
+        counted, grid = np.cumsum(cells.bins(bins=15).count)[:-1], grid_of(cells)
+    cell, of_edge = grid.place(float_bits(v)), grid.place(float_bits(edges[1:-1]))
     assert (counted != below).any()
     assert (abs(counted - below) <= [(cell == one).sum() for one in of_edge]).all()
 
 
 def test_few_elements_of_a_wide_range_take_little_room():
     v = np.exp(np.random.default_rng(4).uniform(-700, 700, size=100))
-    assert LogCells.of(v, v).sums.shape == (3, 100)
-    assert LogCells.of(v[:50], v[:50]).merge(LogCells.of(v[50:], v[50:])).sums.shape == (3, 100)
+    halves = Sketch.of(v[:50], v[:50], keep=0), Sketch.of(v[50:], v[50:], keep=0)
+    assert Sketch.of(v, v, keep=0).sums.shape == (3, 100)
+    assert halves[0].merge(halves[1]).sums.shape == (3, 100)
 
 
 def test_variances_of_any_size_fit_the_cells():
     for dtype, size in (("float32", 80.0), ("float64", 700.0)):
         v = np.exp(np.linspace(-size, size, 9)).astype(dtype)
         for kind in (v, torch.tensor(v)):
-            cells = LogCells.of(kind, kind)
+            cells = Sketch.of(kind, kind, keep=0)
             assert cells.sums[0].sum() == 9
             assert cells.bins(bins=15, spacing="mass").count.sum() == 9
     assert (OCTAVE, TOP) == (52, 4)

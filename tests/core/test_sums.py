@@ -12,12 +12,12 @@ import pytest
 import scipy.stats
 from samples import KINDS, arrays_of, draw
 
-from truesigma import Law, Prediction, Tally, Undefined
+from truesigma import Cases, Law, Prediction, Tally, Undefined
 from truesigma.core import plugins
 from truesigma.core.arrays import pack, to_hosts, total, widen, workers
 from truesigma.core.bins import assign
 from truesigma.core.cells import cell_totals, unit_counts
-from truesigma.core.elements import Block, blocks
+from truesigma.core.elements import blocks
 from truesigma.core.law import Empirical, Laplace, Normal, central_bounds
 from truesigma.core.sums import accumulate, accumulate_each, block_sums, weighted_sum
 from truesigma.core.tally import _plan
@@ -31,7 +31,7 @@ def flat(sums):
 
 
 def _numbers(sums):
-    return np.ravel(sums.points if hasattr(sums, "points") else sums).tolist()
+    return np.ravel(sums.sums if hasattr(sums, "sums") else sums).tolist()
 
 
 def small_blocks(monkeypatch, size=128):
@@ -73,7 +73,7 @@ def test_the_caller_is_one_of_the_threads(monkeypatch):
     def look(block):
         seen.add(threading.get_ident())
         time.sleep(1e-3)  # long enough for the other to begin
-        return np.array([float(len(block.parts["target"]))])
+        return np.array([float(len(block.residual))])
 
     assert accumulate(sample.prediction(), sample.target, {"cases": look})["cases"] == [2000]
     assert threading.get_ident() in seen
@@ -129,10 +129,9 @@ def test_tensors_are_summed_where_they_are(given):
         error="draws",
         edges=[0, 1, 2] if given == "edges" else None,
     )
-    plan = _plan(*tally._settings)
+    plan = _plan(tally._settings)
     (block,) = blocks(sample.prediction(), sample.target, sample.weight)
-    tensors = {name: None if a is None else torch.from_numpy(a.copy()) for name, a in block.parts.items()}
-    found = block_sums(Block(block.law, tensors, block.rows), plan)
+    found = block_sums(block.with_arrays(lambda a: torch.from_numpy(a.copy())), plan)
     expected = block_sums(block, plan)
     assert found.keys() == expected.keys()
     np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-12)
@@ -272,8 +271,8 @@ def test_what_is_recalibrated_in_passing_is_what_is_recalibrated_before(monkeypa
     fitted = plugins.load("recalibrate", name).fit(p, y, weight=w)
     assert fitted.by_block
     small_blocks(monkeypatch)
-    plan = _plan(*Tally.empty(error="draws")._settings)
-    found = accumulate_each(p, y, [(fitted, plan)], weight=w)[0]
+    plan = _plan(Tally.empty(error="draws")._settings)
+    found = accumulate_each(Cases(p, y, weight=w), [(fitted, plan)])[0]
     assert flat(found) == flat(accumulate(fitted(p), y, plan, weight=w))
 
 
@@ -282,7 +281,9 @@ def test_an_error_in_passing_tells_the_case(monkeypatch):
     v = np.ones(200)
     v[150] = 1e300
     with pytest.raises(ValueError, match=r"not finite in 1 place, the first at index \(150,\)"):
-        accumulate_each(Prediction(0 * v, v), v, [(Sigma(1e10, None), {"it": lambda block: np.zeros(1)})])
+        accumulate_each(
+            Cases(Prediction(0 * v, v), v), [(Sigma(1e10, None), {"it": lambda block: np.zeros(1)})]
+        )
 
 
 def test_a_target_that_is_not_a_number_is_named_by_its_case_in_any_block(monkeypatch):
@@ -303,5 +304,6 @@ def test_others_are_recalibrated_once(monkeypatch):
         calls.append(len(prediction))
         return prediction
 
-    accumulate_each(sample.prediction(), sample.target, [(own, {"it": lambda block: np.zeros(1)})])
+    cases = Cases(sample.prediction(), sample.target)
+    accumulate_each(cases, [(own, {"it": lambda block: np.zeros(1)})])
     assert calls == [200]

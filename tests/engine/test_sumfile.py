@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.core.sketches import NOTHING, Grid, LogCells, LogMeans, Sketch
+from truesigma.core.sketches import CELLS, SINGLE, Grid, LogMeans, Sketch
 from truesigma.engine.sumfile import read_sums, write_sums
 from truesigma.files.disk import BadFile
 
@@ -17,34 +17,27 @@ from truesigma.files.disk import BadFile
 def test_sums_come_back_bit_for_bit(tmp_path):
     rng = np.random.default_rng(0)
     v, e, w = rng.uniform(1e-9, 1, (3, 100))
-    wide = LogCells.of(v[:5], e[:5])
     sums = {
         "0/1/left/a": rng.normal(size=(3, 4)),
-        "cells": Sketch(NOTHING, 0, LogCells.of(v, e, w, most=64)),
-        "with gaps": Sketch(NOTHING, 0, wide),
+        "cells": Sketch.of(v, e, w, keep=0),
         "few": Sketch.of(v, e).merge(Sketch.of(v, e, w)),
         "unweighted": Sketch.of(v, e),
-        "ends": Sketch(NOTHING, 10, LogCells(0, np.zeros((3, 0)), 0.5, 2.0)),
-        "empty": Sketch(NOTHING, 10),
+        "empty": Sketch.of(v[:0], e[:0], keep=10),
         "means": LogMeans(rng.normal(size=(3, 7)), 7, 2048),
         "none": ts.Undefined("because"),
     }
-    assert wide.gaps is not None
     write_sums(sums, tmp_path / "a.npz")
     found = read_sums(tmp_path / "a.npz")
     assert list(found) == list(sums)
     np.testing.assert_array_equal(found["0/1/left/a"], sums["0/1/left/a"])
     for key, value in vars(sums["means"]).items():
         np.testing.assert_array_equal(getattr(found["means"], key), value)
-    for name in ("cells", "with gaps", "few", "unweighted", "ends", "empty"):
-        one, other = found[name], sums[name]
-        assert (one.keep, one.ends, one.points.tolist()) == (other.keep, other.ends, other.points.tolist())
-        np.testing.assert_array_equal(one.columns, other.columns)
-        if other.cells is not None:
-            for key, value in vars(other.cells).items():
-                np.testing.assert_array_equal(getattr(one.cells, key), value)
-            assert isinstance(one.cells.grid, Grid)
-    assert (found["unweighted"].columns[2] == 1).all()
+    assert sums["cells"].in_cells
+    for name in ("cells", "few", "unweighted", "empty"):
+        for key, value in vars(sums[name]).items():
+            np.testing.assert_array_equal(getattr(found[name], key), value)
+            assert type(getattr(found[name], key)) is type(value)
+    assert (found["unweighted"].sums[0] == 1).all()
     assert str(found["none"]) == "because"
     (tmp_path / "b.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:300])
     with pytest.raises(BadFile, match="remove it, and it is made anew"):
@@ -72,7 +65,7 @@ def test_sums_of_an_older_version_still_load(tmp_path):
     e = v * rng.normal(size=4000) ** 2
     older(tmp_path / "a.npz", v[:2000], e[:2000])
     found = read_sums(tmp_path / "a.npz")
-    assert found["0/separate"].columns[0].tolist() == v[:2000].tolist()
+    assert found["0/separate"].variance.tolist() == v[:2000].tolist()
     assert found["1/separate"].ends == found["uce"].ends == (v[:2000].min(), v[:2000].max())
     # ... and go with those of this one, as exact as they were.
     merged = found["uce"].merge(Sketch.of(v[2000:], e[2000:]))
@@ -80,6 +73,32 @@ def test_sums_of_an_older_version_still_load(tmp_path):
         one_pass = metric.SUMS.value(merged, {"bins": 15, "spacing": spacing})
         exact = metric.SUMS.value(Sketch.of(v, e), {"bins": 15, "spacing": spacing})
         assert one_pass == pytest.approx(exact, rel=0.05)
+
+
+def test_sketches_of_an_older_version_still_load(tmp_path):
+    """Elements were kept as variance, error and weight; cells one after the other, or with their distances."""
+    rng = np.random.default_rng(2)
+    v = np.exp(rng.normal(size=300))
+    e, w = v * rng.normal(size=300) ** 2, rng.uniform(1, 2, size=300)
+    expected = Sketch.of(v, e, w, keep=0)
+    grid = Grid.over(*expected.ends, CELLS)
+    place = grid.place(expected.bits)
+    gaps = place - place[0]
+    dense = np.zeros((3, gaps[-1] + 1))
+    dense[:, gaps] = expected.sums
+    cells = {"kind": "sketch", "keep": 0, "ends": expected.ends}
+    cells["cells"] = {"start": int(place[0]), "grid": grid, "most": CELLS}
+    heads = {
+        "single": {"kind": "sketch", "keep": SINGLE, "ends": expected.ends, "array": "a0"},
+        "dense": {**cells, "array": "a1"},
+        "with gaps": {**cells, "array": "a2", "gaps": "a2g"},
+    }
+    arrays = {"a0": np.stack([v, e, w]), "a1": dense, "a2": expected.sums, "a2g": gaps}
+    np.savez(tmp_path / "a.npz", **arrays, heads=np.asarray(json.dumps(heads)))
+    found = read_sums(tmp_path / "a.npz")
+    for name, one in (("single", Sketch.of(v, e, w)), ("dense", expected), ("with gaps", expected)):
+        for key, value in vars(one).items():
+            np.testing.assert_array_equal(getattr(found[name], key), value)
 
 
 def packed(path, arrays):

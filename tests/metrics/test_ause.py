@@ -151,3 +151,8 @@ def test_numbers_are_sorted_with_their_places(key):
     expected = np.argsort(key, kind="stable")
     assert (place == expected).all()
     assert (rising == key[expected]).all()
+    error = np.random.default_rng(5).uniform(size=key.size)
+    kept = keep_lowest(key, error, np.ones(key.size))
+    distinct, index = np.unique(key, return_inverse=True)
+    assert (kept.key == distinct).all()
+    np.testing.assert_allclose(kept.slope, np.bincount(index, error) / np.bincount(index), rtol=1e-12)

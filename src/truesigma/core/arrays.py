@@ -20,8 +20,6 @@ Host = np.ndarray[Any, np.dtype[Any]]
 
 CHUNK = {"cpu": 1 << 17, "other": 1 << 26}  # elements at a time: the CPU's cache, or enough to fill a GPU
 
-TABLE = 2048  # numbers in a step of 1, of the table of the normal law, and where that ends: its share is 1
-END = 9
 ROW = 4096  # numbers that a GPU adds up in float32, before their sums are in float64
 
 
@@ -138,12 +136,7 @@ def extremes(values: Array) -> tuple[float, float]:
         low, high = xp.stack(xp.aminmax(values)).tolist()
         return low, high
     with np.errstate(invalid="ignore"):
-        if not isinstance(values, np.ndarray) or values.size <= CHUNK["cpu"]:
-            return float(xp.min(values)), float(xp.max(values))
-        rows = max(1, len(values) * CHUNK["cpu"] // values.size)
-        parts = (values[start : start + rows] for start in range(0, len(values), rows))
-        ends = [(part.min(), part.max()) for part in parts]  # the second of the two need not fetch them again
-        return float(np.min(ends)), float(np.max(ends))
+        return float(xp.min(values)), float(xp.max(values))
 
 
 def chunk_size(values: Array) -> int:
@@ -152,50 +145,13 @@ def chunk_size(values: Array) -> int:
     return CHUNK["cpu" if on_cpu else "other"]
 
 
-def _special(values: Array) -> Any:
+def special(values: Array) -> Any:
     """The functions of the array's library that the array API lacks."""
     if is_torch_array(values):
         return import_module("torch.special")
     if is_jax_array(values):
         return import_module("jax.scipy.special")
     return import_module("scipy.special" if is_numpy_array(values) else "cupyx.scipy.special")
-
-
-def normal_share(z: Array) -> Array:
-    """The share of the standard normal law between -z and z, of z >= 0; to within 1e-15.
-
-    >>> normal_share(np.array([0.0, 1.96])).round(3)
-    array([0.  , 0.95])
-    """
-    if not isinstance(z, np.ndarray) or z.dtype != np.float64 or z.size < ROW:
-        return _special(z).erf(z * math.sqrt(0.5))
-    # From the nearest z_0 in a table, faster than scipy: with d = 2 phi(z_0) h and w = h (z_0 + h / 3) it is
-    # share(z_0) + d (1 - w / 2 + w^2 / 6), and what follows is below 1e-15 for |h| <= 1 / 4096.
-    near, scale = z * TABLE, TABLE**-2
-    near = near if z.max() < END else np.minimum(near, END * TABLE)
-    w = np.rint(near)
-    found = _normal_table().take(w.astype(np.int32), mode="clip")
-    near -= w
-    w += near * (1 / 3)
-    w *= near
-    share = (w * (scale**2 / 6) - scale / 2) * w + 1
-    share *= near
-    share *= found.imag
-    share += found.real
-    return share
-
-
-@cache
-def _normal_table() -> Host:
-    """The share of the normal law within 0 to END, TABLE numbers to one; beside each, 2 phi in units of such a step.
-
-    As one array of complex numbers, because both are looked up at a time.
-    """
-    z = np.arange(END * TABLE + 1) / TABLE
-    density = math.sqrt(2 / math.pi) / TABLE * np.exp(-z * z / 2)
-    density[-1] = 0  # all beyond is 1
-    found: Host = _special(z).erf(z * math.sqrt(0.5)) + 1j * density
-    return found
 
 
 @cache
@@ -209,9 +165,8 @@ def keep_memory() -> None:
 
 def normal_cdf(z: Array) -> Array:
     """Phi(z), the distribution function of the standard normal law."""
-    special = _special(z)
     # torch's own ndtr launches a dozen kernels.
-    return 0.5 * special.erfc(z * -math.sqrt(0.5)) if is_torch_array(z) else special.ndtr(z)
+    return 0.5 * special(z).erfc(z * -math.sqrt(0.5)) if is_torch_array(z) else special(z).ndtr(z)
 
 
 def total(values: Array) -> Array:
@@ -228,10 +183,8 @@ def total(values: Array) -> Array:
     xp = namespace(values)
     if not is_torch_array(values):
         return xp.sum(values)
-    few = values.dtype not in (xp.bool, xp.float32) or values.numel() < ROW
-    if few or values.device.type == "cpu":
-        return xp.sum(values, dtype=xp.float64)
-    return _total_of_rows(values.reshape(-1))
+    many = values.dtype in (xp.bool, xp.float32) and values.numel() >= ROW and values.device.type != "cpu"
+    return _total_of_rows(values.reshape(-1)) if many else xp.sum(values, dtype=xp.float64)
 
 
 def _total_of_rows(flat: Array) -> Array:
@@ -245,19 +198,6 @@ def _total_of_rows(flat: Array) -> Array:
         rows = torch.sum(flat[:whole].reshape(-1, ROW), dim=1, dtype=torch.float32)
     found = torch.sum(rows, dtype=torch.float64)
     return found + torch.sum(flat[whole:], dtype=torch.float64) if whole < len(flat) else found
-
-
-def excess(values: Array, factor: float, others: Array) -> Array:
-    """max(values - factor * others, 0).
-
-    >>> excess(np.array([3.0, 1.0]), 2.0, np.array([1.0, 1.0]))
-    array([1., 0.])
-    """
-    xp = namespace(values)
-    if is_torch_array(values):
-        return xp.sub(values, others, alpha=factor).clamp(min=0)
-    bound = others * factor  # numpy finds the larger of two arrays in less time than that of an array and 0
-    return xp.maximum(values, bound) - bound
 
 
 def float_bits(values: Array) -> Array:

@@ -176,13 +176,6 @@ def check_law(law: Any) -> None:
 
 def check_target(location: Array, mask: Array, target: Any) -> Array:
     """The target as an array beside the prediction, checked where the mask lets it count."""
-    target = target_beside(location, target)
-    check_finite("target", target, mask)
-    return target
-
-
-def target_beside(location: Array, target: Any) -> Array:
-    """The same, whose numbers have yet to be looked at."""
     target = as_array("target", target)
     namespace(location, target)  # of one library, on one device
     if tuple(target.shape) != tuple(location.shape):
@@ -190,6 +183,9 @@ def target_beside(location: Array, target: Any) -> Array:
             f"target has shape {tuple(target.shape)}; expected the location's {tuple(location.shape)}. "
             "Reshape it; nothing is broadcast here, because a wrong pairing would give a silent wrong number."
         )
+    if len(target) == 0:
+        raise nothing_left()
+    check_finite("target", target, mask)
     return target
 
 
@@ -200,12 +196,17 @@ def check_weight(weight: Any, location: Array, mask: Array) -> Array:
     weight = expand("weight", as_array("weight", weight), tuple(location.shape))
     namespace(weight, location)
     _, high = check_finite("weight", weight, mask, least=0)
-    if high > 0 and not 1 / HEAVY <= high <= HEAVY:
-        raise ValueError(
-            f"the largest weight is {float(high):.3g}, whose square is beyond what numbers hold; expected one between "
-            f"{1 / HEAVY:g} and {HEAVY:g}. Only ratios of weights count: divide them by the largest."
-        )
+    check_heaviest(high)
     return widen(weight) if high < SMALL else weight
+
+
+def check_heaviest(weight: float) -> None:
+    """The square of the largest weight is a number, too."""
+    if weight > 0 and not 1 / HEAVY <= weight <= HEAVY:
+        raise ValueError(
+            f"the largest weight is {float(weight):.3g}, whose square is beyond what numbers hold; expected one "
+            f"between {1 / HEAVY:g} and {HEAVY:g}. Only ratios of weights count: divide them by the largest."
+        )
 
 
 def check_group(group: Any, cases: int, name: str = "group") -> Any:

@@ -5,27 +5,19 @@ variance averaged over its outputs (the paper: its network has one sigma per ima
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from .arrays import Array, Host, chunk_size, like, namespace, on_host, to_host, total
 from .by_case import Bounds, ByCase, laws_of
-from .checks import (
-    check_choice,
-    check_finite,
-    check_group,
-    check_level,
-    check_weight,
-    nothing_left,
-    target_beside,
-)
+from .checks import check_choice, check_level, check_weight, nothing_left
 from .law import Law, Pairs, Undefined, central_bounds, has_terms, too_few_for
-from .values import Prediction, check_prediction, raw_spread, take
+from .values import Cases, Prediction, raw_spread, take
 
 T = TypeVar("T")
 Outputs = Literal["separate", "mean"]
@@ -41,14 +33,6 @@ NO_ALEATORIC = (
 ONE_SIDE = "a bound on one side alone has no width."
 Terms = Array | Pairs  # one value an element; or pairs (factor, values) that add up to it
 Through = Callable[..., Prediction]  # a recalibration: from (prediction, group=...) to another prediction
-
-
-class Given(TypedDict, total=False):
-    """What may go with a prediction and its target."""
-
-    weight: Any  # (case,) or the location's shape
-    group: Any  # one name per case, for a recalibration
-    checked: bool  # the target is that of `Cases`, and need not be looked at again
 
 
 class once(cached_property[T]):
@@ -79,9 +63,13 @@ class Errors:
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """Some elements: arrays of one shape. `weight` is None where every element counts once, 0 where one is masked."""
+    """The elements of some whole cases: arrays (case, output) of one shape, and where the cases are among all of them.
+
+    `weight` is None where every element counts once, 0 where one is masked.
+    """
 
     law: Law
+    rows: slice | Host
     errors: Errors
     aleatoric: Array  # the total where the split is unknown
     epistemic: Array  # None where the split is unknown
@@ -90,7 +78,7 @@ class Elements:
     bounds: Bounds | None = None  # of intervals, where the law does not give them
 
     residual = property(lambda self: self.errors.residual)  # with outputs="mean" its mean size
-    size = property(lambda self: self.errors.size)  # |residual|
+    size = property(lambda self: self.errors.size)
     squared = property(lambda self: self.errors.squared)
 
     @once
@@ -107,17 +95,13 @@ class Elements:
         return low, high
 
     def finite_reach(self, level: float) -> tuple[Any, Any]:
-        """The same; `Undefined` where an end is infinite. An interval whose ends have crossed is a point between."""
+        """The same; `Undefined` where an end is infinite."""
         low, high = self.reach(level)
-        if self.bounds is None:
-            if high - low < math.inf:
-                return low, high
+        if self.bounds is not None:
+            return _uncrossed(low, high, self.bounds, level)
+        if high - low == math.inf:
             raise Undefined(too_few_for(self.law, level) or ONE_SIDE)
-        xp = namespace(low)
-        if not bool(xp.all(xp.isfinite(high - low))):
-            raise Undefined(self.bounds.too_few_for(level) or ONE_SIDE)
-        crossed, middle = low > high, (low + high) / 2
-        return xp.where(crossed, middle, low), xp.where(crossed, middle, high)
+        return low, high
 
     def width(self, level: float) -> Pairs:
         """The width of the central interval: one number times the scale, unless bounds differ by case."""
@@ -166,6 +150,7 @@ class Elements:
 
     def error(self, kind: Error) -> Array:
         """Squared error of the mean prediction, or the mean squared error of the draws: (mu - y)^2 + spread."""
+        check_error(kind)
         if kind == "mean":
             return self.squared
         if self.spread is None:
@@ -202,95 +187,65 @@ class Elements:
             raise Undefined(NO_SPLIT)
         xp = namespace(self.aleatoric)
         some = self.aleatoric > 0
-        if bool(xp.all(some)):
-            return self.aleatoric
-        if self.weight is None or not bool(xp.all(some | (self.weight == 0))):
+        if not bool(xp.all(some if self.weight is None else some | (self.weight == 0))):
             raise Undefined(NO_ALEATORIC)
         return xp.where(some, self.aleatoric, xp.ones_like(self.aleatoric))
 
     @once
     def sums(self) -> dict[Any, Any]:
-        """Sums that are known already, by the identity of the array, or of the edges: several scores share them."""
+        """Sums that are known already, by the identity of the array: several scores share them."""
         return {}
 
+    @property
+    def elements(self) -> "Elements":
+        """Each output of each case, as these are; `pooled` has an element a case."""
+        return self
 
-def check_outputs(outputs: str) -> None:
-    """Each output is an element, or each case."""
-    check_choice("outputs", outputs, "separate", "mean")
-
-
-def check_error(error: str) -> None:
-    """Of the mean prediction, or of every draw."""
-    check_choice("error", error, "mean", "draws")
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Some whole cases: what they hold as arrays (case, output), and where they are among all cases."""
-
-    law: Law
-    parts: Mapping[str, Array]  # by the names that `blocks` gives them; None where not given
-    rows: slice | Host
-    bounds: Bounds | None = None
-    errors: dict[str, Errors] = field(default_factory=dict)  # once known, for all blocks of the same cases
+    def with_arrays(self, of: Callable[[Array], Array], **others: Any) -> "Elements":
+        """The elements with `of` each of their arrays, and others of their parts."""
+        names = ("aleatoric", "epistemic", "spread", "weight")
+        arrays = {name: of(part) for name in names if (part := getattr(self, name)) is not None}
+        errors = Errors(of(self.errors.target), of(self.errors.location))
+        return replace(self, errors=errors, **arrays, **others)
 
     @once
-    def elements(self) -> Elements:
-        """Each output of each case; masked ones get weight 0 and harmless values."""
-        part = dict(self.parts)
-        mask, weight = part.pop("mask"), part["weight"]
-        if mask is not None:
-            xp = namespace(part["target"])
-            one, zero = xp.ones_like(part["location"]), xp.zeros_like(part["location"])
-            for name in ("target", "location", "epistemic", "spread"):
-                part[name] = None if part[name] is None else xp.where(mask, part[name], zero)
-            part["aleatoric"] = xp.where(mask, part["aleatoric"], one)
-            part["weight"] = xp.astype(mask, one.dtype) if weight is None else xp.where(mask, weight, zero)
-        errors = self.errors.setdefault("known", Errors(part.pop("target"), part.pop("location")))
-        return Elements(self.law, errors, **part, bounds=self.bounds)
+    def wide(self) -> "Elements":
+        """The same in float64 on the host, for sums that overflow float32."""
+        return self.with_arrays(lambda part: to_host(part).astype(np.float64, copy=False))
 
-    @once
-    def wide(self) -> "Block":
-        """The same cases in float64 on the host, for sums that overflow float32."""
-        hosts = {name: None if a is None else to_host(a) for name, a in self.parts.items()}
-        floats = {name: a for name, a in hosts.items() if a is not None and name != "mask"}
-        wide = {name: a.astype(np.float64, copy=False) for name, a in floats.items()}
-        return replace(self, parts={**hosts, **wide}, errors={})
-
-    def by_law(self) -> Iterator["Block"]:
-        """The block itself, or one for each law where laws differ by case: what is summed has one law."""
+    def by_law(self) -> Iterator["Elements"]:
+        """The elements themselves, or those of each law where laws differ by case: what is summed has one law."""
         if not isinstance(self.law, ByCase):
             yield self
             return
         where = np.arange(self.rows.start, self.rows.stop) if isinstance(self.rows, slice) else self.rows
         for law, some in laws_of(self.law, len(where)):
-            bounds = None if self.bounds is None else self.bounds[some]
-            yield Block(law, {name: take(a, some) for name, a in self.parts.items()}, where[some], bounds)
+            at, bounds = partial(take, rows=some), take(self.bounds, some)
+            yield self.with_arrays(at, law=law, rows=where[some], bounds=bounds)
 
-    def at(self, outputs: slice) -> "Block":
+    def at(self, outputs: slice) -> "Elements":
         """Some outputs of the same cases."""
-        parts = {name: take(a, (slice(None), outputs)) for name, a in self.parts.items()}
-        return replace(self, parts=parts, errors={})
+        return self.with_arrays(lambda part: part[:, outputs])
 
     @property
     def is_large(self) -> bool:
         """Whether a single case is more than the cache holds."""
-        return self.parts["target"].shape[1] > 2 * chunk_size(self.parts["target"])
+        return self.aleatoric.shape[1] > 2 * chunk_size(self.aleatoric)
 
-    def pieces(self) -> Iterator["Block"]:
-        """The block itself, or a case that is larger than the cache in pieces of its outputs."""
-        size, step = self.parts["target"].shape[1], chunk_size(self.parts["target"])
+    def pieces(self) -> Iterator["Elements"]:
+        """The elements themselves, or a case that is larger than the cache in pieces of its outputs."""
+        size, step = self.aleatoric.shape[1], chunk_size(self.aleatoric)
         if self.is_large and self.bounds is None:
             yield from (self.at(slice(start, start + step)) for start in range(0, size, step))
         else:
             yield self
 
     @once
-    def pooled(self) -> Elements:
+    def pooled(self) -> "Elements":
         """One element a case: the means over its outputs that count."""
-        if self.parts["target"].shape[1] == 1:
-            return self.elements
-        xp = namespace(self.parts["target"])
+        if self.aleatoric.shape[1] == 1:
+            return self
+        xp = namespace(self.aleatoric)
         ways = [xp.min, xp.max, *[xp.sum] * 7]
 
         def over_outputs(columns: Iterable[Array]) -> list[Array]:
@@ -308,19 +263,19 @@ class Block:
         if low is not None:
             # The mean of equal variances is that variance, or rounding would spread them over bins.
             total = xp.where(low == high, low, total)
-        epistemic = None if self.parts["epistemic"] is None else total - aleatoric
+        epistemic = None if self.epistemic is None else total - aleatoric
         weight = None if low is None else share / xp.clip(counted, 1, None)
         errors = Errors(None, None)
         vars(errors).update(squared=squared, residual=xp.sqrt(squared) if size is None else size)
-        made = Elements(self.law, errors, aleatoric, epistemic, spread, weight)
+        made = Elements(self.law, self.rows, errors, aleatoric, epistemic, spread, weight)
         vars(made).update(total=total)
         return made
 
     def _columns(self) -> list[Array]:
         """What `pooled` reduces over the outputs: the variances that count, weights, outputs that count, and terms."""
-        part, weight, total = self.elements, self.elements.weight, self.elements.total
-        xp, size = namespace(total), None if part.law.moment == 2 else part.size
-        terms = [total, part.squared, size, part.aleatoric, part.spread]
+        weight, total = self.weight, self.total
+        xp, size = namespace(total), None if self.law.moment == 2 else self.size
+        terms = [total, self.squared, size, self.aleatoric, self.spread]
         if weight is None:
             every = xp.full_like(total[:, :1], total.shape[1])
             return [None, None, every, every, *terms]
@@ -329,72 +284,92 @@ class Block:
         weighted = [None if term is None else term * weight for term in terms]
         return [*ends, weight, xp.astype(some, weight.dtype), *weighted]
 
-    def view(self, outputs: Outputs) -> Elements:
-        return self.elements if outputs == "separate" else self.pooled
+    def view(self, outputs: Outputs) -> "Elements":
+        check_outputs(outputs)
+        return self if outputs == "separate" else self.pooled
 
 
-def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Block]:
+def _uncrossed(low: Array, high: Array, bounds: Bounds, level: float) -> tuple[Array, Array]:
+    """Bounds that differ by case, all of them finite; an interval whose ends have crossed is a point between."""
+    xp = namespace(low)
+    if not bool(xp.all(xp.isfinite(high - low))):
+        raise Undefined(bounds.too_few_for(level) or ONE_SIDE)
+    crossed, middle = low > high, (low + high) / 2
+    return xp.where(crossed, middle, low), xp.where(crossed, middle, high)
+
+
+Block = Elements  # as plug-ins call what a statistic is given
+
+
+def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Elements]:
     """All cases, checked, in blocks of whole cases that fit the cache, or are one case each; all of one law."""
-    makers = block_makers(prediction, target, weight)
+    makers = block_makers(Cases(prediction, target, weight=weight))
     return (block for make in makers for one in make() for block in one.by_law())
 
 
 def block_makers(
-    prediction: Prediction,
-    target: Any,
-    weight: Any = None,
-    *,
-    group: Any = None,
-    through: Sequence[Through | None] = (None,),
-    checked: bool = False,
-) -> Iterator[Callable[[], list[Block]]]:
-    """The same as functions that make blocks of the same cases, so that threads share that work, too.
+    cases: Cases, through: Sequence[Through | None] = (None,)
+) -> Iterator[Callable[[], list[Elements]]]:
+    """The same of cases, as functions that make blocks of the same ones, so that threads share that work, too.
 
-    `through` are recalibrations, which get the names in `group`: a block for each, in the cache; None leaves the cases
-    as they are. Targets that are not `checked`, as those of `Cases` are, are looked at block by block.
+    `through` are recalibrations: a block for each, in the cache; None leaves the cases as they are.
     """
-    check_prediction(prediction)
-    if len(prediction) == 0:
+    if len(cases) == 0:
         raise nothing_left()
+    prediction, target, group = cases.prediction, cases.target, cases.first_group
+    weight = check_weight(cases.weight, prediction.location, prediction.mask)
     # One that takes all cases at once has its own prediction, of which blocks are made.
     sources: list[tuple[Prediction, Through | None]] = [
-        (one(prediction, group=group), None)
-        if one is not None and not getattr(one, "by_block", False)
-        else (prediction, one)
+        (prediction, one)
+        if one is None or getattr(one, "by_block", False)
+        else (one(prediction, group=group), None)
         for one in through
     ]
-    if not checked:
-        target = target_beside(prediction.location, target)
-    weight = check_weight(weight, prediction.location, prediction.mask)
-    group = check_group(group, len(prediction))
-    cases = len(prediction)
-    step = max(1, chunk_size(target) * cases // math.prod(target.shape))
+    step = max(1, chunk_size(target) * len(cases) // math.prod(target.shape))
 
-    def made(rows: slice) -> list[Prediction]:
-        names, parts = take(group, rows), {id(one): one[rows] for one, _ in sources}
+    def make(rows: slice) -> list[Elements]:
+        parts, names = {id(one): one[rows] for one, _ in sources}, take(group, rows)
         try:
-            if not checked:
-                check_finite("target", target[rows], take(prediction.mask, rows))
             pairs = [(parts[id(one)], change) for one, change in sources]
-            return [some if change is None else change(some, group=names) for some, change in pairs]
+            made = [some if change is None else change(some, group=names) for some, change in pairs]
         except ValueError:
             # All of them once more: the error then tells where, counted from the first case.
-            check_finite("target", target, prediction.mask)
             for one, change in sources:
                 _ = change is None or change(one, group=group)
             raise
+        blocks = [_block(some, target[rows], take(weight, rows), rows) for some in made]
+        # Most recalibrations leave the location as it is, and thereby the errors.
+        known = {id(some.location): one.errors for some, one in zip(made, blocks)}
+        return [replace(one, errors=known[id(some.location)]) for some, one in zip(made, blocks)]
 
-    def make(rows: slice) -> list[Block]:
-        shape, found = (rows.stop - rows.start, -1), []
-        errors: dict[int, dict[str, Errors]] = {}  # by the location, which most recalibrations leave as it is
-        for some in made(rows):
-            whole = {name: getattr(some, name) for name in ("location", "aleatoric", "epistemic", "mask")}
-            whole |= {"target": target[rows], "spread": raw_spread(some), "weight": take(weight, rows)}
-            # Reshaped a block at a time: an array that is only broadcast would be copied whole.
-            parts = {name: None if a is None else on_host(a).reshape(shape) for name, a in whole.items()}
-            shared = errors.setdefault(id(some.location), {})
-            found.append(Block(some.law, parts, rows, some.bounds, shared))
-        return found
+    for start in range(0, len(cases), step):
+        yield partial(make, slice(start, min(start + step, len(cases))))
 
-    for start in range(0, cases, step):
-        yield partial(make, slice(start, min(start + step, cases)))
+
+def _block(prediction: Prediction, target: Array, weight: Array, rows: slice) -> Elements:
+    """The elements of a prediction; masked ones get weight 0 and harmless values."""
+    whole = {name: getattr(prediction, name) for name in ("location", "aleatoric", "epistemic", "mask")}
+    whole |= {"target": target, "spread": raw_spread(prediction), "weight": weight}
+    # Reshaped a block at a time: an array that is only broadcast would be copied whole.
+    shape = (len(prediction), -1)
+    part = {name: None if a is None else on_host(a).reshape(shape) for name, a in whole.items()}
+    mask, weight = part.pop("mask"), part["weight"]
+    if mask is not None:
+        xp = namespace(part["target"])
+        one, zero = xp.ones_like(part["location"]), xp.zeros_like(part["location"])
+        for name in ("target", "location", "epistemic", "spread"):
+            part[name] = None if part[name] is None else xp.where(mask, part[name], zero)
+        part["aleatoric"] = xp.where(mask, part["aleatoric"], one)
+        part["weight"] = xp.astype(mask, one.dtype) if weight is None else xp.where(mask, weight, zero)
+    errors = Errors(part.pop("target"), part.pop("location"))
+    return Elements(prediction.law, rows, errors, **part, bounds=prediction.bounds)
+
+
+def check_outputs(outputs: str) -> None:
+    """Each output is an element, or each case."""
+    check_choice("outputs", outputs, "separate", "mean")
+
+
+def check_error(error: str) -> None:
+    """Of the mean prediction, or of every draw."""
+    check_choice("error", error, "mean", "draws")

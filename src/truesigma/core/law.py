@@ -7,12 +7,12 @@ the power of |z| whose mean is 1 when the scale is the maximum-likelihood one: 2
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from .arrays import Array, Host, like, namespace, normal_cdf, normal_share
+from .arrays import Array, Host, like, namespace, normal_cdf, special
 from .checks import check_level
 
 Pairs = list[tuple[float, Array]]  # factors and values that add up; the values may be one number for all
@@ -54,17 +54,10 @@ def central_bounds(law: Law, level: float) -> tuple[float, float]:
     >>> [round(z, 3) for z in central_bounds(Normal(), 0.95)]
     [-1.96, 1.96]
     """
-    return _known_bounds(law, level) if has_terms(law) and isinstance(level, float) else _bounds(law, level)
-
-
-def _bounds(law: Law, level: float) -> tuple[float, float]:
     check_level(level)
     high = law.quantile((1 + level) / 2)
     # Mirror images, whatever rounding makes of the two probabilities.
     return (-high if law.symmetric else law.quantile((1 - level) / 2)), high
-
-
-_known_bounds = lru_cache(maxsize=256)(_bounds)  # asked for in every block; other laws may not be hashable
 
 
 def too_few_for(law: Law, level: float) -> str | None:
@@ -93,6 +86,13 @@ def cases_needed(needed: int | str, there: int | None) -> str:
     return said if there is None else f"{said}, and there are {there}"
 
 
+@cache
+def _normal_quantile(probability: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(probability))
+
+
 @dataclass(frozen=True)
 class Normal:
     """The standard normal law: scale is the standard deviation.
@@ -109,17 +109,15 @@ class Normal:
     log_norm = 0.5 * math.log(2 * math.pi)
 
     def quantile(self, probability: float) -> float:
-        from scipy.special import ndtri
-
         check_level(probability, "probability")
-        return float(ndtri(probability))
+        return _normal_quantile(float(probability))
 
     def cdf(self, z: Array) -> Array:
         return normal_cdf(z)
 
     def share_within(self, z: Array) -> Array:
         """2 F(z) - 1 of z >= 0, the share between -z and z."""
-        return normal_share(z)
+        return special(z).erf(z * math.sqrt(0.5))
 
     def log_density(self, z: Array) -> Array:
         return z * z * -0.5 - self.log_norm

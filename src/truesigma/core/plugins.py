@@ -133,22 +133,13 @@ def options(kind: str, module: ModuleType) -> dict[str, inspect.Parameter]:
     return {name: one for name, one in keywords.items() if is_option(kind, name)}
 
 
-def defaults(kind: str, module: ModuleType) -> dict[str, Any]:
-    """The options of a plug-in at their defaults.
-
-    >>> defaults("metrics", load("metrics", "coverage"))
-    {'level': 0.9}
-    """
-    return {name: option.default for name, option in options(kind, module).items()}
-
-
 def settled(kind: str, module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
     """All options of a plug-in: those given, and the others at their defaults, which its main function alone says.
 
-    >>> settled("recalibrate", load("recalibrate", "none"), {})
-    {'part': 'total'}
+    >>> settled("metrics", load("metrics", "coverage"), {})
+    {'level': 0.9}
     """
-    return {**defaults(kind, module), **given}
+    return {**{name: one.default for name, one in options(kind, module).items()}, **given}
 
 
 def is_option(kind: str, name: str) -> bool:

@@ -149,8 +149,7 @@ def keep_lowest(key: Host, error: Host, weight: Host) -> Kept:
         key = error = np.sort(key)
     else:
         key, order = sort_with_places(key)
-        error = error[order]
-        weight = weight if alike else weight[order]
+        error, weight = error[order], weight if alike else weight[order]
     return in_order(key, error, weight)
 
 

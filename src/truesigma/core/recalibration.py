@@ -230,15 +230,14 @@ def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple
     return z[order], share[order]
 
 
-def stored(name: str, recalibration: Any) -> dict[str, Any]:
-    """What `to_dict` gives of a recalibration that is made of plain values: its name and its fields.
+def stored(name: str) -> Callable[[Any], dict[str, Any]]:
+    """The `to_dict` of a recalibration that is made of plain values: its name and its fields.
 
     >>> from truesigma.recalibrate.sigma import Sigma
-    >>> stored("sigma", Sigma(2.0, None))
+    >>> Sigma(2.0, None).to_dict()
     {'name': 'sigma', 'factor': 2.0, 'standard_error': None, 'part': 'total'}
     """
-    names = [one.name for one in fields(recalibration)]
-    return {"name": name, **{one: _plain(getattr(recalibration, one)) for one in names}}
+    return lambda self: {"name": name, **{one.name: _plain(getattr(self, one.name)) for one in fields(self)}}
 
 
 def _plain(value: Any) -> Any:

@@ -5,56 +5,31 @@ the value that follows from the sums. Memory, files, tallies and the bootstrap a
 of sum is one more class here.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol, Unpack
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import plugins
-from .arrays import Host, namespace
+from .arrays import Array, Host, extremes, namespace, pack
 from .bins import Bins, Spacing, assign, bin_edges
+from .cells import cell_totals, unit_counts
 from .checks import nothing_left
-from .elements import Elements, Error, Given, Outputs, Terms, Through, blocks, check_error, check_outputs
+from .elements import Elements, Error, Outputs, Terms, Through, blocks
 from .law import Undefined
-from .rows import Finish, Parts, Rows, stack_rows, weight_of
 from .sketches import Sketch
-from .sums import (
-    PIT_CELLS,
-    Gathered,
-    OfElements,
-    Statistic,
-    Sum,
-    accumulate,
-    accumulate_each,
-    bin_sums,
-    cell_sums,
-    mean_sums,
-    pit_sums,
-    variance_sums,
-)
-from .values import Cases, Prediction, check_prediction
+from .sums import Gathered, OfElements, Statistic, Sum, accumulate_each, flat, weighted_sum
+from .values import Cases, Prediction, changed
 
+PIT_CELLS = 1000
 Options = Mapping[str, Any]
+Rows = Any  # (case, column), a scipy sparse array
+Parts = list[tuple[Host | int, Host]]  # columns and what is added there, each (case, output)
+Finish = Callable[[Host], "float | Undefined"]  # from the sums of some rows, (column,), to their score
 Edges = Mapping[Any, Host | Undefined]  # of bins, by the key of a request; or why there are none
-
-
-class Summed(Protocol):
-    """What every kind of sum offers."""
-
-    def key(self, name: str, options: Options) -> str:
-        """The name of the sums in a tally; metrics that share one share the sums."""
-
-    def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
-        """What a block of cases adds up to; `edges` are of the bins of the variance."""
-
-    def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
-        """The same of each case, (case, column), or of the cases that `into` puts into one row."""
-
-    def value(self, sums: Sum, options: Options) -> float:
-        """The score, from the sums of some cases, or of their rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +40,21 @@ class Mean:
     finish: Callable[..., float] = float
 
     def key(self, name: str, options: Options) -> str:
+        """The name of the sums in a tally; metrics that share one share the sums."""
         return f"{name} {options['level']}" if "level" in options else name
 
     def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
-        return OfElements(partial(mean_sums, terms=_with(self.terms, options)), outputs_in(options))
+        """What a block of cases adds up to: (weight, weighted sum of the terms)."""
+        terms = _with(self.terms, options)
+
+        def sums(e: Elements) -> Array:
+            return pack(e.aleatoric, e.count, weighted_sum(e, terms(e)))
+
+        return OfElements(sums, outputs_in(options))
 
     def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
+        """The same of each case, (case, column), or of the cases that `into` puts into one row."""
+
         def parts(e: Elements) -> Parts:
             found, weight = _with(self.terms, options)(e), weight_of(e)
             values = sum(factor * part for factor, part in found) if isinstance(found, list) else found
@@ -79,6 +63,7 @@ class Mean:
         return stack_rows(cases, outputs_in(options), 2, parts, into)
 
     def value(self, sums: Sum, options: Options) -> float:
+        """The score, from the sums of some cases, or of their rows."""
         return _with(self.finish, options)(sums[1] / _counted(sums[0]))
 
 
@@ -92,15 +77,17 @@ class Binned:
         return "variance"
 
     def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
-        if edges is None:  # known only at the end
-            return OfElements(partial(cell_sums, error=_error_in(options)), outputs_in(options))
-        kind: dict[str, Any] = {"closed": options.get("closed", True), "error": _error_in(options)}
-        return OfElements(partial(bin_sums, edges=edges, **kind), outputs_in(options))
+        def sums(e: Elements) -> Sum:
+            if edges is None:  # known only at the end
+                return Sketch.of(*flat(e.variance, e.error(options["error"]), e.weight))
+            return bin_sums(e, edges=edges, closed=options.get("closed", True), error=options["error"])
+
+        return OfElements(sums, outputs_in(options))
 
     def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
         kind: dict[str, Any] = {name: options[name] for name in ("outputs", "bins", "spacing")}
         edges = edges_over([(cases.prediction, cases.target, cases.weight)], **kind, wide=True)
-        cells, error = len(edges), _error_in(options)
+        cells, error = len(edges), options["error"]
 
         def parts(e: Elements) -> Parts:
             cell, weight = assign(e.variance, edges, closed=options.get("closed", True)) + 1, weight_of(e)
@@ -134,7 +121,7 @@ class Pit:
         return "pit"
 
     def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
-        return OfElements(pit_sums)
+        return OfElements(lambda e: unit_counts(flat(e.central)[0], PIT_CELLS, flat(e.weight)[0]))
 
     def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
         def parts(e: Elements) -> Parts:
@@ -144,6 +131,30 @@ class Pit:
 
     def value(self, sums: Sum, options: Options) -> float:
         return _with(self.finish, options)(sums / _counted(sums.sum()))
+
+
+def bin_sums(elements: Elements, *, edges: Host, closed: bool, error: Error) -> Array:
+    """(weight, error, variance) in each bin of the variance, shape (3, bin); a fourth row begins with all weight."""
+    variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
+    columns = [None, errors, variance] if weight is None else [weight, errors * weight, variance * weight]
+    sums = cell_totals(assign(variance, edges, closed=closed) + 1, len(edges), columns)
+    whole = pack(sums, elements.count, *[0.0] * (len(edges) - 1))
+    return namespace(sums).concat([sums, whole[None, :]])
+
+
+def variance_sums(elements: Elements, *, keep: int | None = None, ends: bool = False) -> Sum:
+    """The variances, to find edges from: all of them or only their `ends`; or a sketch, each up to `keep`."""
+    variance, weight = flat(elements.variance, elements.weight)
+    if keep is not None:
+        return Sketch.of(variance, variance, weight, keep=keep)
+    if weight is not None:
+        variance, weight = variance[weight > 0], weight[weight > 0]
+    if ends:
+        variance, weight = np.array(extremes(variance) if variance.shape[0] else []), None
+    return Gathered([[variance, weight]])
+
+
+Summed = Mean | Binned | Pit
 
 
 class Request(NamedTuple):
@@ -162,30 +173,30 @@ def request(metric: ModuleType, options: Options) -> Request:
     return Request(metric.SUMS, plugins.settled("metrics", metric, options))
 
 
+def _kinds(requests: Mapping[Any, Request]) -> dict[Any, tuple[Outputs, int, Spacing]]:
+    """What the bins of each request that has some are of: elements, their number and their spacing."""
+    return {
+        key: (outputs_in(one.options), one.options["bins"], one.options["spacing"])
+        for key, one in requests.items()
+        if isinstance(one.sums, Binned)
+    }
+
+
 def range_plan(requests: Mapping[Any, Request]) -> dict[str, Statistic]:
     """What the edges of bins are found from: the variances of the elements, by `outputs`."""
-    kinds: dict[Outputs, set[Spacing]] = {}
-    for one in requests.values():
-        if isinstance(one.sums, Binned):
-            kinds.setdefault(outputs_in(one.options), set()).add(one.options["spacing"])
+    kinds = _kinds(requests).values()
+    by_mass = {outputs for outputs, _, spacing in kinds if spacing == "mass"}
     return {
-        outputs: OfElements(partial(variance_sums, ends="mass" not in spacings), outputs)
-        for outputs, spacings in kinds.items()
+        outputs: OfElements(partial(variance_sums, ends=outputs not in by_mass), outputs)
+        for outputs, _, _ in kinds
     }
 
 
 def edges_from(requests: Mapping[Any, Request], looked: Mapping[Any, Sum]) -> Edges:
     """The edges of every request with bins, from what `range_plan` summed up; or why there are none."""
-    found: dict[Any, Host | Undefined] = {}
-    known: dict[tuple[Any, ...], Host | Undefined] = {}  # both conventions of UCE have the same edges
-    for key, one in requests.items():
-        if isinstance(one.sums, Binned):
-            kind = outputs_in(one.options), one.options["bins"], one.options["spacing"]
-            if kind not in known:
-                seen = looked.get(kind[0])
-                known[kind] = seen if isinstance(seen, Undefined) else _edges(seen, *kind[1:])
-            found[key] = known[kind]
-    return found
+    kinds = _kinds(requests)
+    known = {kind: _edges(looked.get(kind[0]), *kind[1:]) for kind in dict.fromkeys(kinds.values())}
+    return {key: known[kind] for key, kind in kinds.items()}
 
 
 def plan(requests: Mapping[Any, Request], edges: Mapping[Any, Any]) -> dict[Any, Statistic]:
@@ -208,7 +219,7 @@ def value_of(one: Request, sums: Sum) -> float | Undefined:
 
 
 def measure(
-    prediction: Prediction, target: Any, requests: Iterable[Request], **given: Unpack[Given]
+    prediction: Prediction, target: Any, requests: Iterable[Request], *, weight: Any = None
 ) -> list[float | Undefined]:
     """Scores of arrays in memory, together: a first look for the edges of bins, then one pass for all sums.
 
@@ -216,46 +227,28 @@ def measure(
         prediction: what was predicted.
         target: what was true, with the location's shape.
         requests: of metrics, with their options.
-        given: what goes with them, as `Given` says.
+        weight: (case,) or the location's shape.
 
     Returns:
         A value for each request, or the `Undefined` that says why it has none.
     """
-    return measure_each(prediction, target, [(None, requests)], **given)[0]
+    return measure_each(Cases(prediction, target, weight=weight), [(None, requests)])[0]
 
 
 def measure_each(
-    prediction: Prediction,
-    target: Any,
-    asked: Iterable[tuple[Through | None, Iterable[Request]]],
-    *,
-    edges: Sequence[Edges] | None = None,
-    **given: Unpack[Given],
+    cases: Cases, asked: Iterable[tuple[Through | None, Iterable[Request]]]
 ) -> list[list[float | Undefined]]:
-    """The same of what each recalibration makes of the cases, with its own requests, all in the same two passes.
-
-    `edges` are those of `edges_of` for each, where the same predictions are scored again.
-    """
-    check_prediction(prediction)
+    """The same of what each recalibration makes of the cases, with its own requests, all in the same two passes."""
     through, requests = zip(*((one, dict(enumerate(some))) for one, some in asked))
-    if edges is None:
-        looks = [(one, range_plan(some)) for one, some in zip(through, requests)]
-        data: Given = {**given, "checked": True}  # errors are not looked at
-        looked = accumulate_each(prediction, prediction.location, looks, **data)
-        edges = [edges_from(some, seen) for some, seen in zip(requests, looked)]
+    looks = [(one, range_plan(some)) for one, some in zip(through, requests)]
+    looked = accumulate_each(changed(cases, target=cases.prediction.location), looks)  # errors do not matter
+    edges = [edges_from(some, seen) for some, seen in zip(requests, looked)]
     plans = [plan(some, known) for some, known in zip(requests, edges)]
-    sums = accumulate_each(prediction, target, list(zip(through, plans)), **given)
+    sums = accumulate_each(cases, zip(through, plans))
     return [
         [value_of(one, {**known, **found}[key]) for key, one in some.items()]
         for some, known, found in zip(requests, edges, sums)
     ]
-
-
-def edges_of(prediction: Prediction, requests: Iterable[Request], **given: Unpack[Given]) -> Edges:
-    """The edges of the bins that `measure` looks for first, by the number of the request."""
-    asked = dict(enumerate(requests))
-    data: Given = {**given, "checked": True}
-    return edges_from(asked, accumulate(prediction, prediction.location, range_plan(asked), **data))
 
 
 def score_of(sums: Summed, prediction: Prediction, target: Any, *, weight: Any, **options: Any) -> float:
@@ -300,26 +293,56 @@ def metric_rows(
     return one.sums.rows(cases, one.options, into), partial(value_of, one)
 
 
+def stack_rows(
+    cases: Cases,
+    outputs: Outputs,
+    width: int,
+    parts: Callable[[Elements], Parts],
+    into: Host | None = None,
+) -> Rows:
+    """One row a case, or the row that `into` names: `parts` of its elements are added up there.
+
+    Rows are sparse, as a case of one output lies in one bin. Where cases are only ever chosen together, `into` names
+    the row of each, so that a million cases need no million rows.
+    """
+    from scipy.sparse import coo_array, csr_array
+
+    into = np.arange(len(cases)) if into is None else into
+    whole = csr_array((int(into.max(initial=-1)) + 1, width))
+    for block in blocks(cases.prediction, cases.target, cases.weight):
+        for piece in block.pieces() if outputs == "separate" else [block]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = parts(piece.wide.view(outputs))
+            each = [np.broadcast_arrays(into[block.rows, None], *part) for part in found]
+            row, column, value = (np.concatenate([part[k].ravel() for part in each]) for k in range(3))
+            whole = whole + coo_array((value, (row, column)), shape=whole.shape).tocsr()
+    if not np.isfinite(whole.data).all():
+        raise Undefined(
+            "the sums overflow float64: errors, variances or weights are too far apart for this score."
+        )
+    return whole
+
+
+def weight_of(elements: Elements) -> Host:
+    """The weight of each element, 1 where none is given."""
+    return np.ones(elements.aleatoric.shape) if elements.weight is None else elements.weight
+
+
 def outputs_in(options: Options) -> Outputs:
     """What the elements are, which options say; each output where they do not."""
     outputs: Outputs = options.get("outputs", "separate")
-    check_outputs(outputs)
     return outputs
 
 
-def _error_in(options: Options) -> Error:
-    check_error(options["error"])
-    return options["error"]
-
-
-def _edges(seen: Gathered | Sketch | None, bins: int, spacing: Spacing) -> Host:
-    kind: dict[str, Any] = {"bins": bins, "spacing": spacing}
-    if isinstance(seen, Sketch) and seen.ends[0] <= seen.ends[1]:
-        return seen.edges(**kind)
+def _edges(seen: Gathered | Sketch | Undefined | None, bins: int, spacing: Spacing) -> Any:
+    if isinstance(seen, Undefined):
+        return seen
+    if isinstance(seen, Sketch) and seen.sums.size:
+        return seen.edges(bins=bins, spacing=spacing)
     values, weight = seen.joined() if isinstance(seen, Gathered) else (np.zeros(0), None)
     if not values.shape[0]:
         raise nothing_left()
-    return bin_edges(values, weight=weight, **kind)
+    return bin_edges(values, weight=weight, bins=bins, spacing=spacing)
 
 
 def _with(function: Callable[..., Any], options: Options) -> Callable[..., Any]:

@@ -1,12 +1,12 @@
 """Sketches of the variance: what edges and bins are found from in one pass, in little memory, merged in any order.
 
-`Sketch` holds single elements while they are few, and then `LogCells`: sums in cells that are as narrow as the range of
-the variances allows. `LogMeans` hold a value over log v.
+A `Sketch` holds single elements while they are few, and then sums in cells that are as narrow as the range of the
+variances allows. `LogMeans` hold a value over log v.
 """
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,6 @@ KEPT = 1 << 18  # elements, and then cells, where only edges are looked for
 ROUNDING = 2.0**-36  # of the mean of equal numbers, however many there are
 OCTAVE = 52  # bits of a float64 behind the one that tells its octave
 TOP = 4  # octaves below that of the largest variance, which hold the edges of 15 bins of equal width
-NOTHING = np.zeros((3, 0))
 PER_OCTAVE = 64  # cells of log2(v) in which `LogMeans` are taken
 
 
@@ -42,7 +41,7 @@ class Grid(NamedTuple):
         A wider range never has a finer cell at any place, and its cells are unions of finer ones: so cells that are
         merged are the same in any order.
         """
-        first, last = _bits(low), _bits(high)
+        first, last = float_bits(np.array([low, high])).tolist()
         bound = ((last >> OCTAVE) - TOP) << OCTAVE
         if first >= bound:
             shift = _shift(first, last, most)
@@ -51,13 +50,11 @@ class Grid(NamedTuple):
         return Grid(top, max(top, _shift(first, bound, most // 2)), bound)
 
     def place(self, bits: Array) -> Array:
-        """The number of the cell, which rises with the bits; they may also be those of one number."""
+        """The number of the cell, which rises with the bits."""
         above = bits >> self.top
         if self.top == self.rest:
             return above
         above += (self.bound >> self.rest) - (self.bound >> self.top)
-        if isinstance(bits, int):
-            return max(above, bits >> self.rest)
         if isinstance(bits, np.ndarray):  # in place: what stays in the cache need not be fetched again
             return np.maximum(above, bits >> self.rest, out=above)
         return namespace(bits).maximum(above, bits >> self.rest)
@@ -68,9 +65,6 @@ class Grid(NamedTuple):
         return np.where(place < start, place << self.rest, self.bound + ((place - start) << self.top))
 
 
-EVERY = Grid(0, 0, 0)  # float64 has a cell of its own
-
-
 def _shift(first: int, last: int, most: int) -> int:
     """The smallest number of last bits to leave out, so that so many cells hold the bits from first to last."""
     shift = max((last - first).bit_length() - most.bit_length(), 0)
@@ -79,77 +73,103 @@ def _shift(first: int, last: int, most: int) -> int:
     return shift
 
 
-def _bits(value: float) -> int:
-    return int(np.float64(value).view(np.int64))
-
-
 @dataclass(frozen=True, eq=False)
-class LogCells:
-    """Weight, error and variance in mergeable cells of the variance, for one pass over values of unknown range.
+class Sketch:
+    """Weight, error and variance of points, for edges and bins of the variance that are known at the end.
 
-    `sums` (3, cell) are of the `grid` over the range from `low` to `high`, and begin with its cell `start`; `gaps` are
-    the cells behind it that they are of, None for one after the other.
+    A point is a single element; where there are more than `keep` of them, it is a cell of the grid over the range from
+    one of the `ends` to the other. `bits` (point,) are those of its variance, or of the first one in its cell.
     """
 
-    start: int
-    sums: Host
-    low: float
-    high: float
-    grid: Grid = EVERY
-    gaps: Host | None = None
-    most: int = CELLS
+    bits: Host
+    sums: Host  # (3, point)
+    ends: tuple[float, float]  # the smallest and the largest variance
+    keep: int
+    in_cells: bool = False  # which are in order then; some may hold nothing
 
     @staticmethod
-    def of(variance: Array, error: Array, weight: Array = None, *, most: int = CELLS) -> "LogCells":
-        """Cells of some elements (1-D arrays), all of which have weight."""
-        columns = [None, error, variance] if weight is None else [weight, error * weight, variance * weight]
-        return LogCells._over(extremes(variance), float_bits(variance), columns, most)
+    def of(variance: Array, error: Array, weight: Array = None, *, keep: int = SINGLE) -> "Sketch":
+        """Some elements (1-D arrays); weight 0 leaves one out."""
+        if weight is not None:
+            some = weight > 0
+            variance, error, weight = variance[some], error[some], weight[some]
+        if variance.shape[0] > keep:
+            columns = (
+                [None, error, variance] if weight is None else [weight, error * weight, variance * weight]
+            )
+            return Sketch._gathered(float_bits(variance), columns, extremes(variance), keep)
+        weight = namespace(variance).ones_like(variance) if weight is None else weight
+        v, e, w = (to_host(a).astype(np.float64) for a in (variance, error, weight))
+        ends = extremes(v) if v.size else (math.inf, -math.inf)
+        return Sketch(float_bits(v), np.stack([w, e * w, v * w]), ends, keep)
 
     @staticmethod
-    def of_points(sums: Host, low: float, high: float) -> "LogCells":
-        """Cells from sums (3, point) of elements that all have, nearly, the mean variance of their point."""
-        mean = np.clip(sums[2] / sums[0], low, high)
-        return LogCells._over((low, high), float_bits(mean), list(sums), CELLS)
+    def of_points(sums: Host, low: float, high: float, *, keep: int = SINGLE) -> "Sketch":
+        """A sketch from sums (3, point) of elements that all have, nearly, the mean variance of their point."""
+        sums = sums[:, sums[0] > 0]
+        bits = float_bits(np.clip(sums[2] / sums[0], low, high))
+        if bits.size > keep:
+            return Sketch._gathered(bits, list(sums), (low, high), keep)
+        return Sketch(bits, sums, (low, high), keep)
 
     @staticmethod
-    def _over(ends: tuple[float, float], bits: Array, columns: list[Array], most: int) -> "LogCells":
+    def _gathered(bits: Array, columns: list[Array], ends: tuple[float, float], keep: int) -> "Sketch":
         """The sums of columns whose variances have these bits, in the cells from one end to the other."""
-        grid = Grid.over(*ends, most)
-        start, end = (grid.place(_bits(v)) for v in ends)
+        grid = _grid(ends, keep)
+        start, end = grid.place(float_bits(np.array(ends)))
         place = grid.place(bits)
         place -= start
-        return LogCells(
-            start, segment_sums(place, end - start + 1, columns), *ends, grid, most=most
-        )._compact()
+        return Sketch._of_cells(grid, start, segment_sums(place, end - start + 1, columns), ends, keep)
 
-    def _compact(self) -> "LogCells":
-        """Without the cells that hold nothing, where these are most of them."""
-        if 4 * np.count_nonzero(self.sums[0]) > self.sums.shape[1]:
-            return self
-        filled = np.flatnonzero(self.sums[0])
-        return replace(self, sums=self.sums[:, filled], gaps=filled)
+    @staticmethod
+    def _of_cells(grid: Grid, start: int, sums: Host, ends: tuple[float, float], keep: int) -> "Sketch":
+        """Sums in cells from one on; without those that hold nothing, if they are most."""
+        place = np.arange(start, start + sums.shape[1])
+        if 4 * np.count_nonzero(sums[0]) < place.size:
+            filled = np.flatnonzero(sums[0])
+            place, sums = place[filled], sums[:, filled]
+        return Sketch(grid.bits(place), sums, ends, keep, in_cells=True)
 
-    def merge(self, other: "LogCells") -> "LogCells":
-        low, high = min(self.low, other.low), max(self.high, other.high)
-        grid = Grid.over(low, high, self.most)
-        start, end = (grid.place(_bits(v)) for v in (low, high))
+    def merge(self, other: "Sketch") -> "Sketch":
+        ends = min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1])
+        if not (self.in_cells or other.in_cells) and self.bits.size + other.bits.size <= self.keep:
+            bits, sums = (
+                np.concatenate([self.bits, other.bits]),
+                np.concatenate([self.sums, other.sums], axis=1),
+            )
+            return Sketch(bits, sums, ends, self.keep)
+        grid = _grid(ends, self.keep)
+        start, end = grid.place(float_bits(np.array(ends)))
         sums = np.zeros((3, end - start + 1))
-        for cells in (self, other):
-            size, at = cells.sums.shape[1], cells.start - start
-            if cells.grid == grid and cells.gaps is None:
-                sums[:, at : at + size] += cells.sums
+        for one in (self, other):
+            place = grid.place(one.bits) - start
+            if one.in_cells and _grid(one.ends, one.keep) == grid and place[-1] - place[0] + 1 == place.size:
+                sums[:, place[0] : place[-1] + 1] += one.sums  # the same cells, all of them
             else:
-                places = cells.start + (np.arange(size) if cells.gaps is None else cells.gaps)
-                index = grid.place(cells.grid.bits(places)) - start
-                sums += segment_sums(index, sums.shape[1], list(cells.sums))
-        return LogCells(start, sums, low, high, grid, most=self.most)._compact()
+                sums += segment_sums(place, sums.shape[1], list(one.sums))
+        return Sketch._of_cells(grid, start, sums, ends, self.keep)
+
+    @cached_property
+    def points(self) -> Host:
+        """The sums of points that hold something."""
+        return self.sums[:, self.sums[0] > 0] if self.in_cells else self.sums
+
+    @cached_property
+    def variance(self) -> Host:
+        """The variance of each point that holds something, or the mean of those in its cell."""
+        if not self.in_cells:
+            return self.bits.view(np.float64)
+        # The outer cells are as wide as the others; their means may not leave the range that was really seen.
+        return np.clip(self.points[2] / self.points[0], *self.ends)
 
     def edges(self, *, bins: int = 15, spacing: Spacing = "width") -> Host:
-        """Edges of bins: of equal width exact ones, of equal mass the quantiles to within a cell, or an element."""
+        """Edges of bins: exact ones, but for those of equal mass in cells, which are quantiles to within one."""
+        if not self.in_cells:
+            return bin_edges(self.variance, bins=bins, spacing=spacing, weight=self.sums[0])
         check_bins(bins, spacing)
         if spacing == "width":
-            return bin_edges(np.array([self.low, self.high]), bins=bins)
-        (count, _, _), middle = self.filled, self.middle
+            return bin_edges(np.array(self.ends), bins=bins)
+        count, middle = self.points[0], self.variance
         # As `_quantiles` counts: so many copies of the smallest weight, which is 1 where nothing is weighted.
         ends = np.cumsum(count)
         ends = ends / max(min(count.min(), 1.0), ends[-1] * 1e-12)
@@ -161,106 +181,22 @@ class LogCells:
         )
         # The cell of a quantile is above it, as a value on its edge is; all within the last cell are its upper end.
         cell = np.unique(above[(above > 0) & (below < middle.size - 1)])
-        return np.array([self.low, *(middle[cell - 1] + (middle[cell] - middle[cell - 1]) / 2), self.high])
+        inner = middle[cell - 1] + (middle[cell] - middle[cell - 1]) / 2
+        return np.array([self.ends[0], *inner, self.ends[1]])
 
     def bins(self, *, bins: int = 15, spacing: Spacing = "width") -> Bins:
-        """The cells gathered in bins: only what shares a cell with an edge can be in a bin next to its own."""
-        edges = self.edges(bins=bins, spacing=spacing)
-        # The mean of equal variances may be rounded to below them; on an edge they belong above, however they were
-        # added up.
-        above = self.middle * (1 + min(ROUNDING, 2.0 ** (self.grid.top - OCTAVE)))
-        return Bins.of(segment_sums(assign(above, edges), len(edges) - 1, list(self.filled)))
-
-    @cached_property
-    def filled(self) -> Host:
-        """The sums of the cells that hold something."""
-        return self.sums[:, self.sums[0] > 0]
-
-    @cached_property
-    def middle(self) -> Host:
-        """Their mean variances."""
-        count, _, variance = self.filled
-        # The outer cells are as wide as the others; their means may not leave the range that was really seen.
-        return np.clip(variance / count, self.low, self.high)
+        """What lies in each bin: only what shares a cell with an edge can be in a bin next to its own."""
+        edges, variance = self.edges(bins=bins, spacing=spacing), self.variance
+        if self.in_cells:
+            # The mean of equal variances may be rounded to below them; on an edge they belong above, however they
+            # were added up.
+            variance = variance * (1 + min(ROUNDING, 2.0 ** (_grid(self.ends, self.keep).top - OCTAVE)))
+        return Bins.of(segment_sums(assign(variance, edges), len(edges) - 1, list(self.points)))
 
 
-@dataclass(frozen=True, eq=False)
-class Sketch:
-    """Variances, errors and weights, for edges and bins that are known at the end: single elements while they are few.
-
-    `columns` (3, element) are their variances, errors and weights, in float64; beyond `keep` elements `cells` are in
-    their place.
-    """
-
-    columns: Host
-    keep: int
-    cells: LogCells | None = None
-
-    @staticmethod
-    def of(variance: Array, error: Array, weight: Array = None, *, keep: int = SINGLE) -> "Sketch":
-        """Some elements (1-D arrays); weight 0 leaves one out."""
-        if weight is not None:
-            some = weight > 0
-            variance, error, weight = variance[some], error[some], weight[some]
-        if variance.shape[0] > keep:
-            return Sketch(NOTHING, keep, LogCells.of(variance, error, weight, most=_most(keep)))
-        weight = namespace(variance).ones_like(variance) if weight is None else weight
-        return Sketch(np.stack([to_host(a).astype(np.float64) for a in (variance, error, weight)]), keep)
-
-    @staticmethod
-    def of_points(sums: Host, low: float, high: float, *, keep: int = SINGLE) -> "Sketch":
-        """A sketch from sums (3, point) of elements that all have, nearly, the mean variance of their point."""
-        weight, error, variance = sums = sums[:, sums[0] > 0]
-        if weight.size > keep:
-            return Sketch(NOTHING, keep, LogCells.of_points(sums, low, high))
-        return Sketch(np.stack([np.clip(variance / weight, low, high), error / weight, weight]), keep)
-
-    @property
-    def points(self) -> Host:
-        """Sums (3, point) of weight, error and variance: of each element, or of each cell."""
-        variance, error, weight = self.columns
-        return (
-            np.stack([weight, error * weight, variance * weight]) if self.cells is None else self.cells.filled
-        )
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The smallest and the largest variance."""
-        if self.cells is not None:
-            return self.cells.low, self.cells.high
-        return extremes(self.columns[0]) if self.columns.size else (math.inf, -math.inf)
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether no sum has left the range of float64, or of what it was made of."""
-        return self.cells is None or bool(np.isfinite(self.cells.sums).all())
-
-    def merge(self, other: "Sketch") -> "Sketch":
-        columns = np.concatenate([self.columns, other.columns], axis=1)
-        cells = [one.cells for one in (self, other) if one.cells is not None]
-        if not cells and columns.shape[1] <= self.keep:
-            return Sketch(columns, self.keep)
-        if columns.size:
-            cells.append(LogCells.of(*columns, most=_most(self.keep)))
-        return Sketch(NOTHING, self.keep, reduce(LogCells.merge, cells))
-
-    def edges(self, *, bins: int = 15, spacing: Spacing = "width") -> Host:
-        """Edges of bins: exact ones, but for those of equal mass of many elements."""
-        if self.cells is not None:
-            return self.cells.edges(bins=bins, spacing=spacing)
-        return bin_edges(self.columns[0], bins=bins, spacing=spacing, weight=self.columns[2])
-
-    def bins(self, *, bins: int = 15, spacing: Spacing = "width") -> Bins:
-        """What lies in each bin."""
-        if self.cells is not None:
-            return self.cells.bins(bins=bins, spacing=spacing)
-        edges = self.edges(bins=bins, spacing=spacing)
-        return Bins.of(segment_sums(assign(self.columns[0], edges), len(edges) - 1, list(self.points)))
-
-
-def _most(keep: int) -> int:
-    """The number of cells in the place of so many elements: more where only edges are looked for."""
-    return keep if keep > SINGLE else CELLS
+def _grid(ends: tuple[float, float], keep: int) -> Grid:
+    """The cells in the place of more than so many elements: more of them where only edges are looked for."""
+    return Grid.over(*ends, keep if keep > SINGLE else CELLS)
 
 
 @dataclass(frozen=True, eq=False)

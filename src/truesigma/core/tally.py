@@ -13,28 +13,15 @@ from typing import Any
 import numpy as np
 
 from . import plugins
-from .arrays import Host
+from .arrays import pack
 from .cells import members
-from .checks import check_group, check_level, check_target, check_weight, nothing_left
+from .checks import check_group, check_level, nothing_left
 from .elements import Error, Outputs, check_error, check_outputs
+from .factors import BY_OUTPUT, cluster_sums, factor_of, factor_plan, factor_sums
 from .law import Undefined
 from .scores import Request, plan, request, value_of
-from .sums import (
-    OfElements,
-    Statistic,
-    Sum,
-    accumulate,
-    add_sums,
-    cluster_sums,
-    count_sums,
-    each_output,
-    factor_of,
-    factor_sums,
-    join_sums,
-)
-from .values import Prediction, check_prediction, take
-
-BY_OUTPUT = " by output"  # behind the key of a factor
+from .sums import OfElements, Statistic, Sum, accumulate_each, add_sums, join_sums
+from .values import Cases, Prediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,18 +94,12 @@ class Tally:
         `group` names the part each of them belongs to, which gets a tally of its own; `patient` who it is of: standard
         errors of factors then count patients, and without them groups.
         """
-        check_prediction(prediction)
-        group = check_group(group, len(prediction))
-        patient = check_group(patient, len(prediction), "patient")
-        patients = {} if patient is None else self._patients(prediction, target, weight, patient)
+        cases = Cases(prediction, target, weight=weight, patient=patient)
+        group = check_group(group, len(cases))
+        patients = {} if cases.patient is None else self._patients(cases)
         if group is None:
-            return self.merge(replace(self._of(prediction, target, weight), patients=patients))
-        target = check_target(prediction.location, prediction.mask, target)
-        weight = check_weight(weight, prediction.location, prediction.mask)
-        parts = {
-            name: self._of(prediction[some], take(target, some), take(weight, some))
-            for name, some in members(group)
-        }
+            return self.merge(replace(self._of(cases), patients=patients))
+        parts = {name: self._of(cases[some]) for name, some in members(group)}
         sums = join_sums(part.sums for part in parts.values())
         moment = prediction.law.moment
         return self.merge(replace(self, sums=sums, groups=parts, moment=moment, patients=patients))
@@ -136,21 +117,23 @@ class Tally:
             raise ValueError(
                 "cannot merge predictions of different likelihoods, Normal and Laplace; tally them apart."
             )
+        sums = {key: add_sums(self.sums.get(key), other.sums.get(key)) for key in {**self.sums, **other.sums}}
+        groups = dict(self.groups)
+        for name, tally in other.groups.items():
+            groups[name] = groups[name].merge(tally) if name in groups else tally
+        moment, patients = self.moment or other.moment, self._patients_of_both(other)
+        return replace(self, sums=sums, groups=groups, moment=moment, patients=patients)
+
+    def _patients_of_both(self, other: "Tally") -> dict[str, dict[str, Any]]:
         if self.sums and other.sums and bool(self.patients) != bool(other.patients):
             raise ValueError(
                 "some of these cases have a patient and others none, so what belongs together is unknown; expected a "
                 "patient in every add, or in none."
             )
-        sums = {key: add_sums(self.sums.get(key), other.sums.get(key)) for key in {**self.sums, **other.sums}}
-        groups = dict(self.groups)
-        for name, tally in other.groups.items():
-            groups[name] = groups[name].merge(tally) if name in groups else tally
-        patients = {
+        return {
             key: _added(self.patients.get(key, {}), other.patients.get(key, {}))
             for key in {**self.patients, **other.patients}
         }
-        moment = self.moment or other.moment
-        return replace(self, sums=sums, groups=groups, moment=moment, patients=patients)
 
     def summary(self) -> dict[str, Any]:
         """Every score by its name: plain floats, None where undefined, and a dict by level for interval scores.
@@ -212,26 +195,18 @@ class Tally:
     def _settings(self) -> tuple[Any, ...]:
         return self.levels, self.edges, self.outputs, self.error, self.by_output
 
-    def _of(self, prediction: Prediction, target: Any, weight: Any) -> "Tally":
+    def _of(self, cases: Cases) -> "Tally":
         """A tally of the same settings that holds these cases alone."""
-        sums = accumulate(prediction, target, _plan(*self._settings), weight=weight)
-        return replace(self, sums=sums, groups={}, patients={}, moment=prediction.law.moment)
+        sums = accumulate_each(cases, [(None, _plan(self._settings))])[0]
+        return replace(self, sums=sums, groups={}, patients={}, moment=cases.prediction.law.moment)
 
-    def _patients(
-        self, prediction: Prediction, target: Any, weight: Any, patient: Host
-    ) -> dict[str, dict[str, Any]]:
+    def _patients(self, cases: Cases) -> dict[str, dict[str, Any]]:
         """S and W of each patient for each factor; none where that has no sums."""
-        names, code = np.unique(patient, return_inverse=True)
-        choice: dict[str, Any] = {"code": code, "clusters": len(names), "error": "mean"}
-        plan: dict[str, Statistic] = {}
-        for part in ("total", "aleatoric"):
-            one = partial(cluster_sums, **choice, part=part)
-            plan[f"factor {part}"] = partial(one, outputs=self.outputs)
-            if self.by_output:
-                plan[f"factor {part}{BY_OUTPUT}"] = partial(
-                    each_output, statistic=partial(one, outputs="separate")
-                )
-        sums = accumulate(prediction, target, plan, weight=weight)
+        names, code = np.unique(cases.patient, return_inverse=True)
+        plan = factor_plan(
+            partial(cluster_sums, code=code, clusters=len(names)), self.outputs, self.by_output
+        )
+        sums = accumulate_each(cases, [(None, plan)])[0]
         return {
             key: {}
             if isinstance(found, Undefined)
@@ -264,20 +239,10 @@ def _requests(levels: tuple[float, ...], outputs: Outputs, error: Error) -> list
 
 
 @lru_cache(maxsize=64)
-def _plan(
-    levels: tuple[float, ...],
-    edges: tuple[float, ...] | None,
-    outputs: Outputs,
-    error: Error,
-    by_output: bool,
-) -> dict[str, Statistic]:
+def _plan(settings: tuple[Any, ...]) -> dict[str, Statistic]:
     """What is summed up: what the metrics ask for, the weight, and the factors."""
+    levels, edges, outputs, error, by_output = settings
     asked = {one.sums.key(name, one.options): one for name, one in _requests(levels, outputs, error)}
     known = {} if edges is None else dict.fromkeys(asked, np.array(edges))
-    statistics: dict[str, Statistic] = {"n": OfElements(count_sums), **plan(asked, known)}
-    for part in ("total", "aleatoric"):
-        statistics[f"factor {part}"] = partial(factor_sums, outputs=outputs, error="mean", part=part)
-        if by_output:
-            one = partial(factor_sums, outputs="separate", error="mean", part=part)
-            statistics[f"factor {part}{BY_OUTPUT}"] = partial(each_output, statistic=one)
-    return statistics
+    count = {"n": OfElements(lambda e: pack(e.aleatoric, e.count))}
+    return {**count, **plan(asked, known), **factor_plan(factor_sums, outputs, by_output)}

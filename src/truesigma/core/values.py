@@ -31,7 +31,7 @@ from .checks import (
     number_of,
     same_mask,
 )
-from .law import Law, Normal, central_bounds, has_terms
+from .law import Law, Normal, central_bounds
 
 T = TypeVar("T")
 UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what is outside a mask, numpy need not warn
@@ -210,8 +210,6 @@ class Prediction:
     @property
     def variance(self) -> Array:
         """Predictive variance scale^2 * law.variance; raises Undefined where the law has none."""
-        if has_terms(self.law):
-            return self.total
         return self.total * of_each(self.law, lambda law: law.variance / law.unit, self.total)
 
     @UNHEARD
@@ -222,13 +220,17 @@ class Prediction:
         array([1.96])
         """
         scale = self.scale
-        if self.bounds is not None:
-            check_level(level)
-            low, high = (beside(like(end, scale), scale) for end in self.bounds.z(level))
-        else:
-            low = of_each(self.law, lambda law: central_bounds(law, level)[0], scale)
-            high = of_each(self.law, lambda law: central_bounds(law, level)[1], scale)
+        low, high = self._reach(level, scale)
         return Interval(self.location + scale * low, self.location + scale * high)
+
+    def _reach(self, level: float, scale: Array) -> tuple[Any, Any]:
+        """The ends of the central interval, in units of the scale: numbers, or arrays where they differ by case."""
+        if self.bounds is None:
+            low = of_each(self.law, lambda law: central_bounds(law, level)[0], scale)
+            return low, of_each(self.law, lambda law: central_bounds(law, level)[1], scale)
+        check_level(level)
+        low, high = (beside(like(end, scale), scale) for end in self.bounds.z(level))
+        return low, high
 
     def __len__(self) -> int:
         return int(self.location.shape[0])

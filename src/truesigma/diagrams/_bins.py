@@ -11,9 +11,10 @@ from ..core.arrays import Host, like, namespace
 from ..core.bins import Spacing, assign
 from ..core.cells import segment_sums
 from ..core.elements import Block, Error, Outputs, check_error, check_outputs
+from ..core.factors import cluster_error
 from ..core.law import Undefined
-from ..core.scores import edges_over
-from ..core.sums import OfElements, Statistic, accumulate, bin_sums, cluster_error, flat
+from ..core.scores import bin_sums, edges_over
+from ..core.sums import OfElements, Statistic, accumulate, flat
 from ..files.disk import plain
 from ._repeats import Run
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..core.law import Undefined
-from ..core.sketches import KEPT, NOTHING, Grid, LogCells, LogMeans, Sketch
+from ..core.sketches import KEPT, Grid, LogMeans, Sketch
 from ..core.sums import Sum
 from ..files.disk import BadFile, reading, write_atomically
 from ..files.npz import list_members, open_members, read_members
 
-ARRAYS = ("array", "columns", "gaps")  # of a sum, which its header names
+ARRAYS = ("array", "columns", "gaps", "bits")  # of a sum, which its header names
 
 
 def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> None:
@@ -27,15 +27,14 @@ def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> 
         name = f"a{number}"
         heads[key] = {"array": name}
         if isinstance(value, Sketch):
-            heads[key] |= {"kind": "sketch", "keep": value.keep, "ends": value.ends}
-            arrays[name] = value.columns
-            if value.cells is not None:
-                cells = value.cells
-                heads[key]["cells"] = {"start": cells.start, "grid": cells.grid, "most": cells.most}
-                arrays[name] = cells.sums
-                if cells.gaps is not None:
-                    heads[key]["gaps"] = f"{name}g"
-                    arrays[f"{name}g"] = cells.gaps
+            heads[key] |= {
+                "kind": "sketch",
+                "keep": value.keep,
+                "ends": value.ends,
+                "in_cells": value.in_cells,
+            }
+            heads[key]["bits"] = f"{name}b"
+            arrays |= {name: value.sums, f"{name}b": value.bits}
         elif isinstance(value, LogMeans):
             heads[key] |= {"kind": "means", "seen": value.seen, "keep": value.keep}
             arrays[name] = value.columns
@@ -85,17 +84,23 @@ def _read(path: Path, task: str) -> dict[str, Sum]:
         }
 
 
-def _value(head: Mapping[str, Any], array: Any, columns: Any, gaps: Any) -> Sum:
+def _value(head: Mapping[str, Any], array: Any, columns: Any, gaps: Any, bits: Any) -> Sum:
     kind = head.get("kind")
     if kind == "undefined":
         return Undefined(head["reason"])
     if kind == "sketch":
-        if "cells" in head:
-            start, grid, most = (head["cells"][name] for name in ("start", "grid", "most"))
+        if bits is not None:
             low, high = head["ends"]
-            cells = LogCells(start, array, low, high, Grid(*grid), gaps, most)
-            return Sketch(NOTHING, head["keep"], cells)
-        return Sketch(array, head["keep"])
+            return Sketch(bits, array, (low, high), head["keep"], head["in_cells"])
+        if "cells" not in head:  # of an older version, which kept the columns of single elements
+            return Sketch.of(*array, keep=head["keep"])
+        # Likewise, and cells that hold nothing among the others.
+        filled = np.flatnonzero(array[0])
+        place = head["cells"]["start"] + (filled if gaps is None else gaps[filled])
+        low, high = head["ends"]
+        return Sketch(
+            Grid(*head["cells"]["grid"]).bits(place), array[:, filled], (low, high), head["keep"], True
+        )
     if kind == "cells":  # of an older version, whose cells had other bounds
         return Sketch.of_points(array, head["low"], head["high"])
     if kind == "variances":  # likewise

@@ -10,7 +10,8 @@ from ..core import plugins
 from ..core.arrays import Host, workers
 from ..core.by_case import laws_of
 from ..core.law import Bounded, Law, Undefined
-from ..core.scores import edges_of, measure_each, request
+from ..core.scores import edges_from, plan, range_plan, request, value_of
+from ..core.sums import accumulate
 from ..core.values import Cases
 from .inference.clustered import output_means, view_of
 
@@ -59,11 +60,14 @@ def calibrated_range(
 
     def score(places: list[int], drawn: Iterator[Host]) -> None:
         some, p = [asked[k] for k in places], cases.prediction
-        edges = edges_of(p, some, weight=cases.weight)
+        requests, data = dict(enumerate(some)), {"weight": cases.weight}
+        edges = edges_from(requests, accumulate(p, p.location, range_plan(requests), **data))
+        planned = plan(requests, edges)  # the same for every draw: the variances are
         for row in found:
             target = next(drawn)
             target = target if p.mask is None else np.where(p.mask, target, 0.0)
-            values = measure_each(p, target, [(None, some)], edges=[edges], weight=cases.weight)[0]
+            sums = {**edges, **accumulate(p, target, planned, **data)}
+            values = [value_of(one, sums[number]) for number, one in requests.items()]
             row[places] = [np.nan if isinstance(v, Undefined) else v for v in values]
 
     rngs = np.random.default_rng(seed), np.random.default_rng(seed)

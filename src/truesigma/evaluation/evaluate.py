@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from ..core.law import Undefined
 from ..core.provenance import versions
 from ..core.recalibration import Recalibration, applied
-from ..core.scores import Request, measure, measure_each
-from ..core.values import Cases, Prediction
+from ..core.scores import Request, measure_each
+from ..core.values import Cases, Prediction, changed
 from .fit import Choice, Fit, Named, choose_all, each, fit_all
 from .items import Item, asked_metrics, items_of, row_of
 from .recipe import Recipe, load_recipe
@@ -152,7 +152,6 @@ def _scores(
 
     What needs no more than one pass over the cases shares it.
     """
-    data: dict[str, Any] = {"weight": cases.weight, "group": cases.first_group, "checked": True}
     found: dict[str, list[float | Undefined]] = {}
     passing: dict[str, tuple[Any, list[Request]]] = {}
     for label, fit in fits.items():
@@ -165,13 +164,13 @@ def _scores(
         if only_sums and made is prediction:
             passing[label] = None, requests
             continue
-        summed = iter(measure(made, cases.target, requests, **data) if requests else ())
+        summed = iter(measure_each(changed(cases, prediction=made), [(None, requests)])[0])
         found[label] = [
             item.score(made, cases, fit.fitted) if item.request is None else next(summed)
             for item in items[label]
         ]
     if passing:
-        found |= zip(passing, measure_each(prediction, cases.target, passing.values(), **data))
+        found |= zip(passing, measure_each(changed(cases, prediction=prediction), passing.values()))
     return found
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from ..core import plugins
 from ..core.cells import labelled
 from ..core.law import law_from_dict
-from ..core.scores import Request, plan, request
+from ..core.scores import Request, plan, request, variance_sums
 from ..core.sketches import KEPT
-from ..core.sums import OfElements, Statistic, Sum, accumulate_each, add_sums, join_sums, variance_sums
+from ..core.sums import OfElements, Statistic, Sum, accumulate_each, add_sums, join_sums
 from ..core.values import Prediction, changed
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.disk import BadFile, fingerprint
@@ -183,12 +183,11 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]]
     fitted = _fitted(task)
 
     def step(chunk: Chunk, prediction: Prediction) -> Sums:
-        cases = chunk.cases
+        cases = changed(chunk.cases, prediction=prediction)
         found: Sums = {}
         for recalibration, one in zip(fitted, plans):
             if not task.get("by_group"):
-                data: dict[str, Any] = {"weight": cases.weight, "group": cases.first_group, "checked": True}
-                found |= accumulate_each(prediction, cases.target, [(recalibration, one)], **data)[0]
+                found |= accumulate_each(cases, [(recalibration, one)])[0]
                 continue
             if cases.group is None:
                 name = CaseFiles(**task["source"]).name
@@ -196,9 +195,7 @@ def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]]
             first = len(np.unique(cases.first_group))  # groups, which together contain every case once
             for number, (_, name, some) in enumerate(labelled(cases.groups)):
                 part = cases[some]
-                data = {"weight": part.weight, "group": part.first_group, "checked": True}
-                asked = [(recalibration, one)]
-                sums = accumulate_each(prediction[some], part.target, asked, **data)[0]
+                sums = accumulate_each(part, [(recalibration, one)])[0]
                 for key, value in sums.items():
                     if number < first:
                         found[key] = add_sums(found.get(key), value)

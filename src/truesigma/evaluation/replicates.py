@@ -18,10 +18,9 @@ import numpy as np
 from ..core import plugins
 from ..core.arrays import Host, workers
 from ..core.checks import check_level
+from ..core.factors import factor_of
 from ..core.law import Undefined
-from ..core.rows import Finish, Rows
-from ..core.scores import Mean, metric_rows
-from ..core.sums import factor_of
+from ..core.scores import Finish, Mean, Rows, metric_rows
 from ..core.values import Cases
 
 By = Literal[

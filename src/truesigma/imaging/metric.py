@@ -150,7 +150,7 @@ class TallyMetric(Metric):
         self.sums[row] += torch.from_numpy(flat).to(self.sums.device)
         ends = [[float(tally.moment or 0)] * 2]
         cells = tally.sums["variance"]
-        if isinstance(cells, Sketch) and cells.points.size:
+        if isinstance(cells, Sketch) and cells.sums.size:
             known = [self._sketch(place) for place in range(len(self.cells))]
             known[row] = known[row].merge(cells) if isinstance(known[row], Sketch) else known[row]
             self.cells = torch.cat([_state(one, self.cells.device) for one in known])
@@ -227,8 +227,8 @@ def _state(sketch: Sum, device: torch.device) -> Tensor:
     """The state of a row, (1, 3, point): elements or cells, and zeros behind them; NaN where there are none."""
     if isinstance(sketch, Undefined):
         return torch.full((1, 3, STATE), math.nan, dtype=torch.float64, device=device)
-    points = sketch.points
-    return torch.from_numpy(np.pad(points, ((0, 0), (0, STATE - points.shape[1])))).to(device)[None]
+    free = STATE - sketch.sums.shape[1]
+    return torch.from_numpy(np.pad(sketch.sums, ((0, 0), (0, free)))).to(device)[None]
 
 
 def _merged(states: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from ..core.arrays import Host
 from ..core.checks import nothing_left
 from ..core.elements import Elements, blocks
 from ..core.law import Undefined
-from ..core.rows import weight_of
+from ..core.scores import weight_of
 from ..core.values import Prediction
 
 # From some elements (case, output), the places of their cases and their weights, to a value and a weight of each case.

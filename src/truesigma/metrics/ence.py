@@ -54,6 +54,5 @@ def score(
 
     Reference: Levi et al., "Evaluating and Calibrating Uncertainty Prediction in Regression Tasks", 2019, Eq. 8.
     """
-    return score_of(
-        SUMS, prediction, target, weight=weight, error=error, outputs=outputs, bins=bins, spacing=spacing
-    )
+    kind = {"error": error, "outputs": outputs, "bins": bins, "spacing": spacing}
+    return score_of(SUMS, prediction, target, weight=weight, **kind)

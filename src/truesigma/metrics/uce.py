@@ -55,14 +55,5 @@ def score(
 
     Reference: Laves et al., MELBA 2021, section 2.5 (Eq. 13).
     """
-    return score_of(
-        SUMS,
-        prediction,
-        target,
-        weight=weight,
-        error=error,
-        outputs=outputs,
-        bins=bins,
-        spacing=spacing,
-        closed=closed,
-    )
+    kind = {"error": error, "outputs": outputs, "bins": bins, "spacing": spacing, "closed": closed}
+    return score_of(SUMS, prediction, target, weight=weight, **kind)

@@ -6,8 +6,7 @@ $$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i)
 
 from typing import Any
 
-from ..core import Elements, Mean, Prediction, score_of
-from ..core.arrays import excess
+from ..core import Array, Elements, Mean, Prediction, namespace, score_of
 from ..core.law import Pairs
 
 TITLE = "Winkler"
@@ -19,11 +18,15 @@ PROPER = True
 def terms(elements: Elements, *, level: float = 0.9) -> Pairs:
     low, high = elements.finite_reach(level)
     if elements.law.symmetric and elements.bounds is None:
-        outside = excess(elements.size, high, elements.scale)
+        outside = _above(elements.size, high * elements.scale)
     else:
         ends = ((-elements.residual, -low), (elements.residual, high))
-        outside = sum(excess(beyond, 1.0, end * elements.scale) for beyond, end in ends)
+        outside = sum(_above(beyond, end * elements.scale) for beyond, end in ends)
     return [*elements.width(level), (2 / (1 - level), outside)]
+
+
+def _above(values: Array, bound: Array) -> Array:
+    return namespace(values).maximum(values, bound) - bound
 
 
 SUMS = Mean(terms)

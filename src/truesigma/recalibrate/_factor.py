@@ -12,10 +12,11 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.checks import check_choice, check_enough, nothing_left
-from ..core.elements import Error, Outputs, Part, check_error, check_outputs
+from ..core.elements import Error, Outputs, Part
+from ..core.factors import cluster_error, cluster_sums, factor_sums, squares
 from ..core.law import Undefined
 from ..core.recalibration import select_part
-from ..core.sums import Statistic, Sum, accumulate, cluster_error, cluster_sums, factor_sums, squares
+from ..core.sums import Statistic, Sum, accumulate
 from ..core.tally import Tally
 from ..core.values import Cases
 
@@ -31,8 +32,6 @@ class Factor(NamedTuple):
 
 def gather(cases: Cases | Tally, *, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
     """What the fit needs to know of some cases: sums that add up over batches and files."""
-    check_outputs(outputs)
-    check_error(error)
     if isinstance(cases, Tally):
         return _held(cases, part, outputs, error)
     chosen = select_part(cases.prediction, part)
@@ -41,7 +40,7 @@ def gather(cases: Cases | Tally, *, part: Part, outputs: Outputs, error: Error) 
     if cases.cluster is not None:
         names, code = np.unique(cases.cluster, return_inverse=True)
         plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
-    sums = accumulate(chosen, cases.target, plan, weight=cases.weight, checked=True)
+    sums = accumulate(chosen, cases.target, plan, weight=cases.weight)
     clusters = sums.pop("cluster", None)
     if clusters is None or isinstance(clusters, Undefined) or isinstance(sums["case"], Undefined):
         return sums

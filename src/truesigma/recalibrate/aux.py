@@ -16,11 +16,12 @@ import numpy as np
 
 from ..core.arrays import Array, Host, like, namespace, to_host
 from ..core.checks import check_choice, check_whole
-from ..core.elements import Block, Elements, Outputs, Part, check_outputs
+from ..core.elements import Block, Elements, Outputs, Part
+from ..core.factors import factor_sums
 from ..core.outputs import case_means
 from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
 from ..core.sketches import LogMeans, in_cells
-from ..core.sums import Statistic, Sum, accumulate, factor_sums
+from ..core.sums import Statistic, Sum, accumulate
 from ..core.values import Cases, Prediction
 from ._factor import both_sums, factor_of
 
@@ -118,8 +119,7 @@ class Aux:
         last, most = self.new_log_variance(end) - end, 2 * math.log(WILD)
         return xp.clip(log_ratio, last - most, last + most)
 
-    def to_dict(self) -> dict[str, Any]:
-        return stored("aux", self)
+    to_dict = stored("aux")
 
     def __repr__(self) -> str:
         hidden = len(self.weights[0]) if len(self.weights) > 1 else 0
@@ -128,7 +128,6 @@ class Aux:
 
 def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[str, Sum]:
     """What the fit needs to know of some cases: sums that add up over batches and files."""
-    check_outputs(outputs)
     chosen = select_part(cases.prediction, part)
 
     def factor(block: Block) -> Sum:
@@ -138,7 +137,7 @@ def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[s
     plan: dict[str, Statistic] = {"factor": factor}
     if hidden:
         plan["means"] = lambda block: _means(block.wide.view(outputs))
-    return accumulate(chosen, cases.target, plan, weight=cases.weight, checked=True)
+    return accumulate(chosen, cases.target, plan, weight=cases.weight)
 
 
 @on_sums(gather)

@@ -134,8 +134,7 @@ class CvPlus:
         location, spread = (np.stack([a / scale for a in column]) for column in zip(*found))
         return changed(self(made), bounds=FoldBounds(self, location, spread))
 
-    def to_dict(self) -> dict[str, Any]:
-        return stored("cv_plus", self)
+    to_dict = stored("cv_plus")
 
     def __repr__(self) -> str:
         return f"CvPlus({self.models} folds, {self.cases} cases)"

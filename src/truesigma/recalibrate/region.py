@@ -19,9 +19,9 @@ import numpy as np
 from ..core.arrays import Host, like, namespace, to_host
 from ..core.checks import check_enough, check_level
 from ..core.elements import Part, blocks
+from ..core.factors import MOST_OUTPUTS
 from ..core.law import Undefined, cases_needed
 from ..core.recalibration import on_cases, select_part
-from ..core.sums import MOST_OUTPUTS
 from ..core.values import Cases, Interval, Prediction, check_prediction
 from ._ranks import Promise, Ranks, check_promise, ranks_of
 

@@ -39,8 +39,7 @@ class Sigma:
         """What both variances are multiplied by."""
         return self.factor**2
 
-    def to_dict(self) -> dict[str, Any]:
-        return stored("sigma", self)
+    to_dict = stored("sigma")
 
 
 @on_sums(gather)

@@ -21,10 +21,11 @@ from ..core.by_case import ByCase
 from ..core.cells import members
 from ..core.checks import check_group, nothing_left
 from ..core.elements import Error, Outputs, Part
+from ..core.factors import squares
 from ..core.law import Law, Normal
 from ..core.recalibration import CaseSums, on_sums, rescale, select_part, with_law
 from ..core.student import Student
-from ..core.sums import Sum, squares
+from ..core.sums import Sum
 from ..core.values import Cases, Prediction, changed
 from ._factor import both_sums, factor_of
 from ._factor import gather as gather_one

@@ -16,9 +16,10 @@ import numpy as np
 from ..core.arrays import Array, like
 from ..core.checks import nothing_left
 from ..core.elements import Error, Part
+from ..core.factors import MOST_OUTPUTS
 from ..core.outputs import output_of
 from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
-from ..core.sums import MOST_OUTPUTS, Sum
+from ..core.sums import Sum
 from ..core.tally import Tally
 from ..core.values import Cases, Prediction
 from ._factor import both_sums, factor_of
@@ -58,8 +59,7 @@ class SigmaByOutput:
         """What both variances are multiplied by."""
         return like(np.reshape(np.square(self.factors), tuple(total.shape[1:])), total)
 
-    def to_dict(self) -> dict[str, Any]:
-        return stored("sigma_by_output", self)
+    to_dict = stored("sigma_by_output")
 
 
 def gather(cases: Cases | Tally, *, part: Part, error: Error) -> dict[str, Sum]:

@@ -15,9 +15,9 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.checks import check_enough
 from ..core.elements import Outputs, blocks, check_outputs
+from ..core.factors import cluster_covariance
 from ..core.law import Undefined
 from ..core.recalibration import on_cases, rescale, restored, stored
-from ..core.sums import cluster_covariance
 from ..core.values import Cases, Prediction, check_prediction
 
 TITLE = "two factors"
@@ -58,8 +58,7 @@ class TwoFactor:
         _check_split(prediction)
         return rescale(prediction, *self.factors)
 
-    def to_dict(self) -> dict[str, Any]:
-        return stored("two_factor", self)
+    to_dict = stored("two_factor")
 
 
 @on_cases

@@ -1,6 +1,7 @@
 """Cells of the variance keep their bound, given edges take all values, and memory does not grow."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from samples import Sample, draw, samples
 from tallies import tally_of
 
 from truesigma import Prediction, Tally, metrics
+from truesigma.core import sketches
 from truesigma.core.arrays import float_bits
 from truesigma.core.bins import assign
-from truesigma.core.sketches import KEPT, NOTHING, SINGLE, LogCells, Sketch
+from truesigma.core.sketches import SINGLE, Grid, Sketch
 
 
 def sigmas(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -79,13 +81,14 @@ def test_cells_keep_their_bound(sample, bins):
     """Only elements in the cell of an edge can fall on its other side: 2 / n times their sum of |e - v|."""
     pooled = reference.pool(sample.cases)
     e, v, w = (np.array([getattr(p, name) for p in pooled]) for name in ("e", "v", "weight"))
-    cells = LogCells.of(v, e, w, most=64)
     edges = np.array(reference.edges_of(v.tolist(), bins, "width"))
-    place = cells.grid.place(float_bits(v))
-    near = np.isin(place, cells.grid.place(float_bits(edges[1:-1])))
+    grid = Grid.over(v.min(), v.max(), 64)
+    near = np.isin(grid.place(float_bits(v)), grid.place(float_bits(edges[1:-1])))
     bound = 2 / w.sum() * (w * abs(e - v))[near].sum()
     exact = reference.uce(pooled, bins)
-    assert abs(metrics.uce.finish(cells.bins(bins=bins)) - exact) <= bound + 1e-9 * exact
+    with patch.object(sketches, "CELLS", 64):
+        found = metrics.uce.finish(Sketch.of(v, e, w, keep=0).bins(bins=bins))
+    assert abs(found - exact) <= bound + 1e-9 * exact
 
 
 @given(
@@ -102,7 +105,7 @@ def test_bins_of_equal_mass_are_those_of_the_loop_where_a_cell_holds_one_value(l
     edges = reference.edges_of(values, bins, "mass")
     expected = reference.gather([reference.Pooled(v * v, 0.0, v, 1.0) for v in values], edges)
     v = np.array(values)
-    for cells in (LogCells.of(v, v * v), LogCells.of(v, v * v, most=KEPT), Sketch.of(v, v * v)):
+    for cells in (Sketch.of(v, v * v, keep=0), Sketch.of(v, v * v)):
         found = cells.bins(bins=bins, spacing="mass")
         sums = [(len(b), sum(p.e for p in b), sum(p.v for p in b)) for b in expected if b]
         some = found.count > 0
@@ -119,7 +122,7 @@ def test_variances_on_the_edges_are_in_the_same_bin_however_they_were_added_up()
     y = np.sqrt(v) * rng.normal(size=3000)
     pooled = [reference.Pooled(e * e, 0.0, variance, 1.0) for e, variance in zip(y.tolist(), v.tolist())]
     for parts in (1, 2, 3, 7, 50):
-        tally, cells = Tally.empty(), Sketch(NOTHING, 0)
+        tally, cells = Tally.empty(), Sketch.of(v[:0], v[:0], keep=0)
         for some in np.array_split(rng.permutation(3000), parts):
             tally = tally.merge(Tally.empty().add(Prediction(0 * y[some], v[some]), y[some]))
             cells = cells.merge(Sketch.of(v[some], y[some] ** 2, keep=0))
@@ -138,7 +141,7 @@ def test_given_edges_take_values_outside():
 
 def test_memory_does_not_grow_with_the_cases():
     def size(tally):
-        sums = [s.cells.sums if hasattr(s, "cells") else s for s in tally.sums.values()]
+        sums = [s.sums if isinstance(s, Sketch) else s for s in tally.sums.values()]
         return sum(s.nbytes for s in sums)
 
     v = np.geomspace(0.1, 10, 500)  # the same range of variances, which is what the cells cover

@@ -120,7 +120,7 @@ def _title(name: str, metric: str, options: dict[str, Any]) -> str:
     title = capital(str(plugins.load("metrics", metric).TITLE))
     if name != metric:
         title += f" ({name.partition('_')[2]})"
-    known = plugins.defaults("metrics", plugins.load("metrics", metric))
+    known = plugins.settled("metrics", plugins.load("metrics", metric), {})
     if "bins" in known:  # of which such scores grow with the number
         title += f", {options.get('bins', known['bins'])} bins"
     return f"{title} {percent(options['level'])}" if "level" in options else title
