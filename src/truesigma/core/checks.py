@@ -143,7 +143,7 @@ def check_choice(name: str, value: Any, *known: Any) -> None:
 
 def check_level(level: float, name: str = "level") -> None:
     """A level is a share such as 0.9, never a percentage and never alpha; and so is a probability."""
-    if not (isinstance(level, Real) and 0 < level < 1):
+    if not (isinstance(level, (float, Real)) and 0 < level < 1):
         raise ValueError(f"{name} is {level!r}; expected a number between 0 and 1, such as 0.9 for 90 %.")
 
 
@@ -176,6 +176,13 @@ def check_law(law: Any) -> None:
 
 def check_target(location: Array, mask: Array, target: Any) -> Array:
     """The target as an array beside the prediction, checked where the mask lets it count."""
+    target = target_beside(location, target)
+    check_finite("target", target, mask)
+    return target
+
+
+def target_beside(location: Array, target: Any) -> Array:
+    """The same, whose numbers have yet to be looked at."""
     target = as_array("target", target)
     namespace(location, target)  # of one library, on one device
     if tuple(target.shape) != tuple(location.shape):
@@ -185,7 +192,6 @@ def check_target(location: Array, mask: Array, target: Any) -> Array:
         )
     if len(target) == 0:
         raise nothing_left()
-    check_finite("target", target, mask)
     return target
 
 

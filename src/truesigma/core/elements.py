@@ -15,7 +15,7 @@ import numpy as np
 
 from .arrays import Array, Host, chunk_size, like, namespace, on_host, to_host, total
 from .by_case import Bounds, ByCase, laws_of
-from .checks import check_choice, check_level, check_weight, nothing_left
+from .checks import check_choice, check_finite, check_level, check_weight, nothing_left
 from .law import Law, Pairs, Undefined, central_bounds, has_terms, too_few_for
 from .values import Cases, Prediction, raw_spread, take
 
@@ -187,7 +187,9 @@ class Elements:
             raise Undefined(NO_SPLIT)
         xp = namespace(self.aleatoric)
         some = self.aleatoric > 0
-        if not bool(xp.all(some if self.weight is None else some | (self.weight == 0))):
+        if bool(xp.all(some)):
+            return self.aleatoric
+        if self.weight is None or not bool(xp.all(some | (self.weight == 0))):
             raise Undefined(NO_ALEATORIC)
         return xp.where(some, self.aleatoric, xp.ones_like(self.aleatoric))
 
@@ -243,8 +245,6 @@ class Elements:
     @once
     def pooled(self) -> "Elements":
         """One element a case: the means over its outputs that count."""
-        if self.aleatoric.shape[1] == 1:
-            return self
         xp = namespace(self.aleatoric)
         ways = [xp.min, xp.max, *[xp.sum] * 7]
 
@@ -286,7 +286,8 @@ class Elements:
 
     def view(self, outputs: Outputs) -> "Elements":
         check_outputs(outputs)
-        return self if outputs == "separate" else self.pooled
+        # A property that keeps its own object would hold the arrays of every block.
+        return self if outputs == "separate" or self.aleatoric.shape[1] == 1 else self.pooled
 
 
 def _uncrossed(low: Array, high: Array, bounds: Bounds, level: float) -> tuple[Array, Array]:
@@ -303,7 +304,7 @@ Block = Elements  # as plug-ins call what a statistic is given
 
 def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Elements]:
     """All cases, checked, in blocks of whole cases that fit the cache, or are one case each; all of one law."""
-    makers = block_makers(Cases(prediction, target, weight=weight))
+    makers = block_makers(Cases.unread(prediction, target, weight=weight))
     return (block for make in makers for one in make() for block in one.by_law())
 
 
@@ -330,10 +331,12 @@ def block_makers(
     def make(rows: slice) -> list[Elements]:
         parts, names = {id(one): one[rows] for one, _ in sources}, take(group, rows)
         try:
+            check_finite("target", target[rows], take(prediction.mask, rows))
             pairs = [(parts[id(one)], change) for one, change in sources]
             made = [some if change is None else change(some, group=names) for some, change in pairs]
         except ValueError:
             # All of them once more: the error then tells where, counted from the first case.
+            check_finite("target", target, prediction.mask)
             for one, change in sources:
                 _ = change is None or change(one, group=group)
             raise

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from .arrays import Array, Host, like, namespace, normal_cdf, special
+from .arrays import Array, Host, like, namespace, normal_cdf, normal_share
 from .checks import check_level
 
 Pairs = list[tuple[float, Array]]  # factors and values that add up; the values may be one number for all
@@ -117,7 +117,7 @@ class Normal:
 
     def share_within(self, z: Array) -> Array:
         """2 F(z) - 1 of z >= 0, the share between -z and z."""
-        return special(z).erf(z * math.sqrt(0.5))
+        return normal_share(z)
 
     def log_density(self, z: Array) -> Array:
         return z * z * -0.5 - self.log_norm

@@ -232,7 +232,7 @@ def measure(
     Returns:
         A value for each request, or the `Undefined` that says why it has none.
     """
-    return measure_each(Cases(prediction, target, weight=weight), [(None, requests)])[0]
+    return measure_each(Cases.unread(prediction, target, weight=weight), [(None, requests)])[0]
 
 
 def measure_each(

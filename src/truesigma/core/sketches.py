@@ -78,14 +78,14 @@ class Sketch:
     """Weight, error and variance of points, for edges and bins of the variance that are known at the end.
 
     A point is a single element; where there are more than `keep` of them, it is a cell of the grid over the range from
-    one of the `ends` to the other. `bits` (point,) are those of its variance, or of the first one in its cell.
+    one of the `ends` to the other. `place` (point,) are the bits of its variance, or the number of its cell.
     """
 
-    bits: Host
+    place: Host
     sums: Host  # (3, point)
     ends: tuple[float, float]  # the smallest and the largest variance
     keep: int
-    in_cells: bool = False  # which are in order then; some may hold nothing
+    grid: Grid | None = None  # whose cells are in order; some may hold nothing
 
     @staticmethod
     def of(variance: Array, error: Array, weight: Array = None, *, keep: int = SINGLE) -> "Sketch":
@@ -115,7 +115,7 @@ class Sketch:
     @staticmethod
     def _gathered(bits: Array, columns: list[Array], ends: tuple[float, float], keep: int) -> "Sketch":
         """The sums of columns whose variances have these bits, in the cells from one end to the other."""
-        grid = _grid(ends, keep)
+        grid = grid_over(ends, keep)
         start, end = grid.place(float_bits(np.array(ends)))
         place = grid.place(bits)
         place -= start
@@ -128,22 +128,25 @@ class Sketch:
         if 4 * np.count_nonzero(sums[0]) < place.size:
             filled = np.flatnonzero(sums[0])
             place, sums = place[filled], sums[:, filled]
-        return Sketch(grid.bits(place), sums, ends, keep, in_cells=True)
+        return Sketch(place, sums, ends, keep, grid)
+
+    @property
+    def bits(self) -> Host:
+        """Those of the variance of each point, or of the first one in its cell."""
+        return self.place if self.grid is None else self.grid.bits(self.place)
 
     def merge(self, other: "Sketch") -> "Sketch":
         ends = min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1])
-        if not (self.in_cells or other.in_cells) and self.bits.size + other.bits.size <= self.keep:
-            bits, sums = (
-                np.concatenate([self.bits, other.bits]),
-                np.concatenate([self.sums, other.sums], axis=1),
-            )
-            return Sketch(bits, sums, ends, self.keep)
-        grid = _grid(ends, self.keep)
+        if not (self.grid or other.grid) and self.place.size + other.place.size <= self.keep:
+            joined = np.concatenate([self.place, other.place])
+            return Sketch(joined, np.concatenate([self.sums, other.sums], axis=1), ends, self.keep)
+        grid = grid_over(ends, self.keep)
         start, end = grid.place(float_bits(np.array(ends)))
         sums = np.zeros((3, end - start + 1))
         for one in (self, other):
-            place = grid.place(one.bits) - start
-            if one.in_cells and _grid(one.ends, one.keep) == grid and place[-1] - place[0] + 1 == place.size:
+            same = one.grid == grid
+            place = (one.place if same else grid.place(one.bits)) - start
+            if same and place[-1] - place[0] + 1 == place.size:
                 sums[:, place[0] : place[-1] + 1] += one.sums  # the same cells, all of them
             else:
                 sums += segment_sums(place, sums.shape[1], list(one.sums))
@@ -152,19 +155,19 @@ class Sketch:
     @cached_property
     def points(self) -> Host:
         """The sums of points that hold something."""
-        return self.sums[:, self.sums[0] > 0] if self.in_cells else self.sums
+        return self.sums[:, self.sums[0] > 0] if self.grid else self.sums
 
     @cached_property
     def variance(self) -> Host:
         """The variance of each point that holds something, or the mean of those in its cell."""
-        if not self.in_cells:
-            return self.bits.view(np.float64)
+        if self.grid is None:
+            return self.place.view(np.float64)
         # The outer cells are as wide as the others; their means may not leave the range that was really seen.
         return np.clip(self.points[2] / self.points[0], *self.ends)
 
     def edges(self, *, bins: int = 15, spacing: Spacing = "width") -> Host:
         """Edges of bins: exact ones, but for those of equal mass in cells, which are quantiles to within one."""
-        if not self.in_cells:
+        if self.grid is None:
             return bin_edges(self.variance, bins=bins, spacing=spacing, weight=self.sums[0])
         check_bins(bins, spacing)
         if spacing == "width":
@@ -187,14 +190,14 @@ class Sketch:
     def bins(self, *, bins: int = 15, spacing: Spacing = "width") -> Bins:
         """What lies in each bin: only what shares a cell with an edge can be in a bin next to its own."""
         edges, variance = self.edges(bins=bins, spacing=spacing), self.variance
-        if self.in_cells:
+        if self.grid:
             # The mean of equal variances may be rounded to below them; on an edge they belong above, however they
             # were added up.
-            variance = variance * (1 + min(ROUNDING, 2.0 ** (_grid(self.ends, self.keep).top - OCTAVE)))
+            variance = variance * (1 + min(ROUNDING, 2.0 ** (self.grid.top - OCTAVE)))
         return Bins.of(segment_sums(assign(variance, edges), len(edges) - 1, list(self.points)))
 
 
-def _grid(ends: tuple[float, float], keep: int) -> Grid:
+def grid_over(ends: tuple[float, float], keep: int) -> Grid:
     """The cells in the place of more than so many elements: more of them where only edges are looked for."""
     return Grid.over(*ends, keep if keep > SINGLE else CELLS)
 

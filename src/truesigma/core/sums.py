@@ -76,7 +76,7 @@ def accumulate(prediction: Prediction, target: Any, plan: Plan, *, weight: Any =
 
     A block whose sums overflow float32 is summed again in float64.
     """
-    return accumulate_each(Cases(prediction, target, weight=weight), [(None, plan)])[0]
+    return accumulate_each(Cases.unread(prediction, target, weight=weight), [(None, plan)])[0]
 
 
 def accumulate_each(cases: Cases, plans: Iterable[tuple[Through | None, Plan]]) -> list[Sums]:

@@ -94,7 +94,9 @@ class Tally:
         `group` names the part each of them belongs to, which gets a tally of its own; `patient` who it is of: standard
         errors of factors then count patients, and without them groups.
         """
-        cases = Cases(prediction, target, weight=weight, patient=patient)
+        # Those of a group are passed over by themselves, where an error would count from the first of them.
+        made = Cases.unread if group is None else Cases
+        cases = made(prediction, target, weight=weight, patient=patient)
         group = check_group(group, len(cases))
         patients = {} if cases.patient is None else self._patients(cases)
         if group is None:

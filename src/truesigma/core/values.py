@@ -30,6 +30,7 @@ from .checks import (
     check_weight,
     number_of,
     same_mask,
+    target_beside,
 )
 from .law import Law, Normal, central_bounds
 
@@ -344,6 +345,14 @@ class Cases:
 
     def __len__(self) -> int:
         return len(self.prediction)
+
+    @staticmethod
+    def unread(prediction: Prediction, target: Any, *, weight: Any = None, patient: Any = None) -> "Cases":
+        """Cases for one pass, which looks at their numbers itself, block by block in the cache."""
+        check_prediction(prediction)
+        patient = check_group(patient, len(prediction), "patient")
+        target = target_beside(prediction.location, target)
+        return trusted(Cases, prediction=prediction, target=target, weight=weight, patient=patient)
 
     def __getitem__(self, index: Any) -> "Cases":
         rows = rows_of(index)

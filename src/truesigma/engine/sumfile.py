@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.law import Undefined
-from ..core.sketches import KEPT, Grid, LogMeans, Sketch
+from ..core.sketches import KEPT, Grid, LogMeans, Sketch, grid_over
 from ..core.sums import Sum
 from ..files.disk import BadFile, reading, write_atomically
 from ..files.npz import list_members, open_members, read_members
@@ -27,13 +27,8 @@ def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> 
         name = f"a{number}"
         heads[key] = {"array": name}
         if isinstance(value, Sketch):
-            heads[key] |= {
-                "kind": "sketch",
-                "keep": value.keep,
-                "ends": value.ends,
-                "in_cells": value.in_cells,
-            }
-            heads[key]["bits"] = f"{name}b"
+            kind = {"kind": "sketch", "keep": value.keep, "ends": value.ends}
+            heads[key] |= {**kind, "in_cells": value.grid is not None, "bits": f"{name}b"}
             arrays |= {name: value.sums, f"{name}b": value.bits}
         elif isinstance(value, LogMeans):
             heads[key] |= {"kind": "means", "seen": value.seen, "keep": value.keep}
@@ -89,18 +84,15 @@ def _value(head: Mapping[str, Any], array: Any, columns: Any, gaps: Any, bits: A
     if kind == "undefined":
         return Undefined(head["reason"])
     if kind == "sketch":
-        if bits is not None:
-            low, high = head["ends"]
-            return Sketch(bits, array, (low, high), head["keep"], head["in_cells"])
-        if "cells" not in head:  # of an older version, which kept the columns of single elements
+        if bits is None and "cells" not in head:  # of an older version: the columns of single elements
             return Sketch.of(*array, keep=head["keep"])
-        # Likewise, and cells that hold nothing among the others.
-        filled = np.flatnonzero(array[0])
-        place = head["cells"]["start"] + (filled if gaps is None else gaps[filled])
+        if bits is None:  # likewise: the numbers of cells, and among them those that hold nothing
+            filled = np.flatnonzero(array[0])
+            place = head["cells"]["start"] + (filled if gaps is None else gaps[filled])
+            bits, array = Grid(*head["cells"]["grid"]).bits(place), array[:, filled]
         low, high = head["ends"]
-        return Sketch(
-            Grid(*head["cells"]["grid"]).bits(place), array[:, filled], (low, high), head["keep"], True
-        )
+        grid = grid_over((low, high), head["keep"]) if head.get("in_cells", True) else None
+        return Sketch(bits if grid is None else grid.place(bits), array, (low, high), head["keep"], grid)
     if kind == "cells":  # of an older version, whose cells had other bounds
         return Sketch.of_points(array, head["low"], head["high"])
     if kind == "variances":  # likewise
