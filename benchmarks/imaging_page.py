@@ -48,8 +48,8 @@ Does a network learn the same with the faster step? `benchmarks/curves.py` train
 part of the OCT set; seed by seed both start from the same weights and see the same images in the same order. *Inside*:
 in how many epochs the mean curve of the faster step lies within the range of the plain step's seeds. *Ratio*: its error
 over that of the plain step, in the second half of the epochs. *Seeds*: how far seeds of the plain step are apart, as a
-standard deviation, in the same half. Of EfficientNet-B4 the error in training alone is known: its first validation
-errors, which are estimated from two draws, were 0 for some seeds, where this measurement had no logarithm then.
+standard deviation, in the same half. Of EfficientNet-B4 only the error in training was
+compared: of its first validation errors, which are estimated from two draws, some are 0, which has no logarithm.
 """
 
 
