@@ -42,18 +42,21 @@ def curves(name: str, data: DataSet, step: str, seed: int, epochs: int) -> dict[
 
 
 def compared(plain: list[list[float]], faster: list[list[float]]) -> dict[str, float]:
-    """How the curves of the faster step lie beside those of the plain one; errors as ratios, by their logarithms."""
-    epochs = len(plain[0])
-    between = [mean(log(seed[k]) for seed in faster) for k in range(epochs)]
-    ranges = [sorted(log(seed[k]) for seed in plain) for k in range(epochs)]
-    half = range(epochs // 2, epochs)
+    """How the curves of the faster step lie beside those of the plain one; errors as ratios, by their logarithms.
+
+    Epochs are left out where the error of one seed, an estimate from two draws, is 0, as it may be at the start.
+    """
+    epochs = [k for k in range(len(plain[0])) if all(seed[k] > 0 for seed in plain + faster)]
+    between = [mean(log(seed[k]) for seed in faster) for k in epochs]
+    ranges = [sorted(log(seed[k]) for seed in plain) for k in epochs]
+    half = [k for k in epochs if k >= len(plain[0]) // 2]
     ends = {
         step: [mean(log(seed[k]) for k in half) for seed in seeds]
         for step, seeds in {"plain": plain, "faster": faster}.items()
     }
     return {
         "inside": sum(low[0] <= one <= low[-1] for low, one in zip(ranges, between)),
-        "epochs": epochs,
+        "epochs": len(epochs),
         "ratio": exp(mean(ends["faster"]) - mean(ends["plain"])),
         "seeds_apart": exp(stdev(ends["plain"])),
     }

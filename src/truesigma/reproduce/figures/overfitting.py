@@ -54,7 +54,7 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
         blank = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # over the lines of the labels below
         for place, (at, kept, text) in enumerate(sorted(named)):
             panel.annotate(
-                text, (at, kept), (0.64, 0.03 + 0.044 * place), textcoords="axes fraction", fontsize=6, va="center",
+                text, (at, kept), (0.67, 0.03 + 0.042 * place), textcoords="axes fraction", fontsize=5.5, va="center",
                 arrowprops=line, bbox=blank,
             )  # fmt: skip
         panel.plot(SHOWN, SHOWN, color=INK, linewidth=0.8, linestyle="--", zorder=2, label="s = root")
