@@ -331,7 +331,8 @@ def block_makers(
     def make(rows: slice) -> list[Elements]:
         parts, names = {id(one): one[rows] for one, _ in sources}, take(group, rows)
         try:
-            check_finite("target", target[rows], take(prediction.mask, rows))
+            if not cases.read:
+                check_finite("target", target[rows], take(prediction.mask, rows))
             pairs = [(parts[id(one)], change) for one, change in sources]
             made = [some if change is None else change(some, group=names) for some, change in pairs]
         except ValueError:

@@ -136,10 +136,15 @@ class Pit:
 def bin_sums(elements: Elements, *, edges: Host, closed: bool, error: Error) -> Array:
     """(weight, error, variance) in each bin of the variance, shape (3, bin); a fourth row begins with all weight."""
     variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
-    columns = [None, errors, variance] if weight is None else [weight, errors * weight, variance * weight]
-    sums = cell_totals(assign(variance, edges, closed=closed) + 1, len(edges), columns)
+    known = id(edges), closed
+    if known not in elements.sums:  # both conventions of an error share them
+        index = assign(variance, edges, closed=closed) + 1
+        columns = [None, variance] if weight is None else [weight, variance * weight]
+        elements.sums[known] = index, cell_totals(index, len(edges), columns)
+    index, held = elements.sums[known]
+    sums = cell_totals(index, len(edges), [errors if weight is None else errors * weight])
     whole = pack(sums, elements.count, *[0.0] * (len(edges) - 1))
-    return namespace(sums).concat([sums, whole[None, :]])
+    return namespace(sums).concat([held[:1], sums, held[1:], whole[None, :]])
 
 
 def variance_sums(elements: Elements, *, keep: int | None = None, ends: bool = False) -> Sum:
@@ -241,7 +246,9 @@ def measure_each(
     """The same of what each recalibration makes of the cases, with its own requests, all in the same two passes."""
     through, requests = zip(*((one, dict(enumerate(some))) for one, some in asked))
     looks = [(one, range_plan(some)) for one, some in zip(through, requests)]
-    looked = accumulate_each(changed(cases, target=cases.prediction.location), looks)  # errors do not matter
+    looked = accumulate_each(
+        changed(cases, target=cases.prediction.location, read=True), looks
+    )  # errors do not matter
     edges = [edges_from(some, seen) for some, seen in zip(requests, looked)]
     plans = [plan(some, known) for some, known in zip(requests, edges)]
     sums = accumulate_each(cases, zip(through, plans))

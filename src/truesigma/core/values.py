@@ -8,7 +8,7 @@ checked nor used, so NaN may be there.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from array_api_compat import is_array_api_obj
@@ -302,6 +302,7 @@ class Cases:
     checkpoint: str = ""
     sampling: str = ""
     shift: Any = None
+    read: ClassVar[bool] = True  # whether the numbers of the target have been looked at
 
     def __post_init__(self) -> None:
         prediction, draws = self.prediction, self.draws
@@ -352,7 +353,8 @@ class Cases:
         check_prediction(prediction)
         patient = check_group(patient, len(prediction), "patient")
         target = target_beside(prediction.location, target)
-        return trusted(Cases, prediction=prediction, target=target, weight=weight, patient=patient)
+        parts = {"prediction": prediction, "target": target, "weight": weight, "patient": patient}
+        return trusted(Cases, **parts, read=False)
 
     def __getitem__(self, index: Any) -> "Cases":
         rows = rows_of(index)

@@ -16,9 +16,9 @@ from ..core.elements import Error, Outputs, Part
 from ..core.factors import cluster_error, cluster_sums, factor_sums, squares
 from ..core.law import Undefined
 from ..core.recalibration import select_part
-from ..core.sums import Statistic, Sum, accumulate
+from ..core.sums import Statistic, Sum, accumulate_each
 from ..core.tally import Tally
-from ..core.values import Cases
+from ..core.values import Cases, changed
 
 Solver = Literal["closed", "gradient"]
 
@@ -40,7 +40,7 @@ def gather(cases: Cases | Tally, *, part: Part, outputs: Outputs, error: Error) 
     if cases.cluster is not None:
         names, code = np.unique(cases.cluster, return_inverse=True)
         plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
-    sums = accumulate(chosen, cases.target, plan, weight=cases.weight)
+    sums = accumulate_each(changed(cases, prediction=chosen), [(None, plan)])[0]
     clusters = sums.pop("cluster", None)
     if clusters is None or isinstance(clusters, Undefined) or isinstance(sums["case"], Undefined):
         return sums

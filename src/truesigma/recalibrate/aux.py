@@ -21,8 +21,8 @@ from ..core.factors import factor_sums
 from ..core.outputs import case_means
 from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
 from ..core.sketches import LogMeans, in_cells
-from ..core.sums import Statistic, Sum, accumulate
-from ..core.values import Cases, Prediction
+from ..core.sums import Statistic, Sum, accumulate_each
+from ..core.values import Cases, Prediction, changed
 from ._factor import both_sums, factor_of
 
 TITLE = "aux scaling"
@@ -137,7 +137,7 @@ def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[s
     plan: dict[str, Statistic] = {"factor": factor}
     if hidden:
         plan["means"] = lambda block: _means(block.wide.view(outputs))
-    return accumulate(chosen, cases.target, plan, weight=cases.weight)
+    return accumulate_each(changed(cases, prediction=chosen), [(None, plan)])[0]
 
 
 @on_sums(gather)
