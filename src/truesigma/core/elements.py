@@ -198,11 +198,6 @@ class Elements:
         """Sums that are known already, by the identity of the array: several scores share them."""
         return {}
 
-    @property
-    def elements(self) -> "Elements":
-        """Each output of each case, as these are; `pooled` has an element a case."""
-        return self
-
     def with_arrays(self, of: Callable[[Array], Array], **others: Any) -> "Elements":
         """The elements with `of` each of their arrays, and others of their parts."""
         names = ("aleatoric", "epistemic", "spread", "weight")
