@@ -87,7 +87,7 @@ def test_a_share_that_is_neither_none_nor_all_is_not_rounded_to_that():
     ]
     assert estimate_parts(Estimate(1999 / 2000, 0.997, 1.0), share=True, digits=0) == (
         "99.95\xa0%",
-        "[100, 100]",
+        "[99.70, 100.00]",
     )
     assert estimate_parts(Estimate(0.9, 0.8, 0.95), share=True, digits=0)[0] == "90\xa0%"
     assert per_cent(1e-30) == "0." + 9 * "0"  # digits end somewhere

@@ -75,9 +75,9 @@ def estimate_parts(found: Estimate, *, share: bool = False, digits: int | None =
         step = 10.0**-digits
     elif share:  # an interval without width does not ask for all digits there are
         step = max(step or 0.0, 0.01 if step else 0.1)
+    if share and 0 < found.value < 1:  # its interval has as many decimals
+        step = 10.0 ** -len(per_cent(found.value, decimals(step or 0.0)).partition(".")[2])
     texts = [number(x, step or None) for x in numbers]
-    if share and 0 < found.value < 1:
-        texts[0] = per_cent(found.value, decimals(step or 0.0))
     behind = "\N{NO-BREAK SPACE}%" if share else ""
     return texts[0] + behind, f"[{texts[1]}, {texts[2]}]" if len(texts) == 3 else ""
 
