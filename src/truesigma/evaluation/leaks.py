@@ -13,10 +13,8 @@ from ..core.values import Cases, Prediction
 from ..files.fileset import FileSet
 
 ALARMS = 0.05  # share of sets of new cases that raise a warning although they are like those fitted on
-ROWS, SHARED = (
-    20,
-    0.01,
-)  # that show that values are many: at least so many, of which at most this share have one alike
+# Values are many if at least ROWS differ, and at most the share SHARED of these has one like another's.
+ROWS, SHARED = 20, 0.01
 CLUSTERS = {
     "patients": "patient",
     "groups": "first_group",
