@@ -1,6 +1,8 @@
 """What looks like a mistake in the data is said, with what to do about it."""
 
 import json
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import truesigma as ts
 from truesigma.cli import main
 from truesigma.evaluation.doubts import doubts
+from truesigma.evaluation.leaks import warn_leak
 
 
 def made(seed, size=300, sigma=1.0, group=None):
@@ -157,3 +160,45 @@ def test_a_few_cases_that_carry_the_weight_of_all_are_said_and_are_no_gross_erro
     ).questions
     unclear = [row["words"] for row in rows if row["question"] in ("knowing", "shape")]
     assert set(unclear) == {"cannot be told: too few cases or groups (12)"}
+
+
+def leaks(calibration, test):
+    """What is said about cases that are in two files."""
+    described = {"calibration": {"sha256": "1"}, "test": [{"sha256": "2"}]}
+    with warnings.catch_warnings(record=True) as said:
+        warn_leak(Path("cal.csv"), calibration, [Path("test.csv")], [test], described)
+    return [str(one.message) for one in said]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_cases_that_are_in_each_file_several_times_are_no_chance(whole):
+    """As where rare cases were repeated; targets may be whole numbers, as months are."""
+    known, new = made(0), made(1)
+    if whole:
+        known, new = (ts.Cases(one.prediction, np.round(one.target)) for one in (known, new))
+    rows = np.repeat(np.arange(100), 2)
+    (said,) = leaks(known[rows], known[rows[:120]])
+    assert said.startswith(
+        "120 of 120 cases in test.csv have the prediction and the target of one in cal.csv"
+    )
+    assert leaks(known[rows], new[rows]) == []
+    wide = ts.Cases(ts.Prediction(np.ones((40, 2)), np.ones((40, 2))), np.zeros((40, 2)))
+    assert leaks(known[rows], wide) == []  # refused elsewhere
+
+
+def coarse(kind, seed, size=400):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 40, size).astype(float)
+    location = {
+        "whole": np.round(y + rng.normal(size=size)),
+        "constant": np.full(size, 19.5),
+        "perfect": y,
+        "leaves": np.sqrt(2 + y // 4),  # of a tree: few, of many digits
+        "a few": np.round(y / 40) * np.pi,
+    }[kind]
+    return ts.Cases(ts.Prediction(location, np.full(size, 2.0)), y)
+
+
+@pytest.mark.parametrize("kind", ["whole", "constant", "perfect", "leaves", "a few"])
+def test_cases_of_few_values_are_alike_by_chance(kind):
+    assert [leaks(coarse(kind, 2 * seed), coarse(kind, 2 * seed + 1)) for seed in range(20)] == 20 * [[]]

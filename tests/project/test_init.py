@@ -368,3 +368,13 @@ def test_a_gap_in_what_keeps_cases_apart_is_refused(column, tmp_path, monkeypatc
     code, _, err = run(*given)
     assert (code, f"'{column}' is empty in 1 row, the first is row 6" in err) == (2, True)
     assert run(*given, f"--{'group' if column == 'patient' else column}", "")[0] == 0
+
+
+def test_a_patient_that_is_spelt_in_two_ways_is_said_once(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {**row, "patient": ("7", "007", "8", "9")[k % 4]} for k, row in enumerate(make_images(tmp_path, 24))
+    ]
+    write_table(tmp_path / "t.csv", rows)
+    code, _, err = run("init", "--images", "scans", "--table", "t.csv", "--target", "age", "--epochs", "2")
+    assert (code, err.count("spelt in several ways: '7' and '007'. Each spelling counts")) == (0, 1)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from report_samples import HOSTILE, make
 
 from truesigma.core import plugins
+from truesigma.core.checks import per_cent
 from truesigma.evaluation.bootstrap import Estimate
 from truesigma.files.disk import BadFile
 from truesigma.report import report
@@ -78,6 +79,19 @@ def test_estimates_as_text():
     assert estimate_parts(Estimate(2.0)) == ("2.00", "")
     assert estimate_parts(Estimate(1.0, 1.0, 1.0), share=True) == ("100.0\xa0%", "[100.0, 100.0]")
     assert percent(None) == "–"
+
+
+def test_a_share_that_is_neither_none_nor_all_is_not_rounded_to_that():
+    assert [percent(share) for share in (0.0, 1 / 2000, 0.004, 0.006, 0.994, 1999 / 2000, 1.0)] == [
+        f"{text}\xa0%" for text in ("0", "0.05", "0.4", "1", "99", "99.95", "100")
+    ]
+    assert estimate_parts(Estimate(1999 / 2000, 0.997, 1.0), share=True, digits=0) == (
+        "99.95\xa0%",
+        "[99.70, 100.00]",
+    )
+    assert estimate_parts(Estimate(0.9, 0.8, 0.95), share=True, digits=0)[0] == "90\xa0%"
+    assert per_cent(1e-30) == "0." + 9 * "0"  # digits end somewhere
+    assert per_cent(0.9995, 3, "g") == "99.95"
 
 
 def test_every_formula_of_the_package_is_shown_as_mathml():

@@ -207,7 +207,9 @@ def check(calibration, test, made, words=()):
             ]
             assert alike or f"{name} (" in said
     # What the intervals hold, in words and as the gauge shows it.
-    for label, text in zip(("none", "sigma"), re.findall(r"(\d+) %", coverage.replace("90 % intervals", ""))):
+    for label, text in zip(
+        ("none", "sigma"), re.findall(r"([\d.]+) %", coverage.replace("90 % intervals", ""))
+    ):
         w = witness[label]
         assert abs(float(text) - 100 * float((np.abs(w.z) <= 1.644853627).mean())) <= 0.51
     assert ("disagree" in said) == any(

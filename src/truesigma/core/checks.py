@@ -13,6 +13,7 @@ from .arrays import Array, as_array, expand, extremes, namespace, to_host, widen
 NOT_FINITE = ("is not finite", "finite numbers")
 NEGATIVE = ("is negative or not finite", "finite numbers of 0 or more")
 
+MOST_DIGITS = 9  # of a share in per cent
 HEAVY = 1e100  # weight, whose square still leaves room for sums
 SMALL = 1e-12  # weights, all below which are kept in float64: float32 would round their products to 0
 
@@ -24,6 +25,19 @@ def number_of(count: int, noun: str) -> str:
     ('1 case', '12 test cases')
     """
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def per_cent(share: float, digits: int = 0, kind: str = "f") -> str:
+    """Write a share in per cent; with more digits where it would be rounded to none or all, and is neither.
+
+    >>> per_cent(0.899), per_cent(1999 / 2000), per_cent(1 / 2000), per_cent(1), per_cent(0.123, 1)
+    ('90', '99.95', '0.05', '100', '12.3')
+    """
+    text = f"{100 * share:.{digits}{kind}}"
+    if not 0 < share < 1 or 0 < float(text) < 100:
+        return text
+    power = int(f"{100 * min(share, 1 - share):.0e}".partition("e")[2])
+    return f"{100 * share:.{min(-power, MOST_DIGITS)}f}"
 
 
 class WrongValue(ValueError):

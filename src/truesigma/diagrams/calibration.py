@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.bins import Spacing
+from ..core.checks import per_cent
 from ..core.elements import Error, Outputs
 from ..core.values import Prediction
 from ._bins import Calibration, bin_runs
@@ -72,9 +73,9 @@ def table(
     )
     if found.crowded and spacing == "width":
         warnings.warn(
-            f"{found.size.max() / found.size.sum():.1%} of the elements are in one of {found.size.size} bins of equal "
-            'width, because a few variances are far larger; take bins of equal count (spacing="mass") and logarithmic '
-            "axes (log=True); on the command line --spacing mass --log.",
+            f"{per_cent(found.size.max() / found.size.sum(), 1)}% of the elements are in one of {found.size.size} bins "
+            'of equal width, because a few variances are far larger; take bins of equal count (spacing="mass") and '
+            "logarithmic axes (log=True); on the command line --spacing mass --log.",
             stacklevel=2,
         )
     return found

@@ -13,6 +13,8 @@ from ..core.values import Cases, Prediction
 from ..files.fileset import FileSet
 
 ALARMS = 0.05  # share of sets of new cases that raise a warning although they are like those fitted on
+# Values are many if at least ROWS differ, and at most the share SHARED of these has one like another's.
+ROWS, SHARED = 20, 0.01
 CLUSTERS = {
     "patients": "patient",
     "groups": "first_group",
@@ -219,23 +221,41 @@ def _warn_shared_patients(calibration: Path, fitted_on: Cases, path: Path, cases
 def _same_rows(one: Cases, other: Cases) -> int:
     """Count the cases of `other` that equal one of the first in location, variances and target.
 
-    Rows that occur twice in one of the sets say nothing: values may be so few that cases are alike by chance.
+    Rows that occur twice in one of the sets say nothing if values may be so few that cases are alike by chance.
     """
-    keys = []  # a hash of each row: its bits, mixed, and summed with odd factors that differ by column
-    for cases in (one, other):
-        rng = np.random.default_rng(0)
-        key = np.zeros(len(cases), dtype=np.uint64)
-        for part in (cases.prediction.location, cases.prediction.aleatoric, cases.target):
-            bits = to_host(part).reshape(len(cases), -1).astype(np.float64).view(np.uint64)
-            bits ^= bits >> np.uint64(32)
-            bits *= np.uint64(0x9E3779B97F4A7C15)
-            bits ^= bits >> np.uint64(29)
-            key += bits @ (
-                rng.integers(1 << 63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-            )
-        keys.append(key)
-    first, second = map(_once, keys)
+    if one.prediction.location.shape[1:] != other.prediction.location.shape[1:]:
+        return 0
+    keys = [_keys(c.prediction.location, c.prediction.aleatoric, c.target) for c in (one, other)]
+    once = [_once(key) for key in keys]
+    twice = sum(map(len, once)) < sum(map(len, keys))
+    first, second = keys if twice and _are_many(np.concatenate(keys), (one, other)) else once
     return int(np.isin(second, first).sum())
+
+
+def _are_many(rows: Host, sets: Sequence[Cases]) -> bool:
+    """Whether values are many: different rows then have different locations, and different errors as well."""
+    different = np.unique(rows, return_index=True)[1]
+    location, target = (
+        np.concatenate([to_host(one).reshape(len(one), -1) for one in some])[different]
+        for some in ([c.prediction.location for c in sets], [c.target for c in sets])
+    )
+    with np.errstate(all="ignore"):  # anything may stand outside a mask
+        found = [len(np.unique(_keys(values))) for values in (location, target - location)]
+    return len(different) >= ROWS and min(found) >= (1 - SHARED) * len(different)
+
+
+def _keys(*parts: Any) -> Host:
+    """A hash of each row: its bits, mixed, and summed with odd factors that differ by column."""
+    rng = np.random.default_rng(0)
+    key = np.zeros(len(parts[0]), dtype=np.uint64)
+    for part in parts:
+        bits = to_host(part).reshape(len(part), -1).astype(np.float64).view(np.uint64)
+        bits ^= bits >> np.uint64(32)
+        bits *= np.uint64(0x9E3779B97F4A7C15)
+        bits ^= bits >> np.uint64(29)
+        factors = rng.integers(1 << 63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+        key += bits @ factors
+    return key
 
 
 def _once(keys: Host) -> Host:

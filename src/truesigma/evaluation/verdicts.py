@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.checks import per_cent
+
 HARDLY = 0.05  # skill up to which a network is hardly better than a constant
 NEAR = 0.1  # a size within 1 +- this is right
 SMALL = 0.25  # a bias below this share of the RMSE is negligible
@@ -77,7 +79,7 @@ def bias_share(low: float, high: float, rmse: float) -> float:
 
 def biases(shares: Sequence[float]) -> Judged:
     """The verdict on outputs of which none is biased, whose errors may have different units."""
-    largest = f"{100 * max(shares):.0f} %"
+    largest = f"{per_cent(max(shares))} %"
     if max(shares) <= SMALL:
         return "fine", f"bias of every output below {largest} of its RMSE"
     return "unclear", f"no sign of a bias, which may be up to {largest} of an output's RMSE"
@@ -107,7 +109,7 @@ def _although(factor: float, parts: Mapping[str, Any]) -> str:
     enough = held > CONTENT - ENOUGH if factor > 1 else held < CONTENT + ENOUGH
     if not enough or abs(held - CONTENT) >= abs(held - expected):
         return ""
-    return f", though its {100 * CONTENT:.0f} % intervals hold {100 * held:.0f} %"
+    return f", though its {100 * CONTENT:.0f} % intervals hold {per_cent(held)} %"
 
 
 def _disagreement(reply: Reply) -> str:
@@ -132,7 +134,7 @@ def knowing(reply: Reply) -> Judged:
     if reply.value is None or reply.low is None or reply.high is None:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
     key = parts["clearest"] if reply.off or "sigma" not in parts else "sigma"
-    shown = [[f"{100 * share:.{digits}f}" for share in parts[key]["content"]] for digits in (0, 1, 2)]
+    shown = [[per_cent(share, digits) for share in parts[key]["content"]] for digits in (0, 1, 2)]
     held = ", ".join(next((some for some in shown if not reply.off or len(set(some)) > 1), shown[-1]))
     thirds = f"{'its thirds' if key == 'sigma' else 'thirds of the prediction'} hold {held} %"
     if reply.off and bounds is not None and bounds[1] < 0:
@@ -174,10 +176,10 @@ def shape(reply: Reply) -> Judged:
             kind = "heavier tails than"
         elif inside > MOST:
             few = f"a few errors are far larger than the others, of which the {law} law knows nothing"
-            return "off", f"{few}: its 50 % interval holds {100 * inside:.0f} %; {gap}"
+            return "off", f"{few}: its 50 % interval holds {per_cent(inside)} %; {gap}"
         elif beyond < 0.007 and inside < 0.5:
             kind = "lighter tails than"
-        return "off", f"{kind} the {law} law: {100 * beyond:.1f} % lie beyond its 99 % interval; {gap}"
+        return "off", f"{kind} the {law} law: {per_cent(beyond, 1)} % lie beyond its 99 % interval; {gap}"
     if reply.high <= CLOSE:
         return "fine", f"errors follow the {law} law: {gap}"
     return "unclear", f"no sign against the {law} law: {gap}"

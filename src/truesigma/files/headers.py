@@ -10,7 +10,16 @@ import numpy as np
 from PIL import Image
 
 from .disk import BadFile, reading
-from .images import channel_first, dicom_frames, dicom_pieces, kind_of, medical, slice_position, uneven
+from .images import (
+    channel_first,
+    deep_colour,
+    dicom_frames,
+    dicom_pieces,
+    kind_of,
+    medical,
+    slice_position,
+    uneven,
+)
 
 MM = {"meter": 1000.0, "micron": 0.001}  # of NIfTI's units; anything else, also "unknown", is taken for mm
 TURNED = (5, 6, 7, 8)  # EXIF orientations that lie on a side
@@ -61,13 +70,15 @@ def read_header(path: str | Path, *, dimensions: int = 0) -> Header:
 
 def _picture(path: Path) -> Header:
     with Image.open(path) as image:
+        raw = deep_colour(path, image)
         width, height = image.size
         frames = getattr(image, "n_frames", 1)
         # Pillow gives the size of a turned TIFF as it will be, of other pictures as it is stored.
         if image.format != "TIFF" and image.getexif().get(0x0112) in TURNED:
             width, height = height, width
-        grey = image.mode in ("L", "LA", "La", "1") or image.mode[0] in "IF"
-        dtype = {"F": "float32", "I": "int32"}.get(image.mode, "uint16" if image.mode[0] == "I" else "uint8")
+        grey = image.mode in ("L", "LA", "La", "1") or image.mode[0] in "IF" or raw.startswith("LA")
+        deep = raw or image.mode[0] == "I"
+        dtype = {"F": "float32", "I": "int32"}.get(image.mode, "uint16" if deep else "uint8")
     return Header((1 if grey else 3, *([frames] if frames > 1 else []), height, width), dtype)
 
 

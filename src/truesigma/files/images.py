@@ -8,6 +8,7 @@ DICOM (known by .dcm or by its first bytes; or a folder with the slices of one s
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
 from pathlib import Path
 from typing import IO, Any
@@ -29,9 +30,17 @@ FRAME = (
     "PixelValueTransformationSequence",
 )
 EVEN = 0.01  # share of their distance by which neighbouring slices may differ
+BITS, PLANAR = 258, 284  # TIFF's tags for the bits of each colour, and for 2: one plane after the other
 DENSEST = 1400  # pixels that one byte can encode, packed without loss
 # Modes for grey values of more than 8 bits, and what they become.
 DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
+# Pillow keeps the upper byte of a 16-bit colour. Told the other order of bytes, it keeps the lower one; of grey beside
+# transparency, four bytes, it gives the second as red if these are called alpha, red, green and blue.
+LOWER = {"LA;16B": "ARGB"} | {
+    f"{colours};16{order}": f"{colours};16{other}"
+    for colours in ("RGB", "RGBX", "RGBA")
+    for order, other in {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}.items()
+}
 
 
 def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
@@ -146,15 +155,49 @@ def channel_first(array: NDArray[Any], dimensions: int = 0) -> NDArray[Any]:
     raise ValueError(f"array has shape {array.shape}; expected 1, 3 or 4 channels on the first or last axis")
 
 
-def _picture(path: Path) -> NDArray[Any]:
+def _picture(path: Path, *, lower: bool = False) -> NDArray[Any]:
+    """The pixels of all pages; of 16-bit colours only the lower bytes, if asked for."""
     if not path.stat().st_size:
         raise ValueError("the file is empty")
+    frames, modes = [], set()
     # Not by its name: Pillow would map the file into memory, where it garbles a turned TIFF.
     with path.open("rb") as file, _opened(file) as image:
-        frames = [_pixels(_upright(_fitting(path, frame))) for frame in ImageSequence.Iterator(image)]
+        frame: Any
+        for frame in ImageSequence.Iterator(image):
+            modes.add(raw := deep_colour(path, frame))
+            if raw and lower:
+                frame.tile = [_of_lower_bytes(tile) for tile in frame.tile]
+            upright = _upright(_fitting(path, frame))
+            frames.append(_pixels(upright.getchannel("R") if raw.startswith("LA") else upright))
     if len({frame.shape for frame in frames}) > 1:
         raise BadFile(f"{path.name}: its {len(frames)} pages have different sizes")
-    return frames[0] if len(frames) == 1 else np.stack(frames, axis=1)
+    pixels = frames[0] if len(frames) == 1 else np.stack(frames, axis=1)
+    return pixels if lower or modes == {""} else pixels.astype(np.uint16) << 8 | _picture(path, lower=True)
+
+
+def deep_colour(path: Path, image: Any) -> str:
+    """How the 16-bit colours of an image that is yet to be loaded are stored, "" if it has none."""
+    raw = next((_raw_mode(tile) for tile in image.tile), "")
+    tags = image.tag_v2 if image.format == "TIFF" else {}
+    if image.mode in DEEP or (raw not in LOWER and max(tags.get(BITS, (8,))) <= 8):
+        return ""
+    if raw not in LOWER or tags.get(PLANAR) == 2:
+        raise BadFile(
+            f"{path.name}: 16-bit colours stored plane by plane, multiplied by their transparency, or not as RGB; "
+            "expected RGB, pixel by pixel. Save it as such, or as PNG"
+        )
+    return raw
+
+
+def _raw_mode(tile: Any) -> str:
+    return tile[3] if isinstance(tile[3], str) else (*(tile[3] or ()), "")[0]
+
+
+def _of_lower_bytes(tile: Any) -> Any:
+    """The same piece of a file, told to give the lower bytes; before Pillow 11 it is a plain tuple."""
+    other = LOWER[_raw_mode(tile)]
+    made = (*tile[:3], other if isinstance(tile[3], str) else (other, *tile[3][1:]))
+    return getattr(tile, "_make", tuple)(made)
 
 
 def _opened(file: IO[bytes]) -> Image.Image:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
+from ..core.checks import per_cent
 from ..files.images import is_image, is_series
 from ..files.tables import Row
 from ..imaging.data.rows import image_name
@@ -54,8 +55,8 @@ def find_paths(
         other = any(normalize("NFC", name) in alike for name in images if name not in said)
         mac = f" {COMPOSED}" if other else ""
         raise ValueError(
-            f"no column of {table} gives the images in {folder}: of {', '.join(header)} the best has {best:.0%} of "
-            f"them. The first row says {', '.join(map(repr, rows[0].values()))}, and the first image is called "
+            f"no column of {table} gives the images in {folder}: of {', '.join(header)} the best has {per_cent(best)}% "
+            f"of them. The first row says {', '.join(map(repr, rows[0].values()))}, and the first image is called "
             f"{images[0]!r}: every letter, zero and slash counts.{mac} Correct the table, or give the column, or a "
             "pattern such as --image '{patient}/{id}.png'"
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.checks import number_of
+from ..core.checks import number_of, per_cent
 from ..core.decompose import decompose
 from ..core.values import Cases, Draws
 from ..evaluation.card import factor_text
@@ -263,7 +263,7 @@ def _across(work: Work) -> str:
     held = float(np.mean((lower <= work.test.target) & (work.test.target <= upper)))
     endless = made.bounds.too_few_for(level) if made.bounds else None
     said = f": {endless}" if endless else "."
-    return f"Those across folds ({work.chosen}), which the card makes, hold {100 * held:.0f} %{said}"
+    return f"Those across folds ({work.chosen}), which the card makes, hold {per_cent(held)} %{said}"
 
 
 def draw(work: Work) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host, to_host
-from ..core.checks import check_group, nothing_left
+from ..core.checks import check_group, nothing_left, per_cent
 from ..core.elements import blocks
 from ..core.values import Prediction
 from ._shift import logistic
@@ -85,7 +85,7 @@ class Referral:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    return f"{per_cent(share, 3, 'g')} %"
 
 
 def sigma_of(prediction: Prediction) -> Host:

@@ -2,6 +2,7 @@
 
 import math
 
+from ..core.checks import per_cent
 from ..evaluation.bootstrap import Estimate
 
 DASH = "\N{EN DASH}"  # where a number is not defined
@@ -42,10 +43,10 @@ def number(value: float | None, step: float | None = None) -> str:
 def percent(share: float | None, digits: int = 0) -> str:
     """Write a share in per cent.
 
-    >>> percent(0.51231), percent(0.899, 1)
-    ('51\\xa0%', '89.9\\xa0%')
+    >>> percent(0.51231), percent(0.899, 1), percent(0.9995)
+    ('51\\xa0%', '89.9\\xa0%', '99.95\\xa0%')
     """
-    return DASH if share is None else f"{100 * share:.{digits}f}\N{NO-BREAK SPACE}%".replace("-", MINUS)
+    return DASH if share is None else f"{per_cent(share, digits)}\N{NO-BREAK SPACE}%".replace("-", MINUS)
 
 
 def with_unit(text: str, unit: str, power: int = 1) -> str:
@@ -74,6 +75,8 @@ def estimate_parts(found: Estimate, *, share: bool = False, digits: int | None =
         step = 10.0**-digits
     elif share:  # an interval without width does not ask for all digits there are
         step = max(step or 0.0, 0.01 if step else 0.1)
+    if share and 0 < found.value < 1:  # its interval has as many decimals
+        step = 10.0 ** -len(per_cent(found.value, decimals(step or 0.0)).partition(".")[2])
     texts = [number(x, step or None) for x in numbers]
     behind = "\N{NO-BREAK SPACE}%" if share else ""
     return texts[0] + behind, f"[{texts[1]}, {texts[2]}]" if len(texts) == 3 else ""

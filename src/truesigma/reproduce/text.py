@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ..core.checks import per_cent
 from .expected import Number
 from .paper import Paper
 from .tables import Row, Table, agrees, keys, lines
@@ -62,7 +63,7 @@ def percent(share: float, digits: int = 1) -> str:
     >>> percent(0.985)
     '98.5 %'
     """
-    return f"{100 * share:.{digits}f} %"
+    return f"{per_cent(share, digits)} %"
 
 
 def grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:

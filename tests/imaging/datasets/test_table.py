@@ -1,5 +1,6 @@
 """Any folder with a table: file kinds, splits that keep groups whole, scaling by training, broken files, streaming."""
 
+import re
 import shutil
 import warnings
 
@@ -343,6 +344,29 @@ def test_patients_are_kept_whole_beside_groups(tmp_path):
     assert len(set.union(*whose)) == sum(map(len, whose)) == 16
     assert all(set(split.group) == {"A", "B"} for split in data.splits.values())
     assert data.splits["train"].together == data.splits["train"].patient
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("7", "7.0", "007"), "1 name of 'group' may be spelt in several ways: '7' and '7.0' and '007'."),
+        (
+            ("P 01", "p1", "Q2", "q2", "r3", "R3"),
+            "3 names of 'group' .*: 'P 01' and 'p1'; 'Q2' and 'q2'. Each",
+        ),
+        (("7", "70", "700", "0", "1.5", "1.05", "1.2.0", "1.2"), ""),
+    ],
+)
+def test_names_that_may_be_one_patient_are_said_and_not_merged(tmp_path, names, said):
+    root = make_folder(tmp_path / "t", 48, header="image,target")
+    lines = (root / "table.csv").read_text().splitlines()
+    rows = [f"{line},{names[k % len(names)]}" for k, line in enumerate(lines[1:])]
+    make_table(root, [f"{lines[0]},group", *rows])
+    with warnings.catch_warnings(record=True) as heard:
+        data = table.load(str(root))
+    assert {name for split in data.splits.values() for name in split.group} == set(names)
+    assert len(heard) == bool(said)
+    assert re.search(said, "".join(str(one.message) for one in heard))
 
 
 def test_several_columns_are_looked_at_apart(tmp_path):

@@ -239,12 +239,31 @@ def groups_of(rows: Sequence[Row], names: Sequence[str], group: str, path: Path)
             raise ValueError(
                 f"{len(lost)} of {len(names)} images have no group by the pattern {group!r}: {', '.join(lost[:SHOWN])}"
             )
-        return [match[1] for match in found if match]
-    if "{" not in group and group not in rows[0]:
+        groups = [match[1] for match in found if match]
+    elif "{" not in group and group not in rows[0]:
         return None
-    for column in pattern_columns(group):
-        check_filled(rows, column, path)
-    return [image_name(row, group) for row in rows]
+    else:
+        for column in pattern_columns(group):
+            check_filled(rows, column, path)
+        groups = [image_name(row, group) for row in rows]
+    _warn_of_spellings(groups, group, path)
+    return groups
+
+
+def _warn_of_spellings(groups: Sequence[str], group: str, path: Path) -> None:
+    """Warn of names that may be one, as 7, 7.0 and 007, or `p7` and `P 7`: by its name alone a case is kept apart."""
+    spelt: dict[str, list[str]] = {}
+    for name in dict.fromkeys(groups):
+        plain = re.sub(r"^([^.]*\d)\.0+$", r"\1", re.sub(r"\s", "", name).casefold())
+        spelt.setdefault(re.sub(r"(?<![\d.])0+(?=\d)", "", plain), []).append(name)
+    alike = [names for names in spelt.values() if len(names) > 1]
+    if alike:
+        shown = "; ".join(" and ".join(map(repr, names)) for names in alike[:2])
+        warnings.warn(
+            f"{path}: {number_of(len(alike), 'name')} of {group!r} may be spelt in several ways: {shown}. Each "
+            "spelling counts as one of its own, whose cases may be in another split: if they are one, write them alike",
+            stacklevel=3,
+        )
 
 
 def group_columns(group: str) -> list[str]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.checks import per_cent
 from ...core.law import Undefined
 from ...core.values import Cases, Prediction
 from ...evaluation.evaluate import evaluate
@@ -152,7 +153,7 @@ def by_output(paper: Paper) -> str:
         held_by = []
         for fit in fits:
             shares = np.mean([_held(fit(one.prediction), one.target) for one in test], axis=0)
-            held_by.append(f"{100 * shares.min():.0f} to {100 * shares.max():.0f} %")
+            held_by.append(f"{per_cent(shares.min())} to {per_cent(shares.max())} %")
         factors = fits[1].factors
         scores = [f"{found.value(label, m):.4f}" for m in ("nll", "crps") for label in labels]
         ends = f"{min(factors):.2f} to {max(factors):.2f}"
