@@ -65,7 +65,8 @@ class Errors:
 class Elements:
     """The elements of some whole cases: arrays (case, output) of one shape, and where the cases are among all of them.
 
-    `weight` is None where every element counts once, 0 where one is masked.
+    `weight` is None where every element counts once, 0 where one is masked. A case that is larger than the cache is
+    masked in pieces: `mask` is what has yet to be applied.
     """
 
     law: Law
@@ -76,6 +77,7 @@ class Elements:
     spread: Array  # likewise
     weight: Array
     bounds: Bounds | None = None  # of intervals, where the law does not give them
+    mask: Array = None
 
     residual = property(lambda self: self.errors.residual)  # with outputs="mean" its mean size
     size = property(lambda self: self.errors.size)
@@ -99,7 +101,7 @@ class Elements:
         low, high = self.reach(level)
         if self.bounds is not None:
             return _uncrossed(low, high, self.bounds, level)
-        if high - low == math.inf:
+        if not high - low < math.inf:
             raise Undefined(too_few_for(self.law, level) or ONE_SIDE)
         return low, high
 
@@ -198,9 +200,23 @@ class Elements:
         """Sums that are known already, by the identity of the array: several scores share them."""
         return {}
 
+    @property
+    def elements(self) -> "Elements":
+        """Each output of each case; `pooled` has an element a case."""
+        return self if self.mask is None else self._masked
+
+    @once
+    def _masked(self) -> "Elements":
+        """Masked elements get weight 0 and harmless values."""
+        xp, mask = namespace(self.aleatoric), self.mask
+        one, zero = xp.ones_like(self.aleatoric), xp.zeros_like(self.aleatoric)
+        made = self.with_arrays(lambda part: xp.where(mask, part, zero), mask=None)
+        weight = xp.astype(mask, one.dtype) if made.weight is None else made.weight
+        return replace(made, aleatoric=xp.where(mask, self.aleatoric, one), weight=weight)
+
     def with_arrays(self, of: Callable[[Array], Array], **others: Any) -> "Elements":
         """The elements with `of` each of their arrays, and others of their parts."""
-        names = ("aleatoric", "epistemic", "spread", "weight")
+        names = {"aleatoric", "epistemic", "spread", "weight", "mask"} - others.keys()
         arrays = {name: of(part) for name in names if (part := getattr(self, name)) is not None}
         errors = Errors(of(self.errors.target), of(self.errors.location))
         return replace(self, errors=errors, **arrays, **others)
@@ -208,7 +224,8 @@ class Elements:
     @once
     def wide(self) -> "Elements":
         """The same in float64 on the host, for sums that overflow float32."""
-        return self.with_arrays(lambda part: to_host(part).astype(np.float64, copy=False))
+        mask = None if self.mask is None else to_host(self.mask)
+        return self.with_arrays(lambda part: to_host(part).astype(np.float64, copy=False), mask=mask)
 
     def by_law(self) -> Iterator["Elements"]:
         """The elements themselves, or those of each law where laws differ by case: what is summed has one law."""
@@ -247,7 +264,7 @@ class Elements:
             pairs = zip(ways, columns)
             return [None if column is None else of(column, axis=1, keepdims=True) for of, column in pairs]
 
-        pieces = zip(*[over_outputs(piece._columns()) for piece in self.pieces()])
+        pieces = zip(*[over_outputs(piece.elements._columns()) for piece in self.pieces()])
         low, high, share, counted, *sums = over_outputs(
             None if each[0] is None else xp.concat(each, axis=1) for each in pieces
         )
@@ -282,7 +299,7 @@ class Elements:
     def view(self, outputs: Outputs) -> "Elements":
         check_outputs(outputs)
         # A property that keeps its own object would hold the arrays of every block.
-        return self if outputs == "separate" or self.aleatoric.shape[1] == 1 else self.pooled
+        return self.elements if outputs == "separate" or self.aleatoric.shape[1] == 1 else self.pooled
 
 
 def _uncrossed(low: Array, high: Array, bounds: Bounds, level: float) -> tuple[Array, Array]:
@@ -346,22 +363,15 @@ def block_makers(
 
 
 def _block(prediction: Prediction, target: Array, weight: Array, rows: slice) -> Elements:
-    """The elements of a prediction; masked ones get weight 0 and harmless values."""
+    """The elements of a prediction, masked unless they are large."""
     whole = {name: getattr(prediction, name) for name in ("location", "aleatoric", "epistemic", "mask")}
     whole |= {"target": target, "spread": raw_spread(prediction), "weight": weight}
     # Reshaped a block at a time: an array that is only broadcast would be copied whole.
     shape = (len(prediction), -1)
     part = {name: None if a is None else on_host(a).reshape(shape) for name, a in whole.items()}
-    mask, weight = part.pop("mask"), part["weight"]
-    if mask is not None:
-        xp = namespace(part["target"])
-        one, zero = xp.ones_like(part["location"]), xp.zeros_like(part["location"])
-        for name in ("target", "location", "epistemic", "spread"):
-            part[name] = None if part[name] is None else xp.where(mask, part[name], zero)
-        part["aleatoric"] = xp.where(mask, part["aleatoric"], one)
-        part["weight"] = xp.astype(mask, one.dtype) if weight is None else xp.where(mask, weight, zero)
     errors = Errors(part.pop("target"), part.pop("location"))
-    return Elements(prediction.law, rows, errors, **part, bounds=prediction.bounds)
+    made = Elements(prediction.law, rows, errors, **part, bounds=prediction.bounds)
+    return made if made.is_large else made.elements
 
 
 def check_outputs(outputs: str) -> None:

@@ -7,7 +7,7 @@ the power of |z| whose mean is 1 when the scale is the maximum-likelihood one: 2
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -86,7 +86,7 @@ def cases_needed(needed: int | str, there: int | None) -> str:
     return said if there is None else f"{said}, and there are {there}"
 
 
-@cache
+@lru_cache(maxsize=256)
 def _normal_quantile(probability: float) -> float:
     from scipy.special import ndtri
 

@@ -220,7 +220,7 @@ def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple
     """
     found, cases = [], 0
     for block in blocks(prediction, target, weight):
-        part = block.wide
+        part = block.wide.elements
         share = np.ones_like(part.z) if part.weight is None else part.weight
         cases += int((share > 0).any(axis=1).sum())
         found.append(np.stack([part.z[share > 0], share[share > 0]]))

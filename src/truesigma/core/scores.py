@@ -18,7 +18,7 @@ from .arrays import Array, Host, extremes, namespace, pack
 from .bins import Bins, Spacing, assign, bin_edges
 from .cells import cell_totals, unit_counts
 from .checks import nothing_left
-from .elements import Elements, Error, Outputs, Terms, Through, blocks
+from .elements import Elements, Error, Outputs, Terms, Through, blocks, check_outputs
 from .law import Undefined
 from .sketches import Sketch
 from .sums import Gathered, OfElements, Statistic, Sum, accumulate_each, flat, weighted_sum
@@ -338,6 +338,7 @@ def weight_of(elements: Elements) -> Host:
 def outputs_in(options: Options) -> Outputs:
     """What the elements are, which options say; each output where they do not."""
     outputs: Outputs = options.get("outputs", "separate")
+    check_outputs(outputs)
     return outputs
 
 

@@ -27,7 +27,7 @@ def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> 
         name = f"a{number}"
         heads[key] = {"array": name}
         if isinstance(value, Sketch):
-            kind = {"kind": "sketch", "keep": value.keep, "ends": value.ends}
+            kind = {"kind": "points", "keep": value.keep, "ends": value.ends}
             heads[key] |= {**kind, "in_cells": value.grid is not None, "bits": f"{name}b"}
             arrays |= {name: value.sums, f"{name}b": value.bits}
         elif isinstance(value, LogMeans):
@@ -83,9 +83,9 @@ def _value(head: Mapping[str, Any], array: Any, columns: Any, gaps: Any, bits: A
     kind = head.get("kind")
     if kind == "undefined":
         return Undefined(head["reason"])
-    if kind == "sketch":
-        if bits is None and "cells" not in head:  # of an older version: the columns of single elements
-            return Sketch.of(*array, keep=head["keep"])
+    if kind == "sketch" and "cells" not in head:  # of an older version: the columns of single elements
+        return Sketch.of(*array, keep=head["keep"])
+    if kind in ("points", "sketch"):
         if bits is None:  # likewise: the numbers of cells, and among them those that hold nothing
             filled = np.flatnonzero(array[0])
             place = head["cells"]["start"] + (filled if gaps is None else gaps[filled])

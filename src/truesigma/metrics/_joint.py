@@ -20,7 +20,7 @@ def mean_over_cases(prediction: Prediction, target: Any, weight: Any, of: OfCase
     """The weighted mean of what `of` gives for each case."""
     held = counted = elements = 0.0
     for block in blocks(prediction, target, weight):
-        part, rows = block.wide, np.arange(len(prediction))[block.rows]
+        part, rows = block.wide.elements, np.arange(len(prediction))[block.rows]
         share = weight_of(part)
         value, of_case = of(part, rows, share)
         held, counted = held + float(of_case @ value), counted + float(of_case.sum())

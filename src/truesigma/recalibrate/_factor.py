@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.checks import check_choice, check_enough, nothing_left
-from ..core.elements import Error, Outputs, Part
+from ..core.elements import Error, Outputs, Part, check_error, check_outputs
 from ..core.factors import cluster_error, cluster_sums, factor_sums, squares
 from ..core.law import Undefined
 from ..core.recalibration import select_part
@@ -50,6 +50,8 @@ def gather(cases: Cases | Tally, *, part: Part, outputs: Outputs, error: Error) 
 def _held(tally: Tally, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
     """The same from the sums of a tally, without the cases; clusters are its patients, else its groups."""
     check_choice("part", part, "total", "aleatoric")
+    check_outputs(outputs)
+    check_error(error)
     if error != "mean" or outputs not in ("separate", tally.outputs):
         raise ValueError(
             f"error is {error!r}, and a tally holds errors of mean predictions; outputs is {outputs!r}, and this tally "

@@ -142,7 +142,7 @@ def observed(prediction: Prediction, target: Any, patient: Any) -> tuple[Host, H
     code = np.arange(cases) if patient is None else np.unique(patient, return_inverse=True)[1]
     found = []
     for block in blocks(prediction, target):
-        part, rows = block.wide, np.arange(cases)[block.rows, None]
+        part, rows = block.wide.elements, np.arange(cases)[block.rows, None]
         counts = np.ones(part.z.shape, bool) if part.weight is None else part.weight > 0
         found.append((part.z[counts], np.broadcast_to(rows, part.z.shape)[counts]))
     z, case = (np.concatenate(column) for column in zip(*found))

@@ -183,7 +183,7 @@ def _off(prediction: Prediction, target: Any, tolerance: float) -> tuple[Host, H
     """Whether an output of each case is off by more than the tolerance, and whether one counts, (case,) each."""
     wrong, counts = np.zeros((2, len(prediction)), dtype=bool)
     for block in blocks(prediction, target):
-        part = block.wide
+        part = block.wide.elements
         some = np.ones(part.residual.shape, bool) if part.weight is None else part.weight > 0
         wrong[block.rows] = ((part.size > tolerance) & some).any(axis=1)
         counts[block.rows] = some.any(axis=1)

@@ -273,7 +273,7 @@ def _errors(prediction: Prediction, target: Any) -> Host:
     outputs = math.prod(prediction.location.shape[1:])
     found = np.full((len(prediction), outputs), np.nan)
     for block in blocks(prediction, target):
-        part = block.wide
+        part = block.wide.elements
         found[block.rows] = part.z if part.weight is None else np.where(part.weight > 0, part.z, np.nan)
     return found
 
