@@ -62,8 +62,8 @@ LATER = {
     "metrics/median_absolute_error.py": None,
     "metrics/r2.py": None,
     "metrics/rank_correlation.py": None,
-    # Columns of groups in files, and weights that no arithmetic survives, which damaged files hold.
-    "core/checks.py": ("check_groups", "check_heaviest"),
+    # Columns of groups in files, weights that no arithmetic survives, which damaged files hold, and shares in words.
+    "core/checks.py": ("check_groups", "check_heaviest", "per_cent"),
 }
 
 
