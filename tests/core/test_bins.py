@@ -149,3 +149,10 @@ def test_edges_of_equal_mass_are_the_quantiles(kind, n):
     if expected.size == 1:
         expected = np.repeat(expected, 2)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("base", "span"), [(1e-37, 1.0), (1e-30, 1e-5), (1e37, 1.0)])
+def test_quantiles_of_narrow_and_far_ranges_in_single_precision(base, span):
+    values = (base * (1 + span * np.random.default_rng(0).random(500))).astype(np.float32)
+    edges = bin_edges(values, bins=7, spacing="mass")
+    np.testing.assert_allclose(edges, np.quantile(values.astype(np.float64), np.arange(8) / 7), rtol=1e-12)

@@ -1,5 +1,6 @@
 """Sums over blocks: the same to the last bit for any number of threads, and in memory that does not grow."""
 
+import gc
 import math
 import threading
 import time
@@ -14,10 +15,10 @@ from samples import KINDS, arrays_of, draw
 
 from truesigma import Cases, Law, Prediction, Tally, Undefined
 from truesigma.core import plugins
-from truesigma.core.arrays import pack, to_hosts, total, widen, workers
+from truesigma.core.arrays import CHUNK, pack, to_hosts, total, widen, workers
 from truesigma.core.bins import assign
 from truesigma.core.cells import cell_totals, unit_counts
-from truesigma.core.elements import blocks
+from truesigma.core.elements import Elements, blocks
 from truesigma.core.law import Empirical, Laplace, Normal, central_bounds
 from truesigma.core.sums import accumulate, accumulate_each, block_sums, weighted_sum
 from truesigma.core.tally import _plan
@@ -307,3 +308,30 @@ def test_others_are_recalibrated_once(monkeypatch):
     cases = Cases(sample.prediction(), sample.target)
     accumulate_each(cases, [(own, {"it": lambda block: np.zeros(1)})])
     assert calls == [200]
+
+
+@pytest.mark.parametrize("outputs", ["separate", "mean"])
+def test_a_pass_lets_its_blocks_go(outputs):
+    """Without the help of the garbage collector, or blocks would fill the memory before it looks for them."""
+    y = np.ones((1000, 1))
+    gc.collect()
+    gc.disable()
+    try:
+        Tally.empty(outputs=outputs).add(Prediction(0 * y, y), y).summary()
+        left = [one for one in gc.get_objects() if isinstance(one, Elements)]
+    finally:
+        gc.enable()
+    assert not left
+
+
+def test_a_large_case_is_masked_in_pieces():
+    size = 8 * CHUNK["cpu"]
+    y = np.ones((1, size))
+    prediction = Prediction(0 * y, y, mask=np.arange(size)[None] % 3 > 0)
+    tracemalloc.start()
+    found = Tally.empty().add(prediction, y).summary()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found["n"] == prediction.mask.sum()
+    assert found["rmse"] == 1
+    assert peak < 5 * y.nbytes  # masked whole, it would be copied five times, and then again for every term
