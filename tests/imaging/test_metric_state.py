@@ -78,7 +78,9 @@ def test_a_checkpoint_without_settings_is_judged_by_its_shapes():
 
 def test_a_run_resumes_with_other_levels_if_nothing_was_counted():
     """Checkpoints of Lightning are written between epochs, when the metric is empty."""
-    before, after = (nn.Sequential(nn.Linear(1, 1), TallyMetric(levels=levels)) for levels in ((0.5,), (0.9, 0.99)))
+    before, after = (
+        nn.Sequential(nn.Linear(1, 1), TallyMetric(levels=levels)) for levels in ((0.5,), (0.9, 0.99))
+    )
     after.load_state_dict(before.state_dict())
     after[1].update(*batch())
     assert math.isfinite(after[1].compute()["coverage_0.99"])

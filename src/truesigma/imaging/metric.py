@@ -157,7 +157,7 @@ class TallyMetric(Metric):
                 setattr(self, name, getattr(self, name).clone())
 
     def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "") -> "TallyMetric":
-        """Move the state without changing its precision: half counts to 2048, and `module.to(dtype)` converts metrics."""
+        """Move the state, but keep its precision: `module.to(dtype)` would convert it, and half counts to 2048."""
 
         def moved(tensor: Tensor) -> Tensor:
             made = fn(tensor)
@@ -172,15 +172,12 @@ class TallyMetric(Metric):
         kept = {name: getattr(self._empty, name) for name in ("levels", "edges", "outputs", "error")}
         return {**kept, "groups": self.groups, "patients": self.patients}
 
-    def state_dict(
-        self, destination: Any = None, prefix: str = "", keep_vars: bool = False
-    ) -> dict[str, Any]:
-        """The sums, and what they are of: those of other levels or groups may have the same shape."""
-        found: dict[str, Any] = super().state_dict(destination, prefix, keep_vars)
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Store what the sums are of beside them: sums of other levels or groups may have the same shape."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
         if self._persistent["sums"]:
             text = json.dumps(self._settings).encode()
-            found[prefix + SETTINGS] = torch.tensor(list(text), dtype=torch.uint8)
-        return found
+            destination[prefix + SETTINGS] = torch.tensor(list(text), dtype=torch.uint8)
 
     def _load_from_state_dict(
         self,
@@ -193,11 +190,15 @@ class TallyMetric(Metric):
         error_msgs: list[str],
     ) -> None:
         """Take the sums of a checkpoint, as copies; an empty state of other settings says nothing, and is left out."""
-        stored = {name: state_dict.pop(prefix + name) for name in self._defaults if prefix + name in state_dict}
+        stored = {
+            name: state_dict.pop(prefix + name) for name in self._defaults if prefix + name in state_dict
+        }
         text = state_dict.pop(prefix + SETTINGS, None)
         now = json.loads(json.dumps(self._settings))
         then = now if text is None else json.loads(bytes(text.tolist()))
-        alike = then == now and all(value.shape == getattr(self, name).shape for name, value in stored.items())
+        alike = then == now and all(
+            value.shape == getattr(self, name).shape for name, value in stored.items()
+        )
         if alike:
             for name, value in stored.items():
                 setattr(self, name, value.to(getattr(self, name), copy=True))
@@ -205,8 +206,8 @@ class TallyMetric(Metric):
             names = [name for name in now if then.get(name) != now[name]]
             what = ", ".join(f"{name} {then.get(name)} instead of {now[name]}" for name in names)
             error_msgs.append(
-                f"the stored sums of {prefix or 'this metric'} are of {what or 'other levels, edges or groups'}; expected "
-                "a metric made with the same. Make it so, or `reset` the metric before it is stored."
+                f"the stored sums of {prefix or 'this metric'} are of {what or 'other levels, edges or groups'}; "
+                "expected a metric made with the same. Make it so, or `reset` the metric before it is stored."
             )
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs

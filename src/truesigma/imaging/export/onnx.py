@@ -24,6 +24,7 @@ from ...core.provenance import versions
 from ...core.values import Draws, Prediction
 from ...evaluation.card import Card
 from ...files.disk import BadFile, check_folder, now, plain, write_atomically
+from ..data.batches import bare
 from ..data.inputs import Inputs, with_planes
 from ..data.units import SCALED, Units
 from ..prediction.runs import sampled_like
@@ -116,8 +117,11 @@ def to_onnx(
     for level in levels:
         check_level(level)
     if card is not None:
+        if not isinstance(card, Card):
+            raise ValueError(f"card is a {type(card).__name__}; expected a Card: read_card(path) reads one.")
         check_exportable(card)
         _check_unit(card, units, in_unit)
+    nets = list(nets) if isinstance(nets, nn.ModuleList) else nets
     members = [_on_host(net) for net in ([nets] if isinstance(nets, nn.Module) else nets)]
     dropout, images, given = isinstance(nets, nn.Module), _check_example(example), inputs or Inputs()
     numbers = _check_beside(beside, given)
@@ -207,7 +211,7 @@ def _check_beside(beside: Tensor | None, inputs: Inputs) -> Tensor | None:
 
 def _on_host(net: nn.Module) -> nn.Module:
     """A copy on the processor, in single precision and evaluation mode."""
-    return copy.deepcopy(getattr(net, "_orig_mod", net)).to("cpu", torch.float32).eval()
+    return copy.deepcopy(bare(net)).to("cpu", torch.float32).eval()
 
 
 def _check_example(example: Any) -> Tensor:
