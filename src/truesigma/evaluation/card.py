@@ -72,7 +72,10 @@ class Card:
         return Prediction(**vars(made))
 
     def doubt(self, value: Prediction | Draws | Cases) -> None:
-        """Warn if new cases lie beyond those it was fitted on, in location or scale as the model gave them."""
+        """Warn if new cases lie beyond those it was fitted on, in location or scale as the model gave them.
+
+        A card that was fitted from a tally does not know their range, and never warns.
+        """
         if "range" in self.data:
             warn_beyond(self.data, as_cases(value), self.unit)
 
