@@ -101,3 +101,11 @@ def test_what_is_not_stored_is_not_missed():
     metric.persistent(False)
     assert not metric.state_dict()
     TallyMetric().load_state_dict({})
+
+
+def test_a_batch_without_its_groups_is_refused():
+    """It would count for the whole and for none of its parts."""
+    with pytest.raises(
+        ValueError, match=r"told its groups; give the group of every case: update\(group=...\)"
+    ):
+        filled(groups=["Basel", "Oslo"])

@@ -117,10 +117,11 @@ class TallyMetric(Metric):
         if not isinstance(given.location, Tensor):
             target = to_host(as_array("target", target))
             weight = None if weight is None else to_host(as_array("weight", weight))
-        if self.patients and patient is None:
-            raise ValueError(
-                "this metric was told its patients; give the patient of every case: update(patient=...)."
-            )
+        for kind, known, names in (("patient", self.patients, patient), ("group", self.groups, group)):
+            if known and names is None:
+                raise ValueError(
+                    f"this metric was told its {kind}s; give the {kind} of every case: update({kind}=...)."
+                )
         tally = self._empty.add(given, target, weight=weight, group=group, patient=patient)
         seen = {
             "group": tally.groups,

@@ -8,7 +8,8 @@ import copy
 import json
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,14 @@ class Exported:
         return f"Exported({self.path.name}, {INPUT} {self.input} -> {', '.join(self.outputs)})"
 
 
+@contextmanager
+def _plain_torch() -> Iterator[None]:
+    """Torch as it is by default, whatever device or autocast the call is surrounded by: the file is in float32."""
+    with torch.device("cpu"), torch.autocast("cpu", enabled=False):
+        yield
+
+
+@_plain_torch()
 def to_onnx(
     nets: nn.Module | Sequence[nn.Module],
     out: str | Path,
