@@ -14,4 +14,4 @@ def test_the_page_runs(tmp_path, monkeypatch):
 def test_the_page_about_a_training_loop_runs(tmp_path, monkeypatch):
     pytest.importorskip("lightning")
     monkeypatch.chdir(tmp_path)
-    assert run_page(DOCS / "own-loop.md") == 5
+    assert run_page(DOCS / "own-loop.md") == 6

@@ -67,6 +67,16 @@ def test_what_a_card_cannot_be_fitted_from_is_said():
         calibrate(cases.prediction)
 
 
+def test_what_a_card_cannot_be_applied_to_is_said():
+    card = calibrate(simulated())
+    with pytest.raises(
+        ValueError, match=r"given a tuple; expected a Prediction, as Prediction\(location, variance\)"
+    ):
+        card((np.zeros(3), np.ones(3)))
+    with pytest.raises(ValueError, match="refer is 10; expected a mapping"):
+        calibrate(simulated(), refer=10)
+
+
 def test_a_card_gives_what_evaluate_gives():
     cases, fresh = simulated(outputs=(3,)), simulated(outputs=(3,), seed=1)
     for recipe in ("exact", "paper", "code"):

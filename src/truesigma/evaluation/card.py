@@ -72,7 +72,10 @@ class Card:
         return Prediction(**vars(made))
 
     def doubt(self, value: Prediction | Draws | Cases) -> None:
-        """Warn if new cases lie beyond those it was fitted on, in location or scale as the model gave them."""
+        """Warn if new cases lie beyond those it was fitted on, in location or scale as the model gave them.
+
+        A card that was fitted from a tally does not know their range, and never warns.
+        """
         if "range" in self.data:
             warn_beyond(self.data, as_cases(value), self.unit)
 
@@ -114,6 +117,11 @@ def as_cases(value: Prediction | Draws | Cases) -> Cases:
         return value
     if isinstance(value, Prediction):
         return Cases(value, value.location)
+    if not isinstance(value, Draws):
+        raise ValueError(
+            f"the card was given a {type(value).__name__}; expected a Prediction, as Prediction(location, variance), "
+            "Draws or Cases."
+        )
     prediction = decompose(value)
     return Cases(prediction, prediction.location, draws=value)
 
@@ -164,6 +172,8 @@ def calibrate(
 
 def referral(cases: Cases, recipe: Recipe, asked: Mapping[str, float]) -> Referral:
     """The referral asked for, as `{"tolerance": 10, "risk": 0.05}`, by patient if patients are known."""
+    if not isinstance(asked, Mapping):
+        raise ValueError(f'refer is {asked!r}; expected a mapping, as {{"tolerance": 10, "risk": 0.05}}.')
     wrong = [name for name in asked if name not in ("tolerance", "risk", "delta")]
     missing = [name for name in ("tolerance", "risk") if name not in asked]
     if wrong or missing:

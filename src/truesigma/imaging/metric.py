@@ -4,8 +4,9 @@ The state is a few tensors, stored with checkpoints and reduced by sum, minimum 
 first axis is the whole, then each group; what each patient adds to the factors is kept separately.
 """
 
+import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,10 +25,14 @@ from ..core.values import Prediction
 
 STATE = 1 << 16  # points of a sketch: more than it has elements, or cells
 FACTORS = ("factor total", "factor aleatoric")
+SETTINGS = "settings"  # in checkpoints: what the sums are of, as the bytes of a JSON text
 
 
 class TallyMetric(Metric):
     """All sum-like scores of predictions that come in batches, on any number of ranks.
+
+    Its state stays in double precision, whatever the precision of the module it is part of. `compute` is of everything
+    since the last `reset`.
 
     Args:
         levels: of the intervals whose coverage, width and Winkler score are kept.
@@ -107,14 +112,16 @@ class TallyMetric(Metric):
                 f"prediction is a {type(prediction).__name__}; expected a Prediction, or (location, variance)."
             )
         given = prediction if isinstance(prediction, Prediction) else Prediction(*prediction)
+        self._leave_inference_mode()
         # Predictions from draws are on the host, while targets come from a loader.
         if not isinstance(given.location, Tensor):
             target = to_host(as_array("target", target))
             weight = None if weight is None else to_host(as_array("weight", weight))
-        if self.patients and patient is None:
-            raise ValueError(
-                "this metric was told its patients; give the patient of every case: update(patient=...)."
-            )
+        for kind, known, names in (("patient", self.patients, patient), ("group", self.groups, group)):
+            if known and names is None:
+                raise ValueError(
+                    f"this metric was told its {kind}s; give the {kind} of every case: update({kind}=...)."
+                )
         tally = self._empty.add(given, target, weight=weight, group=group, patient=patient)
         seen = {
             "group": tally.groups,
@@ -143,6 +150,69 @@ class TallyMetric(Metric):
         except ValueError:
             vars(self).update(before)
             raise
+
+    def _leave_inference_mode(self) -> None:
+        """Copy a state that was reset in inference mode, as Lightning does: it could not be added to outside of it."""
+        if self.sums.is_inference() and not torch.is_inference_mode_enabled():
+            for name in self._defaults:
+                setattr(self, name, getattr(self, name).clone())
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "") -> "TallyMetric":
+        """Move the state, but keep its precision: `module.to(dtype)` would convert it, and half counts to 2048."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            made = fn(tensor)
+            return made if made.dtype == tensor.dtype else tensor.to(made.device)
+
+        super()._apply(moved, exclude_state)
+        return self
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """What the sums are of, as plain values."""
+        kept = {name: getattr(self._empty, name) for name in ("levels", "edges", "outputs", "error")}
+        return {**kept, "groups": self.groups, "patients": self.patients}
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Store what the sums are of beside them: sums of other levels or groups may have the same shape."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self._persistent["sums"]:
+            text = json.dumps(self._settings).encode()
+            destination[prefix + SETTINGS] = torch.tensor(list(text), dtype=torch.uint8)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Take the sums of a checkpoint, as copies; an empty state of other settings says nothing, and is left out."""
+        stored = {
+            name: state_dict.pop(prefix + name) for name in self._defaults if prefix + name in state_dict
+        }
+        text = state_dict.pop(prefix + SETTINGS, None)
+        now = json.loads(json.dumps(self._settings))
+        then = now if text is None else json.loads(bytes(text.tolist()))
+        alike = then == now and all(
+            value.shape == getattr(self, name).shape for name, value in stored.items()
+        )
+        if alike:
+            for name, value in stored.items():
+                setattr(self, name, value.to(getattr(self, name), copy=True))
+        elif "low" in stored and stored["low"].isfinite().any():
+            names = [name for name in now if then.get(name) != now[name]]
+            what = ", ".join(f"{name} {then.get(name)} instead of {now[name]}" for name in names)
+            error_msgs.append(
+                f"the stored sums of {prefix or 'this metric'} are of {what or 'other levels, edges or groups'}; "
+                "expected a metric made with the same. Make it so, or `reset` the metric before it is stored."
+            )
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
 
     def _put(self, row: int, tally: Tally) -> None:
         """Add a tally to the state of the whole, or of a group."""

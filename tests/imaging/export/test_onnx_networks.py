@@ -142,3 +142,17 @@ def test_averages_are_those_of_torch(before, after):
     line = torch.rand(1, before)
     expected = F.adaptive_avg_pool1d(line, after)
     torch.testing.assert_close(line @ torch.from_numpy(averages(before, after)), expected)
+
+
+def test_what_surrounds_the_export_does_not_change_it(tmp_path):
+    net = Layers()
+    to_onnx(net, tmp_path / "plain.onnx", example=IMAGES, draws=3)
+    with torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
+        to_onnx(net, tmp_path / "inside.onnx", example=IMAGES, draws=3)
+    plain, inside = (run(tmp_path / name, IMAGES) for name in ("plain.onnx", "inside.onnx"))
+    assert all(np.array_equal(plain[name], inside[name]) for name in plain)
+
+
+def test_a_module_list_is_exported_as_an_ensemble(tmp_path):
+    made = to_onnx(nn.ModuleList([Layers(), Layers()]), tmp_path / "members.onnx", example=IMAGES)
+    assert made.metadata["sampling"] == '{"kind": "ensemble", "draws": 2}'

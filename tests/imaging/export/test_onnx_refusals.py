@@ -74,6 +74,7 @@ BAD = {
     "not two outputs": (dict(nets=[nn.Flatten()]), r"expected two tensors, \(mean, log-variance\)"),
     "no tensor": (dict(example=np.zeros((2, 1, 4, 4))), "example is a ndarray; expected a tensor of images"),
     "no cases": (dict(example=torch.zeros(0, 1, 4, 4)), r"example is \(0, 1, 4, 4\)"),
+    "path of a card": (dict(card="card.json"), r"card is a str; expected a Card: read_card\(path\)"),
     "law": (dict(law=ts.Empirical([1.0])), r"expected Normal\(\) or Laplace\(\)"),
     "noise": (
         dict(nets=[nn.Sequential(nn.Flatten(), nn.Dropout(0.5))]),

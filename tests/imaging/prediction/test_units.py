@@ -5,6 +5,7 @@ import pytest
 from hand_images import MONTHS, POSE, hands, network
 
 import truesigma as ts
+from truesigma.imaging import Units
 from truesigma.imaging.datasets import table
 from truesigma.imaging.prediction.predict import predict_split
 from truesigma.metrics import rmse, uce
@@ -76,3 +77,38 @@ class TestUnits:
         found = predict_split(network(), table.load(str(tmp_path)), draws=3)
         np.testing.assert_allclose(found.target[:, 0] - base, [0.5, 1.5], rtol=1e-6)
         assert found.prediction.location.dtype == (np.float32 if base == 0 else np.float64)
+
+
+def test_units_take_what_a_training_loop_has():
+    """Mean and standard deviation as tensors, targets that require a gradient or are whole numbers."""
+    torch = pytest.importorskip("torch")
+    mean, deviation = [0.25, -2.0], [3.0, 0.5]
+    for kind in (np.array, torch.tensor, list):
+        units = Units(["mm", "mm"], kind(mean), kind(deviation))
+        assert units.location(np.ones((3, 2)))[0].tolist() == [3.25, -1.5]
+        assert units.location(torch.ones(3, 2, requires_grad=True))[0].tolist() == [3.25, -1.5]
+        assert units.location(torch.ones(3, 2, dtype=torch.int64))[0].tolist() == [3.25, -1.5]
+        assert (
+            units.prediction(ts.Prediction(np.ones((3, 2)), np.ones((3, 1)))).scale[0].tolist() == deviation
+        )
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (("mm", [0.0], [1.0]), r"unit is 'mm'; expected one for each output, as \('mm',\)"),
+        ((("mm", "mm"), [0.0], [1.0, 2.0]), "offset is .* expected a finite number for each output"),
+        ((("mm",), [0.0], 1.0), "factor is 1.0 .* expected a finite number for each output"),
+        ((("mm",), [0.0], [0.0]), "expected numbers above 0"),
+        ((("mm",), [float("nan")], [1.0]), "offset is"),
+    ],
+)
+def test_units_that_convert_nothing_are_refused(given, problem):
+    with pytest.raises(ValueError, match=problem):
+        Units(*given)
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 1), (4, 2)])
+def test_other_outputs_than_units_are_named(shape):
+    with pytest.raises(ValueError, match=r"given for 3 outputs, in mm, mm, deg; expected \(\.\.\., 3\)"):
+        POSE.location(np.zeros(shape))

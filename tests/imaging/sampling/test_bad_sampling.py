@@ -5,6 +5,7 @@ import pytest
 import torch
 from dropout_networks import Gives, Heads
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from truesigma.core.law import Empirical
 from truesigma.imaging.sampling.draws import dropout_draws, ensemble_draws
@@ -47,6 +48,14 @@ def test_the_bad_batch_is_named(net, images):
         ({"batches": [np.zeros((2, 1, 12, 12))]}, "batch 0 leads with a ndarray"),
         ({"batches": [torch.zeros(0, 1, 12, 12)]}, "at least one case"),
         ({"batches": [{"image": 1}]}, "batch 0 leads with a dict"),
+        (
+            {"batches": [{"id": 7, "scan": torch.zeros(2, 1, 12, 12)}]},
+            r"dict of 'id', 'scan'.*batch\['scan'\] for",
+        ),
+        (
+            {"batches": TensorDataset(torch.zeros(2, 1, 12, 12))},
+            r"TensorDataset.*expected batches: DataLoader\(",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(net, change, problem):
@@ -60,3 +69,14 @@ def test_no_dropout_is_an_error_and_no_member_too(images):
         dropout_draws(Heads(nn.Flatten(), 144), [images], seed=0)
     with pytest.raises(ValueError, match="nets is empty"):
         ensemble_draws([], [images])
+
+
+def test_a_loader_that_shuffles_is_doubted(net, images):
+    with pytest.warns(UserWarning, match="the DataLoader shuffles"):
+        dropout_draws(net, DataLoader(images, 4, shuffle=True), draws=2, seed=0)
+
+
+def test_members_with_other_outputs_are_named():
+    members = [Heads(nn.Flatten(), 144, outputs=2), Heads(nn.Flatten(), 144, outputs=3)]
+    with pytest.raises(ValueError, match=r"member 0 has the output axes \(2,\), member 1 \(3,\)"):
+        ensemble_draws(members, [torch.zeros(2, 1, 12, 12)])

@@ -165,3 +165,14 @@ def test_half_precision_and_compiling(images):
     whole = draw(net, [images])
     np.testing.assert_allclose(draw(net, [images], precision="bf16"), whole, rtol=0.05, atol=0.05)
     np.testing.assert_allclose(draw(net, images.split(4), compile="cudnn"), whole, rtol=1e-3, atol=1e-4)
+
+
+def test_the_default_device_has_no_part_in_the_masks(net, images):
+    """`torch.set_default_device("cuda")` would draw them from a generator that nobody seeded."""
+    plain = dropout_draws(net, [images], draws=3, seed=0)
+    torch.set_default_device("meta")
+    try:
+        drawn = dropout_draws(net, [images], draws=3, seed=0)
+    finally:
+        torch.set_default_device(None)
+    assert np.array_equal(drawn.mean, plain.mean)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import Host
+from ...core.arrays import Host, as_array, to_host
 from ...core.values import Draws, Prediction
 from .dataset import DataSet
 
@@ -20,8 +20,8 @@ class Units:
 
     Args:
         unit: one for each output, such as ("months",).
-        offset: (output,).
-        factor: (output,), above 0.
+        offset: (output,): for standardised targets their mean; an array, a tensor or a list.
+        factor: (output,), above 0: their standard deviation.
 
     >>> months = Units(("months",), np.array([1.0]), np.array([227.0]))
     >>> made = months.prediction(Prediction([[0.5]], [[0.0001]], [[0.0]]))
@@ -32,6 +32,32 @@ class Units:
     unit: tuple[str, ...]
     offset: Host
     factor: Host
+
+    def __post_init__(self) -> None:
+        if isinstance(self.unit, str):
+            raise ValueError(f"unit is {self.unit!r}; expected one for each output, as ({self.unit!r},).")
+        object.__setattr__(self, "unit", tuple(self.unit))
+        for name in ("offset", "factor"):
+            values = to_host(as_array(name, getattr(self, name))).astype(np.float64)
+            if values.shape != (len(self.unit),) or not np.isfinite(values).all():
+                raise ValueError(
+                    f"{name} is {values.tolist()} and unit {self.unit}; expected a finite number for each output."
+                )
+            object.__setattr__(self, name, values)
+        if not (self.factor > 0).all():
+            raise ValueError(
+                f"factor is {self.factor.tolist()}; expected numbers above 0, as the targets' standard deviations."
+            )
+
+    def _of_outputs(self, scaled: Any, *lengths: int) -> Host:
+        """Values (..., output) on the host; one unit goes with any number of outputs."""
+        values = to_host(as_array("scaled", scaled))
+        if len(self.unit) > 1 and values.shape[-1:] not in [(n,) for n in (len(self.unit), *lengths)]:
+            raise ValueError(
+                f"values of shape {values.shape} were given for {len(self.unit)} outputs, in {self.text}; expected "
+                f"(..., {len(self.unit)})."
+            )
+        return values
 
     @property
     def text(self) -> str:
@@ -45,13 +71,13 @@ class Units:
 
     def location(self, scaled: Any) -> Any:
         """Scaled values (..., output) in the unit, in the precision they came in; far from 0 in double."""
-        values = np.asarray(scaled)
+        values = self._of_outputs(scaled)
         kind = np.float64 if far_from_zero(self.offset, self.factor) else values.dtype
         return (self.offset + self.factor * values.astype(np.float64)).astype(kind)
 
     def variance(self, scaled: Any) -> Any:
         """Scaled variances (..., output or 1) in the unit squared."""
-        values = np.asarray(scaled)
+        values = self._of_outputs(scaled, 1)
         return (self.factor**2 * values.astype(np.float64)).astype(values.dtype)
 
     def convert(self, scaled: Draws | Prediction) -> Draws | Prediction:
@@ -93,4 +119,4 @@ def units_from(about: Mapping[str, Any]) -> Units:
 
 
 def _units(unit: Any, offset: Any, factor: Any) -> Units:
-    return Units(tuple(unit), np.asarray(offset, dtype=np.float64), np.asarray(factor, dtype=np.float64))
+    return Units(tuple(unit), offset, factor)

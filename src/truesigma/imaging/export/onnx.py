@@ -8,7 +8,8 @@ import copy
 import json
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from ...core.provenance import versions
 from ...core.values import Draws, Prediction
 from ...evaluation.card import Card
 from ...files.disk import BadFile, check_folder, now, plain, write_atomically
+from ..data.batches import bare
 from ..data.inputs import Inputs, with_planes
 from ..data.units import SCALED, Units
 from ..prediction.runs import sampled_like
@@ -53,6 +55,14 @@ class Exported:
         return f"Exported({self.path.name}, {INPUT} {self.input} -> {', '.join(self.outputs)})"
 
 
+@contextmanager
+def _plain_torch() -> Iterator[None]:
+    """Torch as it is by default, whatever device or autocast the call is surrounded by: the file is in float32."""
+    with torch.device("cpu"), torch.autocast("cpu", enabled=False):
+        yield
+
+
+@_plain_torch()
 def to_onnx(
     nets: nn.Module | Sequence[nn.Module],
     out: str | Path,
@@ -116,8 +126,11 @@ def to_onnx(
     for level in levels:
         check_level(level)
     if card is not None:
+        if not isinstance(card, Card):
+            raise ValueError(f"card is a {type(card).__name__}; expected a Card: read_card(path) reads one.")
         check_exportable(card)
         _check_unit(card, units, in_unit)
+    nets = list(nets) if isinstance(nets, nn.ModuleList) else nets
     members = [_on_host(net) for net in ([nets] if isinstance(nets, nn.Module) else nets)]
     dropout, images, given = isinstance(nets, nn.Module), _check_example(example), inputs or Inputs()
     numbers = _check_beside(beside, given)
@@ -207,7 +220,7 @@ def _check_beside(beside: Tensor | None, inputs: Inputs) -> Tensor | None:
 
 def _on_host(net: nn.Module) -> nn.Module:
     """A copy on the processor, in single precision and evaluation mode."""
-    return copy.deepcopy(getattr(net, "_orig_mod", net)).to("cpu", torch.float32).eval()
+    return copy.deepcopy(bare(net)).to("cpu", torch.float32).eval()
 
 
 def _check_example(example: Any) -> Tensor:

@@ -151,7 +151,8 @@ def _checked(
     """Refuse shapes that would broadcast into a silently wrong number; widen half precision; clamp the second head."""
     if mean.ndim < 2 or mean.shape != target.shape:
         raise ValueError(
-            f"mean has shape {tuple(mean.shape)} and target {tuple(target.shape)}; expected both (case, output)"
+            f"mean has shape {tuple(mean.shape)} and target {tuple(target.shape)}; expected both (case, output). "
+            "Add the axis that is missing, as target[:, None]."
         )
     fits = second.ndim == mean.ndim and all(s in (1, m) for s, m in zip(second.shape[1:], mean.shape[1:]))
     if not fits or second.shape[0] != mean.shape[0]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ...core.law import Law, Normal
 from ...core.values import Draws, Prediction
-from ..data.batches import images, placing
+from ..data.batches import bare, images, placing
 from ..network.outputs import check_law, values, warn_if_clamped
 from .fold import Sampler
 from .masks import KINDS
@@ -42,7 +42,8 @@ def dropout_draws(
     Args:
         net: any module that maps images (case, channel, ...) to (mean, log-variance), each (case, output...); the
             log-variance may have length 1 on the output axes. Under a Laplace law the second output is log b.
-        batches: tensors, or tuples and lists led by the image, as a DataLoader gives them.
+        batches: tensors, or tuples and lists led by the image, as a DataLoader gives them; of dicts, take the images
+            out: `(batch["image"] for batch in loader)`. Cases stay in the order they come in, so do not shuffle.
         draws: passes for each case.
         seed: of the masks.
         law: Normal(): variance = exp(log-variance). Laplace(): 2 exp(2 log b). Exponents are kept within +-80, and
@@ -154,7 +155,8 @@ def ensemble_draws(
     """One draw from each member of an ensemble, in evaluation mode: dropout is off.
 
     Args:
-        nets: networks as `dropout_draws` takes them, trained separately. `Draws.concat` joins members drawn separately.
+        nets: networks as `dropout_draws` takes them, trained separately, in a list or ModuleList. `Draws.concat` joins
+            members drawn separately.
         batches, law, precision: as for `dropout_draws`.
 
     Returns:
@@ -168,11 +170,11 @@ def ensemble_draws(
 
     Reference: Lakshminarayanan et al., 2017.
     """
-    if isinstance(nets, nn.Module):
+    if isinstance(nets, nn.Module) and not isinstance(nets, nn.ModuleList):
         raise ValueError(
             f"nets is one network, a {type(nets).__name__}; expected a list: [net] for one alone."
         )
-    nets = list(nets)
+    nets = [bare(net) for net in nets]
     if not nets:
         raise ValueError("nets is empty; expected at least one network.")
     check_law(law)
@@ -187,6 +189,12 @@ def ensemble_draws(
             with torch.inference_mode(), guarded_generators(batch.device), modes(net, lambda _: False):
                 mean, variance, far = values(
                     _evaluate(net, batch, member, number, precision), 1, batch, number, law
+                )
+            if member and mean.shape[2:] != kept[-1].mean[0].shape[2:]:
+                axes = [tuple(shape[2:]) for shape in (kept[-1].mean[0].shape, mean.shape)]
+                raise ValueError(
+                    f"member 0 has the output axes {axes[0]}, member {member} {axes[1]}; expected the same outputs of "
+                    "every member."
                 )
             kept[-1].add(mean, variance)
             clamped |= far
@@ -232,8 +240,7 @@ def sampler_for(
     ):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}.")
-    # A network wrapped by torch.compile is split and compiled in our own way here.
-    net = getattr(net, "_orig_mod", net)
+    net = bare(net)  # what torch.compile wrapped is split and compiled in our own way here
     mode = compile if isinstance(compile, str) else compile_mode(net) if compile else ""
     return Sampler(net, precision, mode, chunk, int(seed), masks)
 

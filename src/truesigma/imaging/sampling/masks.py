@@ -61,7 +61,8 @@ class Operation:
     def make(self, seed: int, draw: int) -> Tensor:
         """What it draws for one case in that draw: whether dropout keeps each element, or the numbers themselves."""
         key = np.random.SeedSequence([seed, draw, self.number, *self.shape]).generate_state(1)
-        with guarded_generators(torch.device("cpu")):
+        # on the CPU, whose generator is seeded, also where torch.set_default_device says otherwise
+        with torch.device("cpu"), guarded_generators(torch.device("cpu")):
             torch.default_generator.manual_seed(int(key[0]))
             if self.target is aten.dropout.default:
                 return torch.empty(self.shape).bernoulli_(1 - _rate(self)) > 0

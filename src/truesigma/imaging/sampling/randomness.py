@@ -99,7 +99,9 @@ def modes(net: nn.Module, on: Callable[[nn.Module], bool]) -> Iterator[None]:
     finally:
         for module, training in before:
             module.training = training
-        with torch.no_grad():
+        with (
+            torch.inference_mode()
+        ):  # a network may have been loaded in it, and its buffers take nothing outside
             for module, name, buffer, value in buffers:
                 module._buffers[name] = buffer
                 buffer.copy_(value)
