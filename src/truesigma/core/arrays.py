@@ -80,7 +80,7 @@ def namespace(*arrays: Array) -> Any:
         kinds = sorted({type(a).__module__.split(".")[0] for a in given})
         raise ValueError(
             f"arrays of different libraries were given together ({', '.join(kinds)}); expected one. "
-            "Convert them to the same kind, on the same device."
+            "Convert them to the same kind, on the same device, as with tensor.numpy()."
         ) from None
 
 
