@@ -63,11 +63,14 @@ def cell_totals(index: Array, cells: int, columns: Sequence[Array | None]) -> Ar
     if any(is_jax_array(a) for a in (index, *columns)):
         index, columns = to_host(index), [None if c is None else to_host(c) for c in columns]
     if isinstance(index, np.ndarray):
-        lanes = LANES if cells <= FEW else 1
+        lanes = LANES if cells <= FEW and index.size >= 64 * LANES else 1
         if lanes > 1:
             index = index + _lane_starts(index.size, cells)
-        found = [np.bincount(index, column, cells * lanes) for column in columns]
-        return np.array(found, dtype=np.float64).reshape(len(columns), lanes, cells).sum(axis=1)
+        sums = np.empty((len(columns), cells))
+        for row, column in zip(sums, columns):
+            found = np.bincount(index, column, cells * lanes)
+            row[:] = found if lanes == 1 else found.reshape(lanes, cells).sum(axis=0)
+        return sums
     xp = namespace(index)  # CuPy's, of those that have it
     return xp.astype(xp.stack([xp.bincount(index, c, cells) for c in columns]), xp.float64)
 
