@@ -17,7 +17,7 @@ from .arrays import Array, Host, chunk_size, like, namespace, on_host, to_host, 
 from .by_case import Bounds, ByCase, laws_of
 from .checks import check_choice, check_finite, check_level, check_weight, nothing_left
 from .law import Law, Pairs, Undefined, central_bounds, has_terms, too_few_for
-from .values import Cases, Prediction, raw_spread, take
+from .values import Cases, Prediction, raw_spread, take, unread
 
 T = TypeVar("T")
 Outputs = Literal["separate", "mean"]
@@ -316,7 +316,7 @@ Block = Elements  # as plug-ins call what a statistic is given
 
 def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Elements]:
     """All cases, checked, in blocks of whole cases that fit the cache, or are one case each; all of one law."""
-    makers = block_makers(Cases.unread(prediction, target, weight=weight))
+    makers = block_makers(unread(prediction, target, weight=weight))
     return (block for make in makers for one in make() for block in one.by_law())
 
 
@@ -343,7 +343,7 @@ def block_makers(
     def make(rows: slice) -> list[Elements]:
         parts, names = {id(one): one[rows] for one, _ in sources}, take(group, rows)
         try:
-            if not cases.read:
+            if not cases._read:
                 check_finite("target", target[rows], take(prediction.mask, rows))
             pairs = [(parts[id(one)], change) for one, change in sources]
             made = [some if change is None else change(some, group=names) for some, change in pairs]

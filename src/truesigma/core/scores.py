@@ -22,7 +22,7 @@ from .elements import Elements, Error, Outputs, Terms, Through, blocks, check_ou
 from .law import Undefined
 from .sketches import Sketch
 from .sums import Gathered, OfElements, Statistic, Sum, accumulate_each, flat, weighted_sum
-from .values import Cases, Prediction, changed
+from .values import Cases, Prediction, changed, unread
 
 PIT_CELLS = 1000
 Options = Mapping[str, Any]
@@ -237,7 +237,7 @@ def measure(
     Returns:
         A value for each request, or the `Undefined` that says why it has none.
     """
-    return measure_each(Cases.unread(prediction, target, weight=weight), [(None, requests)])[0]
+    return measure_each(unread(prediction, target, weight=weight), [(None, requests)])[0]
 
 
 def measure_each(
@@ -247,7 +247,7 @@ def measure_each(
     through, requests = zip(*((one, dict(enumerate(some))) for one, some in asked))
     looks = [(one, range_plan(some)) for one, some in zip(through, requests)]
     looked = accumulate_each(
-        changed(cases, target=cases.prediction.location, read=True), looks
+        changed(cases, target=cases.prediction.location, _read=True), looks
     )  # errors do not matter
     edges = [edges_from(some, seen) for some, seen in zip(requests, looked)]
     plans = [plan(some, known) for some, known in zip(requests, edges)]

@@ -19,7 +19,7 @@ from .arrays import Array, chunk_size, keep_memory, namespace, to_hosts, total, 
 from .elements import Block, Elements, Outputs, Terms, Through, block_makers
 from .law import Undefined
 from .sketches import Sketch
-from .values import Cases, Prediction
+from .values import Cases, Prediction, unread
 
 Sum = Any  # a numpy array, something with `merge`, or the `Undefined` that says why there is none: values that add up
 Sums = dict[Any, Sum]
@@ -76,7 +76,7 @@ def accumulate(prediction: Prediction, target: Any, plan: Plan, *, weight: Any =
 
     A block whose sums overflow float32 is summed again in float64.
     """
-    return accumulate_each(Cases.unread(prediction, target, weight=weight), [(None, plan)])[0]
+    return accumulate_each(unread(prediction, target, weight=weight), [(None, plan)])[0]
 
 
 def accumulate_each(cases: Cases, plans: Iterable[tuple[Through | None, Plan]]) -> list[Sums]:

@@ -21,7 +21,7 @@ from .factors import BY_OUTPUT, cluster_sums, factor_of, factor_plan, factor_sum
 from .law import Undefined
 from .scores import Request, plan, request, value_of
 from .sums import OfElements, Statistic, Sum, accumulate_each, add_sums, join_sums
-from .values import Cases, Prediction
+from .values import Cases, Prediction, unread
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class Tally:
         errors of factors then count patients, and without them groups.
         """
         # Those of a group are passed over by themselves, where an error would count from the first of them.
-        made = Cases.unread if group is None else Cases
+        made = unread if group is None else Cases
         cases = made(prediction, target, weight=weight, patient=patient)
         group = check_group(group, len(cases))
         patients = {} if cases.patient is None else self._patients(cases)

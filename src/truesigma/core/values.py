@@ -304,7 +304,7 @@ class Cases:
     checkpoint: str = ""
     sampling: str = ""
     shift: Any = None
-    read: ClassVar[bool] = True  # whether the numbers of the target have been looked at
+    _read: ClassVar[bool] = True  # whether the numbers of the target have been looked at
 
     def __post_init__(self) -> None:
         prediction, draws = self.prediction, self.draws
@@ -349,15 +349,6 @@ class Cases:
     def __len__(self) -> int:
         return len(self.prediction)
 
-    @staticmethod
-    def unread(prediction: Prediction, target: Any, *, weight: Any = None, patient: Any = None) -> "Cases":
-        """Cases for one pass, which looks at their numbers itself, block by block in the cache."""
-        check_prediction(prediction)
-        patient = check_group(patient, len(prediction), "patient")
-        target = target_beside(prediction.location, target)
-        parts = {"prediction": prediction, "target": target, "weight": weight, "patient": patient}
-        return trusted(Cases, **parts, read=False)
-
     def __getitem__(self, index: Any) -> "Cases":
         rows = rows_of(index)
         names = ("prediction", "target", "weight", "group", *LABELS, "draws")
@@ -366,6 +357,15 @@ class Cases:
     def __repr__(self) -> str:
         unit = f", in {self.unit}" if self.unit else ""
         return f"Cases({number_of(len(self), 'case')}, {self.prediction.law.name}{unit})"
+
+
+def unread(prediction: Prediction, target: Any, *, weight: Any = None, patient: Any = None) -> Cases:
+    """Cases for one pass, which looks at their numbers itself, block by block in the cache."""
+    check_prediction(prediction)
+    patient = check_group(patient, len(prediction), "patient")
+    target = target_beside(prediction.location, target)
+    parts = {"prediction": prediction, "target": target, "weight": weight, "patient": patient}
+    return trusted(Cases, **parts, _read=False)
 
 
 def first_group(group: Any) -> Any:
