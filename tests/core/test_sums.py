@@ -2,8 +2,6 @@
 
 import gc
 import math
-import threading
-import time
 import tracemalloc
 from dataclasses import replace
 from itertools import count
@@ -65,22 +63,6 @@ def test_what_a_thread_raises_is_raised(monkeypatch):
         accumulate(sample.prediction(), sample.target, {"it": fail})
 
 
-def test_the_caller_is_one_of_the_threads(monkeypatch):
-    small_blocks(monkeypatch)
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8), raising=False)
-    sample, seen = draw(0, cases=2000), set()
-
-    def look(block):
-        seen.add(threading.get_ident())
-        time.sleep(1e-3)  # long enough for the other to begin
-        return np.array([float(len(block.residual))])
-
-    assert accumulate(sample.prediction(), sample.target, {"cases": look})["cases"] == [2000]
-    assert threading.get_ident() in seen
-    assert len(seen) == 2
-
-
 def test_threads_are_those_of_the_machine_or_the_environment(monkeypatch):
     array = np.zeros(1)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -98,7 +80,7 @@ def test_threads_are_those_of_the_machine_or_the_environment(monkeypatch):
 @pytest.mark.parametrize("split", [True, False])
 def test_memory_does_not_grow_with_the_cases(monkeypatch, threads, split):
     """Variances, masks and weights that are only broadcast are never written out; what a block computed is let go."""
-    small_blocks(monkeypatch, 1 << 12)
+    small_blocks(monkeypatch, 1 << 10)  # of which two threads may have one more or less at a time
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     peaks = []
     for cases in (2000, 20000):

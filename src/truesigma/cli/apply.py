@@ -44,9 +44,9 @@ def apply(
     json: Json = None,
 ) -> None:
     """Recalibrate predictions and add interval bounds."""
-    from ..core.provenance import versions
     from ..evaluation.card import read_card
     from ..files.disk import fingerprint
+    from ..files.provenance import versions
 
     session: Session = context.obj
     check_json(json, card, *map(Path, predictions), out)

@@ -297,8 +297,8 @@ def _result(
     about: Mapping[str, Any],
     joined: bool,
 ) -> dict[str, Any]:
-    from ..core.provenance import versions
     from ..files.disk import fingerprint
+    from ..files.provenance import versions
 
     what, count = ("member", len(runs)) if joined else ("draw", settings["draws"])
     words = {"": "", "scaled": ", scaled to about [0, 1]"}

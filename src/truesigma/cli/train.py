@@ -149,7 +149,7 @@ def _words(trained: "Trained", out: Path) -> str:
 
 
 def _result(trained: "Trained", out: Path) -> dict[str, Any]:
-    from ..core.provenance import versions
+    from ..files.provenance import versions
 
     return {
         "run": str(out),

@@ -1,6 +1,5 @@
 """The only binning routine: edges of equal width or equal mass, the bin of each value, and what bins hold."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,7 +7,7 @@ import numpy as np
 from array_api_compat import device as device_of
 from array_api_compat import is_numpy_array
 
-from .arrays import CHUNK, Array, Host, extremes, float_bits, like, namespace, to_host
+from .arrays import Array, Host, like, namespace, to_host
 from .checks import check_choice, check_whole
 
 Spacing = Literal["width", "mass"]
@@ -62,44 +61,12 @@ def _quantiles(values: Array, weight: Array, share: Host) -> Host:
         places = np.searchsorted(ends, places + 1e-6, side="right")
     places = np.minimum(places.astype(np.int64), last)
     if ends is None and isinstance(values, np.ndarray):
-        below, above = _in_order_at(values, places).astype(np.float64)
+        below, above = np.partition(values, np.unique(places))[places].astype(np.float64)
     else:
         values = xp.sort(values) if ends is None else values
         known = xp.take(values, xp.asarray(places.ravel(), device=device_of(values)))
         below, above = to_host(known).astype(np.float64).reshape(places.shape)
     return below + (position - first) * (above - below)
-
-
-def _in_order_at(values: Host, places: Host) -> Host:
-    """What is at these places when the values are in order: few of them are sorted, those that share a cell with one.
-
-    >>> _in_order_at(np.array([3.0, -1.0, 2.0, 5.0]), np.array([0, 2]))
-    array([-1.,  3.])
-    """
-    low, high = (int(_rising_bits(np.array([end]))[0]) for end in extremes(values))
-    shift = max((high - low).bit_length() - 15, 0)
-
-    def cells() -> Iterator[tuple[Host, Host]]:
-        """Values and their cells, some at a time: arrays of all would be fetched from memory again and again."""
-        for start in range(0, values.size, CHUNK["cpu"]):
-            some = values[start : start + CHUNK["cpu"]]
-            yield some, (_rising_bits(some) >> shift) - (low >> shift)
-
-    counts = np.zeros((high >> shift) - (low >> shift) + 1, np.int64)
-    for _, cell in cells():
-        counts += np.bincount(cell, minlength=counts.size)
-    mine = np.searchsorted(np.cumsum(counts), places, side="right")
-    wanted = np.zeros(counts.size, bool)
-    wanted[mine] = True
-    left_out = np.cumsum(np.where(wanted, 0, counts))
-    found: Host = np.sort(np.concatenate([some[wanted[cell]] for some, cell in cells()]))
-    return found[places - left_out[mine]]
-
-
-def _rising_bits(values: Host) -> Host:
-    """The bits of any numbers, changed so that they rise as the numbers do."""
-    bits = float_bits(values)
-    return bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
 
 
 def assign(values: Array, edges: Host, *, closed: bool = True) -> Array:

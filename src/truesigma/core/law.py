@@ -231,9 +231,8 @@ class Empirical:
     def quantile(self, probability: float) -> float:
         check_level(probability, "probability")
         beyond = probability - np.clip(probability, self.probability[0], self.probability[-1])
-        if (
-            abs(beyond) > 1e-12
-        ):  # rounding of (1 - level) / 2 must not turn the outermost value into an infinite one
+        # Rounding of (1 - level) / 2 must not turn the outermost value into an infinite one.
+        if abs(beyond) > 1e-12:
             return math.copysign(math.inf, beyond)
         return float(np.interp(probability, self.probability, self.values))
 

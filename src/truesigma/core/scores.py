@@ -245,10 +245,9 @@ def measure_each(
 ) -> list[list[float | Undefined]]:
     """The same of what each recalibration makes of the cases, with its own requests, all in the same two passes."""
     through, requests = zip(*((one, dict(enumerate(some))) for one, some in asked))
-    looks = [(one, range_plan(some)) for one, some in zip(through, requests)]
-    looked = accumulate_each(
-        changed(cases, target=cases.prediction.location, _read=True), looks
-    )  # errors do not matter
+    # For the edges, errors do not matter.
+    unerring = changed(cases, target=cases.prediction.location, _read=True)
+    looked = accumulate_each(unerring, [(one, range_plan(some)) for one, some in zip(through, requests)])
     edges = [edges_from(some, seen) for some, seen in zip(requests, looked)]
     plans = [plan(some, known) for some, known in zip(requests, edges)]
     sums = accumulate_each(cases, zip(through, plans))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from ..core.law import Law
-from ..core.provenance import versions
 from ..evaluation.card import Card, made_by
 from ..evaluation.fit import Choice
 from ..evaluation.passes import Passes, Report
@@ -15,6 +14,7 @@ from ..evaluation.verdicts import NONE, whole
 from ..files.disk import now
 from ..files.fileset import FileSet, open_fileset
 from ..files.find import Files
+from ..files.provenance import versions
 from .evaluate_files import answers_of, fit_files
 from .local import run
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.provenance import versions
 from ..core.sums import Sum
 from ..files.disk import BadFile
+from ..files.provenance import versions
 from .sumfile import read_sums, write_sums
 
 Task = Mapping[str, Any]  # plain values; `cases` says how much work it is

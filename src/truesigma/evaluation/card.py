@@ -11,11 +11,11 @@ from ..core import plugins
 from ..core.arrays import Host
 from ..core.decompose import decompose
 from ..core.law import Law, Undefined, law_from_dict, law_of_moment
-from ..core.provenance import versions
 from ..core.recalibration import Recalibration, applied, load_recalibration
 from ..core.tally import Tally
 from ..core.values import Cases, Draws, Prediction, first_group
 from ..files.disk import BadFile, now, plain, read_json
+from ..files.provenance import versions
 from ..recalibrate._referral import Referral
 from ..recalibrate._referral import fit as fit_referral
 from .fit import Choice, fit

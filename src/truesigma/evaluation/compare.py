@@ -15,11 +15,11 @@ from ..core.arrays import Host, like
 from ..core.checks import check_whole
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Undefined
-from ..core.provenance import versions
 from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration
 from ..core.scores import Finish, Mean, Rows, metric_rows
 from ..core.values import Cases, changed
+from ..files.provenance import versions
 from .bootstrap import estimate
 from .fit import Choice, Chosen, Named, choose_all, each, fit, label_of
 from .items import items_of

@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..core.law import Undefined
-from ..core.provenance import versions
 from ..core.recalibration import Recalibration, applied
 from ..core.scores import Request, measure_each
 from ..core.values import Cases, Prediction, changed
+from ..files.provenance import versions
 from .fit import Choice, Fit, Named, choose_all, each, fit_all
 from .items import Item, asked_metrics, items_of, row_of
 from .recipe import Recipe, load_recipe

@@ -18,12 +18,12 @@ import numpy as np
 
 from ..core.arrays import Host, to_host
 from ..core.law import Law, Undefined
-from ..core.provenance import versions
 from ..core.values import Draws, Prediction
 from ..files.chunks import open_source
 from ..files.disk import BadFile, fingerprint, write_atomically
 from ..files.fields import from_fields, is_group
 from ..files.find import NIFTI, CaseFiles, find_sources
+from ..files.provenance import versions
 from .apply import bound_names, interval_fields
 from .card import Card
 

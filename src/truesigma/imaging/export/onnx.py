@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from ...core.checks import check_level, check_whole
 from ...core.decompose import decompose
 from ...core.law import Law, Normal
-from ...core.provenance import versions
 from ...core.values import Draws, Prediction
 from ...evaluation.card import Card
 from ...files.disk import BadFile, check_folder, now, plain, write_atomically
+from ...files.provenance import versions
 from ..data.batches import bare
 from ..data.inputs import Inputs, with_planes
 from ..data.units import SCALED, Units

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from ...core.law import LAWS
-from ...core.provenance import versions
 from ...core.values import Draws
 from ...files.disk import fingerprint, write_atomically
+from ...files.provenance import versions
 from ..data.archive import save_arrays
 from ..data.dataset import DataSet, Split, batches, resident
 from ..data.source import Source

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...core.provenance import versions
 from ...files.disk import check_like, fingerprint, read_json, reading, write_json
+from ...files.provenance import versions
 from ..data.dataset import DataSet, Split
 from ..data.fingerprint import names_hash
 from ..data.units import units_from

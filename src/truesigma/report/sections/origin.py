@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.provenance import versions
+from ...files.provenance import versions
 from ..blocks import Section, details, paragraph
 from ..markup import Html, element, join
 from ..numbers import percent
