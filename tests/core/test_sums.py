@@ -2,6 +2,8 @@
 
 import gc
 import math
+import threading
+import time
 import tracemalloc
 from dataclasses import replace
 from itertools import count
@@ -61,6 +63,22 @@ def test_what_a_thread_raises_is_raised(monkeypatch):
 
     with pytest.raises(ZeroDivisionError, match="here"):
         accumulate(sample.prediction(), sample.target, {"it": fail})
+
+
+def test_the_caller_is_one_of_the_threads(monkeypatch):
+    small_blocks(monkeypatch)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8), raising=False)
+    sample, seen = draw(0, cases=2000), set()
+
+    def look(block):
+        seen.add(threading.get_ident())
+        time.sleep(1e-3)  # long enough for the other to begin
+        return np.array([float(len(block.residual))])
+
+    assert accumulate(sample.prediction(), sample.target, {"cases": look})["cases"] == [2000]
+    assert threading.get_ident() in seen
+    assert len(seen) == 2
 
 
 def test_threads_are_those_of_the_machine_or_the_environment(monkeypatch):
