@@ -23,7 +23,7 @@ MOVED = {
     "law": "core.law",
     "maps": "evaluation.maps",
     "measure": "_moved",
-    "plugins": "core.plugins",
+    "plugins": "core.plugins evaluation.catalogue",
     "recalibration": "core.recalibration",
     "recipe": "evaluation.recipe",
     "replicates": "evaluation.replicates",

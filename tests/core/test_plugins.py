@@ -1,4 +1,4 @@
-"""The folder is the registry: names, files of one's own, options from text."""
+"""The folder is the registry: names, files of one's own."""
 
 import subprocess
 import sys
@@ -100,44 +100,6 @@ def test_files_without_their_function_are_refused(tmp_path):
         plugins.load("metrics", str(tmp_path / "missing.py"))
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "options"),
-    [
-        ("metrics", "uce", {}),
-        ("metrics", "uce:", {}),
-        ("metrics", "uce:bins=7, spacing=mass", {"bins": 7, "spacing": "mass"}),
-        ("metrics", "uce:closed=false", {"closed": False}),
-        ("metrics", "uce:closed=Yes", {"closed": True}),
-        ("metrics", "coverage:level=.5", {"level": 0.5}),
-        (
-            "recalibrate",
-            "aux:hidden=4,rate=1e-2,standardise=no",
-            {"hidden": 4, "rate": 0.01, "standardise": False},
-        ),
-        ("recalibrate", ("aux", {"hidden": 4}), {"hidden": 4}),
-    ],
-)
-def test_options_from_text(kind, text, options):
-    assert plugins.parse(kind, text)[2] == options
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("uce:bins", "option 'bins' has no value; expected name:option=value"),
-        ("uce:bin=3", "uce has no option 'bin'; expected one of error, outputs, bins, spacing, closed"),
-        ("uce:weight=3", "uce has no option 'weight'"),
-        ("uce:bins=3.5", "uce:bins is '3.5'; expected a value like 15"),
-        ("uce:closed=maybe", "uce:closed is 'maybe'; expected a value like True"),
-        ("uce:spacing=log", "uce:spacing is 'log'; expected one of width, mass"),
-        ("mae:level=3", "mae has no option 'level'; expected one of none"),
-    ],
-)
-def test_bad_options_are_named(text, words):
-    with pytest.raises(ValueError, match=words):
-        plugins.parse("metrics", text)
-
-
 def test_a_stored_recalibration_does_not_choose_the_code_that_runs(tmp_path):
     trap = tmp_path / "trap.py"
     trap.write_text("raise SystemExit('ran')\n")
@@ -178,18 +140,3 @@ def test_files_that_cannot_be_loaded(tmp_path):
         (tmp_path / "bad.py").write_text(text)
         with pytest.raises(ValueError, match=f"bad.py cannot be loaded .*{words}.*correct it"):
             plugins.load("recalibrate", str(tmp_path / "bad.py"))
-
-
-def test_an_option_without_a_type_takes_that_of_its_default(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "def score(p, y, *, weight=None, a=1, b=0.5, c=True, d='x'): return a + b"
-    )
-    given = plugins.parse("metrics", f"{tmp_path / 'mine.py'}:a=3,b=2,c=no,d=4")[2]
-    assert given == {"a": 3, "b": 2.0, "c": False, "d": "4"}
-
-
-def test_what_is_no_choice_is_refused():
-    cases = Cases(Prediction([0.0, 1.0], [1.0, 1.0]), [1.0, 1.0])
-    for choice in ({"hidden": 4}, ("aux",), 3, ("aux", 4)):
-        with pytest.raises(ValueError, match="is not a choice; expected a name, or a pair"):
-            evaluate(cases, cases, recalibrations=[choice])

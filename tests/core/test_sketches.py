@@ -19,7 +19,7 @@ ranges = st.tuples(st.floats(1e-300, 1e300), st.floats(0, 1e4)).map(lambda r: (r
 
 
 def grid_of(cells):
-    return Grid.over(*cells.ends, sketches.CELLS)
+    return Grid.over(cells.ends, 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -35,7 +35,8 @@ def test_bits_rise_with_the_numbers(kind, dtype):
 @given(ranges, st.integers(2, 18))
 def test_a_grid_has_at_most_twice_as_many_cells_as_asked_for(ends, size):
     most = 1 << size
-    grid = Grid.over(*ends, most)
+    with patch.object(sketches, "CELLS", most):
+        grid = Grid.over(ends, 0)
     first, last = grid.place(float_bits(np.array(ends)))
     assert 0 <= last - first < 2 * most
     assert grid.top <= grid.rest
@@ -44,8 +45,9 @@ def test_a_grid_has_at_most_twice_as_many_cells_as_asked_for(ends, size):
 @given(ranges, ranges, st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(4, 16))
 def test_cells_of_a_wider_range_are_unions_of_cells(narrow, other, shares, size):
     """What is in one cell of a part is in one cell of the whole: so the order of merging cannot matter."""
-    fine = Grid.over(*narrow, 1 << size)
-    wide = Grid.over(min(narrow[0], other[0]), max(narrow[1], other[1]), 1 << size)
+    with patch.object(sketches, "CELLS", 1 << size):
+        fine = Grid.over(narrow, 0)
+        wide = Grid.over((min(narrow[0], other[0]), max(narrow[1], other[1])), 0)
     v = np.array([narrow[0] + share * (narrow[1] - narrow[0]) for share in shares])
     bits = float_bits(np.clip(v, *narrow))
     begin = fine.bits(fine.place(bits))

@@ -12,7 +12,7 @@ from truesigma.core import plugins
 from truesigma.core.arrays import to_host
 from truesigma.core.by_case import ByCase, laws_of, usual_law
 from truesigma.core.law import law_from_dict
-from truesigma.core.scores import metric_rows
+from truesigma.evaluation.replicates import metric_rows
 
 Z = np.array([-9.0, -2.5, -1e-9, 0.0, 0.3, 1.0, 40.0])
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.core.sketches import CELLS, SINGLE, Grid, LogMeans, Sketch
+from truesigma.core.sketches import Sketch
 from truesigma.engine.sumfile import read_sums, write_sums
 from truesigma.files.disk import BadFile
 
@@ -23,15 +23,12 @@ def test_sums_come_back_bit_for_bit(tmp_path):
         "few": Sketch.of(v, e).merge(Sketch.of(v, e, w)),
         "unweighted": Sketch.of(v, e),
         "empty": Sketch.of(v[:0], e[:0], keep=10),
-        "means": LogMeans(rng.normal(size=(3, 7)), 7, 2048),
         "none": ts.Undefined("because"),
     }
     write_sums(sums, tmp_path / "a.npz")
     found = read_sums(tmp_path / "a.npz")
     assert list(found) == list(sums)
     np.testing.assert_array_equal(found["0/1/left/a"], sums["0/1/left/a"])
-    for key, value in vars(sums["means"]).items():
-        np.testing.assert_array_equal(getattr(found["means"], key), value)
     assert sums["cells"].grid is not None
     for name in ("cells", "few", "unweighted", "empty"):
         for key, value in vars(sums[name]).items():
@@ -45,7 +42,7 @@ def test_sums_come_back_bit_for_bit(tmp_path):
 
 
 def older(path, v, e):
-    """What version 0.1 kept of a pass: cells of log2(v), 64 an octave, and variances."""
+    """What version 0.1 kept of a pass: cells of log2(v), 64 an octave, variances, and log v with the errors for aux."""
     cell = np.floor(np.log2(v) * 64).astype(int)
     start, ends = int(cell.min()), {"low": float(v.min()), "high": float(v.max())}
     sums = np.stack([np.bincount(cell - start, column) for column in (None, e, v)])
@@ -54,9 +51,11 @@ def older(path, v, e):
         "uce": {"kind": "cells", **cells},
         "0/separate": {"kind": "variances", "weighted": False, "columns": "a1v", **cells, "array": "a1"},
         "1/separate": {"kind": "variances", "weighted": False, **cells},
+        "aux": {"kind": "means", "seen": len(v), "keep": 2048, "array": "a2"},
     }
     columns = np.stack([v, np.ones_like(v)])
-    np.savez(path, a0=sums, a1=sums, a1v=columns, heads=np.asarray(json.dumps(heads)))
+    means = np.stack([np.log(v), e, np.ones_like(v)])
+    np.savez(path, a0=sums, a1=sums, a1v=columns, a2=means, heads=np.asarray(json.dumps(heads)))
 
 
 def test_sums_of_an_older_version_still_load(tmp_path):
@@ -67,38 +66,14 @@ def test_sums_of_an_older_version_still_load(tmp_path):
     found = read_sums(tmp_path / "a.npz")
     assert found["0/separate"].variance.tolist() == v[:2000].tolist()
     assert found["1/separate"].ends == found["uce"].ends == (v[:2000].min(), v[:2000].max())
+    np.testing.assert_allclose(found["aux"].variance, v[:2000], rtol=1e-14)
+    np.testing.assert_array_equal(found["aux"].points[1], e[:2000])
     # ... and go with those of this one, as exact as they were.
     merged = found["uce"].merge(Sketch.of(v[2000:], e[2000:]))
     for metric, spacing in ((ts.metrics.uce, "width"), (ts.metrics.ence, "mass")):
         one_pass = metric.SUMS.value(merged, {"bins": 15, "spacing": spacing})
         exact = metric.SUMS.value(Sketch.of(v, e), {"bins": 15, "spacing": spacing})
         assert one_pass == pytest.approx(exact, rel=0.05)
-
-
-def test_sketches_of_an_older_version_still_load(tmp_path):
-    """Elements were kept as variance, error and weight; cells one after the other, or with their distances."""
-    rng = np.random.default_rng(2)
-    v = np.exp(rng.normal(size=300))
-    e, w = v * rng.normal(size=300) ** 2, rng.uniform(1, 2, size=300)
-    expected = Sketch.of(v, e, w, keep=0)
-    grid = Grid.over(*expected.ends, CELLS)
-    place = grid.place(expected.bits)
-    gaps = place - place[0]
-    dense = np.zeros((3, gaps[-1] + 1))
-    dense[:, gaps] = expected.sums
-    cells = {"kind": "sketch", "keep": 0, "ends": expected.ends}
-    cells["cells"] = {"start": int(place[0]), "grid": grid, "most": CELLS}
-    heads = {
-        "single": {"kind": "sketch", "keep": SINGLE, "ends": expected.ends, "array": "a0"},
-        "dense": {**cells, "array": "a1"},
-        "with gaps": {**cells, "array": "a2", "gaps": "a2g"},
-    }
-    arrays = {"a0": np.stack([v, e, w]), "a1": dense, "a2": expected.sums, "a2g": gaps}
-    np.savez(tmp_path / "a.npz", **arrays, heads=np.asarray(json.dumps(heads)))
-    found = read_sums(tmp_path / "a.npz")
-    for name, one in (("single", Sketch.of(v, e, w)), ("dense", expected), ("with gaps", expected)):
-        for key, value in vars(one).items():
-            np.testing.assert_array_equal(getattr(found[name], key), value)
 
 
 def packed(path, arrays):

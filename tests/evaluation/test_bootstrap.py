@@ -6,10 +6,18 @@ from scipy import stats
 
 import truesigma as ts
 from truesigma.core import plugins
-from truesigma.core.scores import Binned, edges_over, metric_rows
+from truesigma.core.scores import Binned, edges_over
 from truesigma.evaluation import replicates
 from truesigma.evaluation.bootstrap import bootstrap, paired
-from truesigma.evaluation.replicates import Replicates, Resampling, factor_rows, from_rows, replicate
+from truesigma.evaluation.catalogue import parse
+from truesigma.evaluation.replicates import (
+    Replicates,
+    Resampling,
+    factor_rows,
+    from_rows,
+    metric_rows,
+    replicate,
+)
 
 SUMMED = [n for n in plugins.names("metrics") if hasattr(plugins.load("metrics", n), "SUMS")]
 BINNED = [n for n in SUMMED if isinstance(plugins.load("metrics", n).SUMS, Binned)]
@@ -80,7 +88,7 @@ def test_options_and_outputs_reach_the_metric():
     cases = make()
     asked = ["coverage:level=0.5", ("nll", {"outputs": "mean"}), "uce:outputs=mean,error=draws,bins=4"]
     for score, found in zip(asked, bootstrap(cases, asked, replicates=20)):
-        _, metric, options = plugins.parse("metrics", score)
+        _, metric, options = parse("metrics", score)
         assert found.value == pytest.approx(metric.score(cases.prediction, cases.target, **options), rel=1e-9)
         assert found.low < found.value < found.high
 
@@ -109,7 +117,7 @@ def test_scores_that_sort_once_equal_those_of_the_cases_drawn(cases, score, ties
         p = ts.Prediction(np.round(p.location), **rounded, law=p.law, mask=p.mask)
         cases = ts.Cases(p, np.round(cases.target), weight=cases.weight)
     plan = Resampling.of(cases, replicates=15, seed=2)
-    _, metric, options = plugins.parse("metrics", score)
+    _, metric, options = parse("metrics", score)
     found = replicate(cases, [score], plan)[0]
 
     def slow(some):

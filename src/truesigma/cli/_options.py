@@ -127,12 +127,13 @@ def with_part(choices: list[str], part: str) -> tuple[list[str], list[str]]:
     (['none:part=aleatoric', 'sigma:part=total'], [])
     """
     from ..core import plugins
+    from ..evaluation.catalogue import parse
 
     if part not in ("total", "aleatoric"):
         raise ValueError(f"part is {part!r}; expected total or aleatoric.")
     given, without = [], []
     for choice in choices:
-        name, module, options = plugins.parse("recalibrate", choice)
+        name, module, options = parse("recalibrate", choice)
         takes = "part" in plugins.options("recalibrate", module)
         if part != "total" and not takes:
             without.append(name)

@@ -4,7 +4,6 @@
 segment, the way to the host) is here, once for each library.
 """
 
-import math
 import os
 from collections.abc import Sequence
 from functools import cache, partial
@@ -20,8 +19,6 @@ Host = np.ndarray[Any, np.dtype[Any]]
 
 CHUNK = {"cpu": 1 << 17, "other": 1 << 26}  # elements at a time: the CPU's cache, or enough to fill a GPU
 
-TABLE = 2048  # numbers in a step of 1, of the table of the normal law, and where that ends: its share is 1
-END = 9
 ROW = 4096  # numbers that a GPU adds up in float32, before their sums are in float64
 
 
@@ -156,43 +153,6 @@ def special(values: Array) -> Any:
     return import_module("scipy.special" if is_numpy_array(values) else "cupyx.scipy.special")
 
 
-def normal_share(z: Array) -> Array:
-    """The share of the standard normal law between -z and z, of z >= 0; to within 1e-15.
-
-    >>> normal_share(np.array([0.0, 1.96])).round(3)
-    array([0.  , 0.95])
-    """
-    if not isinstance(z, np.ndarray) or z.dtype != np.float64 or z.size < ROW:
-        return special(z).erf(z * math.sqrt(0.5))
-    # From the nearest z_0 in a table, faster than scipy: with d = 2 phi(z_0) h and w = h (z_0 + h / 3) it is
-    # share(z_0) + d (1 - w / 2 + w^2 / 6), and what follows is below 1e-15 for |h| <= 1 / 4096.
-    near, scale = z * TABLE, TABLE**-2
-    near = near if z.max() < END else np.minimum(near, END * TABLE)
-    w = np.rint(near)
-    found = _normal_table().take(w.astype(np.int32), mode="clip")
-    near -= w
-    w += near * (1 / 3)
-    w *= near
-    share = (w * (scale**2 / 6) - scale / 2) * w + 1
-    share *= near
-    share *= found.imag
-    share += found.real
-    return share
-
-
-@cache
-def _normal_table() -> Host:
-    """The share of the normal law within 0 to END, TABLE numbers to one; beside each, 2 phi in units of such a step.
-
-    As one array of complex numbers, because both are looked up at a time.
-    """
-    z = np.arange(END * TABLE + 1) / TABLE
-    density = math.sqrt(2 / math.pi) / TABLE * np.exp(-z * z / 2)
-    density[-1] = 0  # all beyond is 1
-    found: Host = special(z).erf(z * math.sqrt(0.5)) + 1j * density
-    return found
-
-
 @cache
 def keep_memory() -> None:
     """Make the C library reuse the memory of a chunk's arrays, instead of asking the system for new pages each time.
@@ -200,12 +160,6 @@ def keep_memory() -> None:
     glibc keeps freed blocks that are no larger than one that was freed before; other libraries take no notice.
     """
     np.empty(1 << 24, dtype=np.uint8)
-
-
-def normal_cdf(z: Array) -> Array:
-    """Phi(z), the distribution function of the standard normal law."""
-    # torch's own ndtr launches a dozen kernels.
-    return 0.5 * special(z).erfc(z * -math.sqrt(0.5)) if is_torch_array(z) else special(z).ndtr(z)
 
 
 def total(values: Array) -> Array:

@@ -102,11 +102,6 @@ class Bins:
     variance: Host
     total: float
 
-    @staticmethod
-    def of(sums: Host) -> "Bins":
-        """From sums (3, bin) that hold every element."""
-        return Bins(sums[0], sums[1], sums[2], float(sums[0].sum()))
-
     @property
     def filled(self) -> "Bins":
         """The bins that hold something, with means in place of sums."""

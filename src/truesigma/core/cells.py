@@ -1,15 +1,11 @@
 """Sums and counts in cells, where the elements are: once for each array library that has a way of its own."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 
 import numpy as np
 from array_api_compat import is_jax_array, is_torch_array
 
 from .arrays import Array, Host, namespace, to_host
-
-FEW = 64  # cells, of which neighbouring elements often have the same one
-LANES = 8  # that add up side by side then
 
 
 def members(group: Host) -> Iterator[tuple[str, Host]]:
@@ -57,28 +53,12 @@ def cell_totals(index: Array, cells: int, columns: Sequence[Array | None]) -> Ar
             return torch.as_tensor(found, device=index.device)
         # One cell can hold a whole chunk: float32 sums of 2^24 terms would stop growing.
         wide = [None if c is None else c.to(torch.float64) for c in columns]
-        return torch.stack(
-            [torch.bincount(index, weights=c, minlength=cells).to(torch.float64) for c in wide]
-        )
+        sums = [torch.bincount(index, weights=c, minlength=cells) for c in wide]
+        return torch.stack([one.to(torch.float64) for one in sums])
     if any(is_jax_array(a) for a in (index, *columns)):
         index, columns = to_host(index), [None if c is None else to_host(c) for c in columns]
-    if isinstance(index, np.ndarray):
-        lanes = LANES if cells <= FEW and index.size >= 64 * LANES else 1
-        if lanes > 1:
-            index = index + _lane_starts(index.size, cells)
-        sums = np.empty((len(columns), cells))
-        for row, column in zip(sums, columns):
-            found = np.bincount(index, column, cells * lanes)
-            row[:] = found if lanes == 1 else found.reshape(lanes, cells).sum(axis=0)
-        return sums
-    xp = namespace(index)  # CuPy's, of those that have it
-    return xp.astype(xp.stack([xp.bincount(index, c, cells) for c in columns]), xp.float64)
-
-
-@lru_cache(maxsize=4)
-def _lane_starts(size: int, cells: int) -> Host:
-    """Where the cells of each lane begin: neighbours go to lanes of their own, or one sum would wait for the last."""
-    return (np.arange(size) % LANES) * cells
+    xp = namespace(index)  # numpy's or CuPy's
+    return xp.astype(xp.stack([xp.bincount(index, c, cells) for c in columns]), xp.float64, copy=False)
 
 
 def unit_counts(values: Array, cells: int, weight: Array = None) -> Array:

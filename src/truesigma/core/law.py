@@ -7,12 +7,13 @@ the power of |z| whose mean is 1 when the scale is the maximum-likelihood one: 2
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
+from array_api_compat import is_torch_array
 
-from .arrays import Array, Host, like, namespace, normal_cdf, normal_share
+from .arrays import Array, Host, like, namespace, special
 from .checks import check_level
 
 Pairs = list[tuple[float, Array]]  # factors and values that add up; the values may be one number for all
@@ -86,13 +87,6 @@ def cases_needed(needed: int | str, there: int | None) -> str:
     return said if there is None else f"{said}, and there are {there}"
 
 
-@lru_cache(maxsize=256)
-def _normal_quantile(probability: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(probability))
-
-
 @dataclass(frozen=True)
 class Normal:
     """The standard normal law: scale is the standard deviation.
@@ -110,14 +104,17 @@ class Normal:
 
     def quantile(self, probability: float) -> float:
         check_level(probability, "probability")
-        return _normal_quantile(float(probability))
+        from scipy.special import ndtri
+
+        return float(ndtri(float(probability)))
 
     def cdf(self, z: Array) -> Array:
-        return normal_cdf(z)
+        # torch's own ndtr launches a dozen kernels.
+        return 0.5 * special(z).erfc(z * -math.sqrt(0.5)) if is_torch_array(z) else special(z).ndtr(z)
 
     def share_within(self, z: Array) -> Array:
         """2 F(z) - 1 of z >= 0, the share between -z and z."""
-        return normal_share(z)
+        return special(z).erf(z * math.sqrt(0.5))
 
     def log_density(self, z: Array) -> Array:
         return z * z * -0.5 - self.log_norm

@@ -1,7 +1,7 @@
 """What a metric sums, which its file says once as `SUMS`: the mean of a term, sums in bins of the variance, or the PIT.
 
-Each kind knows its statistic (what a block of cases adds up to), its rows (what each case adds, for the bootstrap) and
-the value that follows from the sums. Memory, files, tallies and the bootstrap all plan with these, so that a new kind
+Each kind knows its statistic (what a block of cases adds up to), what each case adds (for the bootstrap) and the value
+that follows from the sums. Memory, files, tallies and the bootstrap all plan with these, so that a new kind
 of sum is one more class here.
 """
 
@@ -26,9 +26,8 @@ from .values import Cases, Prediction, changed, unread
 
 PIT_CELLS = 1000
 Options = Mapping[str, Any]
-Rows = Any  # (case, column), a scipy sparse array
-Parts = list[tuple[Host | int, Host]]  # columns and what is added there, each (case, output)
-Finish = Callable[[Host], "float | Undefined"]  # from the sums of some rows, (column,), to their score
+# From elements and their weights: columns and what is added there, each (case, output).
+Parts = Callable[[Elements, Host], list[tuple[Host | int, Host]]]
 Edges = Mapping[Any, Host | Undefined]  # of bins, by the key of a request; or why there are none
 
 
@@ -52,15 +51,15 @@ class Mean:
 
         return OfElements(sums, outputs_in(options))
 
-    def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
-        """The same of each case, (case, column), or of the cases that `into` puts into one row."""
+    def by_case(self, cases: Cases, options: Options) -> tuple[int, Parts]:
+        """The same of each case on its own: how many columns its row has, and what its elements add to them."""
 
-        def parts(e: Elements) -> Parts:
-            found, weight = _with(self.terms, options)(e), weight_of(e)
+        def parts(e: Elements, weight: Host) -> Any:
+            found = _with(self.terms, options)(e)
             values = sum(factor * part for factor, part in found) if isinstance(found, list) else found
             return [(0, weight), (1, weight * values)]
 
-        return stack_rows(cases, outputs_in(options), 2, parts, into)
+        return 2, parts
 
     def value(self, sums: Sum, options: Options) -> float:
         """The score, from the sums of some cases, or of their rows."""
@@ -84,18 +83,18 @@ class Binned:
 
         return OfElements(sums, outputs_in(options))
 
-    def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
+    def by_case(self, cases: Cases, options: Options) -> tuple[int, Parts]:
         kind: dict[str, Any] = {name: options[name] for name in ("outputs", "bins", "spacing")}
         edges = edges_over([(cases.prediction, cases.target, cases.weight)], **kind, wide=True)
         cells, error = len(edges), options["error"]
 
-        def parts(e: Elements) -> Parts:
-            cell, weight = assign(e.variance, edges, closed=options.get("closed", True)) + 1, weight_of(e)
+        def parts(e: Elements, weight: Host) -> Any:
+            cell = assign(e.variance, edges, closed=options.get("closed", True)) + 1
             sums = [weight, weight * e.error(error), weight * e.variance]
             # The layout of `bin_sums`: weight, error and variance in each bin, and all weight in a row of its own.
             return [*((cell + k * cells, part) for k, part in enumerate(sums)), (3 * cells, weight)]
 
-        return stack_rows(cases, outputs_in(options), 4 * cells, parts, into)
+        return 4 * cells, parts
 
     def value(self, sums: Sum, options: Options) -> float:
         if isinstance(sums, Sketch):  # gathered without edges
@@ -123,11 +122,10 @@ class Pit:
     def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
         return OfElements(lambda e: unit_counts(flat(e.central)[0], PIT_CELLS, flat(e.weight)[0]))
 
-    def rows(self, cases: Cases, options: Options, into: Host | None = None) -> Rows:
-        def parts(e: Elements) -> Parts:
-            return [(np.minimum(e.central * PIT_CELLS, PIT_CELLS - 1).astype(np.int64), weight_of(e))]
-
-        return stack_rows(cases, "separate", PIT_CELLS, parts, into)
+    def by_case(self, cases: Cases, options: Options) -> tuple[int, Parts]:
+        return PIT_CELLS, lambda e, weight: [
+            (np.minimum(e.central * PIT_CELLS, PIT_CELLS - 1).astype(np.int64), weight)
+        ]
 
     def value(self, sums: Sum, options: Options) -> float:
         return _with(self.finish, options)(sums / _counted(sums.sum()))
@@ -279,54 +277,6 @@ def edges_over(
     if any(weight is not None for _, weight in parts):
         parts = [(v, namespace(v).ones_like(v) if weight is None else weight) for v, weight in parts]
     return _edges(Gathered(parts), bins, spacing)
-
-
-def metric_rows(
-    cases: Cases, metric: ModuleType, options: Options, into: Host | None = None
-) -> tuple[Rows, Finish]:
-    """Rows of a metric that says what it sums, and the way from their sums to its value.
-
-    >>> rows, finish = metric_rows(
-    ...     Cases(Prediction([0.0, 0.0], [1.0, 1.0]), [3.0, 4.0]), plugins.load("metrics", "rmse"), {}
-    ... )
-    >>> rows.toarray()
-    array([[ 1.,  9.],
-           [ 1., 16.]])
-    >>> finish(rows.toarray().sum(axis=0))
-    3.5355339059327378
-    """
-    one = request(metric, options)
-    return one.sums.rows(cases, one.options, into), partial(value_of, one)
-
-
-def stack_rows(
-    cases: Cases,
-    outputs: Outputs,
-    width: int,
-    parts: Callable[[Elements], Parts],
-    into: Host | None = None,
-) -> Rows:
-    """One row a case, or the row that `into` names: `parts` of its elements are added up there.
-
-    Rows are sparse, as a case of one output lies in one bin. Where cases are only ever chosen together, `into` names
-    the row of each, so that a million cases need no million rows.
-    """
-    from scipy.sparse import coo_array, csr_array
-
-    into = np.arange(len(cases)) if into is None else into
-    whole = csr_array((int(into.max(initial=-1)) + 1, width))
-    for block in blocks(cases.prediction, cases.target, cases.weight):
-        for piece in block.pieces() if outputs == "separate" else [block]:
-            with np.errstate(over="ignore", invalid="ignore"):
-                found = parts(piece.wide.view(outputs))
-            each = [np.broadcast_arrays(into[block.rows, None], *part) for part in found]
-            row, column, value = (np.concatenate([part[k].ravel() for part in each]) for k in range(3))
-            whole = whole + coo_array((value, (row, column)), shape=whole.shape).tocsr()
-    if not np.isfinite(whole.data).all():
-        raise Undefined(
-            "the sums overflow float64: errors, variances or weights are too far apart for this score."
-        )
-    return whole
 
 
 def weight_of(elements: Elements) -> Host:

@@ -1,10 +1,11 @@
 """Sketches of the variance: what edges and bins are found from in one pass, in little memory, merged in any order.
 
 A `Sketch` holds single elements while they are few, and then sums in cells that are as narrow as the range of the
-variances allows. `LogMeans` hold a value over log v.
+variances allows.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -21,7 +22,6 @@ KEPT = 1 << 18  # elements, and then cells, where only edges are looked for
 ROUNDING = 2.0**-36  # of the mean of equal numbers, however many there are
 OCTAVE = 52  # bits of a float64 behind the one that tells its octave
 TOP = 4  # octaves below that of the largest variance, which hold the edges of 15 bins of equal width
-PER_OCTAVE = 64  # cells of log2(v) in which `LogMeans` are taken
 
 
 class Grid(NamedTuple):
@@ -35,13 +35,14 @@ class Grid(NamedTuple):
     bound: int
 
     @staticmethod
-    def over(low: float, high: float, most: int) -> "Grid":
-        """The finest grid with at most so many cells from low to high.
+    def over(ends: tuple[float, float], keep: int) -> "Grid":
+        """The finest grid from one end to the other, in the place of more than so many elements.
 
         A wider range never has a finer cell at any place, and its cells are unions of finer ones: so cells that are
         merged are the same in any order.
         """
-        first, last = float_bits(np.array([low, high])).tolist()
+        most = keep if keep > SINGLE else CELLS  # more cells where only edges are looked for
+        first, last = float_bits(np.array(ends)).tolist()
         bound = ((last >> OCTAVE) - TOP) << OCTAVE
         if first >= bound:
             shift = _shift(first, last, most)
@@ -51,13 +52,10 @@ class Grid(NamedTuple):
 
     def place(self, bits: Array) -> Array:
         """The number of the cell, which rises with the bits."""
-        above = bits >> self.top
         if self.top == self.rest:
-            return above
-        above += (self.bound >> self.rest) - (self.bound >> self.top)
-        if isinstance(bits, np.ndarray):  # in place: what stays in the cache need not be fetched again
-            return np.maximum(above, bits >> self.rest, out=above)
-        return namespace(bits).maximum(above, bits >> self.rest)
+            return bits >> self.top
+        lift = (self.bound >> self.rest) - (self.bound >> self.top)
+        return namespace(bits).maximum((bits >> self.top) + lift, bits >> self.rest)
 
     def bits(self, place: Host) -> Host:
         """The first bits of the cells with these numbers."""
@@ -78,10 +76,10 @@ class Sketch:
     """Weight, error and variance of points, for edges and bins of the variance that are known at the end.
 
     A point is a single element; where there are more than `keep` of them, it is a cell of the grid over the range from
-    one of the `ends` to the other. `place` (point,) are the bits of its variance, or the number of its cell.
+    one of the `ends` to the other. `bits` (point,) are those of its variance, or of the first one in its cell.
     """
 
-    place: Host
+    bits: Host
     sums: Host  # (3, point)
     ends: tuple[float, float]  # the smallest and the largest variance
     keep: int
@@ -94,10 +92,8 @@ class Sketch:
             some = weight > 0
             variance, error, weight = variance[some], error[some], weight[some]
         if variance.shape[0] > keep:
-            columns = (
-                [None, error, variance] if weight is None else [weight, error * weight, variance * weight]
-            )
-            return Sketch._gathered(float_bits(variance), columns, extremes(variance), keep)
+            columns = [weight, *(c if weight is None else c * weight for c in (error, variance))]
+            return Sketch.in_cells([(float_bits(variance), columns)], extremes(variance), keep)
         weight = namespace(variance).ones_like(variance) if weight is None else weight
         v, e, w = (to_host(a).astype(np.float64) for a in (variance, error, weight))
         ends = extremes(v) if v.size else (math.inf, -math.inf)
@@ -109,59 +105,40 @@ class Sketch:
         sums = sums[:, sums[0] > 0]
         bits = float_bits(np.clip(sums[2] / sums[0], low, high))
         if bits.size > keep:
-            return Sketch._gathered(bits, list(sums), (low, high), keep)
+            return Sketch.in_cells([(bits, list(sums))], (low, high), keep)
         return Sketch(bits, sums, (low, high), keep)
 
     @staticmethod
-    def _gathered(bits: Array, columns: list[Array], ends: tuple[float, float], keep: int) -> "Sketch":
-        """The sums of columns whose variances have these bits, in the cells from one end to the other."""
-        grid = grid_over(ends, keep)
+    def in_cells(
+        parts: Iterable[tuple[Array, list[Array]]], ends: tuple[float, float], keep: int
+    ) -> "Sketch":
+        """The sums of columns, beside the bits of their variances, in the cells from one end to the other."""
+        grid = Grid.over(ends, keep)
         start, end = grid.place(float_bits(np.array(ends)))
-        place = grid.place(bits)
-        place -= start
-        return Sketch._of_cells(grid, start, segment_sums(place, end - start + 1, columns), ends, keep)
-
-    @staticmethod
-    def _of_cells(grid: Grid, start: int, sums: Host, ends: tuple[float, float], keep: int) -> "Sketch":
-        """Sums in cells from one on; without those that hold nothing, if they are most."""
-        place = np.arange(start, start + sums.shape[1])
-        if 4 * np.count_nonzero(sums[0]) < place.size:
+        each = [segment_sums(grid.place(bits) - start, end - start + 1, columns) for bits, columns in parts]
+        place, sums = np.arange(start, end + 1), sum(each[1:], each[0])
+        if 4 * np.count_nonzero(sums[0]) < place.size:  # most hold nothing
             filled = np.flatnonzero(sums[0])
             place, sums = place[filled], sums[:, filled]
-        return Sketch(place, sums, ends, keep, grid)
-
-    @property
-    def bits(self) -> Host:
-        """Those of the variance of each point, or of the first one in its cell."""
-        return self.place if self.grid is None else self.grid.bits(self.place)
+        return Sketch(grid.bits(place), sums, ends, keep, grid)
 
     def merge(self, other: "Sketch") -> "Sketch":
         ends = min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1])
-        if not (self.grid or other.grid) and self.place.size + other.place.size <= self.keep:
-            joined = np.concatenate([self.place, other.place])
+        if self.grid is other.grid is None and self.bits.size + other.bits.size <= self.keep:
+            joined = np.concatenate([self.bits, other.bits])
             return Sketch(joined, np.concatenate([self.sums, other.sums], axis=1), ends, self.keep)
-        grid = grid_over(ends, self.keep)
-        start, end = grid.place(float_bits(np.array(ends)))
-        sums = np.zeros((3, end - start + 1))
-        for one in (self, other):
-            same = one.grid == grid
-            place = (one.place if same else grid.place(one.bits)) - start
-            if same and place[-1] - place[0] + 1 == place.size:
-                sums[:, place[0] : place[-1] + 1] += one.sums  # the same cells, all of them
-            else:
-                sums += segment_sums(place, sums.shape[1], list(one.sums))
-        return Sketch._of_cells(grid, start, sums, ends, self.keep)
+        return Sketch.in_cells([(one.bits, list(one.sums)) for one in (self, other)], ends, self.keep)
 
     @cached_property
     def points(self) -> Host:
         """The sums of points that hold something."""
-        return self.sums[:, self.sums[0] > 0] if self.grid else self.sums
+        return self.sums[:, self.sums[0] > 0]
 
     @cached_property
     def variance(self) -> Host:
         """The variance of each point that holds something, or the mean of those in its cell."""
         if self.grid is None:
-            return self.place.view(np.float64)
+            return self.bits.view(np.float64)
         # The outer cells are as wide as the others; their means may not leave the range that was really seen.
         return np.clip(self.points[2] / self.points[0], *self.ends)
 
@@ -194,38 +171,6 @@ class Sketch:
             # The mean of equal variances may be rounded to below them; on an edge they belong above, however they
             # were added up.
             variance = variance * (1 + min(ROUNDING, 2.0 ** (self.grid.top - OCTAVE)))
-        return Bins.of(segment_sums(assign(variance, edges), len(edges) - 1, list(self.points)))
-
-
-def grid_over(ends: tuple[float, float], keep: int) -> Grid:
-    """The cells in the place of more than so many elements: more of them where only edges are looked for."""
-    return Grid.over(*ends, keep if keep > SINGLE else CELLS)
-
-
-@dataclass(frozen=True, eq=False)
-class LogMeans:
-    """A value over log v: single elements while they are few, then weighted means in cells of log2(v).
-
-    `columns` (3, entry) holds log v, value and weight; `seen` counts the elements, of which `keep` stay single. Merging
-    is the same in any order, up to rounding.
-    """
-
-    columns: Host
-    seen: int
-    keep: int
-
-    def merge(self, other: "LogMeans") -> "LogMeans":
-        columns = np.concatenate([self.columns, other.columns], axis=1)
-        seen = self.seen + other.seen
-        return LogMeans(in_cells(columns) if seen > self.keep else columns, seen, self.keep)
-
-
-def in_cells(columns: Host, origin: float = 0.0) -> Host:
-    """Weighted means of log v and value in each cell that holds something; `origin` is an edge of the cells."""
-    log_v, value, weight = columns
-    index = np.floor((log_v - origin) * (PER_OCTAVE / math.log(2))).astype(np.int64)
-    cells = segment_sums(
-        index - index.min(), int(np.ptp(index)) + 1, [log_v * weight, value * weight, weight]
-    )
-    cells = cells[:, cells[2] > 0]
-    return np.stack([cells[0] / cells[2], cells[1] / cells[2], cells[2]])
+        index = assign(variance, edges)
+        count, error, summed = segment_sums(index, len(edges) - 1, list(self.points))
+        return Bins(count, error, summed, float(count.sum()))

@@ -95,31 +95,17 @@ def accumulate_each(cases: Cases, plans: Iterable[tuple[Through | None, Plan]]) 
 
 
 def _in_order(work: Callable[[Any], Sums], makers: Iterable[Any], threads: int) -> Iterator[Sums]:
-    """What becomes of each block, by so many threads, in the order of the blocks; only a few are held at a time.
-
-    The caller's thread is one of them: where it only waits, the first milliseconds often have two threads on one core.
-    """
+    """What becomes of each block, by so many threads, in the order of the blocks; only a few are held at a time."""
     if threads == 1:
         yield from map(work, makers)
         return
-    waiting: deque[tuple[Any, Future[Sums]]] = deque()
-
-    def first() -> Sums:
-        for place, (make, found) in enumerate(waiting):
-            if waiting[0][1].done():
-                break
-            if found.cancel():  # no other thread has begun it
-                waiting[place] = make, Future()
-                waiting[place][1].set_result(work(make))
-        return waiting.popleft()[1].result()
-
-    with ThreadPoolExecutor(threads - 1) as pool:
+    waiting: deque[Future[Sums]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
         for make in makers:
-            waiting.append((make, pool.submit(work, make)))
+            waiting.append(pool.submit(work, make))
             if len(waiting) > 2 * threads:
-                yield first()
-        while waiting:
-            yield first()
+                yield waiting.popleft().result()
+        yield from (found.result() for found in waiting)
 
 
 def _made_sums(make: Callable[[], list[Block]], *, plans: Sequence[Plan]) -> Sums:

@@ -32,7 +32,7 @@ from .checks import (
     same_mask,
     target_beside,
 )
-from .law import Law, Normal, central_bounds, has_terms
+from .law import Law, Normal, central_bounds
 
 T = TypeVar("T")
 UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what is outside a mask, numpy need not warn
@@ -211,8 +211,6 @@ class Prediction:
     @property
     def variance(self) -> Array:
         """Predictive variance scale^2 * law.variance; raises Undefined where the law has none."""
-        if has_terms(self.law):
-            return self.total
         return self.total * of_each(self.law, lambda law: law.variance / law.unit, self.total)
 
     @UNHEARD

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..core import plugins
 from ..core.cells import labelled
 from ..core.checks import NothingLeft, nothing_left
 from ..core.law import Law, Undefined
 from ..core.recalibration import CaseSums
 from ..core.scores import Request, edges_from, range_plan, value_of
+from ..evaluation.catalogue import address
 from ..evaluation.evaluate import About, Evaluation, check_alike
 from ..evaluation.fit import Choice, Fit, Named, choose_all, fit
 from ..evaluation.items import Item, asked_metrics, items_of, row_of
@@ -47,7 +47,7 @@ def fit_files(files: FileSet, recalibrations: Iterable[Choice], passes: Passes) 
     """Fit recalibrations on files, in one pass, by their labels; those that need all cases at once read them."""
     chosen = choose_all(recalibrations, passes.recipe)
     summed = [one for one in chosen.values() if hasattr(one.module, "gather")]
-    asked = [(plugins.address(one.module), one.settings) for one in summed]
+    asked = [(address(one.module), one.settings) for one in summed]
     sums = CaseSums(
         passes.over(files, "fit", "calibration", {"fits": asked}) if summed else {}, files.law
     ).apart()
@@ -181,7 +181,7 @@ def _summed_answers(
     every |= {fit.chosen.label: fit for fit in fits if fit.chosen.name != "cqr"}  # whose bounds have no sigma
     outputs = math.prod(calibration.outputs or ()) if calibration.outputs == test.outputs else 0
     apart = 1 < outputs <= MOST_OUTPUTS
-    fitted = [[plugins.address(fit.chosen.module), fit.fitted.to_dict()] for fit in every.values()]
+    fitted = [[address(fit.chosen.module), fit.fitted.to_dict()] for fit in every.values()]
     settings: dict[str, Any] = {"fitted": fitted, "apart": apart, "constant": [0.0]}
     known = passes.over(calibration, "questions", "questions", settings)
     sums = known["0/sums"][1:] if apart else known["0/sums"]
@@ -213,14 +213,14 @@ def _score_sums(
     by_group: bool,
 ) -> Sums:
     """The sums of every item over a test set, by its key; or the reason why there are none."""
-    fitted = [[plugins.address(fit.chosen.module), fit.fitted.to_dict()] for fit in fits]
+    fitted = [[address(fit.chosen.module), fit.fitted.to_dict()] for fit in fits]
     edges = {} if one_pass else _edges(files, fitted, placed, passes, words)
     reasons: Sums = {key: found for key, found in edges.items() if isinstance(found, Undefined)}
     asked = []
     for one in placed:
         if one.request is not None and one.key not in reasons:
             known = edges[one.key].tolist() if one.key in edges else None
-            metric, options = plugins.address(one.item.metric), dict(one.item.options)
+            metric, options = address(one.item.metric), dict(one.item.options)
             asked.append((one.number, one.key, metric, options, known))
     settings = {"fitted": fitted, "requests": asked, "by_group": by_group}
     return {**passes.over(files, "sums", words, settings), **reasons}

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..core.law import Undefined
-from ..core.sketches import KEPT, Grid, LogMeans, Sketch, grid_over
+from ..core.sketches import KEPT, Sketch
 from ..core.sums import Sum
 from ..files.disk import BadFile, reading, write_atomically
 from ..files.npz import list_members, open_members, read_members
 
-ARRAYS = ("array", "columns", "gaps", "bits")  # of a sum, which its header names
+ARRAYS = ("array", "columns", "bits")  # of a sum, which its header names
 
 
 def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> None:
@@ -30,9 +30,6 @@ def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> 
             kind = {"kind": "points", "keep": value.keep, "ends": value.ends}
             heads[key] |= {**kind, "in_cells": value.grid is not None, "bits": f"{name}b"}
             arrays |= {name: value.sums, f"{name}b": value.bits}
-        elif isinstance(value, LogMeans):
-            heads[key] |= {"kind": "means", "seen": value.seen, "keep": value.keep}
-            arrays[name] = value.columns
         else:
             arrays[name] = np.asarray(value, dtype=np.float64)
     arrays["heads"] = np.asarray(json.dumps(heads))
@@ -79,24 +76,25 @@ def _read(path: Path, task: str) -> dict[str, Sum]:
         }
 
 
-def _value(head: Mapping[str, Any], array: Any, columns: Any, gaps: Any, bits: Any) -> Sum:
+def _value(head: Mapping[str, Any], array: Any, columns: Any, bits: Any) -> Sum:
     kind = head.get("kind")
     if kind == "undefined":
         return Undefined(head["reason"])
-    if kind == "sketch" and "cells" not in head:  # of an older version: the columns of single elements
-        return Sketch.of(*array, keep=head["keep"])
-    if kind in ("points", "sketch"):
-        if bits is None:  # likewise: the numbers of cells, and among them those that hold nothing
-            filled = np.flatnonzero(array[0])
-            place = head["cells"]["start"] + (filled if gaps is None else gaps[filled])
-            bits, array = Grid(*head["cells"]["grid"]).bits(place), array[:, filled]
+    if kind == "points":
         low, high = head["ends"]
-        grid = grid_over((low, high), head["keep"]) if head.get("in_cells", True) else None
-        return Sketch(bits if grid is None else grid.place(bits), array, (low, high), head["keep"], grid)
+        if head["in_cells"]:
+            return Sketch.in_cells([(bits, list(array))], (low, high), head["keep"])
+        return Sketch(bits, array, (low, high), head["keep"])
     if kind == "cells":  # of an older version, whose cells had other bounds
         return Sketch.of_points(array, head["low"], head["high"])
     if kind == "variances":  # likewise
         if columns is not None:
             return Sketch.of(columns[0], columns[0], columns[1] if head["weighted"] else None, keep=KEPT)
         return Sketch.of_points(array, head["low"], head["high"], keep=KEPT)
-    return LogMeans(array, head["seen"], head["keep"]) if kind == "means" else array
+    if kind == "means":  # and before that, means of log v, value and weight
+        log_v, value, weight = array
+        v = np.exp(log_v)
+        return Sketch.of_points(
+            np.stack([weight, value * weight, v * weight]), v.min(), v.max(), keep=head["keep"]
+        )
+    return array

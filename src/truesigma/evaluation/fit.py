@@ -11,6 +11,7 @@ from ..core import plugins
 from ..core.recalibration import Recalibration
 from ..core.tally import Tally
 from ..core.values import Cases
+from .catalogue import parse
 from .recipe import Recipe
 
 Named = str | tuple[str, Mapping[str, Any]]  # "aux:hidden=4", or ("aux", {"hidden": 4})
@@ -104,7 +105,7 @@ def choose(choice: Choice, recipe: Recipe) -> Chosen:
     """The recalibration that a choice names, with the options that the recipe gives it."""
     if isinstance(choice, Fit):
         return choice.chosen
-    name, module, options = plugins.parse("recalibrate", choice)
+    name, module, options = parse("recalibrate", choice)
     settings = {**plugins.accepted(module.fit, recipe.fit_options(name)), **options}
     return Chosen(name, module, options, settings)
 

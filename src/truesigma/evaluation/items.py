@@ -12,6 +12,7 @@ from ..core.law import Undefined
 from ..core.recalibration import JointRegion, Recalibration
 from ..core.scores import Request, request
 from ..core.values import Cases, Prediction
+from .catalogue import parse
 from .fit import Chosen, Named, each
 from .recipe import Recipe
 
@@ -46,7 +47,7 @@ class Item:
 def asked_metrics(metrics: Iterable[Named] | None) -> list[Asked]:
     """The metrics that were chosen, with their options; None for all."""
     chosen = plugins.usual("metrics") if metrics is None else each(metrics)
-    return [plugins.parse("metrics", metric) for metric in chosen]
+    return [parse("metrics", metric) for metric in chosen]
 
 
 def items_of(asked: Iterable[Asked], recipe: Recipe, part: Any) -> list[Item]:

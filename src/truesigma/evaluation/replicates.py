@@ -15,17 +15,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core import plugins
 from ..core.arrays import Host, workers
 from ..core.checks import check_level
+from ..core.elements import blocks
 from ..core.factors import factor_of
 from ..core.law import Undefined
-from ..core.scores import Finish, Mean, Rows, metric_rows
+from ..core.scores import Mean, Options, Summed, outputs_in, request, value_of, weight_of
 from ..core.values import Cases
+from .catalogue import parse
 
 By = Literal[
     "auto", "case", "patient", "group"
 ]  # "group" is what "patient" was called before there were both
+Rows = Any  # (case, column), a scipy sparse array
+Finish = Callable[[Host], float | Undefined]  # from the sums of some rows, (column,), to their score
 Score = str | tuple[str, Mapping[str, Any]] | Callable[[Cases], float]
 
 MANY = 20  # with this many groups "auto" takes them for patients if none are named: fewer, such as sites, do not show
@@ -206,7 +209,7 @@ def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[R
         if callable(score):
             found[number] = _again(score, cases, plan)
             continue
-        _, metric, options = plugins.parse("metrics", score)
+        _, metric, options = parse("metrics", score)
         try:
             if hasattr(metric, "SUMS"):
                 summed[number] = metric_rows(cases, metric, options, plan.code)
@@ -244,6 +247,50 @@ def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replic
     return found
 
 
+def metric_rows(
+    cases: Cases, metric: ModuleType, options: Options, into: Host | None = None
+) -> tuple[Rows, Finish]:
+    """Rows of a metric that says what it sums, and the way from their sums to its value.
+
+    >>> rows, finish = metric_rows(
+    ...     Cases(Prediction([0.0, 0.0], [1.0, 1.0]), [3.0, 4.0]), plugins.load("metrics", "rmse"), {}
+    ... )
+    >>> rows.toarray()
+    array([[ 1.,  9.],
+           [ 1., 16.]])
+    >>> finish(rows.toarray().sum(axis=0))
+    3.5355339059327378
+    """
+    one = request(metric, options)
+    return stack_rows(cases, one.sums, one.options, into), partial(value_of, one)
+
+
+def stack_rows(cases: Cases, sums: Summed, options: Options, into: Host | None = None) -> Rows:
+    """One row a case, or the row that `into` names: what its elements add to the sums.
+
+    Rows are sparse, as a case of one output lies in one bin. Where cases are only ever chosen together, `into` names
+    the row of each, so that a million cases need no million rows.
+    """
+    from scipy.sparse import coo_array, csr_array
+
+    into, outputs = np.arange(len(cases)) if into is None else into, outputs_in(options)
+    width, parts = sums.by_case(cases, options)
+    whole = csr_array((int(into.max(initial=-1)) + 1, width))
+    for block in blocks(cases.prediction, cases.target, cases.weight):
+        for piece in block.pieces() if outputs == "separate" else [block]:
+            elements = piece.wide.view(outputs)
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = parts(elements, weight_of(elements))
+            each = [np.broadcast_arrays(into[block.rows, None], *part) for part in found]
+            row, column, value = (np.concatenate([part[k].ravel() for part in each]) for k in range(3))
+            whole = whole + coo_array((value, (row, column)), shape=whole.shape).tocsr()
+    if not np.isfinite(whole.data).all():
+        raise Undefined(
+            "the sums overflow float64: errors, variances or weights are too far apart for this score."
+        )
+    return whole
+
+
 def mean_of(sums: Host) -> float:
     """The mean from what the rows of a `Mean` add up to; NaN if there is nothing."""
     return float(sums[1] / sums[0]) if sums[0] > 0 else math.nan
@@ -257,7 +304,7 @@ def factor_rows(cases: Cases, into: Host | None = None) -> tuple[Rows, Finish]:
         factor = factor_of(np.array([0.0, *sums]), moment)
         return Undefined("nothing is left to fit a factor on.") if factor is None else factor
 
-    return Mean(lambda e: e.ratio("total", "mean")).rows(cases, {}, into), finish
+    return stack_rows(cases, Mean(lambda e: e.ratio("total", "mean")), {}, into), finish
 
 
 def _number(finish: Finish, sums: Host) -> float:

@@ -5,10 +5,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.plugins import parse
 from ..core.recalibration import Across
 from ..core.values import Cases, changed
 from ..evaluation.card import Card, describe
+from ..evaluation.catalogue import parse
 from ..evaluation.compare import remedy, remedy_words
 from ..evaluation.fit import Fit, choose, fit_around
 from ..evaluation.recipe import Recipe, load_recipe

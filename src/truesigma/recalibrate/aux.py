@@ -15,20 +15,21 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Array, Host, like, namespace, to_host
+from ..core.cells import segment_sums
 from ..core.checks import check_choice, check_whole
 from ..core.elements import Block, Elements, Outputs, Part
 from ..core.factors import factor_sums
 from ..core.outputs import case_means
 from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
-from ..core.sketches import LogMeans, in_cells
-from ..core.sums import Statistic, Sum, accumulate_each
+from ..core.sketches import Sketch
+from ..core.sums import Statistic, Sum, accumulate_each, flat
 from ..core.values import Cases, Prediction, changed
 from ._factor import both_sums, factor_of
 
 TITLE = "aux scaling"
-# More elements than these are gathered in cells of log2(v), and the network sees the mean of each. Up to KEPT of them
-# are known one by one, and their cells lie around their mean, so that the unit does not matter.
-MANY, KEPT = 1 << 11, 1 << 16
+# More elements than these are gathered in cells of log2(v), and the network sees the mean of each. Their cells lie
+# around their mean, so that the unit does not matter; up to KEPT of them are known one by one before.
+MANY, KEPT, PER_OCTAVE = 1 << 11, 1 << 16, 64
 AT_A_TIME = 1 << 16  # elements through the network at once
 SOME = 0.05  # share of the cases beyond those it was fitted on, from which on it is doubted
 MOST = 0.9  # share of the cases from which on not single ones lie beyond, but the unit may be another
@@ -136,7 +137,7 @@ def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[s
 
     plan: dict[str, Statistic] = {"factor": factor}
     if hidden:
-        plan["means"] = lambda block: _means(block.wide.view(outputs))
+        plan["means"] = lambda block: _points(block.wide.view(outputs))
     return accumulate_each(changed(cases, prediction=chosen), [(None, plan)])[0]
 
 
@@ -187,12 +188,11 @@ def fit(
     bias = 2 * math.log(factor_of(*both_sums(known), law.moment).value)
     if hidden == 0:
         return Aux(((bias,),), part=part, outputs=outputs)
-    means, columns = sums["means"], sums["means"].columns
+    points, log_v = sums["means"].points, np.log(sums["means"].variance)
+    columns = np.stack([log_v, points[1] / points[0], points[0]])
     # By log v, and so that the order of the cases does not matter.
     columns = columns[:, np.lexsort(columns[::-1])]
-    if MANY < means.seen <= means.keep:
-        columns = in_cells(columns, float(columns[2] @ columns[0] / columns[2].sum()))
-    log_v, size, share = columns
+    log_v, size, share = _in_cells(columns) if log_v.size > MANY else columns
     share = share / share.sum()
     shift, divisor, offset = 0.0, 1.0, 0.0
     if standardise:
@@ -216,13 +216,19 @@ def fit(
 from_dict = restored(Aux)
 
 
-def _means(elements: Elements) -> LogMeans:
-    """log v, |y - mu|^moment and weight of every element."""
-    power = elements.squared if elements.law.moment == 2 else abs(elements.residual)
-    share = np.ones_like(power) if elements.weight is None else elements.weight
-    columns = np.stack([np.log(elements.total).ravel(), power.ravel(), share.ravel()])
-    columns = columns[:, columns[2] > 0]
-    return LogMeans(np.zeros((3, 0)), 0, KEPT).merge(LogMeans(columns, columns.shape[1], KEPT))
+def _points(elements: Elements) -> Sketch:
+    """Variance, |y - mu|^moment and weight of every element."""
+    power = elements.squared if elements.law.moment == 2 else elements.size
+    return Sketch.of(*flat(elements.total, power, elements.weight), keep=KEPT)
+
+
+def _in_cells(columns: Host) -> Host:
+    """Weighted means of log v and size in cells of log2(v) around the mean, and the weight of each."""
+    log_v, size, share = columns
+    index = np.floor((log_v - share @ log_v / share.sum()) * (PER_OCTAVE / math.log(2))).astype(np.int64)
+    cells = segment_sums(index - index.min(), int(np.ptp(index)) + 1, [log_v * share, size * share, share])
+    cells = cells[:, cells[2] > 0]
+    return np.stack([cells[0] / cells[2], cells[1] / cells[2], cells[2]])
 
 
 def _train(

@@ -11,13 +11,12 @@ from ...core.arrays import Host
 from ...core.cells import labelled
 from ...core.law import Undefined
 from ...core.outputs import output_of
-from ...core.scores import metric_rows
 from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.inference.estimates import LEAST, RISK
 from ...evaluation.questions import MOST_GROUPS as MOST
 from ...evaluation.questions import MOST_OUTPUTS
-from ...evaluation.replicates import Replicates, Resampling, factor_rows, from_rows
+from ...evaluation.replicates import Replicates, Resampling, factor_rows, from_rows, metric_rows
 from ..blocks import (
     Section,
     cell,

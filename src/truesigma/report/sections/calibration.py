@@ -7,9 +7,10 @@ import numpy as np
 from ...core import plugins
 from ...core.bins import Spacing
 from ...core.law import Undefined
-from ...core.scores import edges_over, metric_rows
+from ...core.scores import edges_over
 from ...core.values import Cases
 from ...diagrams.calibration import TRUST
+from ...evaluation.replicates import metric_rows
 from ..blocks import Section, choice, columns, controls, csv_button, details, figure, paragraph
 from ..markup import join
 from ..subject import Subject, counted

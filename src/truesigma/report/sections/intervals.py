@@ -7,8 +7,8 @@ from scipy.sparse import hstack
 
 from ...core import plugins
 from ...core.by_case import Stated
-from ...core.scores import metric_rows
 from ...diagrams.coverage import LEVELS
+from ...evaluation.replicates import metric_rows
 from ..blocks import Section, columns, csv_button, details, figure, paragraph, split
 from ..numbers import percent
 from ..subject import Subject

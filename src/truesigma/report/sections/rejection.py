@@ -9,6 +9,7 @@ import numpy as np
 from ...core.arrays import Host
 from ...core.ranking import keep_lowest
 from ...core.scores import Mean
+from ...evaluation.replicates import stack_rows
 from ..blocks import Section, columns, controls, csv_button, details, figure, paragraph
 from ..markup import element, join
 from ..numbers import number, percent, with_unit
@@ -65,9 +66,9 @@ def table(subject: Subject) -> Referred:
 def _errors(subject: Subject) -> tuple[Host, Host]:
     """Sum each case: weight, weighted squared error, and its variance, infinite if nothing counts."""
     cases = subject.after
-    held = Mean(lambda e: e.squared).rows(cases, {"outputs": "mean"}).toarray()
+    held = stack_rows(cases, Mean(lambda e: e.squared), {"outputs": "mean"}).toarray()
     some = held[:, 0] > 0
-    total = Mean(lambda e: e.total).rows(cases, {"outputs": "mean"}).toarray()[:, 1]
+    total = stack_rows(cases, Mean(lambda e: e.total), {"outputs": "mean"}).toarray()[:, 1]
     # The threshold is for the scale that `apply` writes, which a recalibration of the law leaves as it is.
     unit = cases.prediction.law.unit
     return held, np.where(some, total / np.where(some, held[:, 0], 1) / unit, np.inf)

@@ -7,7 +7,7 @@ import numpy as np
 from ...core.bins import assign, bin_edges
 from ...core.scores import Mean
 from ...evaluation.bootstrap import Estimate, estimate
-from ...evaluation.replicates import from_rows, mean_of
+from ...evaluation.replicates import from_rows, mean_of, stack_rows
 from ..blocks import Section, columns, csv_button, figure, paragraph, split
 from ..numbers import estimate_text, percent
 from ..subject import Subject
@@ -20,8 +20,8 @@ def table(subject: Subject) -> tuple[list[dict[str, Any]], Estimate] | None:
     cases = subject.before
     if cases.prediction.epistemic is None:
         return None
-    whole = Mean(lambda e: e.total).rows(cases, {"outputs": "mean"}).toarray()
-    inner = Mean(lambda e: e.aleatoric).rows(cases, {"outputs": "mean"}).toarray()
+    whole = stack_rows(cases, Mean(lambda e: e.total), {"outputs": "mean"}).toarray()
+    inner = stack_rows(cases, Mean(lambda e: e.aleatoric), {"outputs": "mean"}).toarray()
     weight, total, aleatoric = whole[:, 0], whole[:, 1], inner[:, 1]
     both = np.stack([total, total - aleatoric], axis=1)
     found = from_rows([(subject.plan.gather(both), mean_of)], subject.plan)[0]
