@@ -12,6 +12,8 @@ from truesigma.reproduce.figures.overfitting import epochs_of
 from truesigma.reproduce.pages.answer import answer_text, lines
 from truesigma.reproduce.results import Run
 
+LITE2 = ["oct_efficientnet_lite2", "oct_efficientnet_lite2_random"]
+LITE2_AGAIN = ["oct_efficientnet_lite2_seed1", "oct_efficientnet_lite2_seed1_random"]
 PAIR = ["breastpathq_efficientnet_lite2", "breastpathq_efficientnet_lite2_random"]
 
 
@@ -23,6 +25,16 @@ def root(tmp_path):
 def change(root, name, **values):
     path = root / "results" / name / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def calm(root, name, more):
+    """Add so much to the logarithm of every variance of a run."""
+    path = root / "results" / name / "draws.npz"
+    with np.load(path) as stored:
+        arrays = {
+            key: value + np.float16(more * key.endswith("log_variance")) for key, value in stored.items()
+        }
+    np.savez(path, **arrays)
 
 
 PLATEAU = {"schedule": "plateau", "patience": 20, "epochs": 500}
@@ -145,30 +157,59 @@ def test_a_kept_epoch_without_test_scores_is_refused(root):
 
 
 def test_another_seed_says_how_far_to_trust_the_factor(tmp_path):
-    root = fake_paper(tmp_path / "paper", ["oct_resnet101", "oct_resnet101_seed1"], cases=60)
+    names = ["oct_resnet101", "oct_resnet101_seed1", *LITE2, *LITE2_AGAIN]
+    root = fake_paper(tmp_path / "paper", names, cases=60)
+    calm(root, "oct_efficientnet_lite2_seed1_random", 2 * np.log(TRUE_FACTOR) + 1)
+    schedule = {"smoothing": 0.5, "keep": "valid_mse_two_draws"}
+    change(root, "oct_efficientnet_lite2_seed1", recipe={"name": "exact", "train": schedule})
     paper = open_paper(root)
-    fits = [paper.fitted(name, "exact", "sigma") for name in ("oct_resnet101", "oct_resnet101_seed1")]
-    both = " and ".join(f"{fit.factor:.2f} ± {fit.standard_error:.2f}" for fit in fits)
-    assert f"OCT, ResNet-101 has s = {both} from two seeds." in answer_text(paper)
+    text = answer_text(paper)
+
+    def both(first, second):
+        fits = [paper.fitted(name, "exact", "sigma") for name in (first, second)]
+        return " and ".join(f"{fit.factor:.2f} ± {fit.standard_error:.2f}" for fit in fits)
+
+    for called, first, second, words in (
+        ("OCT, ResNet-101", *names[:2], "too sure each time"),
+        ("OCT, EfficientNet-Lite2, ImageNet weights", LITE2[0], LITE2_AGAIN[0], "too sure each time"),
+        (
+            "OCT, EfficientNet-Lite2, random weights",
+            LITE2[1],
+            LITE2_AGAIN[1],
+            "too sure, then not sure enough",
+        ),
+    ):
+        assert f"{called}: s = {both(first, second)}, test error " in text
+        assert f" times that of training ({words})" in text.partition(f"{called}: s = ")[2]
+    assert (
+        "We trained 3 of the networks again from a second seed, which is not counted; it changes the answer for 1"
+        in text
+    )
+    assert "The seeds of OCT, EfficientNet-Lite2, ImageNet weights also differ in what chose plateau" in text
+    assert "of 3 networks trained to their end 3 (" in text  # the second seeds are not among them
+    told = "**Transfer:** OCT, EfficientNet-Lite2, seed 1, from ImageNet weights and from random ones, otherwise alike"
+    assert f"{told}: s = {both(*LITE2_AGAIN)}" in text
+
+
+def test_a_second_seed_is_no_second_pair(tmp_path):
+    """It is told, whether it agrees or not, and the verdict is that of the first seed."""
+    root = fake_paper(tmp_path / "paper", [*LITE2, *LITE2_AGAIN], cases=60)
+    calm(root, LITE2[1], 1)
+    verdict = transfer.surer(open_paper(root))
+    assert (verdict.word, verdict.evidence[:6]) == ("holds", "1 of 1")
+    assert "seed 1, ImageNet weights: s = " in verdict.evidence
+    assert "(ImageNet and random), disagrees and is not counted." in verdict.evidence
 
 
 def test_too_large_a_variance_is_named(root):
-    folder = root / "results" / "oct_resnet101"
-    with np.load(folder / "draws.npz") as stored:
-        arrays = {key: value + 3 * key.endswith("log_variance") for key, value in stored.items()}
-    np.savez(folder / "draws.npz", **arrays)
+    calm(root, "oct_resnet101", 3)
     assert "The opposite, too large a variance, in 1 (OCT, ResNet-101 0." in answer_text(open_paper(root))
 
 
 def test_overfitting_is_named_where_it_tells_who_is_too_sure(root):
     """One network is made sure of itself to the right degree, and its error in training that of the test."""
     folder = root / "results" / "oct_resnet101"
-    with np.load(folder / "draws.npz") as stored:
-        arrays = dict(stored)
-    for key in arrays:
-        if key.endswith("log_variance"):
-            arrays[key] += np.float16(2 * np.log(TRUE_FACTOR) + 0.1)
-    np.savez(folder / "draws.npz", **arrays)
+    calm(root, "oct_resnet101", 2 * np.log(TRUE_FACTOR) + 0.1)
     rows = [row.split(",") for row in (folder / "history.csv").read_text().splitlines()]
     train, test = (rows[0].index(name) for name in ("train_mse", "test_mse"))
     for row in rows[1:]:

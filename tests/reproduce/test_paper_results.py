@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from truesigma.reproduce import open_paper
-from truesigma.reproduce.figures import lacking, read_figures
+from truesigma.reproduce.figures import find_figure, lacking, read_figures
 from truesigma.reproduce.pages.deviations import deviations_text
 from truesigma.reproduce.pages.markdown import results_text, run_lines
 from truesigma.reproduce.tables import read_table, rows
@@ -144,9 +144,25 @@ def test_every_figure_that_can_be_drawn_is_there():
         assert (f"figures/{figure.stem}.png" in written) == drawn
 
 
+def test_every_run_of_the_overfitting_figure_is_there():
+    """Its caption says which: Gaussian, of the paper's data sets, with dropout, not ended by chance."""
+    paper = open_paper(ROOT)
+    members = {member for joined in paper.plan.ensembles for member in joined.members}
+    meant = {
+        one.name
+        for one, run in paper.finished()
+        if (one.likelihood, one.name in members) == ("gaussian", False)
+        and one.data_set in paper.plan.of_paper
+        and run.validated_with_dropout
+        and not run.misled
+    }
+    assert set(find_figure(ROOT, "overfitting").runs) == meant
+
+
 def test_the_readme_counts_the_networks_as_results_do():
     """Of random weights three of ten too sure, of ImageNet weights both, of those that ended earlier one of eight."""
-    text = (ROOT / "RESULTS.md").read_text(encoding="utf-8").partition("### Every network")[2]
+    written = (ROOT / "RESULTS.md").read_text(encoding="utf-8")
+    text = written.partition("### Every network")[2]
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in text.partition("\n![")[0].splitlines()
     ]
@@ -177,3 +193,8 @@ def test_the_readme_counts_the_networks_as_results_do():
     readme = (ROOT.parent / "README.md").read_text(encoding="utf-8")
     told = f"both networks that started from ImageNet weights and in {sure} of {of} that started from random ones; "
     assert f"{told}in {early} of {all_early} runs that ended earlier" in readme
+    again = re.search(
+        r"We trained (\d+) of the networks again .*? changes the answer for (\d+) of them", written
+    )
+    trained, changed = (words[int(n)] for n in again.groups())
+    assert f"A second seed of {trained} networks changes the answer for {changed}." in readme

@@ -1,5 +1,7 @@
 """The plan: every run of the grid, and nothing it does not know."""
 
+import dataclasses
+
 import pytest
 from made_up_paper import PAPER
 
@@ -32,11 +34,22 @@ def test_networks_that_are_compared_are_trained_alike():
             twin = paper.plan.match(one.data_set, one.network)
             shared = {key: value for key, value in one.train.items() if key != "stage_dropout"}
             assert (shared, one.options) == (twin.train, twin.options), one.name
-    for data_set in ("oct", "breastpathq"):  # from ImageNet weights and from random ones
-        pair = [paper.plan.find(f"{data_set}_efficientnet_lite2{end}") for end in ("", "_random")]
+    for name in ("oct_efficientnet_lite2", "oct_efficientnet_lite2_seed1", "breastpathq_efficientnet_lite2"):
+        pair = [paper.plan.find(f"{name}{end}") for end in ("", "_random")]  # from ImageNet weights or not
         assert pair[0].weights
         assert not pair[1].weights
         assert (pair[0].train, pair[0].options) == (pair[1].train, pair[1].options)
+
+
+def test_a_second_seed_is_planned_like_the_first():
+    plan = open_paper(PAPER).plan
+    found = 0
+    for one in plan.experiments:
+        for other in plan.seeds(one):
+            again = dataclasses.replace(other, name=one.name, seed=one.seed, step=one.step)
+            assert again == dataclasses.replace(one, seen=other.seen), (one.name, other.name)
+            found += one.seed == 0 != other.seed
+    assert found == 3
 
 
 def test_committed_runs_were_trained_as_planned():

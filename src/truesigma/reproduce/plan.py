@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 
@@ -84,6 +85,11 @@ class Experiments:
             if (joined.data_set, joined.network) == (data_set, network) and likelihood == "gaussian":
                 return joined
         return None
+
+    def seeds(self, one: Planned) -> tuple[Planned, ...]:
+        """The experiments that differ from this one by the seed alone, and itself, in the order of their seeds."""
+        kind = attrgetter("data_set", "network", "likelihood", "variant")
+        return tuple(sorted((e for e in self.experiments if kind(e) == kind(one)), key=attrgetter("seed")))
 
     def title(self, data_set: str, network: str) -> str:
         """How a row is called in text: "OCT, ResNet-101"."""

@@ -117,6 +117,14 @@ class Run:
         return self.ended or (self.about["plateaus"] >= 2 and behind >= PATIENCE)
 
     @property
+    def kept_by(self) -> str:
+        """What plateau and kept epoch looked at, in a word."""
+        schedule = self.about["recipe"].get("train", {})
+        if not schedule.get("smoothing", 0):
+            return "raw"
+        return "mean, two draws" if schedule.get("keep") == "valid_mse_two_draws" else "mean"
+
+    @property
     def misled(self) -> bool:
         """Whether the kept epoch has a validation error below 0, as two draws that differ widely can estimate it.
 

@@ -66,9 +66,8 @@ def test_channels_last_is_kept():
     x = torch.randn(2, 3, 8, 8)
     expected = dropout_draws(net, [x], draws=2, seed=0, masks="independent")
     net.to(memory_format=torch.channels_last)
-    net.body[1].register_forward_pre_hook(
-        lambda _, x: seen.append(x[0].is_contiguous(memory_format=torch.channels_last))
-    )
+    # By the strides: `is_contiguous` of torch 2.11 says no while it traces, when the number of cases is a symbol.
+    net.body[1].register_forward_pre_hook(lambda _, x: seen.append(x[0].stride(1) == 1))
     found = dropout_draws(net, [x], draws=2, seed=0, masks="independent")
     assert seen
     assert all(seen)

@@ -102,6 +102,15 @@ def test_a_network_is_not_kept_alive():
     assert [ref() for ref in seen] == [None, None]
 
 
+def test_a_network_that_cannot_be_traced_takes_buffers_as_before():
+    net = ControlFlow()
+    net.register_buffer("seen", torch.zeros(1))
+    with pytest.raises(Untraceable):
+        split(net, torch.randn(3, 4))
+    net.seen = torch.ones(1)
+    assert torch.equal(net.state_dict()["seen"], torch.ones(1))
+
+
 def test_no_weight_is_kept_alive_by_what_was_prepared_for_drawing():
     net = small()
     Sampler(net, "fp32", "", None).draw(torch.randn(3, 4), 0, 2, lambda count, outputs: None)

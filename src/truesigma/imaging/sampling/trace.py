@@ -133,7 +133,7 @@ def _trace(net: nn.Module, example: Tensor, precision: str) -> Partition | Untra
     with torch.no_grad(), guarded_generators(probe.device), autocast(probe.device, precision):
         on = stochastic_modules(net, probe)
         try:
-            with modes(net, on), _unspoken():
+            with modes(net, on), _unspoken(), _no_hook_left():
                 cases = ({0: torch.export.Dim.DYNAMIC},)
                 program = torch.export.export(net, (probe,), dynamic_shapes=cases, strict=False)
                 # without decompositions: only made functional
@@ -163,3 +163,18 @@ def _unspoken() -> Iterator[None]:
             yield
     finally:
         log.setLevel(level)
+
+
+@contextmanager
+def _no_hook_left() -> Iterator[None]:
+    """Remove the hook on buffers that torch.export forgets where it fails, as in torch 2.11.
+
+    It would keep the network alive, and refuse every buffer that is assigned to it afterwards.
+    """
+    hooks = nn.modules.module._global_buffer_registration_hooks
+    before = set(hooks)
+    try:
+        yield
+    finally:
+        for forgotten in set(hooks) - before:
+            del hooks[forgotten]

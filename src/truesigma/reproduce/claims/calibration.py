@@ -260,14 +260,8 @@ def seeds_vary(paper: Paper) -> Verdict:
     )  # none is planned of short runs
     texts, found = [], {}
     for name in paper.judged():
-        one = paper.about(name)
         runs = [
-            other.name
-            for other in paper.plan.experiments
-            if paper.run(other.name) is not None
-            and all(
-                getattr(other, k) == getattr(one, k) for k in ("data_set", "network", "likelihood", "variant")
-            )
+            one.name for one in paper.plan.seeds(paper.plan.find(name)) if paper.run(one.name) is not None
         ]
         if len(runs) < 2:
             continue

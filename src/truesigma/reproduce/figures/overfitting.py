@@ -48,13 +48,13 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
             kept = float(run.column("test_factor")[best])
             _large(panel, [at], [kept], colour, marker)
             if run.full_length:
-                named.append((at, kept, title(paper, name)))
+                named.append((at, kept, title(paper, name).removesuffix(" weights")))
             numbers.append(number(paper, name, "factor", kept, part="aleatoric", root=at))
         line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkB": 3, "relpos": (0.0, 0.5)}
         blank = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # over the lines of the labels below
         for place, (at, kept, text) in enumerate(sorted(named)):
             panel.annotate(
-                text, (at, kept), (0.67, 0.03 + 0.042 * place), textcoords="axes fraction", fontsize=5.5, va="center",
+                text, (at, kept), (0.745, 0.03 + 0.036 * place), textcoords="axes fraction", fontsize=5.3, va="center",
                 arrowprops=line, bbox=blank,
             )  # fmt: skip
         panel.plot(SHOWN, SHOWN, color=INK, linewidth=0.8, linestyle="--", zorder=2, label="s = root")

@@ -1,16 +1,17 @@
 """The first screen of RESULTS.md: every network in one table, what holds and what does not, and the figure behind."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .. import elsewhere
-from ..elsewhere import LEVEL
+from ..elsewhere import LEVEL, Scores
 from ..figures import find_figure, title
 from ..figures.overfitting import epochs_of
 from ..paper import Paper
 from ..text import grid, number, percent
-from .networks import THEIRS, Line, lines, scores_of
+from .networks import THEIRS, Line, line_of, lines, scores_of
 
 HEAD = """## The answer
 
@@ -184,20 +185,35 @@ def _unsure(full: list[Line]) -> str:
 
 def _seeds(paper: Paper) -> list[str]:
     """What another seed of a network changes, which the standard error does not hold."""
-    found = []
-    for one in paper.plan.experiments:
-        first = paper.plan.match(one.data_set, one.network) if one.seed and not one.variant else None
-        if one.likelihood != "gaussian" or first is None or not paper.has(first.name, one.name):
+    said, changed, mixed = [], 0, []
+    for first in (one for one in paper.plan.experiments if (one.likelihood, one.seed) == ("gaussian", 0)):
+        runs = [(one, run) for one in paper.plan.seeds(first) if (run := paper.run(one.name)) is not None]
+        if paper.run(first.name) is None or len(runs) < 2:
             continue
-        fits: list[Any] = [paper.fitted(name, "exact", "sigma") for name in (first.name, one.name)]
-        both = " and ".join(f"{fit.factor:.2f} ± {fit.standard_error:.2f}" for fit in fits)
-        found.append(f"{title(paper, first.name)} has s = {both} from two seeds")
-    if not found:
+        called, seeds = title(paper, first.name), [line_of(paper, *one) for one in runs]
+        words = [seed.word for seed in seeds]
+        agree = len(set(words)) == 1
+        changed += not agree
+        said.append(
+            f"{called}: {_factors(seed.scores for seed in seeds)}, test error "
+            f"{' and '.join(f'{seed.overfitted:.2f}' for seed in seeds)} times that of training "
+            f"({f'{words[0]} each time' if agree else ', then '.join(words)})"
+        )
+        if len({run.kept_by for _, run in runs}) > 1:
+            mixed.append(called)
+    if not said:
         return []
-    return [
+    text = (
         "**How sure is that?** Each network is one run of one seed. Its standard error is the noise of the calibration "
-        "cases and leaves out what another seed would change: " + "; ".join(found) + "."
-    ]
+        f"cases and leaves out what another seed would change. We trained {len(said)} of the networks again from a "
+        f"second seed, which is not counted; it changes the answer for {changed or 'none'} of them. {'; '.join(said)}."
+    )
+    if mixed:
+        text += (
+            f" The seeds of {' and of '.join(mixed)} also differ in what chose plateau and kept epoch (*kept by*, in "
+            "the table of the runs), so the seed alone need not be the reason."
+        )
+    return [text]
 
 
 def _elsewhere(theirs: list[Line]) -> str:
@@ -255,8 +271,9 @@ def _pairs(paper: Paper) -> list[str]:
         twin = f"{one.name}_random"
         if not one.weights or not paper.has(one.name) or not paper.has(twin):
             continue
+        without_variant = title(paper, one.name).removesuffix(f", {one.variant}")
         found.append(
-            f"**Transfer:** {title(paper, one.name)} and {title(paper, twin).rpartition(', ')[2]}, otherwise alike: "
+            f"**Transfer:** {without_variant}, from ImageNet weights and from random ones, otherwise alike: "
             f"{_both(paper, one.name, twin)}."
         )
     return found
@@ -265,7 +282,10 @@ def _pairs(paper: Paper) -> list[str]:
 def _both(paper: Paper, *names: str) -> str:
     """Factor, raw intervals and error of two that are compared."""
     pair = [scores_of(paper, name) for name in names]
-    factors = " and ".join(f"{x.factor:.2f} ± {x.error:.2f}" for x in pair)
     held = " and ".join(percent(x.held[0]) for x in pair)
     errors = " and ".join(number(x.mse, "mse") for x in pair)
-    return f"s = {factors}, raw 90 % intervals hold {held}, MSE {errors}"
+    return f"{_factors(pair)}, raw 90 % intervals hold {held}, MSE {errors}"
+
+
+def _factors(scores: Iterable[Scores]) -> str:
+    return "s = " + " and ".join(f"{x.factor:.2f} ± {x.error:.2f}" for x in scores)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from ..claims import Claim, judge, read_claims, rule
 from ..claims.verdict import WORDS, Verdict
@@ -133,7 +132,7 @@ def run_lines(paper: Paper) -> str:
         body.append(
             [
                 one.name, str(about["epochs"]), str(best), str(patience), str(reduced),
-                run.regime.partition(",")[0], _kept_by(schedule),
+                run.regime.partition(",")[0], run.kept_by,
                 f"{about.get('seconds', 0) / 60:.0f}", str(about.get("hardware", "")), how, *errors,
                 f"{run.column('test_factor')[best - 1]:.2f}",
             ]
@@ -152,13 +151,6 @@ def run_lines(paper: Paper) -> str:
     ]
     head += ["train MSE", "valid MSE", "test MSE", "test s"]
     return grid(head, body) if body else "No run yet."
-
-
-def _kept_by(schedule: Mapping[str, Any]) -> str:
-    """What plateau and kept epoch looked at, in a word."""
-    if not schedule.get("smoothing", 0):
-        return "raw"
-    return "mean, two draws" if schedule.get("keep") == "valid_mse_two_draws" else "mean"
 
 
 def missing_lines(paper: Paper) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 from .. import elsewhere
 from ..elsewhere import LEVEL, Scores
 from ..paper import SHORT, Paper
-from ..plan import Ensemble
+from ..plan import Ensemble, Planned
+from ..results import Run
 from ..text import number, percent
 
 THEIRS = "theirs"
@@ -50,8 +51,13 @@ class Line:
         return self.scores.factor + 2 * self.scores.error < 1
 
     @property
+    def word(self) -> str:
+        """The same in words."""
+        return "too sure" if self.too_sure else "not sure enough" if self.too_unsure else "about right"
+
+    @property
     def too_sure_alone(self) -> bool:
-        """The same of the aleatoric part, without the epistemic one."""
+        """Whether the aleatoric part is too sure, without the epistemic one."""
         return self.scores.aleatoric - 2 * self.scores.aleatoric_error > 1
 
     @property
@@ -102,24 +108,7 @@ def lines(paper: Paper) -> list[Line]:
         run = paper.run(one.name) if one.data_set in paper.plan.of_paper else None
         if run is None or (one.likelihood, one.seed) != ("gaussian", 0) or one.variant not in SHOWN:
             continue
-        printed = paper.expected.of((one.data_set, one.network, "total", "none", "mse"))[0]
-        published = "–" if printed is None else printed.printed
-        regime = run.regime + (", seen when the rule was fixed" if one.seen else "")
-        weights = "ImageNet" if one.weights else "random"
-        # The columns beside it say the variant: short, or the weights.
-        called = paper.plan.title(one.data_set, one.network)
-        scores = scores_of(paper, one.name)
-        wild = np.stack([draws.variance for draws in run.draws("test")]) > 1
-        share = float(wild.any(axis=(0, 1)).reshape(wild.shape[2], -1).any(axis=1).mean())
-        chance = one.variant == CHANCE
-        full = run.full_length and not chance
-        best = int(run.about["best_epoch"]) - 1
-        overfitted = float(run.column("test_mse")[best] / run.column("train_mse")[best])
-        shape = tuple(
-            float(paper.score(one.name, "exact", "sigma", "coverage", level=level)["value"])
-            for level in OTHER_LEVELS
-        )
-        ours.append(Line(called, regime, weights, scores, published, full, chance, share, overfitted, shape))
+        ours.append(line_of(paper, one, run))
     theirs = []
     for network in elsewhere.networks(paper):
         valid, test = (elsewhere.cases(paper, network, split) for split in ("valid", "test"))
@@ -131,6 +120,28 @@ def lines(paper: Paper) -> list[Line]:
         )
     short = [line for line in ours if not line.full]
     return [line for line in ours if line.full] + theirs + short + _joined(paper)
+
+
+def line_of(paper: Paper, one: Planned, run: Run) -> Line:
+    """One of our networks."""
+    printed = paper.expected.of((one.data_set, one.network, "total", "none", "mse"))[0]
+    published = "–" if printed is None else printed.printed
+    regime = run.regime + (", seen when the rule was fixed" if one.seen else "")
+    weights = "ImageNet" if one.weights else "random"
+    # The columns beside it say the variant: short, or the weights.
+    called = paper.plan.title(one.data_set, one.network)
+    scores = scores_of(paper, one.name)
+    wild = np.stack([draws.variance for draws in run.draws("test")]) > 1
+    share = float(wild.any(axis=(0, 1)).reshape(wild.shape[2], -1).any(axis=1).mean())
+    chance = one.variant == CHANCE
+    full = run.full_length and not chance
+    best = int(run.about["best_epoch"]) - 1
+    overfitted = float(run.column("test_mse")[best] / run.column("train_mse")[best])
+    shape = tuple(
+        float(paper.score(one.name, "exact", "sigma", "coverage", level=level)["value"])
+        for level in OTHER_LEVELS
+    )
+    return Line(called, regime, weights, scores, published, full, chance, share, overfitted, shape)
 
 
 def _joined(paper: Paper) -> list[Line]:
