@@ -65,7 +65,7 @@ def test_what_a_thread_raises_is_raised(monkeypatch):
         accumulate(sample.prediction(), sample.target, {"it": fail})
 
 
-def test_the_caller_is_one_of_the_threads(monkeypatch):
+def test_blocks_are_shared_by_as_many_threads_as_are_told(monkeypatch):
     small_blocks(monkeypatch)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8), raising=False)
@@ -77,7 +77,6 @@ def test_the_caller_is_one_of_the_threads(monkeypatch):
         return np.array([float(len(block.residual))])
 
     assert accumulate(sample.prediction(), sample.target, {"cases": look})["cases"] == [2000]
-    assert threading.get_ident() in seen
     assert len(seen) == 2
 
 

@@ -17,7 +17,7 @@ from array_api_compat import device as device_of
 Array = Any  # an array of any library the array API covers; the libraries share no common base class
 Host = np.ndarray[Any, np.dtype[Any]]
 
-CHUNK = {"cpu": 1 << 17, "other": 1 << 26}  # elements at a time: the CPU's cache, or enough to fill a GPU
+CHUNK = {"cpu": 1 << 18, "other": 1 << 26}  # elements at a time: the CPU's cache, or enough to fill a GPU
 
 ROW = 4096  # numbers that a GPU adds up in float32, before their sums are in float64
 

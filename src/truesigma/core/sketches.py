@@ -5,7 +5,6 @@ variances allows.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -52,10 +51,13 @@ class Grid(NamedTuple):
 
     def place(self, bits: Array) -> Array:
         """The number of the cell, which rises with the bits."""
+        above = bits >> self.top
         if self.top == self.rest:
-            return bits >> self.top
-        lift = (self.bound >> self.rest) - (self.bound >> self.top)
-        return namespace(bits).maximum((bits >> self.top) + lift, bits >> self.rest)
+            return above
+        above += (self.bound >> self.rest) - (self.bound >> self.top)
+        return namespace(bits).maximum(
+            above, bits >> self.rest, out=above
+        )  # what is in the cache stays there
 
     def bits(self, place: Host) -> Host:
         """The first bits of the cells with these numbers."""
@@ -83,7 +85,7 @@ class Sketch:
     sums: Host  # (3, point)
     ends: tuple[float, float]  # the smallest and the largest variance
     keep: int
-    grid: Grid | None = None  # whose cells are in order; some may hold nothing
+    grid: Grid | None = None  # whose cells are all here, in order; some may hold nothing
 
     @staticmethod
     def of(variance: Array, error: Array, weight: Array = None, *, keep: int = SINGLE) -> "Sketch":
@@ -93,7 +95,7 @@ class Sketch:
             variance, error, weight = variance[some], error[some], weight[some]
         if variance.shape[0] > keep:
             columns = [weight, *(c if weight is None else c * weight for c in (error, variance))]
-            return Sketch.in_cells([(float_bits(variance), columns)], extremes(variance), keep)
+            return Sketch.in_cells(float_bits(variance), columns, extremes(variance), keep)
         weight = namespace(variance).ones_like(variance) if weight is None else weight
         v, e, w = (to_host(a).astype(np.float64) for a in (variance, error, weight))
         ends = extremes(v) if v.size else (math.inf, -math.inf)
@@ -105,29 +107,34 @@ class Sketch:
         sums = sums[:, sums[0] > 0]
         bits = float_bits(np.clip(sums[2] / sums[0], low, high))
         if bits.size > keep:
-            return Sketch.in_cells([(bits, list(sums))], (low, high), keep)
+            return Sketch.in_cells(bits, list(sums), (low, high), keep)
         return Sketch(bits, sums, (low, high), keep)
 
     @staticmethod
-    def in_cells(
-        parts: Iterable[tuple[Array, list[Array]]], ends: tuple[float, float], keep: int
-    ) -> "Sketch":
-        """The sums of columns, beside the bits of their variances, in the cells from one end to the other."""
+    def in_cells(bits: Array, columns: list[Array], ends: tuple[float, float], keep: int) -> "Sketch":
+        """The sums of columns, beside the bits of their variances, in all cells from one end to the other."""
         grid = Grid.over(ends, keep)
         start, end = grid.place(float_bits(np.array(ends)))
-        each = [segment_sums(grid.place(bits) - start, end - start + 1, columns) for bits, columns in parts]
-        place, sums = np.arange(start, end + 1), sum(each[1:], each[0])
-        if 4 * np.count_nonzero(sums[0]) < place.size:  # most hold nothing
-            filled = np.flatnonzero(sums[0])
-            place, sums = place[filled], sums[:, filled]
-        return Sketch(grid.bits(place), sums, ends, keep, grid)
+        place = grid.place(bits)
+        place -= start
+        sums = segment_sums(place, end - start + 1, columns)
+        return Sketch(grid.bits(np.arange(start, end + 1)), sums, ends, keep, grid)
 
     def merge(self, other: "Sketch") -> "Sketch":
         ends = min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1])
         if self.grid is other.grid is None and self.bits.size + other.bits.size <= self.keep:
             joined = np.concatenate([self.bits, other.bits])
             return Sketch(joined, np.concatenate([self.sums, other.sums], axis=1), ends, self.keep)
-        return Sketch.in_cells([(one.bits, list(one.sums)) for one in (self, other)], ends, self.keep)
+        grid = Grid.over(ends, self.keep)
+        start, end = grid.place(float_bits(np.array(ends)))
+        sums = np.zeros((3, end - start + 1))
+        for one in (self, other):
+            if one.grid == grid:  # the same cells, in their order
+                first = int(grid.place(one.bits[:1])[0]) - start
+                sums[:, first : first + one.bits.size] += one.sums
+            else:
+                sums += segment_sums(grid.place(one.bits) - start, sums.shape[1], list(one.sums))
+        return Sketch(grid.bits(np.arange(start, end + 1)), sums, ends, self.keep, grid)
 
     @cached_property
     def points(self) -> Host:

@@ -5,11 +5,11 @@ the data at once, so that what they share (z, the distribution function) is comp
 """
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -94,18 +94,16 @@ def accumulate_each(cases: Cases, plans: Iterable[tuple[Through | None, Plan]]) 
     return [{key: sums[number, key] for key in plan} for number, plan in enumerate(each)]
 
 
-def _in_order(work: Callable[[Any], Sums], makers: Iterable[Any], threads: int) -> Iterator[Sums]:
-    """What becomes of each block, by so many threads, in the order of the blocks; only a few are held at a time."""
-    if threads == 1:
-        yield from map(work, makers)
-        return
-    waiting: deque[Future[Sums]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        for make in makers:
-            waiting.append(pool.submit(work, make))
-            if len(waiting) > 2 * threads:
-                yield waiting.popleft().result()
-        yield from (found.result() for found in waiting)
+def _in_order(work: Callable[[Any], Sums], makers: Iterator[Any], threads: int) -> Iterator[Sums]:
+    """What becomes of each block, by so many threads, in the order of the blocks; only a few are held at a time.
+
+    The caller's thread is one of them: where it only waits, two threads often share a core for the first milliseconds.
+    """
+    with ThreadPoolExecutor(max(threads - 1, 1)) as pool:
+        while batch := list(islice(makers, threads)):
+            others = [pool.submit(work, make) for make in batch[1:]]
+            yield work(batch[0])
+            yield from (found.result() for found in others)
 
 
 def _made_sums(make: Callable[[], list[Block]], *, plans: Sequence[Plan]) -> Sums:

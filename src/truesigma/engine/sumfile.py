@@ -83,7 +83,7 @@ def _value(head: Mapping[str, Any], array: Any, columns: Any, bits: Any) -> Sum:
     if kind == "points":
         low, high = head["ends"]
         if head["in_cells"]:
-            return Sketch.in_cells([(bits, list(array))], (low, high), head["keep"])
+            return Sketch.in_cells(bits, list(array), (low, high), head["keep"])
         return Sketch(bits, array, (low, high), head["keep"])
     if kind == "cells":  # of an older version, whose cells had other bounds
         return Sketch.of_points(array, head["low"], head["high"])

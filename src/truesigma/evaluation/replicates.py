@@ -252,9 +252,8 @@ def metric_rows(
 ) -> tuple[Rows, Finish]:
     """Rows of a metric that says what it sums, and the way from their sums to its value.
 
-    >>> rows, finish = metric_rows(
-    ...     Cases(Prediction([0.0, 0.0], [1.0, 1.0]), [3.0, 4.0]), plugins.load("metrics", "rmse"), {}
-    ... )
+    >>> from truesigma import Prediction, metrics
+    >>> rows, finish = metric_rows(Cases(Prediction([0.0, 0.0], [1.0, 1.0]), [3.0, 4.0]), metrics.rmse, {})
     >>> rows.toarray()
     array([[ 1.,  9.],
            [ 1., 16.]])

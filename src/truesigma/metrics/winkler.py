@@ -26,7 +26,9 @@ def terms(elements: Elements, *, level: float = 0.9) -> Pairs:
 
 
 def _above(values: Array, bound: Array) -> Array:
-    return namespace(values).maximum(values, bound) - bound
+    above = namespace(values).maximum(values, bound)
+    above -= bound  # in place, where the library can
+    return above
 
 
 SUMS = Mean(terms)
