@@ -129,11 +129,11 @@ def test_cells_in_bins_move_only_what_shares_a_cell_with_an_edge():
     assert (abs(counted - below) <= [(cell == one).sum() for one in of_edge]).all()
 
 
-def test_few_elements_of_a_wide_range_take_little_room():
-    v = np.exp(np.random.default_rng(4).uniform(-700, 700, size=100))
+def test_cells_take_no_more_room_than_the_elements_that_were_kept():
+    v = np.exp(np.random.default_rng(4).uniform(-700, 700, size=SINGLE + 1))
     halves = Sketch.of(v[:50], v[:50], keep=0), Sketch.of(v[50:], v[50:], keep=0)
-    assert Sketch.of(v, v, keep=0).sums.shape == (3, 100)
-    assert halves[0].merge(halves[1]).sums.shape == (3, 100)
+    assert Sketch.of(v, v).sums.shape[1] <= SINGLE
+    assert halves[0].merge(halves[1]).sums.shape[1] <= SINGLE
 
 
 def test_variances_of_any_size_fit_the_cells():

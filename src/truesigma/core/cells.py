@@ -73,7 +73,7 @@ def unit_counts(values: Array, cells: int, weight: Array = None) -> Array:
         found = [xp.histc(part, cells, 0, 1) for part in values.split(1 << 24)]
         return xp.stack(found).sum(0, dtype=xp.float64)
     # One cell more than there are, for 1 itself.
-    counts = cell_totals(xp.astype(values * cells, xp.int64), cells + 1, [weight])[0]
+    counts = cell_totals(xp.astype(values * cells, xp.int32), cells + 1, [weight])[0]
     return namespace(counts).concat([counts[:-2], counts[-2:].sum()[None]])
 
 
