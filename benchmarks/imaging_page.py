@@ -39,7 +39,7 @@ gate that follows it, and all weights are cast at once. *Set-up* is the time it 
 cache was empty before the first network. *Epoch* is our step rate inside an epoch, with images prepared and
 varied, as a share of the bare step's. Compared with float32, the gradients of a batch without dropout err by as much as
 those of the plain step in bfloat16: by 2.4 and 2.4 % of their length (ours and plain, ResNet-101), 50 and 50 %
-(DenseNet-201), 28 and 31 % (EfficientNet-B4), as `tests/imaging/training/test_faster.py` prints them on a GPU.
+(DenseNet-201), 28 and 31 % (EfficientNet-B4), as `tests/imaging/gpu/test_faster.py` prints them on a GPU.
 """
 
 CURVES = """## Curves of the faster step { #curves }

@@ -22,10 +22,10 @@ import torch
 from command import network_command, processor, write
 from torch import Tensor, nn
 
+from truesigma.imaging.network.randomness import modes, recording, stochastic_modules
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import load_recipe
 from truesigma.imaging.sampling.draws import dropout_draws
-from truesigma.imaging.sampling.randomness import modes, recording, stochastic_modules
 from truesigma.imaging.sampling.trace import autocast
 
 OUTPUTS = 6

@@ -23,11 +23,12 @@ from torch.optim import Adam
 from truesigma.imaging.data.augment import jitter
 from truesigma.imaging.data.dataset import DataSet, Split
 from truesigma.imaging.data.prepare import Normalise
+from truesigma.imaging.gpu.captured_step import Step, captured
+from truesigma.imaging.gpu.faster import faster
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import load_recipe
 from truesigma.imaging.training.epoch import train_epoch
-from truesigma.imaging.training.faster import faster
-from truesigma.imaging.training.step import Meter, Step, captured, channels_last, make_optimizer, plain
+from truesigma.imaging.training.step import Meter, channels_last, make_optimizer, plain
 
 OUTPUTS = 6
 
@@ -93,12 +94,12 @@ def ours(name: str, data: DataSet, batch: int, steps: int) -> dict[str, Any]:
     step = eager = make(net, Tensor.backward, optimizer)
     images, target = channels_last(data.prepare(split.images[:batch])), split.target[:batch]
     if device.type == "cuda":
-        step = captured(eager, net, optimizer, meter, images, target)
+        step = captured(eager, net, optimizer, images, target, meter.reset)
     found: dict[str, Any] = {"captured": step is not eager}
     found["captured_ms"] = milliseconds(lambda: step(images, target), steps, device)
     if device.type == "cuda":
         start = time.perf_counter()
-        quick = faster(make, net, optimizer, meter, images, target, precision="bf16")
+        quick = faster(make, net, optimizer, images, target, meter.reset, precision="bf16")
         found |= {"faster": quick is not None, "setup_s": time.perf_counter() - start}
         step = quick or step
     alone = milliseconds(lambda: step(images, target), steps, device)

@@ -38,7 +38,8 @@ LAYERS = [
 ]
 IMAGING_LAYERS = [
     {"data", "network"},
-    {"datasets", "backbones", "sampling"},
+    {"datasets", "backbones", "gpu"},
+    {"sampling"},
     {"training"},
     {"prediction"},
     {"export"},

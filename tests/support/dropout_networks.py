@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import nn
 
-from truesigma.imaging.sampling.randomness import draw_seeds
+from truesigma.imaging.network.randomness import draw_seeds
 
 
 class Heads(nn.Module):

@@ -5,8 +5,8 @@ import copy
 import torch
 from torch import nn
 
+from truesigma.imaging.network.randomness import guarded_generators, is_random, seed_generators
 from truesigma.imaging.sampling.partition import Partition
-from truesigma.imaging.sampling.randomness import guarded_generators, is_random, seed_generators
 
 
 def count_random(piece: nn.Module) -> int:

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from partition_checks import check_equals_plain, dropout_on
 from torch import nn
 
+from truesigma.imaging.network.randomness import draw_seeds, guarded_generators, seed_generators
 from truesigma.imaging.sampling.fold import Sampler
-from truesigma.imaging.sampling.randomness import draw_seeds, guarded_generators, seed_generators
 from truesigma.imaging.sampling.trace import split
 
 

@@ -9,6 +9,7 @@ import torch
 from blob_images import QUICK, equal
 from torch import Tensor
 
+from truesigma.imaging.gpu.captured_step import Step, captured
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training import epoch as epochs
@@ -51,7 +52,7 @@ class Recorder:
 
 
 @contextmanager
-def pretended(monkeypatch: pytest.MonkeyPatch, step: steps.Step, fails: bool = False):
+def pretended(monkeypatch: pytest.MonkeyPatch, step: Step, fails: bool = False):
     """A CUDA whose streams do nothing and whose graphs run the step they were given."""
     noted: list[tuple[Tensor, Tensor]] = []
 
@@ -93,7 +94,7 @@ def test_a_captured_step_starts_from_the_weights_given(monkeypatch, data, optimi
             step(*parts[4])
         if graphed:
             with pretended(monkeypatch, step) as noting:
-                step = steps.captured(noting, net, made, meter, *parts[3])
+                step = captured(noting, net, made, *parts[3], meter.reset)
         meter.reset()
         for batch in parts:
             step(*batch)
@@ -110,7 +111,7 @@ def test_a_capture_that_fails_warns_and_runs_plainly(monkeypatch, data) -> None:
     step = steps.plain(net, Tensor.backward, made, meter, likelihood="gaussian", precision="fp32")
     split = data.splits["train"]
     with pretended(monkeypatch, step, fails=True) as noting, pytest.warns(UserWarning, match="CUDA graph"):
-        chosen = steps.captured(noting, net, made, meter, data.prepare(split.images[:8]), split.target[:8])
+        chosen = captured(noting, net, made, data.prepare(split.images[:8]), split.target[:8], meter.reset)
     assert chosen is noting
     assert equal(before, net.state_dict())
     assert int(meter.step) == 0

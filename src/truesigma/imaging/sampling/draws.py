@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from ...core.law import Law, Normal
 from ...core.values import Draws, Prediction
 from ..data.batches import bare, images, placing
+from ..gpu.optimise import compile_mode
 from ..network.outputs import check_law, values, warn_if_clamped
+from ..network.randomness import guarded_generators, modes, recording
 from .fold import Sampler
 from .masks import KINDS
 from .moments import Moments, MonteCarloError, joined, prediction_of
-from .optimise import compile_mode
-from .randomness import guarded_generators, modes, recording
 from .trace import autocast, check_precision
 
 Precision = Literal["fp32", "bf16"]

@@ -13,11 +13,11 @@ from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
 from ..data.batches import placing
-from .cuda_graph import Captured
+from ..gpu.cuda_graph import Captured
+from ..gpu.optimise import Ready, prepare
+from ..network.randomness import draw_seeds, guarded_generators, modes, seed_generators
 from .masks import Masked, with_masks
-from .optimise import Ready, prepare
 from .partition import Partition
-from .randomness import draw_seeds, guarded_generators, modes, seed_generators
 from .trace import Untraceable, autocast, split
 
 _CPU_BYTES = 2**24  # larger passes leave the caches and cost page faults there,

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from ..network.randomness import seed_generators
 from .partition import Partition
-from .randomness import seed_generators
 
 _DRAWS = 4
 _POISONED = 1  # neither at an end nor in the middle: an order that is reversed moves it, too

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, fx
 
-from .randomness import argument, guarded_generators
+from ..network.randomness import argument, guarded_generators
 
 aten = torch.ops.aten
 KINDS = ("common", "independent")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 
-from .randomness import argument, is_random
+from ..network.randomness import argument, is_random
 
 aten = torch.ops.aten
 

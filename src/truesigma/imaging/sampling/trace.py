@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..network.randomness import guarded_generators, modes, stochastic_modules
 from .independence import stay_apart
 from .partition import Partition, cut
-from .randomness import guarded_generators, modes, stochastic_modules
 
 _KEPT = 8  # traces kept for each network: one for each image shape, type and device
 

@@ -11,9 +11,9 @@ from ..data.dataset import DataSet, Split, batches
 from ..data.folds import HELD
 from ..network.losses import LIKELIHOODS
 from ..network.outputs import pair
+from ..network.randomness import guarded_generators, modes
 from ..network.two_head import TwoHead
 from ..recipe import TrainingRecipe
-from ..sampling.randomness import guarded_generators, modes
 
 __all__ = ["check_choices", "check_detached", "check_network", "unsuitable", "warn_of_scale"]
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ..data.dataset import DataSet, Split, batches, shuffled
-from .step import Meter, Step, channels_last
+from ..gpu.captured_step import Step
+from .step import Meter, channels_last
 from .validate import NonFinite
 
 __all__ = ["one_ahead", "seed_of", "shard", "train_epoch"]

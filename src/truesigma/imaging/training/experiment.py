@@ -21,10 +21,10 @@ from ...files.provenance import versions
 from ..data.archive import save_arrays
 from ..data.dataset import DataSet, Split, batches, resident
 from ..data.source import Source
+from ..network.randomness import NotRandom
 from ..network.two_head import build
 from ..recipe import Planned, TrainingRecipe, load_recipe
 from ..sampling.draws import Precision, drawn, ensemble_draws, sampler_for
-from ..sampling.randomness import NotRandom
 from .folder import LAST, PACKAGES
 from .history import write_history
 from .loop import Trained, train

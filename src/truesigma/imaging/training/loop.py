@@ -13,16 +13,17 @@ from torch.optim import Optimizer
 from ...core.checks import number_of
 from ...files.disk import locked
 from ..data.dataset import DataSet, Split, batches, resident
+from ..gpu.captured_step import Step, captured
+from ..gpu.faster import faster
 from ..network.two_head import TwoHead
 from ..recipe import TrainingRecipe
 from .checkpoint import State, advance, done, fresh, improves, mend, rate, restore, save, tidy
 from .checks import check_choices, check_detached, check_network, warn_of_scale
 from .devices import Alone, Processes, average_buffers, over_all, said_by_first, start
 from .epoch import seed_of, train_epoch
-from .faster import faster
 from .folder import BEST, HISTORY, LAST, as_begun, check_same, describe, write_recipe
 from .history import Board, Watch, rmse_in_unit, write_history
-from .step import Meter, Step, captured, channels_last, make_optimizer, plain, set_rate
+from .step import Meter, channels_last, make_optimizer, plain, set_rate
 from .validate import NonFinite, means, random_parts, validate, warn_of_shift
 
 __all__ = ["NonFinite", "Trained", "train"]
@@ -297,11 +298,11 @@ def _step(
         images, target = channels_last(first.images), first.target
         net.train()
         if steps >= WORTH_IT:
-            quick = faster(plainly, net, optimizer, meter, images, target, precision=precision)
+            quick = faster(plainly, net, optimizer, images, target, meter.reset, precision=precision)
             if quick is not None:
                 return quick, True, True
         step = plainly(net, Tensor.backward, optimizer)
-        graph_step = captured(step, net, optimizer, meter, images, target)
+        graph_step = captured(step, net, optimizer, images, target, meter.reset)
         return graph_step, graph_step is not step, False
     return plainly(net, Tensor.backward, optimizer), False, False
 

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from ..data.dataset import DataSet, Split, batches
+from ..gpu.faster import fused
 from ..network.losses import LIKELIHOODS, predicted_variance
 from ..network.outputs import pair
+from ..network.randomness import NotRandom, guarded_generators, modes, seed_generators, stochastic_modules
 from ..network.two_head import TwoHead
-from ..sampling.randomness import NotRandom, guarded_generators, modes, seed_generators, stochastic_modules
 from ..sampling.trace import autocast
-from .faster import fused
 from .step import channels_last
 
 __all__ = ["NonFinite", "case_scores", "means", "random_parts", "validate", "warn_of_shift"]
@@ -135,7 +135,7 @@ def _draws(net: nn.Module, images: Tensor, on: Choice | None) -> list[tuple[Tens
 def _kernels(net: nn.Module, size: int, fast: bool) -> AbstractContextManager[object]:
     if not fast:
         return nullcontext()
-    from . import kernels
+    from ..gpu import kernels
 
     return fused(net, kernels, size, training=False)
 

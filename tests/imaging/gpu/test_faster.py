@@ -13,11 +13,12 @@ from blob_images import QUICK, dataset, fit, same
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from truesigma.imaging.gpu import faster as fast
+from truesigma.imaging.gpu.captured_step import captured
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import TrainingRecipe
-from truesigma.imaging.training import faster as fast
 from truesigma.imaging.training import loop
-from truesigma.imaging.training.step import Meter, captured, channels_last, make_optimizer, plain
+from truesigma.imaging.training.step import Meter, channels_last, make_optimizer, plain
 from truesigma.imaging.training.validate import random_parts, validate
 
 pytest.importorskip("triton")
@@ -29,7 +30,7 @@ DEVICE = torch.device("cuda" if GPU and not INTERPRETED else "cpu")
 
 
 def kernels():
-    from truesigma.imaging.training import kernels as module
+    from truesigma.imaging.gpu import kernels as module
 
     return module
 
@@ -78,9 +79,9 @@ def test_a_frozen_weight_stays_and_a_gradient_of_other_strides_is_copied() -> No
 
 
 def test_without_triton_there_is_no_faster_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "truesigma.imaging.training.kernels", None)
+    monkeypatch.setitem(sys.modules, "truesigma.imaging.gpu.kernels", None)
     net = build("small:design=plain", 1, 2, QUICK, seed=0)
-    nothing = fast.faster(None, net, None, None, torch.zeros(1), torch.zeros(1), precision="bf16")  # type: ignore[arg-type]
+    nothing = fast.faster(None, net, None, torch.zeros(1), torch.zeros(1), None, precision="bf16")  # type: ignore[arg-type]
     assert nothing is None
 
 
@@ -89,8 +90,8 @@ def test_other_gradients_than_the_plain_steps_are_refused(monkeypatch: pytest.Mo
     wrong = SimpleNamespace(
         NONE=0, RELU=1, SILU=2, RELU6=3, counters=lambda *_: None, Norm=SimpleNamespace(apply=lambda x, *_: x)
     )
-    monkeypatch.setitem(sys.modules, "truesigma.imaging.training.kernels", wrong)
-    monkeypatch.setattr("truesigma.imaging.training.kernels", wrong, raising=False)
+    monkeypatch.setitem(sys.modules, "truesigma.imaging.gpu.kernels", wrong)
+    monkeypatch.setattr("truesigma.imaging.gpu.kernels", wrong, raising=False)
     net, meter = build("small:design=plain", 1, 2, QUICK, seed=0).train(), Meter(torch.device("cpu"))
     before = {name: value.clone() for name, value in net.state_dict().items()}
 
@@ -99,7 +100,7 @@ def test_other_gradients_than_the_plain_steps_are_refused(monkeypatch: pytest.Mo
 
     batch = torch.randn(8, 1, 32, 32), torch.rand(8, 2)
     with pytest.warns(UserWarning, match="faster training step is not used: its gradients err by"):
-        assert fast.faster(make, net, None, meter, *batch, precision="bf16") is None
+        assert fast.faster(make, net, None, *batch, meter.reset, precision="bf16") is None
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     assert all(parameter.grad is None for parameter in net.parameters())
     assert int(meter.step) == 0
@@ -169,7 +170,7 @@ def test_running_statistics_on_a_gpu_round_no_more_than_the_plain_steps(
             return plain(forward, backward, optimizer, meter, likelihood="gaussian", precision=precision)
 
         if quick:
-            step = fast.faster(make, net, optimizer, meter, *batches[0], precision=precision)
+            step = fast.faster(make, net, optimizer, *batches[0], meter.reset, precision=precision)
             assert step is not None
         else:
             step = make(net, Tensor.backward, optimizer)
@@ -217,8 +218,8 @@ def test_what_the_kernels_count_in_lives_as_long_as_the_step(monkeypatch: pytest
         return F.relu(y) if act else y
 
     right = SimpleNamespace(NONE=0, RELU=1, SILU=2, RELU6=3, counters=count, Norm=SimpleNamespace(apply=norm))
-    monkeypatch.setitem(sys.modules, "truesigma.imaging.training.kernels", right)
-    monkeypatch.setattr("truesigma.imaging.training.kernels", right, raising=False)
+    monkeypatch.setitem(sys.modules, "truesigma.imaging.gpu.kernels", right)
+    monkeypatch.setattr("truesigma.imaging.gpu.kernels", right, raising=False)
     monkeypatch.setattr(fast, "captured", lambda step, *_: lambda images, target: step(images, target))
     net, meter = build("small", 1, 2, QUICK, seed=0).train(), Meter(torch.device("cpu"))
 
@@ -228,7 +229,7 @@ def test_what_the_kernels_count_in_lives_as_long_as_the_step(monkeypatch: pytest
     optimizer = make_optimizer(net, QUICK, torch.device("cpu"))
     torch.manual_seed(0)
     batch = torch.randn(8, 1, 32, 32), torch.rand(8, 2)
-    step = fast.faster(make, net, optimizer, meter, *batch, precision="bf16")
+    step = fast.faster(make, net, optimizer, *batch, meter.reset, precision="bf16")
     assert step is not None
     gc.collect()
     norms = sum(isinstance(module, nn.BatchNorm2d) for module in net.modules())
@@ -253,10 +254,10 @@ def test_a_faster_captured_step_on_a_gpu_trains_as_the_plain_one() -> None:
             return plain(forward, backward, optimizer, meter, likelihood="gaussian", precision="bf16")
 
         if quick:
-            step = fast.faster(make, net, optimizer, meter, *batch, precision="bf16")
+            step = fast.faster(make, net, optimizer, *batch, meter.reset, precision="bf16")
             assert step is not None
         else:
-            step = captured(make(net, Tensor.backward, optimizer), net, optimizer, meter, *batch)
+            step = captured(make(net, Tensor.backward, optimizer), net, optimizer, *batch, meter.reset)
         # What was freed is used by others: a graph must not write there.
         others = [torch.ones(n, dtype=torch.int32, device=DEVICE) for n in range(1, 500)]
         for _ in range(30):

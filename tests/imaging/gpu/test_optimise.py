@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from truesigma.imaging.sampling import conv_relu
+from truesigma.imaging.gpu import conv_relu
+from truesigma.imaging.gpu.optimise import prepare
+from truesigma.imaging.network.randomness import draw_seeds
 from truesigma.imaging.sampling.draws import dropout_draws
-from truesigma.imaging.sampling.optimise import prepare
-from truesigma.imaging.sampling.randomness import draw_seeds
 from truesigma.imaging.sampling.trace import split
 
 aten = torch.ops.aten

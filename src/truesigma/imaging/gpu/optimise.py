@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from ..network.randomness import is_random
 from . import conv_relu
-from .randomness import is_random
 
 aten = torch.ops.aten
 _CONVOLUTIONS = (aten.conv1d.default, aten.conv2d.default, aten.conv3d.default)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from .randomness import guarded_generators
+from ..network.randomness import guarded_generators
 
 Function = Callable[..., Any]
 Recorder = Callable[[Callable[[], Any]], tuple[Any, Callable[[], None]]]

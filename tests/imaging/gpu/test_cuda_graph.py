@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from truesigma.imaging.gpu.cuda_graph import Captured
 from truesigma.imaging.network.two_head import TwoHead
-from truesigma.imaging.sampling.cuda_graph import Captured
 from truesigma.imaging.sampling.draws import dropout_draws
 
 

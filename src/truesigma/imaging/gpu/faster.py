@@ -17,7 +17,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from ..network.two_head import TwoHead
-from .step import Meter, Step, captured
+from .captured_step import Step, captured
 
 __all__ = ["faster", "fused", "halved"]
 
@@ -35,15 +35,16 @@ def faster(
     make: Make,
     net: nn.Module,
     optimizer: Any,
-    meter: Meter,
     images: Tensor,
     target: Tensor,
+    reset: Callable[[], None],
     *,
     precision: str,
 ) -> Step | None:
     """The captured step, faster; None if it is not available: without Triton, or if its gradients differ.
 
     make: gives the plain step. net: in training mode, on a GPU. images, target: one batch, channels last.
+    reset: sets the meter back, which counted the steps before the capture.
     """
     try:
         from . import kernels
@@ -53,14 +54,14 @@ def faster(
     forward, backward = halved(net) if casts else (net, Tensor.backward)
     try:
         rough, quick = _errors(make, net, (forward, backward), kernels, images, target)
-        meter.reset()
+        reset()
         if not quick <= ROUNDING[0] * rough + ROUNDING[1]:
             raise RuntimeError(
                 f"its gradients err by {quick:.2g} of their length, the plain step's by {rough:.2g}"
             )
         with fused(net, kernels, len(images)) as held:
             step = make(forward, backward, optimizer)
-            graph = captured(step, net, optimizer, meter, images, target)
+            graph = captured(step, net, optimizer, images, target, reset)
     except Exception as problem:  # Triton and its compiler raise their own kinds
         reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
         warnings.warn(f"the faster training step is not used: {reason}", stacklevel=2)

@@ -17,7 +17,7 @@ from timm.models.densenet import DenseBlock
 from timm.models.resnet import Bottleneck
 from torch import Tensor, nn
 
-from truesigma.imaging.training import faster as fast
+from truesigma.imaging.gpu import faster as fast
 
 pytest.importorskip("triton")
 GPU = torch.cuda.is_available()
@@ -95,7 +95,7 @@ def results(block: nn.Module, images: Tensor, *, quick: bool) -> list[Tensor]:
 
 
 def kernels():
-    from truesigma.imaging.training import kernels as module
+    from truesigma.imaging.gpu import kernels as module
 
     return module
 
