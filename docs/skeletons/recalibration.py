@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from truesigma.core import Cases, Part, Prediction, observed_z, on_cases, rescale, select_part
+from truesigma.core import Cases, Part, Prediction, Refusal, observed_z, on_cases, rescale, select_part
 
 TITLE = "median scaling"
+REMEDY = True  # worth a try on any cases: it is quick, and has a density
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def fit(cases: Cases, *, part: Part = "total") -> Median:
     Reference: Rousseeuw and Croux, "Alternatives to the Median Absolute Deviation", 1993.
     """
     if cases.weight is not None:
-        raise ValueError("weight is given, which the median does not take; use sigma, or leave it out.")
+        raise Refusal("weight is given, which the median does not take; use sigma, or leave it out.")
     chosen = select_part(cases.prediction, part)
     z, _ = observed_z(chosen, cases.target)  # of what counts under the mask, on the host
     return Median(float(np.median(abs(z)) / chosen.law.quantile(0.75)), part)

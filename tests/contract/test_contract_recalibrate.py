@@ -10,7 +10,7 @@ import pytest
 from samples import KINDS, Sample, arrays_of, draw, missing_words
 
 from truesigma import Cases, Prediction, Undefined, load_recalibration
-from truesigma.core import plugins
+from truesigma.core import degrees_of_freedom, factors_of, plugins
 from truesigma.core.arrays import namespace, to_host
 
 NAMES = plugins.usual("recalibrate")  # others need bounds, or folds, and have tests of their own
@@ -82,6 +82,25 @@ def test_says_what_it_is(name):
     for option, parameter in plugins.options("recalibrate", module).items():
         assert isinstance(parameter.default, str | int | float | bool), f"{option} is no plain option"
         assert option in hints, f"{option} has no type"
+
+
+@pytest.mark.parametrize("name", plugins.names("recalibrate"))
+def test_says_what_it_needs(name):
+    module = plugins.load("recalibrate", name)
+    known = {"groups", "outputs", "split", "bounds", "folds", "draws"}
+    assert {need.partition(":")[0] for need in plugins.said(module, "NEEDS")} <= known
+    for option in (need.partition(":")[2].partition("=")[0] for need in plugins.said(module, "NEEDS")):
+        assert option == "" or option in plugins.options("recalibrate", module)
+
+
+@each
+def test_says_how_many_numbers_were_fitted_and_its_factors(name):
+    fitted = fit(name, draw(2))
+    assert (degrees_of_freedom(fitted) == 0) == (name == "none")
+    stored = fitted.to_dict()
+    for factor in factors_of(fitted).values():
+        assert factor.value >= 0
+        assert factor.value in np.atleast_1d(stored.get("factor", stored.get("factors", factor.value)))
 
 
 @each

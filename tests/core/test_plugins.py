@@ -91,6 +91,35 @@ def test_files_of_the_same_name_stay_apart(mine):
     assert (one.score(p, [1.0]), other.score(p, [1.0])) == (2.0, 10.0)
 
 
+def test_a_file_of_ones_own_is_executed_once_and_again_when_it_has_changed(tmp_path):
+    path, log = tmp_path / "counted.py", tmp_path / "log"
+    path.write_text(f"open({str(log)!r}, 'a').write('x')\ndef fit(cases): ...\n")
+    modules = [plugins.load("recalibrate", str(path)) for _ in range(3)]
+    assert modules[0] is modules[1] is modules[2]
+    assert log.read_text() == "x"
+    path.write_text(path.read_text() + "MORE = 1\n")
+    assert plugins.load("recalibrate", str(path)).MORE == 1
+    assert log.read_text() == "xx"
+
+
+def test_a_bug_of_a_file_of_ones_own_is_told_from_a_refusal(tmp_path, run):
+    """numpy's errors are ValueErrors, too: they are no reason to think that the input was wrong."""
+    path, cases = tmp_path / "mine.py", tmp_path / "cases.csv"
+    cases.write_text("target,location,scale\n" + "1.0,0.5,1.0\n2.0,2.5,1.0\n" * 20)
+    choice = f"none,sigma,{path}"  # where a refused one would only be left out, with a reason
+    words = ["evaluate", "--calibration", str(cases), "--test", str(cases), "--recalibrate", choice]
+    head = "import numpy as np\nfrom truesigma.core import Refusal\ndef fit(prediction, target, **rest):\n"
+    path.write_text(head + "    return np.zeros(2) + np.zeros(3)\n")
+    code, _, said = run(*words)
+    assert code == 1
+    assert "mine.py, line 4: ValueError" in said
+    path.write_text(head + "    raise Refusal('these cases are too odd')\n")
+    code, table, said = run(*words)
+    assert code == 0
+    assert "too odd" in table
+    assert "is a bug" not in said
+
+
 def test_files_without_their_function_are_refused(tmp_path):
     empty = tmp_path / "empty.py"
     empty.write_text("x = 1\n")

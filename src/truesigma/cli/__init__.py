@@ -95,6 +95,13 @@ def explain(problem: Exception) -> tuple[str, int]:
         missing = (problem.name or "").split(".")[0]
         if missing in EXTRAS:
             return f"this needs {missing}: pip install 'truesigma[{EXTRAS[missing]}]'.", 2
+    from ..core.plugins import own_bug
+
+    if where := own_bug(problem):
+        return (
+            f"{where}: {type(problem).__name__}: {problem}. This is a bug in that file, not in what it was given.",
+            1,
+        )
     if isinstance(problem, ValueError | OSError):
         return str(problem), 2
     return (

@@ -11,9 +11,20 @@ from .arrays import Array, Host, like, namespace, to_host
 from .bins import Bins, Spacing, assign, bin_edges
 from .cells import segment_sums
 from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
+from .errors import Refusal
 from .law import Empirical, Laplace, Law, Normal, Undefined, central_bounds, has_terms
 from .ranking import keep_lowest, rank
-from .recalibration import Recalibration, observed_z, on_cases, rescale, select_part, with_law
+from .recalibration import (
+    Factor,
+    Recalibration,
+    degrees_of_freedom,
+    factors_of,
+    observed_z,
+    on_cases,
+    rescale,
+    select_part,
+    with_law,
+)
 from .scores import Binned, Mean, Pit, edges_over, measure, request, score_of
 from .sums import Sum, accumulate, add_sums, flat, join_sums
 from .tally import Tally
@@ -23,9 +34,20 @@ __all__ = ["Array", "Host", "like", "namespace", "to_host"]
 __all__ += ["Bins", "Spacing", "assign", "bin_edges"]
 __all__ += ["segment_sums"]
 __all__ += ["Block", "Elements", "Error", "Outputs", "Part", "Terms", "blocks"]
+__all__ += ["Refusal"]
 __all__ += ["Empirical", "Laplace", "Law", "Normal", "Undefined", "central_bounds", "has_terms"]
 __all__ += ["keep_lowest", "rank"]
-__all__ += ["Recalibration", "observed_z", "on_cases", "rescale", "select_part", "with_law"]
+__all__ += [
+    "Factor",
+    "Recalibration",
+    "degrees_of_freedom",
+    "factors_of",
+    "observed_z",
+    "on_cases",
+    "rescale",
+    "select_part",
+    "with_law",
+]
 __all__ += ["Binned", "Mean", "Pit", "edges_over", "measure", "request", "score_of"]
 __all__ += ["Sum", "accumulate", "add_sums", "flat", "join_sums"]
 __all__ += ["Tally"]

@@ -14,6 +14,8 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj, is_jax_array, is_numpy_array, is_torch_array
 from array_api_compat import device as device_of
 
+from .errors import Refusal
+
 Array = Any  # an array of any library the array API covers; the libraries share no common base class
 Host = np.ndarray[Any, np.dtype[Any]]
 
@@ -29,7 +31,7 @@ def as_array(name: str, values: Any) -> Array:
     dtype('float64')
     """
     if isinstance(values, np.ma.MaskedArray):
-        raise ValueError(
+        raise Refusal(
             f"{name} is a masked array of numpy; expected a plain one, because its hidden values would be used. Give "
             f"numpy.ma.getdata({name}), and mask=~numpy.ma.getmaskarray({name})."
         )
@@ -37,7 +39,7 @@ def as_array(name: str, values: Any) -> Array:
         try:
             values = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
         except ValueError as problem:
-            raise ValueError(
+            raise Refusal(
                 f"{name} is not an array: {problem} Expected numbers with the same count along each axis."
             ) from None
     xp = namespace(values)
@@ -45,7 +47,7 @@ def as_array(name: str, values: Any) -> Array:
         # float64 holds every count there is; JAX has it only when x64 is enabled.
         return xp.astype(values, xp.asarray(0.0).dtype if is_jax_array(values) else xp.float64)
     if not xp.isdtype(values.dtype, "real floating"):
-        raise ValueError(
+        raise Refusal(
             f"{name} has dtype {values.dtype}; expected real floating point numbers. Convert it first, for example "
             f"with numpy.asarray({name}, dtype=float)."
         )
@@ -67,7 +69,7 @@ def namespace(*arrays: Array) -> Any:
         return _numpy_namespace()
     devices = {a.device for a in given if is_torch_array(a)} if len(given) > 1 else set()
     if len(devices) > 1:
-        raise ValueError(
+        raise Refusal(
             f"arrays on different devices were given together ({', '.join(sorted(map(str, devices)))}); expected one. "
             "Move them to the same device."
         )
@@ -75,7 +77,7 @@ def namespace(*arrays: Array) -> Any:
         return array_namespace(*given)
     except TypeError:
         kinds = sorted({type(a).__module__.split(".")[0] for a in given})
-        raise ValueError(
+        raise Refusal(
             f"arrays of different libraries were given together ({', '.join(kinds)}); expected one. "
             "Convert them to the same kind, on the same device, as with tensor.numpy()."
         ) from None
@@ -116,7 +118,7 @@ def with_axes(name: str, values: Array, shape: tuple[int, ...], case: int = 0) -
         values = namespace(values).reshape(values, (*values.shape, *[1] * (len(shape) - values.ndim)))
     fits = values.ndim == len(shape) and values.shape[case] == shape[case]
     if not fits or any(a not in (1, b) for a, b in zip(values.shape, shape)):
-        raise ValueError(
+        raise Refusal(
             f"{name} has shape {tuple(values.shape)}; expected {shape}, or length 1 where it is not the case's. The "
             f"{('first', 'second')[case]} axis is the case, every axis behind it is output."
         )

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from .arrays import Array, Host, like, namespace
+from .errors import Refusal
 from .law import Law, Undefined, cases_needed, law_from_dict
 
 
@@ -30,12 +31,12 @@ class ByCase:
         index = np.asarray(self.index)
         whole = index.ndim == 1 and np.issubdtype(index.dtype, np.integer)
         if not (laws and whole and index.size and index.min() >= 0 and index.max() < len(laws)):
-            raise ValueError(
+            raise Refusal(
                 f"index has shape {index.shape} and dtype {index.dtype}; expected the number of one of the {len(laws)} "
                 "laws for each case, counted from 0."
             )
         if len({(law.unit, law.moment) for law in laws}) > 1:
-            raise ValueError(
+            raise Refusal(
                 f"the laws {', '.join(law.name for law in laws)} are not of one likelihood; expected the same unit "
                 "and moment in each."
             )
@@ -132,7 +133,7 @@ class Stated:
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
         rising = all(0 < level < 1 for level in self.levels) and sorted(set(self.levels)) == list(self.levels)
         if not (rising and len(self.levels) == len(self.low) and self.low.shape == self.high.shape):
-            raise ValueError(
+            raise Refusal(
                 f"bounds of shape {self.low.shape} and {self.high.shape} are given at the levels {self.levels}; "
                 "expected a lower and an upper end for each level, which rise."
             )
@@ -164,7 +165,7 @@ class Stated:
         """The bounds of several sets of cases, one after the other; they must be of the same levels."""
         levels = parts[0].levels
         if any(one.levels != levels for one in parts):
-            raise ValueError("the files state bounds at different levels; expected the same in each.")
+            raise Refusal("the files state bounds at different levels; expected the same in each.")
         low, high = (np.concatenate([getattr(one, end) for one in parts], axis=1) for end in ("low", "high"))
         return Stated(levels, low, high, parts[0].cases)
 

@@ -8,6 +8,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from .arrays import Array, as_array, expand, extremes, namespace, to_host, widen
+from .errors import Refusal
 
 # What is wrong with a number, a variance or a weight, and what it should be.
 NOT_FINITE = ("is not finite", "finite numbers")
@@ -40,7 +41,7 @@ def per_cent(share: float, digits: int = 0, kind: str = "f") -> str:
     return f"{100 * share:.{min(-power, MOST_DIGITS)}f}"
 
 
-class WrongValue(ValueError):
+class WrongValue(Refusal):
     """A value that cannot be; `case` is the place of the first one, from 0, so that a file can name its row."""
 
     def __init__(self, message: str, case: int) -> None:
@@ -50,7 +51,7 @@ class WrongValue(ValueError):
 
 def check_axes(name: str, array: Array, axes: str, least: int) -> None:
     if array.ndim < least or 0 in array.shape:
-        raise ValueError(
+        raise Refusal(
             f"{name} has shape {tuple(array.shape)}; expected ({axes}) with at least one of each. Reshape it, or look "
             "whether every case was filtered out before."
         )
@@ -63,7 +64,7 @@ def check_mask(mask: Any, example: Array, shape: tuple[int, ...]) -> Array:
         mask = np.asarray(mask)
     xp = namespace(example, mask)
     if not xp.isdtype(mask.dtype, "bool"):
-        raise ValueError(
+        raise Refusal(
             f"mask has dtype {mask.dtype}; expected booleans, True where a value counts. Give mask > 0."
         )
     return expand("mask", mask, shape)
@@ -81,15 +82,15 @@ def check_draws(draws: Any, prediction: Any) -> None:
     """Refuse draws that are not those a prediction was made of; without a mask of their own they take its mask."""
     shapes = [tuple(shape) for shape in (draws.mean.shape[1:], prediction.location.shape)]
     if shapes[0] != shapes[1]:
-        raise ValueError(
+        raise Refusal(
             f"draws has cases and outputs {shapes[0]}; expected the prediction's {shapes[1]}, which is made of them."
         )
     if draws.mask is not None and not same_mask(draws.mask, prediction.mask):
-        raise ValueError(
+        raise Refusal(
             "draws and prediction have different masks; expected the same in both: give it to Draws, and decompose."
         )
     if draws.law.to_dict() != prediction.law.to_dict() or _recalibrated(prediction, draws.mean.shape[0]):
-        raise ValueError(
+        raise Refusal(
             "the prediction was recalibrated, the draws were not, or have another law, and scores are made of the "
             "draws; leave them out: Cases(prediction, target)."
         )
@@ -140,28 +141,28 @@ def check_finite(
 def check_whole(name: str, value: Any, least: int) -> None:
     """A count is a whole number, and no truth value."""
     if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value >= least):
-        raise ValueError(f"{name} is {value!r}; expected a whole number, {least} or more.")
+        raise Refusal(f"{name} is {value!r}; expected a whole number, {least} or more.")
 
 
 def check_kind(name: str, value: Any, kind: type, expected: str) -> None:
     """A value of ours, of one kind."""
     if not isinstance(value, kind):
-        raise ValueError(f"{name} is a {type(value).__name__}; expected {expected}.")
+        raise Refusal(f"{name} is a {type(value).__name__}; expected {expected}.")
 
 
 def check_choice(name: str, value: Any, *known: Any) -> None:
     """One of a few words."""
     if value not in known:
-        raise ValueError(f"{name} is {value!r}; expected {' or '.join(map(repr, known))}.")
+        raise Refusal(f"{name} is {value!r}; expected {' or '.join(map(repr, known))}.")
 
 
 def check_level(level: float, name: str = "level") -> None:
     """A level is a share such as 0.9, never a percentage and never alpha; and so is a probability."""
     if not (isinstance(level, (float, Real)) and 0 < level < 1):
-        raise ValueError(f"{name} is {level!r}; expected a number between 0 and 1, such as 0.9 for 90 %.")
+        raise Refusal(f"{name} is {level!r}; expected a number between 0 and 1, such as 0.9 for 90 %.")
 
 
-class NothingLeft(ValueError):
+class NothingLeft(Refusal):
     """Data of which the mask or the weights leave nothing."""
 
 
@@ -177,7 +178,7 @@ def check_enough(cases: float) -> None:
     if cases == 0:
         raise nothing_left()
     if cases < 2:
-        raise ValueError(
+        raise Refusal(
             "one calibration case cannot show how wrong others are; expected at least two, better 100."
         )
 
@@ -185,7 +186,7 @@ def check_enough(cases: float) -> None:
 def check_law(law: Any) -> None:
     """A law is a value, not its name."""
     if isinstance(law, type) or not callable(getattr(law, "quantile", None)):
-        raise ValueError(f"law is {law!r}; expected a law such as Normal() or Laplace().")
+        raise Refusal(f"law is {law!r}; expected a law such as Normal() or Laplace().")
 
 
 def check_target(location: Array, mask: Array, target: Any) -> Array:
@@ -200,7 +201,7 @@ def target_beside(location: Array, target: Any) -> Array:
     target = as_array("target", target)
     namespace(location, target)  # of one library, on one device
     if tuple(target.shape) != tuple(location.shape):
-        raise ValueError(
+        raise Refusal(
             f"target has shape {tuple(target.shape)}; expected the location's {tuple(location.shape)}. "
             "Reshape it; nothing is broadcast here, because a wrong pairing would give a silent wrong number."
         )
@@ -223,7 +224,7 @@ def check_weight(weight: Any, location: Array, mask: Array) -> Array:
 def check_heaviest(weight: float) -> None:
     """The square of the largest weight is a number, too."""
     if weight > 0 and not 1 / HEAVY <= weight <= HEAVY:
-        raise ValueError(
+        raise Refusal(
             f"the largest weight is {float(weight):.3g}, whose square is beyond what numbers hold; expected one "
             f"between {1 / HEAVY:g} and {HEAVY:g}. Only ratios of weights count: divide them by the largest."
         )
@@ -234,18 +235,16 @@ def check_group(group: Any, cases: int, name: str = "group") -> Any:
     if group is None:
         return None
     if isinstance(group, str | Mapping | Set) or not hasattr(group, "__len__"):
-        raise ValueError(f"{name} is {group!r}; expected one name for each of the {cases} cases.")
+        raise Refusal(f"{name} is {group!r}; expected one name for each of the {cases} cases.")
     given = to_host(group) if is_array_api_obj(group) else list(group)
     names = np.asarray(given)
     if names.shape != (cases,):
-        raise ValueError(f"{name} has shape {names.shape}; expected one name for each of the {cases} cases.")
+        raise Refusal(f"{name} has shape {names.shape}; expected one name for each of the {cases} cases.")
     # A list of texts has no empty cells, and no name of it is looked at one by one.
     plain = given.dtype != object if isinstance(given, np.ndarray) else set(map(type, given)) == {str}
     empty = int((names != names).sum()) if plain else sum(map(_is_empty, given))
     if empty:
-        raise ValueError(
-            f"{name} is empty in {empty} of {cases} cases; expected a name for each. Fill them in."
-        )
+        raise Refusal(f"{name} is empty in {empty} of {cases} cases; expected a name for each. Fill them in.")
     return np.array([str(one) for one in given]) if names.dtype == object else names
 
 
@@ -256,7 +255,7 @@ def check_groups(group: Any, cases: int) -> Any:
     checked = {str(column): check_group(names, cases, f"group {column!r}") for column, names in group.items()}
     missing = [column for column, names in checked.items() if names is None]
     if missing:
-        raise ValueError(f"group {missing[0]!r} is None; expected one name for each of the {cases} cases.")
+        raise Refusal(f"group {missing[0]!r} is None; expected one name for each of the {cases} cases.")
     return checked or None
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from .arrays import Array, namespace
 from .checks import check_choice, check_kind
+from .errors import Refusal
 from .values import UNHEARD, Draws, Prediction, sound, trusted
 
 
@@ -36,7 +37,7 @@ def decompose(
     check_kind("draws", draws, Draws, "Draws, with an axis of draws before the cases")
     count = int(draws.mean.shape[0])
     if ddof not in (0, 1) or count <= ddof:
-        raise ValueError(
+        raise Refusal(
             f"ddof is {ddof} with {count} draw(s); expected 0, or 1 with two draws or more. Use ddof=0, or draw more."
         )
     check_choice("aleatoric", aleatoric, "arithmetic", "geometric")

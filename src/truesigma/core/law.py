@@ -15,11 +15,12 @@ from array_api_compat import is_torch_array
 
 from .arrays import Array, Host, like, namespace, special
 from .checks import check_level
+from .errors import Refusal
 
 Pairs = list[tuple[float, Array]]  # factors and values that add up; the values may be one number for all
 
 
-class Undefined(ValueError):
+class Undefined(Refusal):
     """A number that the law does not have, such as the density of a law known by its quantiles only."""
 
 
@@ -191,7 +192,7 @@ class Empirical:
         order = np.argsort(given, kind="stable")
         if given.size == 0 or not np.isfinite(given).all():
             infinite = int((~np.isfinite(given)).sum())
-            raise ValueError(
+            raise Refusal(
                 f"values holds {given.size} numbers, {infinite} of them not finite; expected one or more observed z, "
                 "all finite. Leave the others out."
             )
@@ -201,11 +202,11 @@ class Empirical:
             probability = np.asarray(self.probability, dtype=np.float64).ravel()
             probability = probability[order] if probability.size == given.size else np.array([np.nan])
             if not ((np.diff(probability) >= 0).all() and probability[0] >= 0 and probability[-1] <= 1):
-                raise ValueError(
+                raise Refusal(
                     "probability does not fit values; expected one for each, from 0 to 1, rising as the values do."
                 )
         if not (0 < self.unit < math.inf and self.moment in (1, 2)):
-            raise ValueError(
+            raise Refusal(
                 f"unit is {self.unit} and moment {self.moment}; expected those of the law that was replaced: 1 and 2 "
                 "for Normal, 2 and 1 for Laplace."
             )
@@ -360,11 +361,11 @@ def law_from_dict(stored: Mapping[str, Any] | str) -> Law:
 
     laws: dict[str, Any] = {law.name: law for law in (Normal, Laplace, Empirical, Bounded, Student, ByCase)}
     if name not in laws:
-        raise ValueError(f"law is {name!r}; expected one of {', '.join(laws)}.")
+        raise Refusal(f"law is {name!r}; expected one of {', '.join(laws)}.")
     try:
         return laws[name](**stored)
     except TypeError as problem:
-        raise ValueError(
+        raise Refusal(
             f"the law {name!r} cannot be made of {', '.join(stored) or 'its name alone'}: {problem}. Give what its "
             "to_dict() gave; normal and laplace need only their name."
         ) from problem

@@ -11,17 +11,38 @@ import importlib.util
 import inspect
 import pkgutil
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .errors import Refusal
+
+OWN = "truesigma_plugin_"  # begins the name of each module that was loaded by its path
 FOLDERS = {
     "recalibrate": ("truesigma.recalibrate", "fit"),
     "metrics": ("truesigma.metrics", "score"),
     "diagrams": ("truesigma.diagrams", "table"),
     "datasets": ("truesigma.imaging.datasets", "load"),
     "backbones": ("truesigma.imaging.backbones", "build"),
+}
+# What a file says of itself in constants, and what is taken of one that leaves them out: callers ask with `said`.
+# Nobody else may ask for a plug-in's name, so that a file of one's own gets whatever these get.
+SAID: dict[str, Any] = {
+    "TITLE": "",  # in words, for tables and figures; "" where its name will do
+    "BY_NAME": False,  # it is left out where all are asked for, and taken where it is named
+    # Recalibrations. What the cases must have, see `needs`: "groups", "outputs" (more than one), "split" (aleatoric and
+    # epistemic), "bounds", "folds", or "draws", a prediction of each of several models.
+    "NEEDS": (),
+    "REFERENCE": False,  # it leaves the predictions as they are: the others are compared with it
+    "REMEDY": False,  # it is quick, and worth a try on any cases that have what it needs
+    # Metrics.
+    "BETTER": "lower",  # or "higher", or "nominal"
+    "UNITS": 0,  # the power of the target's unit: 0, 1, 2, "volume" or "log"
+    "PROPER": False,  # no prediction scores better than the truth, so that recalibrations may be chosen by it
+    "OF_SIZE": False,  # it judges the size of sigma, whatever the law of the errors is
+    "BOTH_ERRORS": False,  # its two kinds of error differ, so that tables show both
 }
 # Arguments of the numeric half that are never options.
 DATA = {"prediction", "target", "weight", "group", "patient", "shift", "fold", "region"}
@@ -54,7 +75,31 @@ def usual(kind: str) -> list[str]:
     >>> sorted(set(names("metrics")) - set(usual("metrics")))
     ['joint_coverage', 'volume']
     """
-    return [name for name in names(kind) if not getattr(load(kind, name), "BY_NAME", False)]
+    return [name for name in names(kind) if not said(load(kind, name), "BY_NAME")]
+
+
+def said(module: ModuleType, word: str) -> Any:
+    """What a plug-in says of itself, or the default in `SAID`.
+
+    >>> said(load("metrics", "uce"), "BETTER"), said(load("recalibrate", "sigma"), "NEEDS")
+    ('lower', ())
+    """
+    return getattr(module, word, SAID[word])
+
+
+def needs(module: ModuleType, options: Mapping[str, Any]) -> set[str]:
+    """What a recalibration needs of cases with these options; "groups:by=group" is a need of that option alone.
+
+    >>> needs(load("recalibrate", "conformal"), {"by": "group"}), needs(load("recalibrate", "conformal"), {"by": "all"})
+    ({'groups'}, set())
+    """
+    found = set()
+    for need in said(module, "NEEDS"):
+        what, _, condition = need.partition(":")
+        option, _, value = condition.partition("=")
+        if not condition or str(options.get(option)) == value:
+            found.add(what)
+    return found
 
 
 def load(kind: str, name: str) -> ModuleType:
@@ -69,7 +114,7 @@ def load(kind: str, name: str) -> ModuleType:
     if f"{package}.{name}" in sys.modules:  # a tally asks for every metric at every batch
         return sys.modules[f"{package}.{name}"]
     if name not in names(kind):
-        raise ValueError(
+        raise Refusal(
             f"no {kind} plug-in is called {name!r}; expected one of {', '.join(names(kind))}, or a .py file."
         )
     return importlib.import_module(f"{package}.{name}")
@@ -77,29 +122,47 @@ def load(kind: str, name: str) -> ModuleType:
 
 def _folder(kind: str) -> tuple[str, str]:
     if kind not in FOLDERS:
-        raise ValueError(f"kind is {kind!r}; expected one of {', '.join(FOLDERS)}.")
+        raise Refusal(f"kind is {kind!r}; expected one of {', '.join(FOLDERS)}.")
     return FOLDERS[kind]
 
 
 def _load_file(path: Path, function: str) -> ModuleType:
-    # The name tells files of the same stem apart: a metric finds its own formula by its module's name.
-    mark = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
-    spec = importlib.util.spec_from_file_location(f"truesigma_plugin_{path.stem}_{mark}", path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ValueError(
-            f"there is no plug-in file {path}; expected a Python file that defines {function}()."
-        )
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as problem:
-        del sys.modules[spec.name]
-        raise ValueError(
-            f"{path} cannot be loaded ({type(problem).__name__}: {problem}); correct it, or install what it needs."
-        ) from problem
-    if not hasattr(module, function):
-        raise ValueError(f"{path} defines no {function}(); docs/adding.md shows a skeleton to start from.")
-    return module
+    """The module of a file, which is executed once, and again only when its text has changed."""
+    if not path.is_file():
+        raise Refusal(f"there is no plug-in file {path}; expected a Python file that defines {function}().")
+    mark = hashlib.sha256(str(path.resolve()).encode() + path.read_bytes()).hexdigest()[:12]
+    name = f"{OWN}{path.stem}_{mark}"  # as two files of one stem have different names
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as problem:
+            del sys.modules[name]
+            raise Refusal(
+                f"{path} cannot be loaded ({type(problem).__name__}: {problem}); correct it, or install what it needs."
+            ) from problem
+    if not hasattr(sys.modules[name], function):
+        raise Refusal(f"{path} defines no {function}(); docs/adding.md shows a skeleton to start from.")
+    return sys.modules[name]
+
+
+def own_bug(problem: BaseException) -> str | None:
+    """Where a file of the user's failed, as "FILE, line 3"; None where it refused what it was given, or had no part.
+
+    A refusal is a `Refusal`; any other error that comes out of such a file is a bug of that file.
+    """
+    if isinstance(problem, Refusal):
+        return None
+    places = [
+        f"{frame.f_code.co_filename}, line {line}"
+        for frame, line in traceback.walk_tb(problem.__traceback__)
+        if frame.f_globals.get("__name__", "").startswith(OWN)
+    ]
+    return places[-1] if places else None
 
 
 def options(kind: str, module: ModuleType) -> dict[str, inspect.Parameter]:

@@ -12,6 +12,7 @@ from . import plugins
 from .arrays import Host, namespace
 from .checks import check_choice, check_enough, check_kind
 from .elements import NO_ALEATORIC, NO_SPLIT, Part, blocks
+from .errors import Refusal
 from .law import Law, Undefined, law_of_moment
 from .sums import Sum
 from .tally import Tally
@@ -33,6 +34,54 @@ class Recalibration(Protocol):
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction: ...
 
     def to_dict(self) -> dict[str, Any]: ...
+
+
+class Factor(NamedTuple):
+    """A factor of sigma, and its standard error; None of that where there is only one cluster, or none is known.
+
+    `of_part` says that it is that of one part of the variance, which may be small beside another.
+    """
+
+    value: float
+    standard_error: float | None = None
+    of_part: bool = False
+
+
+def factors_of(fitted: Recalibration) -> dict[str, Factor]:
+    """The factors that a fitted recalibration is shown with, by what each is of; a single one is called "".
+
+    One that has several says so as `shown_factors`; of others it is the `factor` they have, with its `standard_error`.
+
+    >>> from truesigma.recalibrate import sigma, two_factor
+    >>> factors_of(sigma.Sigma(2.0, 0.1)), list(factors_of(two_factor.TwoFactor((1.0, 2.0))))
+    ({'': Factor(value=2.0, standard_error=0.1, of_part=False)}, ['aleatoric', 'epistemic'])
+    """
+    several: dict[str, Factor] | None = getattr(fitted, "shown_factors", None)
+    if several is not None:
+        return several
+    one = getattr(fitted, "factor", None)
+    return {"": Factor(one, getattr(fitted, "standard_error", None))} if isinstance(one, float) else {}
+
+
+def degrees_of_freedom(fitted: Recalibration) -> int:
+    """How many numbers were fitted: the fewer, the simpler the recalibration.
+
+    Its own `degrees_of_freedom`, or how many numbers it stores, without standard errors.
+
+    >>> from truesigma.recalibrate import none, sigma
+    >>> degrees_of_freedom(sigma.Sigma(2.0, 0.1)), degrees_of_freedom(none.Identity())
+    (1, 0)
+    """
+    own: int | None = getattr(fitted, "degrees_of_freedom", None)
+    return _numbers_in(fitted.to_dict()) if own is None else own
+
+
+def _numbers_in(stored: Any) -> int:
+    if isinstance(stored, Mapping):
+        return sum(_numbers_in(one) for name, one in stored.items() if not name.startswith("standard_error"))
+    if isinstance(stored, list | tuple):
+        return sum(map(_numbers_in, stored))
+    return int(isinstance(stored, int | float) and not isinstance(stored, bool))
 
 
 @runtime_checkable
@@ -70,7 +119,7 @@ def applied(
     if not isinstance(recalibration, Across):
         return recalibration(prediction, group=group)
     if draws is None:
-        raise ValueError(
+        raise Refusal(
             "CV+ needs what the model of each fold predicts for a case, not one prediction; give draws with a model in "
             "each, or a table with a row for each case and fold."
         )
@@ -137,13 +186,13 @@ def on_cases(
         cases = prediction
         if not isinstance(prediction, taken):
             if target is None and isinstance(prediction, Prediction):
-                raise ValueError(
+                raise Refusal(
                     "a prediction is given without its target; expected both, or cases: fit(cases)."
                 )
             cases = Cases(prediction, target, **data)
         elif target is not None or any(value is not None for value in data.values()):
             kind = type(prediction).__name__
-            raise ValueError(
+            raise Refusal(
                 f"targets, weights or names are given beside a {kind}, which holds its own; give it alone, as "
                 f"fit({kind.lower()}), or give the arrays."
             )
@@ -176,7 +225,7 @@ def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
     name = described.pop("name", None)
     if name not in known:
         # A path is not followed: a stored file is data, and must not choose the code that runs.
-        raise ValueError(
+        raise Refusal(
             f"a stored recalibration needs its name, and no recalibration is called {name!r}; expected one of "
             f"{', '.join(known)}. For one from a file of your own, give that file: plugins.load('recalibrate', "
             "path).from_dict(stored), or apply --recalibrate FILE on the command line."
@@ -184,9 +233,7 @@ def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
     try:
         return plugins.load("recalibrate", name).from_dict(described)
     except (TypeError, KeyError) as problem:
-        raise ValueError(
-            f"the stored recalibration {name!r} does not fit its plug-in: {problem}."
-        ) from problem
+        raise Refusal(f"the stored recalibration {name!r} does not fit its plug-in: {problem}.") from problem
 
 
 def select_part(prediction: Prediction, part: Part) -> Prediction:
@@ -256,7 +303,7 @@ def _tuples(value: Any) -> Any:
 def with_law(prediction: Prediction, law: Law) -> Prediction:
     """The prediction with another law of z: its intervals change, its location, variances and scale do not."""
     if law.unit != prediction.law.unit:
-        raise ValueError(
+        raise Refusal(
             f"the recalibration was fitted on another likelihood than {prediction.law.name}; expected predictions of "
             "the same one. Fit it again on such predictions."
         )

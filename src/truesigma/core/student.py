@@ -6,6 +6,7 @@ from typing import Any
 
 from .arrays import Array, like, namespace, to_host
 from .checks import check_level
+from .errors import Refusal
 from .law import Undefined
 
 
@@ -28,7 +29,7 @@ class Student:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.degrees, float | int) and 0 < self.degrees < math.inf):
-            raise ValueError(
+            raise Refusal(
                 f"degrees is {self.degrees!r}; expected a finite number above 0. Without a limit it is Normal()."
             )
 

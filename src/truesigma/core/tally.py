@@ -17,6 +17,7 @@ from .arrays import pack
 from .cells import members
 from .checks import check_group, check_level, nothing_left
 from .elements import Error, Outputs, check_error, check_outputs
+from .errors import Refusal
 from .factors import BY_OUTPUT, cluster_sums, factor_of, factor_plan, factor_sums
 from .law import Undefined
 from .scores import Request, plan, request, value_of
@@ -71,13 +72,13 @@ class Tally:
             levels = tuple(float(level) for level in levels)
             known = None if edges is None else tuple(float(e) for e in edges)
         except (TypeError, ValueError):
-            raise ValueError(
+            raise Refusal(
                 f"levels is {levels!r} and edges {edges!r}; expected numbers, as [0.5, 0.9]."
             ) from None
         for level in levels:
             check_level(level)
         if known is not None and not (len(known) > 1 and all(a < b for a, b in pairwise(known))):
-            raise ValueError(f"edges is {known}; expected two or more numbers that rise.")
+            raise Refusal(f"edges is {known}; expected two or more numbers that rise.")
         return Tally(levels, known, outputs, error, None, {}, {}, by_output)
 
     def add(
@@ -109,14 +110,14 @@ class Tally:
     def merge(self, other: "Tally") -> "Tally":
         """The tally of both; neither order nor grouping matters, up to rounding."""
         if not isinstance(other, Tally):
-            raise ValueError(f"cannot merge a tally with a {type(other).__name__}; expected a Tally.")
+            raise Refusal(f"cannot merge a tally with a {type(other).__name__}; expected a Tally.")
         if self._settings != other._settings:
-            raise ValueError(
+            raise Refusal(
                 "cannot merge tallies of other settings, (levels, edges, outputs, error, by_output) = "
                 f"{self._settings} and {other._settings}; make both with the same arguments of Tally.empty."
             )
         if None not in (self.moment, other.moment) and self.moment != other.moment:
-            raise ValueError(
+            raise Refusal(
                 "cannot merge predictions of different likelihoods, Normal and Laplace; tally them apart."
             )
         sums = {key: add_sums(self.sums.get(key), other.sums.get(key)) for key in {**self.sums, **other.sums}}
@@ -128,7 +129,7 @@ class Tally:
 
     def _patients_of_both(self, other: "Tally") -> dict[str, dict[str, Any]]:
         if self.sums and other.sums and bool(self.patients) != bool(other.patients):
-            raise ValueError(
+            raise Refusal(
                 "some of these cases have a patient and others none, so what belongs together is unknown; expected a "
                 "patient in every add, or in none."
             )
@@ -170,7 +171,7 @@ class Tally:
         [4.0, 9.0]
         """
         if not self.by_output:
-            raise ValueError(
+            raise Refusal(
                 "this tally holds no sums of each output; make it with Tally.empty(by_output=True)."
             )
         if not self.sums:

@@ -32,6 +32,7 @@ from .checks import (
     same_mask,
     target_beside,
 )
+from .errors import Refusal
 from .law import Law, Normal, central_bounds
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ def take(array: Any, rows: Any) -> Any:
 def rows_of(index: Any) -> Any:
     """An index of cases as every library takes it: a slice, or a boolean mask or numbers on the host."""
     if isinstance(index, int | np.integer):
-        raise ValueError(
+        raise Refusal(
             f"the index is {index}, one case; expected some cases: [{index}:{index + 1}] gives that one."
         )
     if is_array_api_obj(index):
@@ -109,12 +110,12 @@ class Draws:
         """
         draws = [d for part in parts for d in ([part] if isinstance(part, Draws) else part)]
         if not draws or not all(isinstance(d, Draws) for d in draws):
-            raise ValueError("nothing to join, or something that is not Draws; expected one Draws or more.")
+            raise Refusal("nothing to join, or something that is not Draws; expected one Draws or more.")
         first, xp = draws[0], namespace(*[d.mean for d in draws])
         for other in draws[1:]:
             alike = other.mean.shape[1:] == first.mean.shape[1:] and other.law == first.law
             if not (alike and same_mask(first.mask, other.mask)):
-                raise ValueError(
+                raise Refusal(
                     f"cannot join {first!r} with {other!r}; expected the same cases, outputs and law in each, and "
                     "the same mask."
                 )
@@ -179,7 +180,7 @@ class Prediction:
         check_law(self.law)
         shape = tuple(location.shape)
         if self.aleatoric is None:
-            raise ValueError(
+            raise Refusal(
                 "aleatoric is None; expected variances. Where the split is unknown, give the total as aleatoric, and "
                 "no epistemic."
             )

@@ -13,6 +13,7 @@ import numpy as np
 from ..core import plugins
 from ..core.arrays import Host, like
 from ..core.checks import check_whole
+from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Undefined
 from ..core.ranking import columns_of
@@ -149,7 +150,7 @@ def compare(
         try:
             fitted[label] = fit(one, as_made, chosen)
             parts = _cross_fitted(as_made, fold, partial(fit, one, recipe=chosen), wanted)
-        except ValueError as problem:  # it stays in the table, with the reason why it has no score
+        except Refusal as problem:  # it stays in the table, with the reason why it has no score
             if label == "none" or len(choices) == 2:
                 raise
             parts = [Undefined(str(problem))] * 2

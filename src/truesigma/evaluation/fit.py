@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, Union
 
 from ..core import plugins
+from ..core.errors import Refusal
 from ..core.recalibration import Recalibration
 from ..core.tally import Tally
 from ..core.values import Cases
@@ -59,7 +60,7 @@ def fit(choice: Choice | Chosen, cases: Cases | Tally, recipe: Recipe) -> Recali
     one = choice if isinstance(choice, Chosen) else choose(choice, recipe)
     if isinstance(cases, Tally):
         if signature(one.module.fit).parameters["target"].default is not None:  # a tally holds the targets
-            raise ValueError(f"{one.name} cannot be fitted from the sums of a tally; give the cases.")
+            raise Refusal(f"{one.name} cannot be fitted from the sums of a tally; give the cases.")
         return one.module.fit(cases, **one.settings)
     data = {"weight": cases.weight, "group": cases.first_group}
     more = {"patient": cases.patient, "shift": cases.shift, "fold": cases.fold}
@@ -83,7 +84,7 @@ def fit_all(
     for label, one in chosen.items():
         try:
             found[label] = known[label] if label in known else Fit(one, fit(one, made, recipe))
-        except ValueError as problem:
+        except Refusal as problem:
             failed[label] = problem
     if failed and (unfitted is None or all(one.chosen.name == "none" for one in found.values())):
         raise next(iter(failed.values()))

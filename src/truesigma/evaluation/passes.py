@@ -123,7 +123,7 @@ def fit_step(task: Mapping[str, Any]) -> Step:
             if (
                 chunk.of
                 and cases.patient is None
-                and (cases.group is None or getattr(module, "BY_GROUP", False))
+                and (cases.group is None or "groups" in plugins.needs(module, options))
             ):
                 # Pieces of a case are correlated: they form a cluster, like a patient's cases.
                 known = changed(cases, patient=np.array([chunk.of]))

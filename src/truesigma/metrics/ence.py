@@ -15,6 +15,7 @@ from ..core import Binned, Bins, Error, Outputs, Prediction, Spacing, score_of
 TITLE = "ENCE"
 BETTER = "lower"
 UNITS = 0
+OF_SIZE = True
 
 
 def finish(bins: Bins) -> float:

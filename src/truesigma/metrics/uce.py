@@ -10,6 +10,8 @@ from ..core import Binned, Bins, Error, Outputs, Prediction, Spacing, Undefined,
 TITLE = "UCE"
 BETTER = "lower"
 UNITS = 2
+OF_SIZE = True
+BOTH_ERRORS = True
 
 
 def finish(bins: Bins) -> float:

@@ -6,28 +6,22 @@ With p the law's moment and w the weights, s^p is the weighted mean of |z|^p.
 import math
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from ..core.arrays import Host
 from ..core.checks import check_choice, check_enough, nothing_left
 from ..core.elements import Error, Outputs, Part, check_error, check_outputs
+from ..core.errors import Refusal
 from ..core.factors import cluster_error, cluster_sums, factor_sums, squares
 from ..core.law import Undefined
-from ..core.recalibration import select_part
+from ..core.recalibration import Factor, select_part
 from ..core.sums import Statistic, Sum, accumulate_each
 from ..core.tally import Tally
 from ..core.values import Cases, changed
 
 Solver = Literal["closed", "gradient"]
-
-
-class Factor(NamedTuple):
-    """A factor, and its standard error; None of that where there is only one case or cluster."""
-
-    value: float
-    standard_error: float | None
 
 
 def gather(cases: Cases | Tally, *, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
@@ -53,7 +47,7 @@ def _held(tally: Tally, part: Part, outputs: Outputs, error: Error) -> dict[str,
     check_outputs(outputs)
     check_error(error)
     if error != "mean" or outputs not in ("separate", tally.outputs):
-        raise ValueError(
+        raise Refusal(
             f"error is {error!r}, and a tally holds errors of mean predictions; outputs is {outputs!r}, and this tally "
             f"has outputs={tally.outputs!r}. Make it with Tally.empty(outputs={outputs!r}), or give the cases."
         )
@@ -85,7 +79,7 @@ def both_sums(sums: Mapping[str, Sum]) -> tuple[Host, Host]:
     if not columns:
         return sums["case"], sums["case"]
     if sums["grouped"][0] != sums["case"][0]:
-        raise ValueError(
+        raise Refusal(
             "some of these cases have a group and others none, so their clusters are unknown; expected a group in "
             "every add, or in none, and in every file, or in none."
         )
@@ -104,7 +98,7 @@ def factor_of(cases: Host, clusters: Host, moment: int, solver: str = "closed") 
     check_enough(cases[0])
     mean = float(cases[2] / cases[1])
     if mean == 0:
-        raise ValueError(
+        raise Refusal(
             "every calibration error is exactly 0, so no factor fits; are these the training targets?"
         )
     factor = mean ** (1 / moment) if solver == "closed" else _descend(mean, moment)

@@ -15,6 +15,7 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.checks import check_enough, check_group
 from ..core.elements import blocks
+from ..core.errors import Refusal
 from ..core.law import Empirical, Law
 from ..core.values import Prediction
 
@@ -38,7 +39,7 @@ class Ranks:
         scores, levels = np.array(self.scores), np.array(self.levels)
         rising = scores.size > 0 and (np.diff(scores) >= 0).all() and (np.diff(levels) >= 0).all()
         if not (rising and scores.size == levels.size and levels[0] > 0 and levels[-1] < 1):
-            raise ValueError(
+            raise Refusal(
                 f"{scores.size} scores with {levels.size} levels are not those of a conformal fit; expected as many, "
                 "rising, and levels between 0 and 1. Fit it again."
             )
@@ -122,13 +123,13 @@ def thinned(levels: Host) -> Host:
 def check_promise(name: str, weight: Any, *options: tuple[str, str, tuple[str, ...]]) -> None:
     """Refuse weights, which exchangeable cases do not have, and options (name, value, known ones) that are unknown."""
     if weight is not None:
-        raise ValueError(
+        raise Refusal(
             f"{name} was given a weight; its guarantee needs exchangeable cases, which count alike. Leave the weight "
             "out, or use isotonic, which takes weights."
         )
     for option, value, known in options:
         if value not in known:
-            raise ValueError(f"{option} is {value!r}; expected one of {', '.join(known)}.")
+            raise Refusal(f"{option} is {value!r}; expected one of {', '.join(known)}.")
 
 
 def observed(prediction: Prediction, target: Any, patient: Any) -> tuple[Host, Host, Host]:

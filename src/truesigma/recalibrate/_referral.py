@@ -21,6 +21,7 @@ import numpy as np
 from ..core.arrays import Host, to_host
 from ..core.checks import check_group, nothing_left, per_cent
 from ..core.elements import blocks
+from ..core.errors import Refusal
 from ..core.values import Prediction
 from ._shift import logistic
 
@@ -46,7 +47,7 @@ class Referral:
 
     def __post_init__(self) -> None:
         if not (self.threshold is None or 0 <= self.threshold < math.inf):
-            raise ValueError(f"the threshold of the referral is {self.threshold!r}; fit it again.")
+            raise Refusal(f"the threshold of the referral is {self.threshold!r}; fit it again.")
 
     def __call__(self, prediction: Prediction) -> Host:
         """Whether each case is to be referred, (case,): by the sigma of its prediction as it was before recalibration.
@@ -124,7 +125,7 @@ def fit(
     """
     for name, value, end in (("tolerance", tolerance, math.inf), ("risk", risk, 1.0), ("delta", delta, 1.0)):
         if not (isinstance(value, float | int) and 0 < value < end):
-            raise ValueError(
+            raise Refusal(
                 f"{name} is {value!r}; expected a number above 0{' and below 1' if end == 1 else ''}."
             )
     names = check_group(patient, len(prediction), "patient")

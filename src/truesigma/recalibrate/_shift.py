@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core.arrays import Host, to_host
 from ..core.checks import check_group
+from ..core.errors import Refusal
 from ..core.values import Prediction
 
 FOLDS = 5
@@ -87,7 +88,7 @@ def shift_from(stored: Mapping[str, Any]) -> CovariateShift:
     finite = all(math.isfinite(x) for one in (*models, *lists.values()) for x in one)
     fits = models and {len(one) for one in models} == {1 + 2 * features} and len(lists["spread"]) == features
     if not (fits and finite and min(lists["spread"], default=0) > 0):
-        raise ValueError(
+        raise Refusal(
             f"a shift of {features} features has models of other ones, or no numbers; fit it again."
         )
     return CovariateShift(**{**stored, **lists, "models": models, "cases": tuple(stored["cases"])})
@@ -100,12 +101,12 @@ def features_of(prediction: Prediction) -> Host:
         for a in (prediction.location, prediction.total)
     ]
     if 2 * columns[0].shape[1] > MOST:
-        raise ValueError(
+        raise Refusal(
             f"there are {columns[0].shape[1]} outputs; expected at most {MOST // 2} for weights by prediction and "
             "scale. Give a few features of each case instead."
         )
     if prediction.mask is not None and not to_host(prediction.mask).all():
-        raise ValueError(
+        raise Refusal(
             "some outputs are masked, and a case needs them all to be weighted; leave those cases out."
         )
     return np.concatenate([columns[0], 0.5 * np.log(columns[1])], axis=1)
@@ -129,7 +130,7 @@ def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[Cova
     """
     old, new = (_checked(name, values) for name, values in (("calibration", old), ("new", new)))
     if old.shape[1] != new.shape[1]:
-        raise ValueError(
+        raise Refusal(
             f"the calibration cases have {old.shape[1]} features, the new ones {new.shape[1]}; expected as many."
         )
     names = check_group(patient, len(old), "patient")
@@ -138,11 +139,11 @@ def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[Cova
     part = (rng.permutation(int(code.max()) + 1) % FOLDS)[code]
     apart = rng.permutation(len(new)) % FOLDS
     if min(len(old), len(new)) < LEAST:
-        raise ValueError(
+        raise Refusal(
             f"there are {len(old)} calibration and {len(new)} new cases; expected {LEAST:g} of each at least."
         )
     if np.unique(part).size < FOLDS:
-        raise ValueError(
+        raise Refusal(
             f"the {len(old)} calibration cases are of {int(code.max()) + 1} patients; expected {FOLDS} at least, since "
             "no case is weighted by a model that has seen its patient."
         )
@@ -158,7 +159,7 @@ def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[Cova
     weight, weight_new = (np.exp(np.clip(g, -30, 30)) for g in (logit, logit_new))
     effective, auroc = float(weight.sum() ** 2 / (weight**2).sum()), _auroc(logit, logit_new)
     if effective < LEAST or auroc > APART:
-        raise ValueError(
+        raise Refusal(
             f"weighted to be like the new cases, the {len(old)} calibration cases say as much as {effective:.1f}, and "
             f"the two are told apart with an AUROC of {auroc:.2f}; expected {LEAST:g} at least, and {APART:g} at most. "
             "They have too little in common: label some of the new cases (sigma_by_group makes use of twenty)."
@@ -183,9 +184,9 @@ def _checked(name: str, values: Any) -> Host:
     found = np.asarray(values, dtype=np.float64)
     found = found.reshape(len(found), -1)
     if not np.isfinite(found).all():
-        raise ValueError(f"some features of the {name} cases are not finite; expected numbers. Fill them in.")
+        raise Refusal(f"some features of the {name} cases are not finite; expected numbers. Fill them in.")
     if found.shape[1] > MOST:
-        raise ValueError(f"the {name} cases have {found.shape[1]} features; expected at most {MOST}.")
+        raise Refusal(f"the {name} cases have {found.shape[1]} features; expected at most {MOST}.")
     return found
 
 

@@ -18,6 +18,7 @@ from ..core.arrays import Array, Host, like, namespace, to_host
 from ..core.cells import segment_sums
 from ..core.checks import check_choice, check_whole
 from ..core.elements import Block, Elements, Outputs, Part
+from ..core.errors import Refusal
 from ..core.factors import factor_sums
 from ..core.outputs import case_means
 from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
@@ -56,7 +57,7 @@ class Aux:
         fits = sizes == [1] or (len(sizes) == 4 and sizes[:3] == [sizes[0]] * 3 and sizes[3] == 1)
         finite = all(math.isfinite(w) for layer in self.weights for w in layer)
         if not fits or not finite or self.divisor <= 0:
-            raise ValueError(
+            raise Refusal(
                 f"weights of sizes {sizes} and divisor {self.divisor} are no network of two layers; expected finite "
                 "weights W1, b1, W2 of one size and a single b2. Fit it again."
             )
@@ -120,6 +121,10 @@ class Aux:
         last, most = self.new_log_variance(end) - end, 2 * math.log(WILD)
         return xp.clip(log_ratio, last - most, last + most)
 
+    @property
+    def degrees_of_freedom(self) -> int:
+        return sum(map(len, self.weights))
+
     to_dict = stored("aux")
 
     def __repr__(self) -> str:
@@ -180,7 +185,7 @@ def fit(
     for name, count, least in (("hidden", hidden, 0), ("steps", steps, 1), ("seed", seed, 0)):
         check_whole(name, count, least)
     if not (isinstance(rate, float | int) and 0 < rate < math.inf):
-        raise ValueError(f"rate is {rate!r}; expected a number above 0, such as 0.003.")
+        raise Refusal(f"rate is {rate!r}; expected a number above 0, such as 0.003.")
     check_choice("standardise", standardise, True, False)
     # One bias in log space is sigma scaling: the network starts there, and adds what one factor cannot do.
     sums, law = cases
@@ -206,7 +211,7 @@ def fit(
     weights = tuple(tuple(float(w) for w in p) for p in parameters)
     found = Aux(weights, shift, divisor, offset, part, outputs, seen)
     if np.abs(found.new_log_variance(log_v) - offset).max() > 2 * FARTHEST:
-        raise ValueError(
+        raise Refusal(
             "aux scaling would make some sigmas 0, or without end, as happens where calibration errors are exactly 0; "
             "take sigma scaling."
         )

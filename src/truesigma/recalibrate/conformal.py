@@ -23,6 +23,7 @@ from ..core.arrays import Host, to_host
 from ..core.by_case import ByCase
 from ..core.checks import check_group
 from ..core.elements import Part
+from ..core.errors import Refusal
 from ..core.law import Empirical
 from ..core.recalibration import on_cases, select_part, with_law
 from ..core.values import Cases, Prediction, changed
@@ -30,6 +31,7 @@ from ._ranks import Promise, Ranks, check_promise, half_of, observed, ranks_of
 from ._shift import CovariateShift, features_of, shift_from
 
 TITLE = "conformal"
+NEEDS = ("groups:by=group",)
 By = Literal["all", "group"]
 Tails = Literal["both", "apart", "lower", "upper"]
 SIDES = {"both": ("both",), "apart": ("lower", "upper"), "lower": ("lower",), "upper": ("upper",)}
@@ -91,11 +93,11 @@ class Conformal:
     def __post_init__(self) -> None:
         for sides in (self.common, *(self.groups or {}).values()):
             if self.tails not in SIDES or set(sides) != set(SIDES[self.tails]):
-                raise ValueError(
+                raise Refusal(
                     f"the tails are {self.tails!r} and the ranks those of {', '.join(sides)}; fit it again."
                 )
         if self.shift is not None and not (isinstance(self.total, float | int) and 0 < self.total < math.inf):
-            raise ValueError(f"the weight of the calibration cases is {self.total!r:.60}; fit it again.")
+            raise Refusal(f"the weight of the calibration cases is {self.total!r:.60}; fit it again.")
         _ = self.law  # checks the rest
 
     @cached_property
@@ -126,7 +128,7 @@ class Conformal:
         if self.groups is None:
             return with_law(chosen, self.law)
         if group is None:
-            raise ValueError(
+            raise Refusal(
                 "these conformal intervals were fitted by group, and no group is given; expected one name for each of "
                 f"the {len(chosen)} cases, such as {next(iter(self.groups))!r}."
             )
@@ -144,15 +146,20 @@ class Conformal:
     def variance_ratio(self, total: Any) -> float:
         """What both variances are multiplied by."""
         if self.shift is not None:
-            raise ValueError(
+            raise Refusal(
                 "conformal intervals weighted for a new site cannot be exported; apply the card instead."
             )
         if self.groups is not None:
-            raise ValueError(
+            raise Refusal(
                 "conformal intervals by group cannot be exported: the network does not know the group of an image. "
                 "Export by=all, and apply the card to what it predicts."
             )
         return 1.0
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        each = (self.common,) if self.groups is None else self.groups.values()
+        return sum(len(ranks.scores) for sides in each for ranks in sides.values())
 
     def to_dict(self) -> dict[str, Any]:
         groups = None if self.groups is None else {name: _plain(sides) for name, sides in self.groups.items()}
@@ -203,7 +210,7 @@ def fit(
     """
     shift, weight = cases.shift, cases.weight
     if shift is not None and (weight is None or by == "group" or promise == "all"):
-        raise ValueError(
+        raise Refusal(
             "cases weighted to be like those of a new site need their weights, and are taken together, one at a time; "
             "leave by=group and promise=all out."
         )
@@ -218,7 +225,7 @@ def fit(
     groups = None
     if by == "group":
         if cases.first_group is None:
-            raise ValueError(
+            raise Refusal(
                 "by='group' was asked for and no group given; expected one name for each calibration case: a column "
                 "`group` in the file."
             )

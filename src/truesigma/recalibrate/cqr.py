@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.arrays import Host, to_host
 from ..core.by_case import Stated
+from ..core.errors import Refusal
 from ..core.law import Bounded
 from ..core.recalibration import on_cases, with_law
 from ..core.values import Cases, Prediction, changed, check_prediction
@@ -24,6 +25,7 @@ from ._ranks import Promise, check_promise, observed, ranks_of
 
 TITLE = "conformalized quantiles"
 BY_NAME = True  # of use where a table states bounds
+NEEDS = ("bounds",)
 Tails = Literal["both", "apart"]
 
 
@@ -42,7 +44,7 @@ class Cqr:
 
     def __post_init__(self) -> None:
         if not len(self.levels) == len(self.lower) == len(self.upper) > 0:
-            raise ValueError(
+            raise Refusal(
                 f"there are {len(self.levels)} levels and {len(self.lower)} corrections; fit it again."
             )
 
@@ -50,7 +52,7 @@ class Cqr:
         bounds = _stated(prediction)
         missing = [level for level in self.levels if all(abs(level - one) > 1e-9 for one in bounds.levels)]
         if missing:
-            raise ValueError(
+            raise Refusal(
                 f"the predictions have no bounds at {missing[0]:g}, for which these were fitted; expected "
                 f"{', '.join(f'{level:g}' for level in self.levels)}."
             )
@@ -69,6 +71,10 @@ class Cqr:
         low, high = (np.where(empty & ~(wide[0] <= wide[1]), own, end) for own, end in zip((low, high), wide))
         made = with_law(prediction, Bounded(prediction.law.unit, prediction.law.moment))
         return changed(made, bounds=Stated(self.levels, low, high, self.cases))
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        return len(self.levels) * (1 if self.tails == "both" else 2)
 
     def to_dict(self) -> dict[str, Any]:
         ends = {
@@ -133,7 +139,7 @@ def fit(cases: Cases, *, tails: Tails = "both", promise: Promise = "one") -> Cqr
 def _stated(prediction: Prediction) -> Stated:
     check_prediction(prediction)
     if not isinstance(prediction.bounds, Stated):
-        raise ValueError(
+        raise Refusal(
             "these predictions have no bounds of their own; expected columns such as lower_90 and upper_90 in a table "
             "without scale, as a model for quantiles predicts them. Of location and scale use conformal."
         )

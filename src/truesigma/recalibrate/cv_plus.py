@@ -17,6 +17,7 @@ import numpy as np
 from ..core.arrays import Host, to_host
 from ..core.by_case import one_output
 from ..core.decompose import decompose
+from ..core.errors import Refusal
 from ..core.law import cases_needed
 from ..core.recalibration import on_cases, restored, stored, with_law
 from ..core.values import Cases, Draws, Prediction, changed
@@ -24,6 +25,7 @@ from ._ranks import SLACK, Ranks, check_promise, observed, symmetric_law, thinne
 
 TITLE = "CV+"
 BY_NAME = True  # of use where each case was predicted by the model of the folds without it
+NEEDS = ("folds", "draws")
 AT_A_TIME = 1 << 22  # pairs of a calibration case and a new one that are held at once
 
 
@@ -93,7 +95,7 @@ class CvPlus:
             and self.cases > 0
             and 0 <= min(self.folds) <= max(self.folds) < self.models
         ):
-            raise ValueError(
+            raise Refusal(
                 f"{len(self.scores)} scores with {len(self.weights)} weights of {len(self.folds)} cases are not of "
                 f"{self.models!r:.20} cross-fitted models; expected numbers, and folds counted from 0. Fit it again."
             )
@@ -117,7 +119,7 @@ class CvPlus:
         """
         count = int(draws.mean.shape[0])
         if count % self.models:
-            raise ValueError(
+            raise Refusal(
                 f"there are {count} draws, and {self.models} folds' models; expected as many of each model, one after "
                 "the other."
             )
@@ -133,6 +135,10 @@ class CvPlus:
         found = [(to_host(p.location) - middle, to_host(p.scale)) for p in parts]
         location, spread = (np.stack([a / scale for a in column]) for column in zip(*found))
         return changed(self(made), bounds=FoldBounds(self, location, spread))
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        return len(self.scores)
 
     to_dict = stored("cv_plus")
 
@@ -165,13 +171,13 @@ def fit(cases: Cases) -> CvPlus:
     """
     check_promise("cv_plus", cases.weight)
     if cases.fold is None:
-        raise ValueError(
+        raise Refusal(
             "cv_plus was given no fold; expected that of each case, whose model had not seen it: a column `fold` in "
             "the file. With one model and cases it was not trained on use conformal."
         )
     names, number = np.unique(cases.fold, return_inverse=True)
     if names.size < 2:
-        raise ValueError(
+        raise Refusal(
             f"fold has shape {number.shape} and {names.size} name(s); expected one of two or more for each of the "
             f"{len(cases)} cases."
         )
@@ -183,7 +189,7 @@ def fit(cases: Cases) -> CvPlus:
         else []
     )
     if torn:
-        raise ValueError(
+        raise Refusal(
             f"{len(torn)} patient(s) are in several folds, so that a model has seen them; expected one fold for each."
         )
     weights = 1 / ((sizes.size + 1) * sizes[code])

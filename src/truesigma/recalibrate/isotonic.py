@@ -17,6 +17,7 @@ from ..core.recalibration import observed_z, on_cases, restored, select_part, st
 from ..core.values import Cases, Prediction
 
 TITLE = "isotonic"
+REMEDY = True
 KEPT = 4096  # more observed z than this are thinned to as many quantiles
 
 
@@ -44,6 +45,10 @@ class Isotonic:
     def variance_ratio(self, total: Any) -> float:
         """What both variances are multiplied by."""
         return 1.0
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        return len(self.values)
 
     to_dict = stored("isotonic")
 

@@ -11,6 +11,8 @@ from ..core.recalibration import CaseSums, on_sums, restored, select_part, store
 from ..core.values import Cases, Prediction
 
 TITLE = "none"
+REFERENCE = True
+REMEDY = True
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import numpy as np
 from ..core.arrays import Host, like, namespace, to_host
 from ..core.checks import check_enough, check_level
 from ..core.elements import Part, blocks
+from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Undefined, cases_needed
 from ..core.recalibration import on_cases, select_part
@@ -47,7 +48,7 @@ class Region:
         moments = self._matrix
         square = moments.ndim == 2 and moments.shape[0] == moments.shape[1]
         if not (square and np.isfinite(moments).all() and (np.linalg.eigvalsh(moments) > 0).all()):
-            raise ValueError(
+            raise Refusal(
                 f"the second moments have shape {moments.shape}, or are not positive definite; expected (output, "
                 "output). Fit the region again."
             )
@@ -117,7 +118,7 @@ class Region:
     def outline(self, prediction: Prediction, *, points: int = 181, level: float | None = None) -> Host:
         """The border of each case's region of two outputs, (case, point, 2), closed: what is drawn on an image."""
         if len(self.moments) != 2:
-            raise ValueError(
+            raise Refusal(
                 f"the region has {len(self.moments)} outputs; an outline is that of two. Take contains or volume."
             )
         words = self.too_few_for(self.level if level is None else level)
@@ -144,10 +145,15 @@ class Region:
         check_prediction(prediction)
         outputs = math.prod(prediction.location.shape[1:])
         if outputs != len(self.moments) or prediction.law.unit != self.unit:
-            raise ValueError(
+            raise Refusal(
                 f"the prediction has {outputs} outputs of the law {prediction.law.name}, and the region was fitted for "
                 f"{len(self.moments)}, or for another likelihood; expected the same. Fit it again."
             )
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        outputs = len(self.moments)
+        return outputs * (outputs + 1) // 2 + len(self.ranks.scores)
 
     def to_dict(self) -> dict[str, Any]:
         kind = {"shape": self.shape, "level": self.level, "promise": self.promise, "part": self.part}
@@ -212,7 +218,7 @@ def fit(
     chosen = select_part(cases.prediction, part)
     outputs = math.prod(chosen.location.shape[1:])
     if outputs > MOST_OUTPUTS:
-        raise ValueError(
+        raise Refusal(
             f"there are {outputs} outputs; expected at most {MOST_OUTPUTS} for a joint region. Maps have intervals."
         )
     z = _errors(chosen, cases.target)
@@ -222,7 +228,7 @@ def fit(
     check_enough(len(np.unique(cluster)))
     silent = np.flatnonzero(~z.any(axis=0))
     if silent.size:
-        raise ValueError(
+        raise Refusal(
             f"output {silent[0]}: every calibration error is exactly 0, so that the region has no extent there; are "
             "these the training targets?"
         )
@@ -284,7 +290,7 @@ def _log(value: float) -> float:
 
 def _check_shape(shape: str) -> None:
     if shape not in ("ellipsoid", "box"):
-        raise ValueError(f"shape is {shape!r}; expected 'ellipsoid' or 'box'.")
+        raise Refusal(f"shape is {shape!r}; expected 'ellipsoid' or 'box'.")
 
 
 def from_dict(stored: Mapping[str, Any]) -> Region:

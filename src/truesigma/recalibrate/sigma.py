@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..core.elements import Error, Outputs, Part
+from ..core.errors import Refusal
 from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
 from ..core.tally import Tally
 from ..core.values import Prediction
 from ._factor import Solver, both_sums, factor_of, gather
 
 TITLE = "sigma scaling"
+REMEDY = True
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Sigma:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.factor, float | int) and 0 < self.factor < math.inf):
-            raise ValueError(f"factor is {self.factor!r}; expected a number above 0. Fit it again.")
+            raise Refusal(f"factor is {self.factor!r}; expected a number above 0. Fit it again.")
 
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         return rescale(select_part(prediction, self.part), self.factor)
@@ -70,7 +72,8 @@ def fit(
 
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9; Appendix B; Levi et al., 2019.
     """
-    return Sigma(*factor_of(*both_sums(cases.sums), cases.law.moment, solver), part)
+    factor = factor_of(*both_sums(cases.sums), cases.law.moment, solver)
+    return Sigma(factor.value, factor.standard_error, part)
 
 
 def from_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed") -> Sigma:

@@ -21,9 +21,10 @@ from ..core.by_case import ByCase
 from ..core.cells import members
 from ..core.checks import check_group, nothing_left
 from ..core.elements import Error, Outputs, Part
+from ..core.errors import Refusal
 from ..core.factors import squares
 from ..core.law import Law, Normal
-from ..core.recalibration import CaseSums, on_sums, rescale, select_part, with_law
+from ..core.recalibration import CaseSums, Factor, on_sums, rescale, select_part, with_law
 from ..core.student import Student
 from ..core.sums import Sum
 from ..core.values import Cases, Prediction, changed
@@ -31,7 +32,8 @@ from ._factor import both_sums, factor_of
 from ._factor import gather as gather_one
 
 TITLE = "sigma scaling by group"
-BY_GROUP = True  # a group is what is repaired; without patients, cases are the clusters
+NEEDS = ("groups",)
+REMEDY = True
 FEWEST = 5  # clusters that can show a factor of their own; a group of fewer gets the common one
 MARK = "\x1f"  # between the name of a group and that of a sum: no name holds it
 
@@ -59,7 +61,7 @@ class SigmaByGroup:
         for name, one in [("the common one", self.common), *self.groups.items()]:
             known = isinstance(one.factor, float | int) and 0 < one.factor < math.inf and one.clusters > 1
             if not known:
-                raise ValueError(
+                raise Refusal(
                     f"{name}: factor {one.factor!r} from {one.clusters!r} clusters; expected a factor above 0, from "
                     "more than one. Fit it again."
                 )
@@ -106,6 +108,15 @@ class SigmaByGroup:
         laws = [Student(each[number].clusters - 1) for number in used]
         return with_law(made, laws[0] if len(laws) == 1 else ByCase(laws, short))
 
+    @property
+    def shown_factors(self) -> dict[str, Factor]:
+        each = {**self.groups, "other groups": self.common}
+        return {name: Factor(one.factor, one.standard_error) for name, one in each.items()}
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        return len(self.groups) + 1
+
     def to_dict(self) -> dict[str, Any]:
         groups = {name: vars(one) for name, one in self.groups.items()}
         return {"name": "sigma_by_group", "groups": groups, "common": vars(self.common), "part": self.part}
@@ -118,7 +129,7 @@ class SigmaByGroup:
 def gather(cases: Cases, *, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
     """What the fit needs to know of some cases: that of `sigma` for each group."""
     if cases.group is None:
-        raise ValueError(
+        raise Refusal(
             "sigma_by_group was given no group; expected one name for each case, such as its site or scanner: a column "
             "`group` in the file. Without groups use sigma."
         )
@@ -169,7 +180,7 @@ def fit(
         raise nothing_left()
     for name, both in held.items():
         if both[0, 0] > 1 and both[0, 2] == 0:
-            raise ValueError(
+            raise Refusal(
                 f"group {name}: every calibration error is exactly 0, so no factor fits; are these the training "
                 "targets?"
             )
@@ -195,11 +206,11 @@ def _shrunk(both: Host, others: Host, common: Group, law: Law) -> Group:
     clusters = _effective(both)
     if clusters < FEWEST:
         return common if others[0, 1] <= 0 else Group(common.factor, clusters=common.clusters)
-    own, error = factor_of(both[0], both[1], law.moment)
+    own, error, _ = factor_of(both[0], both[1], law.moment)
     assert error is not None
     if _effective(others) < FEWEST:
         return Group(own, own, error, 1.0, clusters)
-    rest, rest_error = factor_of(others[0], others[1], law.moment)
+    rest, rest_error, _ = factor_of(others[0], others[1], law.moment)
     assert rest_error is not None
     difference = math.log(own) - math.log(rest)
     noise = (error / own) ** 2 + (rest_error / rest) ** 2

@@ -16,9 +16,10 @@ import numpy as np
 from ..core.arrays import Array, like
 from ..core.checks import nothing_left
 from ..core.elements import Error, Part
+from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.outputs import output_of
-from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
+from ..core.recalibration import CaseSums, Factor, on_sums, rescale, restored, select_part, stored
 from ..core.sums import Sum
 from ..core.tally import Tally
 from ..core.values import Cases, Prediction
@@ -26,6 +27,8 @@ from ._factor import both_sums, factor_of
 from ._factor import gather as gather_one
 
 TITLE = "sigma scaling by output"
+NEEDS = ("outputs",)
+REMEDY = True
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class SigmaByOutput:
     def __post_init__(self) -> None:
         known = all(isinstance(f, float | int) and 0 < f < math.inf for f in self.factors)
         if not (self.factors and known and len(self.factors) == len(self.standard_errors)):
-            raise ValueError(
+            raise Refusal(
                 f"factors are {self.factors!r} with standard errors {self.standard_errors!r}; expected a number above "
                 "0, and its error or None, for each output. Fit them again."
             )
@@ -49,7 +52,7 @@ class SigmaByOutput:
         chosen = select_part(prediction, self.part)
         shape = tuple(chosen.location.shape[1:])
         if math.prod(shape) != len(self.factors):
-            raise ValueError(
+            raise Refusal(
                 f"the prediction has {math.prod(shape)} outputs, and factors were fitted for {len(self.factors)}; give "
                 "predictions of the same outputs, or fit again."
             )
@@ -58,6 +61,11 @@ class SigmaByOutput:
     def variance_ratio(self, total: Array) -> Array:
         """What both variances are multiplied by."""
         return like(np.reshape(np.square(self.factors), tuple(total.shape[1:])), total)
+
+    @property
+    def shown_factors(self) -> dict[str, Factor]:
+        pairs = zip(self.factors, self.standard_errors)
+        return {f"output {number}": Factor(*pair) for number, pair in enumerate(pairs)}
 
     to_dict = stored("sigma_by_output")
 
@@ -72,7 +80,7 @@ def gather(cases: Cases | Tally, *, part: Part, error: Error) -> dict[str, Sum]:
 def _outputs_of(cases: Cases) -> Iterator[Cases]:
     count = math.prod(cases.prediction.location.shape[1:])
     if count > MOST_OUTPUTS:
-        raise ValueError(
+        raise Refusal(
             f"there are {count} outputs; expected at most {MOST_OUTPUTS}, for a factor each. Maps need one for all: "
             "sigma."
         )

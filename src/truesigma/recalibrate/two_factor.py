@@ -15,12 +15,15 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.checks import check_enough
 from ..core.elements import Outputs, blocks, check_outputs
+from ..core.errors import Refusal
 from ..core.factors import cluster_covariance
 from ..core.law import Undefined
-from ..core.recalibration import on_cases, rescale, restored, stored
+from ..core.recalibration import Factor, on_cases, rescale, restored, stored
 from ..core.values import Cases, Prediction, check_prediction
 
 TITLE = "two factors"
+NEEDS = ("split",)
+REMEDY = True
 GAIN = 1e-10  # of the mean loss, in nats: with less than that over one factor for both, one is taken
 STEPS = 129  # of the first search over the ratio of the factors
 REACH = (
@@ -39,7 +42,7 @@ class TwoFactor:
     def __post_init__(self) -> None:
         known = all(isinstance(f, float | int) and 0 <= f < math.inf for f in self.factors)
         if not (known and max(self.factors) > 0 and len(self.factors) == len(self.standard_errors) == 2):
-            raise ValueError(
+            raise Refusal(
                 f"the factors are {self.factors} with standard errors {self.standard_errors}; expected two numbers "
                 "of 0 or more, not both 0, and an error or None for each. Fit them again."
             )
@@ -57,6 +60,11 @@ class TwoFactor:
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         _check_split(prediction)
         return rescale(prediction, *self.factors)
+
+    @property
+    def shown_factors(self) -> dict[str, Factor]:
+        parts = zip(("aleatoric", "epistemic"), self.factors, self.standard_errors)
+        return {part: Factor(factor, error, of_part=True) for part, factor, error in parts}
 
     to_dict = stored("two_factor")
 
@@ -124,7 +132,7 @@ class _Data:
         check_enough(count)
         power, aleatoric, epistemic, share, cluster = (np.concatenate(parts) for parts in zip(*columns))
         if not power.any():
-            raise ValueError(
+            raise Refusal(
                 "every calibration error is exactly 0, so no factor fits; are these the training targets?"
             )
         return _Data(power, aleatoric, epistemic, share / share.sum(), cluster, moment, unit)
