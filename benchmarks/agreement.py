@@ -38,7 +38,7 @@ def _plain(location: Any, deviation: Any, target: Any) -> list[Row]:
     import uncertainty_toolbox as uct
     from netcal.metrics import NLL
 
-    p, data = Prediction(location, deviation**2), (location, deviation, target)
+    p, data = Prediction(location, aleatoric=deviation**2), (location, deviation, target)
     errors = uct.prediction_error_metrics(location, target)
     nll = metrics.nll.score(p, target)
     return [
@@ -56,7 +56,7 @@ def _calibration(location: Any, deviation: Any, target: Any) -> list[Row]:
     import uncertainty_toolbox as uct
     from netcal.metrics import ENCE, UCE
 
-    p, data = Prediction(location, deviation**2), (location, deviation, target)
+    p, data = Prediction(location, aleatoric=deviation**2), (location, deviation, target)
     area, ence = metrics.miscalibration_area.score(p, target), ENCE(bins=15).measure(data[:2], target)
     # Edges that are the squares of equal steps of the deviation make our ENCE theirs.
     steps = np.linspace(deviation.min(), deviation.max(), 16)
@@ -74,7 +74,7 @@ def _intervals(location: Any, deviation: Any, target: Any, level: float) -> list
     import uncertainty_toolbox as uct
     from netcal.metrics import PICP
 
-    p, data = Prediction(location, deviation**2), (location, deviation, target)
+    p, data = Prediction(location, aleatoric=deviation**2), (location, deviation, target)
     coverage = metrics.coverage.score(p, target, level=level)
     winkler = uct.interval_score(*data, start_p=level, end_p=level, resolution=1)
     theirs = PICP().measure(data[:2], target, q=level)

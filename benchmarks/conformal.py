@@ -45,7 +45,7 @@ def _one(rng: np.random.Generator, size: int) -> list[tuple[str, str, float, int
     target = location + scale * (0.3 + rng.standard_t(4, size=both))
     site = rng.integers(0, 3, size=both)
     old, new = slice(0, size), slice(size, both)
-    prediction = Prediction(location, scale**2)
+    prediction = Prediction(location, aleatoric=scale**2)
     count = np.bincount(site[old], minlength=3)
     rows = []
     for level in LEVELS:
@@ -72,7 +72,7 @@ def _one(rng: np.random.Generator, size: int) -> list[tuple[str, str, float, int
             found = _mapie_quantiles((location, target, *ends), old, new, level, tails)
             if found is not None:
                 stated = Stated((level,), *([(end - location) / scale] for end in ends))
-                known = Prediction(location, scale**2, bounds=stated)
+                known = Prediction(location, aleatoric=scale**2, bounds=stated)
                 fitted = recalibrate.cqr.fit(known[old], target[old], tails=tails)
                 pairs = zip(fitted(known[new]).interval(level), found)
                 distance = max(_distance(a, b, scale[new], np.full(200, True)) for a, b in pairs)
@@ -102,7 +102,7 @@ def _across_folds(rng: np.random.Generator, size: int, level: float) -> dict[str
         one = LinearRegression().fit(x[others], y[others])
         fold[mine], location[mine] = k, one.predict(x[mine])
         members.append(one.predict(x[size:]))
-    fitted = recalibrate.cv_plus.fit(Prediction(location, 0 * location + 1), y[:size], fold=fold)
+    fitted = recalibrate.cv_plus.fit(Prediction(location, aleatoric=0 * location + 1), y[:size], fold=fold)
     made = fitted.of_members(Draws(np.stack(members), np.ones((5, 50)))).interval(level)
     if not np.isfinite(made.upper).all():
         return {}

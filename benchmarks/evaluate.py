@@ -36,7 +36,7 @@ def ways(n: int) -> dict[str, Callable[[], Any]]:
     rng = np.random.default_rng(0)
     location, variance = rng.normal(size=n), np.exp(rng.normal(size=n))
     target = location + 1.3 * np.sqrt(variance) * rng.normal(size=n)
-    prediction = ts.Prediction(location, 0.7 * variance, 0.3 * variance)
+    prediction = ts.Prediction(location, aleatoric=0.7 * variance, epistemic=0.3 * variance)
     cases = ts.Cases(prediction, target)
 
     def evaluate(recalibrations: list[str], metrics: list[str]) -> Callable[[], Any]:

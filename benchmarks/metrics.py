@@ -82,7 +82,7 @@ def our_ways(location: Any, variance: Any, target: Any, device: str) -> dict[str
     """The yardstick and our way to all scores."""
 
     def tally() -> Any:
-        return Tally.empty(levels=LEVELS).add(Prediction(location, variance), target).summary()
+        return Tally.empty(levels=LEVELS).add(Prediction(location, aleatoric=variance), target).summary()
 
     arrays = (location, variance, target)
     if device == "cuda":

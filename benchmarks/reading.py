@@ -18,8 +18,8 @@ MAKE = """
 import sys, numpy as np, truesigma as ts, nibabel
 rng = np.random.default_rng(0)
 def cases(size):
-    location, parts = rng.normal(size=size), rng.gamma(2.0, size=(2, size))
-    return ts.Cases(ts.Prediction(location, *parts), location + rng.normal(size=size))
+    location, (a, e) = rng.normal(size=size), rng.gamma(2.0, size=(2, size))
+    return ts.Cases(ts.Prediction(location, aleatoric=a, epistemic=e), location + rng.normal(size=size))
 for name, size in (("a.csv", 200_000), ("a.parquet", 2_000_000), ("a.npz", 2_000_000)):
     ts.write(cases(size), name)
 for name in ("location", "scale", "target"):

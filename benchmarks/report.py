@@ -20,7 +20,7 @@ rng, size = np.random.default_rng(0), int(float(sys.argv[1]))
 for name in ("calibration", "test"):
     location, variance = rng.normal(size=size), rng.gamma(2.0, size=size)
     target = location + 1.3 * np.sqrt(variance) * rng.normal(size=size)
-    ts.write(ts.Cases(ts.Prediction(location, variance), target), f"{name}.npz")
+    ts.write(ts.Cases(ts.Prediction(location, aleatoric=variance), target), f"{name}.npz")
 """
 
 

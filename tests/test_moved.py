@@ -102,7 +102,7 @@ def test_a_metric_written_for_0_1_0_still_scores(tmp_path):
     """Its file says `OVER`, and scores itself by its module's name."""
     file = tmp_path / "zms.py"
     file.write_text(OLD_METRIC)
-    cases = ts.Cases(ts.Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])
+    cases = ts.Cases(ts.Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0])
     with pytest.warns(DeprecationWarning, match=r"measure\.score is for metrics without SUMS"):
         found = ts.evaluate(cases, cases, recalibrations=["none"], metrics=[str(file)])
     assert found.value("none", "zms") == 4.0

@@ -21,7 +21,7 @@ def test_t1_quantiles_are_not_mirrored():
     """A model biased by half a sigma: its 0.5 quantile covers 0.31 before, 0.5 after; the mirrored sign gives 0.16."""
     rng = np.random.default_rng(0)
     y = rng.normal(size=40_000)
-    p = Prediction(0 * y - 0.5, 0 * y + 1)
+    p = Prediction(0 * y - 0.5, aleatoric=0 * y + 1)
     before = np.mean(y <= p.location + p.scale * p.law.quantile(0.5))
     assert before == pytest.approx(0.308, abs=0.01)
     made = isotonic.fit(p[:20_000], y[:20_000])(p[20_000:])
@@ -53,14 +53,14 @@ def test_t4_six_true_outputs_cover_what_they_should():
     """Not the joint density of the outputs: 50 % would read 15.8 %, 95 % would read 99.9 %."""
     rng = np.random.default_rng(1)
     y = rng.normal(size=(5000, 6))
-    p = Prediction(0 * y, 0 * y + 1)
+    p = Prediction(0 * y, aleatoric=0 * y + 1)
     for level in (0.5, 0.95):
         assert metrics.coverage.score(p, y, level=level) == pytest.approx(level, abs=0.01)
     assert metrics.miscalibration_area.score(p, y) < 0.01
 
 
 def test_t5_a_mask_keeps_what_it_marks_and_divides_by_what_is_kept():
-    p = Prediction([0.0, 0.0, 0.0], [1.0, 1.0, np.nan], mask=[True, True, False])
+    p = Prediction([0.0, 0.0, 0.0], aleatoric=[1.0, 1.0, np.nan], mask=[True, True, False])
     y = np.array([1.0, 3.0, np.nan])
     assert metrics.mse.score(p, y) == 5.0
     assert metrics.nll.score(p, y) == pytest.approx(0.5 * math.log(2 * math.pi) + 5.0 / 2)
@@ -92,7 +92,7 @@ def test_t9_crps_has_the_unit_of_the_target_once():
     large = sample.moved(k=10.0)
     assert metrics.crps.score(large.prediction(), large.target) == pytest.approx(10 * small)
     # Without doubt it is the mean absolute error.
-    sure = Prediction(sample.location, np.full_like(sample.location, 1e-12))
+    sure = Prediction(sample.location, aleatoric=np.full_like(sample.location, 1e-12))
     assert metrics.crps.score(sure, sample.target) == pytest.approx(
         metrics.mae.score(sure, sample.target), rel=1e-5
     )
@@ -102,7 +102,7 @@ def test_t10_a_value_on_the_last_edge_is_in_the_last_bin():
     v = np.array([1.0, 2.0, 3.0, 4.0])
     edges = bin_edges(v, bins=3)
     assert assign(v, edges).tolist() == [0, 1, 2, 2]
-    p = Prediction(0 * v, v)
+    p = Prediction(0 * v, aleatoric=v)
     summary = [metrics.uce.score(p, np.sqrt(2 * v), bins=k) for k in range(1, 20)]
     assert summary == pytest.approx(
         [v.mean()] * 19
@@ -111,9 +111,11 @@ def test_t10_a_value_on_the_last_edge_is_in_the_last_bin():
 
 def test_t11_sigma_is_not_taken_for_a_log_variance():
     """A prediction is made of variances; the likelihood of a narrow one is that of its variance."""
-    p = Prediction([0.0], [math.exp(-6.0)])
+    p = Prediction([0.0], aleatoric=[math.exp(-6.0)])
     assert metrics.nll.score(p, [0.0], units="table") == pytest.approx(-6.0)
-    confused = Prediction([0.0], [math.exp(math.exp(-3.0))])  # sigma where the log-variance was expected
+    confused = Prediction(
+        [0.0], aleatoric=[math.exp(math.exp(-3.0))]
+    )  # sigma where the log-variance was expected
     assert metrics.nll.score(confused, [0.0], units="table") == pytest.approx(math.exp(-3.0))
 
 
@@ -136,13 +138,13 @@ def test_t11_the_smallest_case_is_in_a_bin():
     """One case is badly wrong and has the smallest variance: left-open bins do not see it."""
     v = np.array([0.1, 1.0, 2.0, 3.0])
     y = np.sqrt([100.0, 1.0, 2.0, 3.0])
-    p = Prediction(0 * v, v)
+    p = Prediction(0 * v, aleatoric=v)
     assert metrics.uce.score(p, y) == pytest.approx(99.9 / 4)
     assert metrics.uce.score(p, y, closed=False) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_t11_laplace_weighs_cases_alike():
-    p = Prediction([0.0, 0.0], [2.0 * 0.01, 2.0 * 100.0], law=Laplace())  # b = 0.1, 10
+    p = Prediction([0.0, 0.0], aleatoric=[2.0 * 0.01, 2.0 * 100.0], law=Laplace())  # b = 0.1, 10
     y = [0.3, 10.0]
     assert sigma.fit(p, y).factor == pytest.approx((3.0 + 1.0) / 2)
     assert sigma.fit(p, y).factor != pytest.approx((0.3 + 10.0) / (0.1 + 10.0), rel=0.1)

@@ -45,7 +45,7 @@ def formulas(metric) -> list:
 @pytest.mark.parametrize("name", SUMMED)
 def test_from_a_score_to_its_formula_in_three_files(name):
     """What `score` sums is named above it, and the formula is in the same file."""
-    p, y = Prediction([0.0, 1.0], [1.0, 2.0]), [0.5, 0.5]
+    p, y = Prediction([0.0, 1.0], aleatoric=[1.0, 2.0]), [0.5, 0.5]
     metric = plugins.load("metrics", name)
     way = stack_at(f"metrics/{name}.py", formulas(metric)[0].__name__, lambda: metric.score(p, y))
     assert way[0] == f"metrics/{name}.py"
@@ -63,7 +63,7 @@ def test_from_the_command_to_uce_in_twelve_modules(tmp_path, monkeypatch, capsys
     rng = np.random.default_rng(0)
     for name in ("calibration", "test"):
         y = rng.normal(size=50)
-        write(Cases(Prediction(0 * y, y**2 + 1), y), f"{name}.csv")
+        write(Cases(Prediction(0 * y, aleatoric=y**2 + 1), y), f"{name}.csv")
     command = ["evaluate", "--calibration", "calibration.csv", "--test", "test.csv", "--metrics", "uce"]
 
     def call() -> None:

@@ -52,7 +52,7 @@ def load(folder: Path, name: str) -> dict[str, np.ndarray]:
 
 def cases_of(mu: np.ndarray, target: np.ndarray, sd_aleatoric: np.ndarray, sd_total: np.ndarray) -> Cases:
     aleatoric = sd_aleatoric**2
-    return Cases(Prediction(mu, aleatoric, sd_total**2 - aleatoric), target)
+    return Cases(Prediction(mu, aleatoric=aleatoric, epistemic=sd_total**2 - aleatoric), target)
 
 
 def splits(stored: dict[str, np.ndarray]) -> tuple[Cases, list[Cases]]:
@@ -69,7 +69,7 @@ def test_factor_is_the_stored_one(real_data, network, dtype):
     mu, target, sd = (stored[k].astype(dtype) for k in ("mu_calib", "target_calib", "sd_calib_alea"))
     expected = float(stored["s_stored"])
     for solver in ("closed", "gradient"):
-        found = sigma.fit(Prediction(mu, sd * sd), target, solver=solver)
+        found = sigma.fit(Prediction(mu, aleatoric=sd * sd), target, solver=solver)
         assert f"{found.factor:.4f}" == f"{expected:.4f}"
         assert found.factor == pytest.approx(expected, rel=1e-6)
 

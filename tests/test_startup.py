@@ -72,7 +72,7 @@ import truesigma as ts
 from truesigma.cli import main
 rng = np.random.default_rng(0)
 target = rng.normal(size=100)
-cases = ts.Cases(ts.Prediction(target + rng.normal(size=100), 0.5 + rng.uniform(size=100), np.full(100, 0.1)), target)
+cases = ts.Cases(ts.Prediction(target + rng.normal(size=100), scale=0.5 + rng.uniform(size=100)), target)
 for suffix in (".npz", ".csv", ".parquet"):
     ts.write(cases, sys.argv[2] + "/cases" + suffix)
     assert len(ts.read(sys.argv[2] + "/cases" + suffix)) == 100

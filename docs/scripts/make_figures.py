@@ -35,7 +35,7 @@ def simulate(factor: float = 1.0, *, informed: bool = True, cases: int = 5000, s
     sigma = rng.gamma(6.0, 0.25, cases)
     target = 100 + 15 * rng.normal(size=cases)
     said = sigma if informed else np.sqrt(rng.permutation(sigma**2))
-    return Prediction(target + sigma * rng.normal(size=cases), (factor * said) ** 2), target
+    return Prediction(target + sigma * rng.normal(size=cases), aleatoric=(factor * said) ** 2), target
 
 
 def reading() -> None:
@@ -72,7 +72,7 @@ def before_after(path: Path) -> dict[str, float]:
     def read(split: str) -> Prediction:
         a = stored[f"sd_{split}_alea"] ** 2
         e = np.maximum(stored[f"sd_{split}_total"] ** 2 - a, 0)
-        return Prediction(months * stored[f"mu_{split}"], months**2 * a, months**2 * e)
+        return Prediction(months * stored[f"mu_{split}"], aleatoric=months**2 * a, epistemic=months**2 * e)
 
     fitted = recalibrate.sigma.fit(read("calib"), months * stored["target_calib"])
     # The five test passes are on the first axis.

@@ -35,7 +35,7 @@ def bands(data: Path, draws: int = 200, labels: int = 20) -> list[Row]:
                 MONTHS * stored[f"{k}"][pick][:, 0]
                 for k in (f"mu_{split}", f"target_{split}", f"sd_{split}_total")
             )
-            parts.append((ts.Prediction(mu, sd**2), target, np.digitize(mu, AGES).astype(str)))
+            parts.append((ts.Prediction(mu, aleatoric=sd**2), target, np.digitize(mu, AGES).astype(str)))
         (old, y, age), (new, truth, new_age) = parts
         for number, name in enumerate(BANDS):
             mine, others = np.flatnonzero(age == str(number)), np.flatnonzero(age != str(number))

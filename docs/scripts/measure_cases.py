@@ -44,7 +44,9 @@ def published(path: Path) -> Cases:
     location, target = (MONTHS * np.concatenate(pair)[:, 0] for pair in (calibration, test))
     parts = [(stored[f"sd_calib_{k}"], stored[f"sd_test_{k}"][0]) for k in ("alea", "total")]
     aleatoric, total = (MONTHS**2 * np.concatenate(pair)[:, 0] ** 2 for pair in parts)
-    return Cases(Prediction(location, aleatoric, np.maximum(total - aleatoric, 0)), target)
+    return Cases(
+        Prediction(location, aleatoric=aleatoric, epistemic=np.maximum(total - aleatoric, 0)), target
+    )
 
 
 def simulated(kind: str, cases: int, seed: int = 0) -> Cases:
@@ -53,7 +55,7 @@ def simulated(kind: str, cases: int, seed: int = 0) -> Cases:
     sigma = rng.gamma(4.0, 0.5, cases)
     z = rng.standard_t(5, cases) * np.sqrt(3 / 5) if kind == "heavy tails" else rng.normal(size=cases)
     said = np.sqrt(sigma) if kind == "wrong shape" else sigma / 2
-    return Cases(Prediction(np.zeros(cases), said**2), sigma * z)
+    return Cases(Prediction(np.zeros(cases), aleatoric=said**2), sigma * z)
 
 
 def measure(name: str, pool: Cases) -> Iterator[Row]:

@@ -25,7 +25,7 @@ def errors(rng: np.random.Generator, cases: int) -> tuple[ts.Prediction, np.ndar
     """Cases whose errors have heavy tails, a skew and a bias, in units of a sigma that differs from case to case."""
     scale = np.exp(0.5 * rng.normal(size=cases))
     z = 0.3 + rng.standard_t(4, size=cases) + 0.5 * (rng.gamma(2.0, 1.0, size=cases) - 2.0)
-    return ts.Prediction(np.zeros(cases), scale**2), scale * z
+    return ts.Prediction(np.zeros(cases), aleatoric=scale**2), scale * z
 
 
 def inside(made: ts.Prediction, target: np.ndarray) -> np.ndarray:
@@ -66,7 +66,7 @@ def new_patient(promise: Any, known: bool = True) -> Callable[[np.random.Generat
         old = np.arange(patient.size) < cases
         new = patient > patient[cases - 1]
         z = 0.9 * rng.standard_t(4, size=sizes.size)[patient] + 0.4 * rng.normal(size=patient.size)
-        prediction = ts.Prediction(0 * z, 0 * z + 1)
+        prediction = ts.Prediction(0 * z, aleatoric=0 * z + 1)
         given = {"patient": patient[old]} if known else {}
         fitted = conformal.fit(prediction[old], z[old], promise=promise, **given)
         good, who = inside(fitted(prediction[new]), z[new]), patient[new]
@@ -81,7 +81,7 @@ def all_outputs(shape: Any) -> Callable[[np.random.Generator, int], float]:
     def held(rng: np.random.Generator, cases: int) -> float:
         scale = np.exp(0.5 * rng.normal(size=(cases + NEW, 1)))
         y = scale * (rng.standard_t(4, size=(cases + NEW, 3)) @ MIX)
-        prediction = ts.Prediction(0 * y, np.broadcast_to(scale**2, y.shape) + 0.0)
+        prediction = ts.Prediction(0 * y, aleatoric=np.broadcast_to(scale**2, y.shape) + 0.0)
         fitted = region.fit(prediction[:cases], y[:cases], shape=shape)
         return float(fitted.contains(prediction[cases:], y[cases:]).mean())
 
@@ -93,7 +93,7 @@ def quantiles(rng: np.random.Generator, cases: int) -> float:
     x, noise = rng.normal(size=(2, cases + NEW))
     y = x + np.exp(0.5 * x) * rng.standard_t(4, size=x.size)
     ends = -np.exp(0.5 * x) + 0.2 * noise, np.exp(0.4 * x)
-    prediction = ts.Prediction(x, 0 * x + 1, bounds=Stated((LEVEL,), *([end] for end in ends)))
+    prediction = ts.Prediction(x, aleatoric=0 * x + 1, bounds=Stated((LEVEL,), *([end] for end in ends)))
     fitted = cqr.fit(prediction[:cases], y[:cases])
     return float(inside(fitted(prediction[cases:]), y[cases:]).mean())
 
@@ -113,7 +113,7 @@ def elsewhere(weights: str) -> Callable[[np.random.Generator, int], float]:
         location = rng.normal(size=many) + MOVED * (np.arange(many) >= cases)
         scale = np.exp(0.3 * rng.normal(size=many))
         y = location + scale * (1 + 0.5 * np.maximum(location, 0)) * rng.standard_t(4, size=many)
-        prediction = ts.Prediction(location, scale**2)
+        prediction = ts.Prediction(location, aleatoric=scale**2)
         old, like, new = slice(0, cases), slice(cases, cases + 200), slice(cases + 200, many)
         given: dict[str, Any] = {}
         features = _shift.features_of(prediction)
@@ -141,7 +141,7 @@ def across_folds(rng: np.random.Generator, cases: int) -> float:
         square = float(((y[old][some] - x[old][some] @ model) ** 2).mean())
         location[~some], variance[~some] = x[old][~some] @ model, square
         members.append((x[cases:] @ model, np.full(100, square)))
-    fitted = cv_plus.fit(ts.Prediction(location, variance), y[old], fold=fold)
+    fitted = cv_plus.fit(ts.Prediction(location, aleatoric=variance), y[old], fold=fold)
     made = fitted.of_members(ts.Draws(*(np.stack(column) for column in zip(*members))))
     return float(inside(made, y[cases:]).mean())
 

@@ -34,7 +34,7 @@ def cases(
     own, common = errors(rng, count * images), np.repeat(errors(rng, count), images)
     y = off * sigma * (shared**0.5 * common + (1 - shared) ** 0.5 * own)
     group = np.repeat(np.arange(count), images) if images > 1 else None
-    return ts.Cases(ts.Prediction(0 * y, sigma**2), y, group=group)
+    return ts.Cases(ts.Prediction(0 * y, aleatoric=sigma**2), y, group=group)
 
 
 def factor_holds(count: int, errors: Errors, sets: int = 4000) -> float:

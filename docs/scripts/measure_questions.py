@@ -95,7 +95,9 @@ def cases(
     y = mu + sigma * z
     mu, sigma, y = FAULTS[fault][1](mu, sigma, y) if fault else (mu, sigma, y)
     group = np.arange(len(z)) // IMAGES % sites if sites else None
-    return ts.Cases(ts.Prediction(mu, (sigma / small) ** 2, law=stated), y, patient=patient, group=group)
+    return ts.Cases(
+        ts.Prediction(mu, aleatoric=(sigma / small) ** 2, law=stated), y, patient=patient, group=group
+    )
 
 
 def answered(

@@ -66,7 +66,12 @@ def referrals(seeds: int, sizes: tuple[int, ...] = (100, 500, 1000, 5000)) -> li
                 scale, y, patient = world(np.random.default_rng(seed), cases)
                 given = {"patient": patient} if world is many_images else {}
                 found = _referral.fit(
-                    ts.Prediction(0 * y, scale**2), y, tolerance=2.0, risk=RISK, delta=DELTA, **given
+                    ts.Prediction(0 * y, aleatoric=scale**2),
+                    y,
+                    tolerance=2.0,
+                    risk=RISK,
+                    delta=DELTA,
+                    **given,
                 )
                 end = 0 if found.threshold is None else int(np.searchsorted(known, found.threshold, "right"))
                 kept.append(end / MANY)

@@ -46,12 +46,14 @@ def elsewhere(path: Path) -> Pair:
             unit * stored[name][pick]
             for name in (f"mu_{split}", f"target_{split}", f"sd_{split}_alea", f"sd_{split}_total")
         )
-        parts = (np.broadcast_to(a, mu.shape) + 0.0 for a in (alea**2, np.maximum(total**2 - alea**2, 0)))
+        a, e = (
+            np.broadcast_to(part, mu.shape) + 0.0 for part in (alea**2, np.maximum(total**2 - alea**2, 0))
+        )
         if age:
-            mu, y, *parts = (a[:, 0] for a in (mu, y, *parts))
+            mu, y, a, e = (part[:, 0] for part in (mu, y, a, e))
         group = np.digitize(mu, AGES).astype(str) if age else None
         patient = None if age else np.arange(len(mu)) // BLOCK
-        found.append(ts.Cases(ts.Prediction(mu, *parts), y, group=group, patient=patient))
+        found.append(ts.Cases(ts.Prediction(mu, aleatoric=a, epistemic=e), y, group=group, patient=patient))
     return found[0], found[1]
 
 

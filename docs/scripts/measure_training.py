@@ -157,7 +157,7 @@ def constant_variance(prediction: Prediction, data: Any) -> Prediction:
     """The same mean, as a network on squared errors gives it: with the variance of the training targets."""
     known = np.asarray(data.splits["train"].target).var(0)
     same = np.broadcast_to(known, np.shape(prediction.location))
-    return Prediction(prediction.location, same, prediction.epistemic)
+    return Prediction(prediction.location, aleatoric=same, epistemic=prediction.epistemic)
 
 
 def scores(valid: Prediction, known: Any, test: Prediction, target: Any) -> dict[str, float]:
@@ -195,7 +195,7 @@ def forest(data: Any, seed: int, threads: int) -> dict[str, Any]:
     def predict(split: str) -> Prediction:
         trees = np.stack([tree.predict(features[split]) for tree in model.estimators_])
         trees = trees[..., None] if one else trees
-        return Prediction(trees.mean(0), trees.var(0) + 1e-6)
+        return Prediction(trees.mean(0), aleatoric=trees.var(0) + 1e-6)
 
     return {**told, **scores(predict("valid"), targets["valid"], predict("test"), targets["test"])}
 

@@ -45,7 +45,7 @@ def table(prediction: Prediction, target: Any, *, weight: Any = None, cells: int
         The numbers to draw.
 
     Example:
-        >>> table(Prediction([0.0, 0.0], [1.0, 1.0]), [-1.0, 2.0], cells=2).share
+        >>> table(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [-1.0, 2.0], cells=2).share
         array([0.5, 0.5])
 
     Reference: Dawid, "The Prequential Approach", 1984.

@@ -32,7 +32,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, outputs: O
         A plain number without unit.
 
     Example:
-        >>> score(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])
+        >>> score(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0])
         4.0
 
     Reference: Pernot, "Validation of uncertainty quantification metrics", 2023.

@@ -46,7 +46,7 @@ def fit(cases: Cases, *, part: Part = "total") -> Median:
         The recalibration, with `.factor`.
 
     Example:
-        >>> round(fit(Prediction([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]), [0.1, 1.349, 9.0]).factor, 3)
+        >>> round(fit(Prediction([0.0, 0.0, 0.0], aleatoric=[1.0, 1.0, 1.0]), [0.1, 1.349, 9.0]).factor, 3)
         2.0
 
     Reference: Rousseeuw and Croux, "Alternatives to the Median Absolute Deviation", 1993.

@@ -14,7 +14,10 @@ def simulated(cases, seed, prefix):
     target = rng.normal(size=cases)
     location = target + 2 * np.sqrt(a + e) * rng.normal(size=cases)
     return ts.Cases(
-        ts.Prediction(location, a, e), target, unit="mm", id=[f"{prefix}{i}" for i in range(cases)]
+        ts.Prediction(location, aleatoric=a, epistemic=e),
+        target,
+        unit="mm",
+        id=[f"{prefix}{i}" for i in range(cases)],
     )
 
 

@@ -113,7 +113,9 @@ def test_without_the_split(folder, run):
     for name in ("cal", "test"):
         cases = ts.read(f"{name}.csv")
         write(
-            ts.Cases(ts.Prediction(cases.prediction.location, cases.prediction.total), cases.target),
+            ts.Cases(
+                ts.Prediction(cases.prediction.location, aleatoric=cases.prediction.total), cases.target
+            ),
             f"{name}_s.csv",
         )
     files = ["evaluate", "--calibration", "cal_s.csv", "--test", "test_s.csv"]

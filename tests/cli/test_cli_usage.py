@@ -118,7 +118,10 @@ def test_cases_of_few_different_values_are_alike_by_chance(folder, run):
     for seed, name in enumerate(("one.csv", "other.csv")):
         rng = np.random.default_rng(seed)
         y = rng.integers(0, 4, 200).astype(float)
-        write(ts.Cases(ts.Prediction(y + rng.integers(-1, 2, 200), rng.choice([1.0, 4.0], 200)), y), name)
+        write(
+            ts.Cases(ts.Prediction(y + rng.integers(-1, 2, 200), aleatoric=rng.choice([1.0, 4.0], 200)), y),
+            name,
+        )
     assert run("evaluate", "--calibration", "one.csv", "--test", "other.csv", *QUICK)[2] == ""
 
 
@@ -128,7 +131,7 @@ def test_patients_in_both_sets_are_named(folder, run):
     for name in ("one", "other", "third"):
         who = [f"P{k % 25 + 25 * (name == 'third')}" for k in range(50)]
         y = rng.normal(size=50)
-        prediction = ts.Prediction(0 * y, rng.gamma(4, 1, 50))
+        prediction = ts.Prediction(0 * y, aleatoric=rng.gamma(4, 1, 50))
         write(ts.Cases(prediction, y, group=who), f"{name}.csv")
         write(ts.Cases(prediction, y, group=[one[:2] for one in who]), f"{name}-site.csv")
     said = {}

@@ -263,7 +263,7 @@ def test_masked_cases_equal_compacted_ones(name):
 @each_part
 def test_split_unknown(name, part):
     sample = draw(10)
-    total = Prediction(sample.location, sample.aleatoric + sample.epistemic)
+    total = Prediction(sample.location, aleatoric=sample.aleatoric + sample.epistemic)
     if part == "aleatoric" or name in SPLIT:
         with pytest.raises(Undefined, match="split"):
             fit(name, sample, prediction=total, **({} if part == "total" else {"part": part}))

@@ -164,4 +164,4 @@ def test_cpu_arrays_are_treated_in_small_chunks(kind):
 def test_more_than_double_precision_becomes_double():
     wide = np.array([0.5, 1.5], dtype=np.longdouble)
     assert as_array("location", wide).dtype == np.float64
-    assert metrics.crps.score(Prediction(wide, wide), wide + 1) > 0
+    assert metrics.crps.score(Prediction(wide, aleatoric=wide), wide + 1) > 0

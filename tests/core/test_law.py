@@ -42,7 +42,7 @@ def test_what_scores_are_summed_from(law, theirs):
     expected = np.array([reference.crps_of(law.name, float(one)) for one in z])
     np.testing.assert_allclose(law.crps(z, law.cdf(z)), expected, rtol=1e-12)
     for one, size, known in zip(z, scale, expected):
-        p = Prediction([0.0], [law.unit * size**2], law=law)
+        p = Prediction([0.0], aleatoric=[law.unit * size**2], law=law)
         assert metrics.crps.score(p, [one * size]) == pytest.approx(size * known, rel=1e-12)
 
 
@@ -68,9 +68,12 @@ def test_empirical_quantiles_leave_the_unknown_mass_infinite():
 
 
 def test_empirical_interval_of_a_prediction():
-    bounds = Prediction([10.0], [4.0], law=Empirical([-1.0, 0.0, 2.0])).interval(0.5)
+    bounds = Prediction([10.0], aleatoric=[4.0], law=Empirical([-1.0, 0.0, 2.0])).interval(0.5)
     assert (bounds.lower[0], bounds.upper[0]) == (8.0, 14.0)
-    assert Prediction([10.0], [4.0], law=Empirical([-1.0, 0.0, 2.0])).interval(0.9).upper[0] == math.inf
+    assert (
+        Prediction([10.0], aleatoric=[4.0], law=Empirical([-1.0, 0.0, 2.0])).interval(0.9).upper[0]
+        == math.inf
+    )
 
 
 values = st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=12)
@@ -137,11 +140,11 @@ def test_what_a_law_does_not_have_says_so():
     with pytest.raises(Undefined, match="no density; use CRPS or coverage"):
         law.log_density(Z)
     with pytest.raises(Undefined, match="no density"):
-        metrics.nll.score(Prediction([0.0], [1.0], law=law), [0.0])
+        metrics.nll.score(Prediction([0.0], aleatoric=[1.0], law=law), [0.0])
     with pytest.raises(Undefined, match="one value has no variance"):
         _ = Empirical([2.0]).variance
     with pytest.raises(Undefined, match="infinite: too few calibration cases"):
-        metrics.width.score(Prediction([0.0], [1.0], law=law), [0.0], level=0.99)
+        metrics.width.score(Prediction([0.0], aleatoric=[1.0], law=law), [0.0], level=0.99)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_unknown_names_say_what_there_is():
 
 def test_a_file_of_ones_own_works_like_a_name(mine):
     path = mine("a", 2.0)
-    cases = Cases(Prediction([0.0, 0.0], [1.0, 1.0]), [1.0, 2.0])
+    cases = Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [1.0, 2.0])
     result = evaluate(cases, cases, recalibrations=["none"], metrics=[path, f"{path}:times=3"])
     assert [(r["metric"], r["value"]) for r in result.rows] == [("mine", 3.0), ("mine", 4.5)]
     assert result.rows[1]["options"] == {"times": 3.0}
@@ -75,7 +75,7 @@ def test_a_file_of_ones_own_is_shown_by_its_title_and_its_better_side(mine):
     path = Path(mine("a", 2.0))
     changed = path.read_text().replace("abs(elements.residual)", "abs(elements.z)")
     path.write_text(changed.replace('"mine", "lower"', '"Mine, all mine", "higher"'))
-    cases = Cases(Prediction([0.0, 0.0], [1.0, 1.0]), [1.0, 2.0])
+    cases = Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [1.0, 2.0])
     result = evaluate(cases, cases, recalibrations=["none", "sigma"], metrics=[str(path)])
     table = evaluation_table(result)
     assert table.rows[0][0] == "Mine, all mine"
@@ -87,7 +87,7 @@ def test_a_file_of_ones_own_is_shown_by_its_title_and_its_better_side(mine):
 def test_files_of_the_same_name_stay_apart(mine):
     """A metric finds its formula by its module's name: two files called mine.py must not share it."""
     one, other = (plugins.load("metrics", mine(f, k)) for f, k in (("a", 2.0), ("b", 10.0)))
-    p = Prediction([0.0], [1.0])
+    p = Prediction([0.0], aleatoric=[1.0])
     assert (one.score(p, [1.0]), other.score(p, [1.0])) == (2.0, 10.0)
 
 
@@ -143,7 +143,7 @@ def test_the_numeric_half_imports_neither_torch_nor_plots():
         import sys
         import numpy as np
         import truesigma as t
-        p = t.Prediction(np.zeros(9), np.ones(9), np.ones(9))
+        p = t.Prediction(np.zeros(9), aleatoric=np.ones(9), epistemic=np.ones(9))
         t.evaluate(t.Cases(p, np.arange(9.0)), t.Cases(p, np.arange(9.0)), recalibrations=["none", "sigma"])
         heavy = {"torch", "jax", "matplotlib", "plotly", "pandas", "ray"} & set(sys.modules)
         sys.exit(f"imported: {heavy}" if heavy else 0)
@@ -160,7 +160,7 @@ def test_a_metric_without_sums_is_scored_on_its_own(tmp_path):
         '    """The largest error."""\n'
         "    return float(abs(target - prediction.location).max())\n"
     )
-    cases = Cases(Prediction([0.0, 0.0], [1.0, 1.0]), np.array([1.0, -2.0]))
+    cases = Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), np.array([1.0, -2.0]))
     assert evaluate(cases, cases, recalibrations=["none"], metrics=[str(path)]).rows[0]["value"] == 2.0
 
 

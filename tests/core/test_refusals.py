@@ -7,13 +7,13 @@ from truesigma import Cases, Draws, Empirical, Normal, Prediction, Tally, load_r
 from truesigma.recalibrate import aux, sigma
 
 Y = np.array([1.0, 2.0, 3.0, 4.0])
-P = Prediction(0 * Y, 0 * Y + 1, 0 * Y)
+P = Prediction(0 * Y, aleatoric=0 * Y + 1, epistemic=0 * Y)
 
 
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda: Prediction(Y, Y, law=Normal), "law is .*Normal.*; expected a law such as Normal"),
+        (lambda: Prediction(Y, aleatoric=Y, law=Normal), "law is .*Normal.*; expected a law such as Normal"),
         (lambda: Draws.concat([1, 2]), "not Draws"),
         (lambda: Cases(P, Y, group=5), "group is 5; expected one name for each of the 4 cases"),
         (lambda: Cases(P, Y, id="abcd"), "id is 'abcd'; expected one name for each"),
@@ -50,6 +50,6 @@ def test_values_have_a_short_repr():
 def test_weights_whose_squares_no_number_holds(size):
     y = np.arange(5.0)
     with pytest.raises(ValueError, match=r"the largest weight is 5e.*divide them by the largest"):
-        sigma.fit(Prediction(y, y + 1), 2 * y, weight=size * (1 + y))
-    weighted = [sigma.fit(Prediction(y, y + 1), 2 * y, weight=w * (1 + y)) for w in (1, 1e100 / 5)]
+        sigma.fit(Prediction(y, aleatoric=y + 1), 2 * y, weight=size * (1 + y))
+    weighted = [sigma.fit(Prediction(y, aleatoric=y + 1), 2 * y, weight=w * (1 + y)) for w in (1, 1e100 / 5)]
     assert weighted[0].standard_error == pytest.approx(weighted[1].standard_error, rel=1e-12)

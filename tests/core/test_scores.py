@@ -30,7 +30,7 @@ def test_one_pass_equals_each_score_alone():
 
 def test_what_one_score_lacks_does_not_stop_the_others():
     sample = draw(1)
-    total = Prediction(sample.location, sample.aleatoric)
+    total = Prediction(sample.location, aleatoric=sample.aleatoric)
     found = measure(
         total, sample.target, [request(metrics.uce, {"error": "draws"}), request(metrics.uce, {})]
     )
@@ -39,7 +39,7 @@ def test_what_one_score_lacks_does_not_stop_the_others():
 
 
 @pytest.mark.parametrize(
-    "wrong", [Draws([[0.0]], [[1.0]]), Cases(Prediction([0.0], [1.0]), [0.0]), np.zeros(1), None]
+    "wrong", [Draws([[0.0]], [[1.0]]), Cases(Prediction([0.0], aleatoric=[1.0]), [0.0]), np.zeros(1), None]
 )
 def test_something_else_than_a_prediction_is_named(wrong):
     named = r"prediction is a .*; expected a Prediction.*decompose.*cases.prediction"
@@ -59,7 +59,7 @@ def test_no_cases_at_all():
 
 
 def test_gradients_are_left_behind(recwarn):
-    p = Prediction(torch.zeros(3, requires_grad=True), torch.ones(3, requires_grad=True))
+    p = Prediction(torch.zeros(3, requires_grad=True), aleatoric=torch.ones(3, requires_grad=True))
     assert metrics.mse.score(p, torch.ones(3)) == 1.0
     assert sigma.fit(p, torch.ones(3)).factor == 1.0
     assert [str(w.message) for w in recwarn] == []
@@ -120,10 +120,10 @@ def test_a_large_offset(kind, dtype, offset, spread):
     variance = np.full(500, spread**2, dtype=dtype)
     near = (target.astype("longdouble") - location.astype("longdouble")).astype(float)
     with arrays_of(kind, x64=dtype == "float64") as make:
-        p, y = Prediction(make(location), make(variance)), make(target)
+        p, y = Prediction(make(location), aleatoric=make(variance)), make(target)
         for name in SUMLIKE:
             metric = plugins.load("metrics", name)
-            expected = metric.score(Prediction(np.zeros(500), variance.astype(float)), near)
+            expected = metric.score(Prediction(np.zeros(500), aleatoric=variance.astype(float)), near)
             assert metric.score(p, y) == pytest.approx(expected, rel=1e-5), name
         assert sigma.fit(p, y).factor == pytest.approx(math.sqrt(np.mean(near**2) / variance[0]), rel=1e-6)
 
@@ -176,7 +176,7 @@ def test_log_variances_of_eighty_in_double_precision(kind):
 
 
 def test_sums_that_overflow_float64_are_no_silent_infinity():
-    p = Prediction([0.0, 0.0], [1e-200, 1.0])
+    p = Prediction([0.0, 0.0], aleatoric=[1e-200, 1.0])
     y = [1e100, 1.0]
     with pytest.raises(Undefined, match="overflow float64"):
         metrics.nll.score(p, y)
@@ -187,11 +187,11 @@ def test_sums_that_overflow_float64_are_no_silent_infinity():
 
 def test_a_ratio_beyond_float32_is_applied_where_the_product_is_within():
     v = np.full(4, 1e-30, dtype="float32")
-    fitted = sigma.fit(Prediction(0 * v, v), np.full(4, 1e5, dtype="float32"))
+    fitted = sigma.fit(Prediction(0 * v, aleatoric=v), np.full(4, 1e5, dtype="float32"))
     assert fitted.factor**2 > 1e38
-    np.testing.assert_allclose(fitted(Prediction(0 * v, v)).variance, 1e10, rtol=1e-5)
+    np.testing.assert_allclose(fitted(Prediction(0 * v, aleatoric=v)).variance, 1e10, rtol=1e-5)
     with pytest.raises(ValueError, match="aleatoric is negative or not finite in 4 places"):
-        fitted(Prediction(0 * v, 1e30 + v))
+        fitted(Prediction(0 * v, aleatoric=1e30 + v))
 
 
 def test_nothing_warns_on_extreme_numbers(recwarn):
@@ -202,8 +202,12 @@ def test_nothing_warns_on_extreme_numbers(recwarn):
 
 def test_mixed_precision_is_promoted():
     sample = draw(6)
-    p = Prediction(sample.location, sample.aleatoric.astype("float32"), sample.epistemic)
-    exact = Prediction(sample.location, sample.aleatoric.astype("float32").astype(float), sample.epistemic)
+    p = Prediction(sample.location, aleatoric=sample.aleatoric.astype("float32"), epistemic=sample.epistemic)
+    exact = Prediction(
+        sample.location,
+        aleatoric=sample.aleatoric.astype("float32").astype(float),
+        epistemic=sample.epistemic,
+    )
     assert metrics.nll.score(p, sample.target) == pytest.approx(
         metrics.nll.score(exact, sample.target), rel=1e-12
     )
@@ -223,7 +227,7 @@ def test_a_weight_of_lower_precision_leaves_the_terms_as_they_are(kind):
 
 def test_weights_by_output():
     """outputs="mean": the outputs of a case are averaged by their weights, and a case with none is left out."""
-    p = Prediction(np.zeros((3, 2)), [[1.0, 3.0], [2.0, 2.0], [5.0, 5.0]])
+    p = Prediction(np.zeros((3, 2)), aleatoric=[[1.0, 3.0], [2.0, 2.0], [5.0, 5.0]])
     y = np.sqrt([[4.0, 8.0], [2.0, 9.0], [7.0, 7.0]])
     weight = np.array([[1.0, 3.0], [1.0, 0.0], [0.0, 0.0]])
     e, v = np.array([(4 + 3 * 8) / 4, 2.0]), np.array([(1 + 3 * 3) / 4, 2.0])
@@ -234,7 +238,9 @@ def test_weights_by_output():
 
 
 def test_masked_outputs_of_a_case():
-    p = Prediction(np.zeros((2, 2)), [[1.0, 3.0], [2.0, np.nan]], mask=[[True, True], [True, False]])
+    p = Prediction(
+        np.zeros((2, 2)), aleatoric=[[1.0, 3.0], [2.0, np.nan]], mask=[[True, True], [True, False]]
+    )
     y = np.array([[2.0, 2.0], [3.0, np.nan]])
     e, v = np.array([4.0, 9.0]), np.array([2.0, 2.0])
     assert metrics.nll.score(p, y, outputs="mean", units="table") == pytest.approx(np.mean(e / v + np.log(v)))
@@ -251,7 +257,7 @@ def test_one_variance_for_all_is_one_bin_whatever_outputs_count(given, dtype):
     rows = [[(float(t) ** 2, float(w)) for t, w in zip(*row) if w > 0] for row in zip(y, share)]
     cases = [(reference.mean(row), sum(w for _, w in row) / len(row)) for row in rows if row]
     expected = abs(reference.mean(cases) - float(v[0, 0]))
-    p = Prediction(0 * y, v, mask=share > 0 if given == "mask" else None)
+    p = Prediction(0 * y, aleatoric=v, mask=share > 0 if given == "mask" else None)
     weight = share if given == "weight" else None
     for found in (
         metrics.uce.score(p, y, weight=weight, outputs="mean"),
@@ -269,7 +275,7 @@ def test_weights_of_one_and_a_mask_of_all_change_nothing(kind):
         v = np.round(rng.lognormal(size=(60, 3)) * 4) / 4 + 0.25
         y = rng.normal(size=v.shape) * np.sqrt(v)
         v, y, one, every = (torch.as_tensor(a) if kind == "torch" else a for a in (v, y, np.ones(60), v > 0))
-        plain, masked = Prediction(0 * v, v), Prediction(0 * v, v, mask=every)
+        plain, masked = Prediction(0 * v, aleatoric=v), Prediction(0 * v, aleatoric=v, mask=every)
         for metric, options in (
             (metrics.ause, {}),
             (metrics.uce, {"outputs": "mean"}),

@@ -86,14 +86,17 @@ def two_laws(outputs=(3,)):
     index = (np.arange(60) % 3 == 0).astype(int)
     law = ByCase((Student(6.0), Empirical(rng.normal(size=30))), index)
     prediction = Prediction(
-        rng.normal(size=shape), rng.gamma(2.0, 1.0, shape), rng.gamma(1.0, 1.0, shape), law=law
+        rng.normal(size=shape),
+        aleatoric=rng.gamma(2.0, 1.0, shape),
+        epistemic=rng.gamma(1.0, 1.0, shape),
+        law=law,
     )
     return prediction, rng.normal(size=shape), law
 
 
 def alone(prediction, law, some):
     part = prediction[some]
-    return Prediction(part.location, part.aleatoric, part.epistemic, law=law)
+    return Prediction(part.location, aleatoric=part.aleatoric, epistemic=part.epistemic, law=law)
 
 
 def test_intervals_and_variances_are_those_of_each_law():
@@ -149,7 +152,7 @@ def test_by_case_in_every_library(kind):
     expected = metrics.crps.score(prediction, target), prediction.interval(0.8)
     with arrays_of(kind) as make:
         arrays = [make(a) for a in (prediction.location, prediction.aleatoric, prediction.epistemic)]
-        there = Prediction(*arrays, law=law)
+        there = Prediction(arrays[0], aleatoric=arrays[1], epistemic=arrays[2], law=law)
         assert metrics.crps.score(there, make(target)) == pytest.approx(expected[0], rel=1e-9)
         for found, bound in zip(there.interval(0.8), expected[1]):
             assert type(found) is type(arrays[0])

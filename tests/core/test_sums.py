@@ -103,7 +103,9 @@ def test_memory_does_not_grow_with_the_cases(monkeypatch, threads, split):
     for cases in (2000, 20000):
         location = np.zeros((cases, 100))
         variance = np.ones((cases, 1))
-        prediction = Prediction(location, variance, variance if split else None, mask=variance > 0)
+        prediction = Prediction(
+            location, aleatoric=variance, epistemic=variance if split else None, mask=variance > 0
+        )
         tally = Tally.empty(error="draws")
         tally.add(prediction[:50], location[:50])  # what is loaded once does not count
         tracemalloc.start()
@@ -139,7 +141,7 @@ def test_tensors_are_summed_where_they_are(given):
 
 def test_reasons_keep_nothing_alive():
     sample = draw(1)
-    sums = Tally.empty().add(Prediction(sample.location, sample.aleatoric), sample.target).sums
+    sums = Tally.empty().add(Prediction(sample.location, aleatoric=sample.aleatoric), sample.target).sums
     reason = sums["factor aleatoric"]
     assert isinstance(reason, Undefined)
     assert reason.__traceback__ is None
@@ -203,7 +205,7 @@ def test_bounds_of_symmetric_laws_are_mirror_images(level):
 def test_folded_elements_score_as_they_are(law):
     """|z| in place of z where the law is symmetric: CRPS, density and central level are the same."""
     sample = draw(2)
-    prediction = Prediction(sample.location, sample.aleatoric, sample.epistemic, law=law)
+    prediction = Prediction(sample.location, aleatoric=sample.aleatoric, epistemic=sample.epistemic, law=law)
     (block,) = blocks(prediction, sample.target)
     part = block.elements
     np.testing.assert_allclose(part.central, abs(2 * law.cdf(part.z) - 1), atol=1e-15)
@@ -282,7 +284,7 @@ def test_an_error_in_passing_tells_the_case(monkeypatch):
     v[150] = 1e300
     with pytest.raises(ValueError, match=r"not finite in 1 place, the first at index \(150,\)"):
         accumulate_each(
-            Cases(Prediction(0 * v, v), v), [(Sigma(1e10, None), {"it": lambda block: np.zeros(1)})]
+            Cases(Prediction(0 * v, aleatoric=v), v), [(Sigma(1e10, None), {"it": lambda block: np.zeros(1)})]
         )
 
 
@@ -291,8 +293,8 @@ def test_a_target_that_is_not_a_number_is_named_by_its_case_in_any_block(monkeyp
     y = np.ones(200)
     y[[150, 170]] = np.nan
     with pytest.raises(ValueError, match=r"target is not finite in 2 places, the first at index \(150,\)"):
-        Tally.empty().add(Prediction(np.zeros(200), np.ones(200)), y)
-    masked = Tally.empty().add(Prediction(np.zeros(200), np.ones(200), mask=np.isfinite(y)), y)
+        Tally.empty().add(Prediction(np.zeros(200), aleatoric=np.ones(200)), y)
+    masked = Tally.empty().add(Prediction(np.zeros(200), aleatoric=np.ones(200), mask=np.isfinite(y)), y)
     assert masked.summary()["n"] == 198
 
 
@@ -316,7 +318,7 @@ def test_a_pass_lets_its_blocks_go(outputs):
     gc.collect()
     gc.disable()
     try:
-        Tally.empty(outputs=outputs).add(Prediction(0 * y, y), y).summary()
+        Tally.empty(outputs=outputs).add(Prediction(0 * y, aleatoric=y), y).summary()
         left = [one for one in gc.get_objects() if isinstance(one, Elements)]
     finally:
         gc.enable()
@@ -326,7 +328,7 @@ def test_a_pass_lets_its_blocks_go(outputs):
 def test_a_large_case_is_masked_in_pieces():
     size = 8 * CHUNK["cpu"]
     y = np.ones((1, size))
-    prediction = Prediction(0 * y, y, mask=np.arange(size)[None] % 3 > 0)
+    prediction = Prediction(0 * y, aleatoric=y, mask=np.arange(size)[None] % 3 > 0)
     tracemalloc.start()
     found = Tally.empty().add(prediction, y).summary()
     peak = tracemalloc.get_traced_memory()[1]

@@ -8,15 +8,16 @@ import pytest
 import torch
 from samples import KINDS, arrays_of, draw
 
-from truesigma import Cases, Draws, Laplace, Prediction, decompose, metrics, recalibrate
+from truesigma import Cases, Draws, Laplace, Normal, Prediction, Student, decompose, metrics, recalibrate
 from truesigma.core.arrays import to_host
+from truesigma.core.by_case import ByCase
 from truesigma.evaluation.card import calibrate
 
 GOOD = {"location": [1.0, 2.0], "aleatoric": [0.1, 0.2], "epistemic": [0.0, 0.1]}
 
 
 def test_prediction_scale_variance_interval():
-    p = Prediction([1.0, 2.0], [0.04, 0.09], [0.0, 0.07])
+    p = Prediction([1.0, 2.0], aleatoric=[0.04, 0.09], epistemic=[0.0, 0.07])
     np.testing.assert_allclose(p.scale, [0.2, 0.4])
     np.testing.assert_allclose(p.variance, [0.04, 0.16])
     half = 1.959963984540054 * p.scale
@@ -27,7 +28,7 @@ def test_prediction_scale_variance_interval():
 
 
 def test_laplace_scale_is_b():
-    p = Prediction([0.0], [8.0], law=Laplace())
+    p = Prediction([0.0], aleatoric=[8.0], law=Laplace())
     assert p.scale[0] == 2.0
     assert p.variance[0] == 8.0
 
@@ -56,7 +57,7 @@ def test_laplace_scale_is_b():
         ({"aleatoric": torch.ones(2)}, "different libraries"),
         (
             {"aleatoric": None},
-            "aleatoric is None; expected variances. Where the split is unknown, give the total",
+            "uncertainty is given as epistemic",
         ),
         ({"law": "laplace"}, r"law is 'laplace'; expected a law such as Normal\(\) or Laplace\(\)"),
         ({"mask": [1, 0]}, "mask has dtype int64; expected booleans"),
@@ -68,9 +69,42 @@ def test_prediction_refuses(change, words):
         Prediction(**{**GOOD, **change})
 
 
+def test_what_is_not_the_location_has_a_name():
+    with pytest.raises(TypeError, match=r"scale= .* variance= .* aleatoric="):
+        Prediction([0.0], [1.0])
+
+
+@pytest.mark.parametrize("law", [Normal(), Laplace(), Student(5.0), ByCase((Normal(), Student(3.0)), [0, 1])])
+def test_three_ways_to_say_how_uncertain_it_is(law):
+    scale = np.array([0.5, 3.0])
+    by_scale = Prediction([1.0, 2.0], scale=scale, law=law)
+    np.testing.assert_allclose(by_scale.scale, scale, rtol=1e-15)
+    by_variance = Prediction([1.0, 2.0], variance=by_scale.variance, law=law)
+    np.testing.assert_allclose(by_variance.scale, scale, rtol=1e-15)
+    by_parts = Prediction([1.0, 2.0], aleatoric=by_scale.aleatoric - 0.1, epistemic=[0.1, 0.1], law=law)
+    np.testing.assert_allclose(by_parts.scale, scale, rtol=1e-15)
+    assert by_scale.epistemic is None
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ({}, "nothing"),
+        ({"scale": [1.0], "variance": [1.0]}, "scale and variance"),
+        ({"scale": [1.0], "epistemic": [1.0]}, "scale and epistemic"),
+        ({"scale": [-1.0]}, "scale is negative"),
+        ({"variance": [np.nan]}, "variance is negative or not finite"),
+        ({"scale": [1.0, 1.0]}, "scale has shape"),
+    ],
+)
+def test_the_uncertainty_is_given_once_and_sound(given, word):
+    with pytest.raises(ValueError, match=word):
+        Prediction([0.0], **given)
+
+
 def test_one_part_may_be_zero():
-    Prediction([0.0], [0.0], [1.0])
-    Prediction([0.0], [1.0], [0.0])
+    Prediction([0.0], aleatoric=[0.0], epistemic=[1.0])
+    Prediction([0.0], aleatoric=[1.0], epistemic=[0.0])
 
 
 @pytest.mark.filterwarnings("error")
@@ -80,12 +114,14 @@ def test_a_sum_beyond_its_dtype_is_refused(dtype, large):
     with pytest.raises(
         ValueError, match=r"aleatoric \+ epistemic is 0 or overflows in 1 place.* at index \(1,\)"
     ):
-        Prediction(np.zeros(2), part, part)  # the location's own precision does not matter
+        Prediction(
+            np.zeros(2), aleatoric=part, epistemic=part
+        )  # the location's own precision does not matter
 
 
 def test_what_a_mask_hides_is_not_checked():
     bad = [np.nan, 1.0]
-    p = Prediction(bad, [-1.0, 1.0], [np.inf, 0.0], mask=[False, True], spread=bad)
+    p = Prediction(bad, aleatoric=[-1.0, 1.0], epistemic=[np.inf, 0.0], mask=[False, True], spread=bad)
     assert len(Cases(p, [np.nan, 2.0], weight=[np.nan, 1.0])) == 2
 
 
@@ -94,9 +130,13 @@ def test_what_a_mask_hides_is_not_checked():
 def test_what_a_mask_hides_is_neither_used_nor_warned_of(left_over):
     """Scanners and pipelines write all sorts of values where there is nothing."""
     sample, mask = draw(3, 30, (2,)), np.arange(60).reshape(30, 2) % 4 > 0
-    plain = Prediction(sample.location, sample.aleatoric, sample.epistemic, mask=mask)
+    plain = Prediction(sample.location, aleatoric=sample.aleatoric, epistemic=sample.epistemic, mask=mask)
     hidden = [np.where(mask, a, left_over) for a in (sample.location, sample.aleatoric, sample.epistemic)]
-    p, target = Prediction(*hidden, mask=mask), np.where(mask, sample.target, left_over)
+    location, a, e = hidden
+    p, target = (
+        Prediction(location, aleatoric=a, epistemic=e, mask=mask),
+        np.where(mask, sample.target, left_over),
+    )
     for name in ("uce", "nll", "crps", "winkler"):
         metric = getattr(metrics, name)
         assert metric.score(p, target) == metric.score(plain, sample.target)
@@ -119,13 +159,13 @@ def test_level_is_a_share(level):
 
 
 def test_one_variance_stands_for_all_outputs():
-    p = Prediction(np.zeros((4, 3)), np.array([1.0, 2.0, 3.0, 4.0]), np.zeros((4, 1)))
+    p = Prediction(np.zeros((4, 3)), aleatoric=np.array([1.0, 2.0, 3.0, 4.0]), epistemic=np.zeros((4, 1)))
     assert p.aleatoric.shape == (4, 3)
     assert p.aleatoric[2].tolist() == [3.0] * 3
 
 
 def test_values_are_frozen_and_short_to_read():
-    p = Prediction(np.zeros((5, 2)), np.ones((5, 2)), law=Laplace())
+    p = Prediction(np.zeros((5, 2)), aleatoric=np.ones((5, 2)), law=Laplace())
     assert repr(p) == "Prediction(5 cases x 2, laplace)"
     assert repr(p.interval(0.9)) == "Interval(5 cases)"
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -206,7 +246,7 @@ def test_the_mask_of_the_prediction_holds_for_its_draws():
     mean, mask = np.array([[1.0, 2.0, 5.0], [3.0, 2.0, 7.0]]), np.array([True, True, False])
     draws = Draws(mean, np.ones((2, 3)))
     whole = decompose(draws)
-    masked = Prediction(whole.location, whole.aleatoric, whole.epistemic, mask=mask)
+    masked = Prediction(whole.location, aleatoric=whole.aleatoric, epistemic=whole.epistemic, mask=mask)
     cases = Cases(masked, [2.5, 1.0, np.nan], draws=draws)
     assert cases.draws.mask.tolist() == mask.tolist()
     assert draws.mask is None
@@ -229,11 +269,11 @@ def test_a_recalibrated_prediction_leaves_its_draws_behind(choice, ddof):
 
 def test_frames_are_taken():
     frame = pd.DataFrame({"y": [1.0, 2.0], "mu": [1.1, 2.2], "v": [0.1, 0.2], "who": ["a", "b"]})
-    cases = Cases(Prediction(frame["mu"], frame["v"]), frame["y"], group=frame["who"])
+    cases = Cases(Prediction(frame["mu"], aleatoric=frame["v"]), frame["y"], group=frame["who"])
     assert cases.group.tolist() == ["a", "b"]
     polars = pytest.importorskip("polars")
     table = polars.from_pandas(frame)
-    cases = Cases(Prediction(table["mu"], table["v"]), table["y"], group=table["who"])
+    cases = Cases(Prediction(table["mu"], aleatoric=table["v"]), table["y"], group=table["who"])
     assert cases.group.tolist() == ["a", "b"]
 
 

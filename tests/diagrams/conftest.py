@@ -17,7 +17,9 @@ def simulated():
         found = []
         for _ in range(repeats):
             mu = 5 + 0.1 * rng.normal(size=v.shape)
-            found.append(Prediction(mu, 0.7 * v * rng.uniform(0.9, 1.1, v.shape), 0.3 * v))
+            found.append(
+                Prediction(mu, aleatoric=0.7 * v * rng.uniform(0.9, 1.1, v.shape), epistemic=0.3 * v)
+            )
         return found, y
 
     return make

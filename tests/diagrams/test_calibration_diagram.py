@@ -51,7 +51,7 @@ def test_bins_equal_a_slow_loop(seed, cases, bins, spacing, error, outputs, weig
     mu, y = rng.normal(10, 3, (2, cases, 2))
     a, e = rng.gamma(2.0, 1.0, (2, cases, 2))
     w = rng.uniform(0.5, 2, cases) if weighted else None
-    p = Prediction(mu, a, e)
+    p = Prediction(mu, aleatoric=a, epistemic=e)
     found = calibration.table(p, y, weight=w, error=error, outputs=outputs, bins=bins, spacing=spacing)
     v, err = a + e, (mu - y) ** 2 + (e if error == "draws" else 0)
     wide = np.repeat(np.ones(cases) if w is None else w, 2).reshape(cases, 2)
@@ -98,8 +98,10 @@ def test_masked_values_are_not_used(simulated):
     mask = np.ones(y.shape, bool)
     mask[::3, 1] = False
     hidden = np.where(mask, y, np.nan)
-    found = calibration.table(Prediction(p.location, p.aleatoric, p.epistemic, mask=mask), hidden)
-    flat = Prediction(p.location[mask], p.aleatoric[mask], p.epistemic[mask])
+    found = calibration.table(
+        Prediction(p.location, aleatoric=p.aleatoric, epistemic=p.epistemic, mask=mask), hidden
+    )
+    flat = Prediction(p.location[mask], aleatoric=p.aleatoric[mask], epistemic=p.epistemic[mask])
     alone = calibration.table(flat, y[mask])
     np.testing.assert_allclose(found.error, alone.error, rtol=1e-12)
     np.testing.assert_array_equal(found.count, alone.count)
@@ -111,7 +113,7 @@ def test_the_band_of_outputs_that_err_together_covers_the_diagonal():
     for _ in range(40):
         v = np.broadcast_to(rng.gamma(6, 0.25, (500, 1)), (500, 6))
         y = np.sqrt(v) * (np.sqrt(0.7) * rng.normal(size=(500, 1)) + np.sqrt(0.3) * rng.normal(size=(500, 6)))
-        found = calibration.table(Prediction(0 * y, v), y, bins=5, spacing="mass")
+        found = calibration.table(Prediction(0 * y, aleatoric=v), y, bins=5, spacing="mass")
         covered.append(abs(found.error - found.variance) < 1.96 * found.deviation)
     assert 0.88 < np.mean(covered) < 0.98  # 0.7 where each output counts as a case
 
@@ -163,7 +165,7 @@ def test_a_row_of_panels_uses_the_look_of_each_name(simulated, tmp_path):
 
 def test_constant_variance_is_one_bin_and_can_be_drawn():
     y = np.random.default_rng(0).normal(size=50)
-    found = calibration.table(Prediction(0 * y, 0 * y + 2.0), y)
+    found = calibration.table(Prediction(0 * y, aleatoric=0 * y + 2.0), y)
     assert found.count.tolist() == [50]
     assert found.error[0] == pytest.approx(np.mean(y**2))
     calibration.draw(found).figure.canvas.draw()
@@ -172,7 +174,7 @@ def test_constant_variance_is_one_bin_and_can_be_drawn():
 def test_crowded_bins_say_what_to_do():
     """One variance of 1000 beside 99 around 1: with bins of equal width there is a single point to see."""
     rng = np.random.default_rng(0)
-    one = Prediction(np.zeros(100), np.append(rng.uniform(0.5, 1.5, 99), 1000.0))
+    one = Prediction(np.zeros(100), aleatoric=np.append(rng.uniform(0.5, 1.5, 99), 1000.0))
     target = rng.normal(size=100)
     with pytest.warns(UserWarning, match=r'99.0% of the elements are in one of 15 bins.*spacing="mass"'):
         assert calibration.table(one, target).crowded
@@ -180,7 +182,7 @@ def test_crowded_bins_say_what_to_do():
 
 
 def test_one_case_can_be_drawn():
-    found = calibration.table(Prediction([1.0], [2.0]), [4.0])
+    found = calibration.table(Prediction([1.0], aleatoric=[2.0]), [4.0])
     assert found.columns == {
         "low": [2.0], "high": [2.0], "count": [1.0], "variance": [2.0], "error": [9.0], "deviation": [None],
     }  # fmt: skip
@@ -198,7 +200,7 @@ def test_bad_input_says_what_to_do(simulated):
     with pytest.raises(ValueError, match="no element is left"):
         calibration.table(p, y, weight=np.zeros(len(y)))
     with pytest.raises(ValueError, match="error='mean'"):
-        calibration.table(Prediction(p.location, p.total), y, error="draws")
+        calibration.table(Prediction(p.location, aleatoric=p.total), y, error="draws")
     with pytest.raises(ValueError, match=r"expected \.pdf or \.png"):
         _style.save(calibration.draw(calibration.table(p, y)).figure, "figure.jpg")
 

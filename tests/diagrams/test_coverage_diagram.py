@@ -10,7 +10,7 @@ from truesigma.diagrams import coverage
 @pytest.mark.parametrize("law", [None, Laplace()])
 def test_shares_equal_counting_by_hand(simulated, law):
     (p,), y = simulated()
-    p = p if law is None else Prediction(p.location, p.aleatoric, p.epistemic, law=law)
+    p = p if law is None else Prediction(p.location, aleatoric=p.aleatoric, epistemic=p.epistemic, law=law)
     weight = np.random.default_rng(1).uniform(0, 2, len(y))
     found = coverage.table(p, y, weight=weight, levels=(0.9, 0.5))
     assert found.level.tolist() == [0.5, 0.9]
@@ -27,7 +27,7 @@ def test_shares_equal_counting_by_hand(simulated, law):
 def test_the_band_holds_95_percent_of_calibrated_sets():
     rng = np.random.default_rng(0)
     y = rng.normal(size=(400, 300))
-    tables = [coverage.table(Prediction(0 * one, 0 * one + 1), one, levels=(0.5, 0.9)) for one in y]
+    tables = [coverage.table(Prediction(0 * one, aleatoric=0 * one + 1), one, levels=(0.5, 0.9)) for one in y]
     inside = np.mean([(t.observed >= t.low) & (t.observed <= t.high) for t in tables], axis=0)
     assert (inside > 0.93).all()
     assert (inside < 0.99).all()
@@ -44,7 +44,7 @@ def test_repeats_give_a_deviation(simulated):
 
 def test_the_drawing_shows_the_tables(simulated):
     (p,), y = simulated()
-    after = Prediction(p.location, 4 * p.aleatoric, 4 * p.epistemic)
+    after = Prediction(p.location, aleatoric=4 * p.aleatoric, epistemic=4 * p.epistemic)
     tables = {"none": coverage.table(p, y), "sigma": coverage.table(after, y)}
     ax = coverage.draw(tables)
     for line, one in zip(ax.lines[1:], tables.values()):
@@ -56,7 +56,7 @@ def test_the_drawing_shows_the_tables(simulated):
 
 
 def test_bad_levels():
-    p = Prediction([0.0], [1.0])
+    p = Prediction([0.0], aleatoric=[1.0])
     with pytest.raises(ValueError, match="levels is empty"):
         coverage.table(p, [0.0], levels=())
     with pytest.raises(ValueError, match=r"level is 90.0"):

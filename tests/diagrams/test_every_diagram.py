@@ -52,7 +52,7 @@ def test_tables_are_made_without_matplotlib():
     code = (
         "import sys, truesigma; from truesigma import plugins, Prediction\n"
         "modules = [plugins.load('diagrams', n) for n in plugins.names('diagrams')]\n"
-        "truesigma.diagrams.calibration.table(Prediction([0.0, 0.0], [1.0, 2.0]), [1.0, 1.0])\n"
+        "truesigma.diagrams.calibration.table(Prediction([0.0, 0.0], aleatoric=[1.0, 2.0]), [1.0, 1.0])\n"
         "print(sorted({'matplotlib', 'torch', 'pandas'} & set(sys.modules)))"
     )
     root = str(Path(truesigma.__file__).parents[1])

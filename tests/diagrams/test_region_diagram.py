@@ -14,7 +14,7 @@ pytest.importorskip("matplotlib")
 def landmarks(cases=60):
     rng = np.random.default_rng(0)
     y = 30 + rng.normal(size=(cases, 2)) @ [[3.0, 2.0], [0.0, 1.0]]
-    return Prediction(0 * y + 30, 0 * y + 4.0), y
+    return Prediction(0 * y + 30, aleatoric=0 * y + 4.0), y
 
 
 @pytest.mark.parametrize("shape", ["ellipsoid", "box"])

@@ -37,7 +37,7 @@ def test_shares_equal_removing_one_by_one(simulated):
 
 
 def test_a_laplace_threshold_is_a_variance():
-    p = Prediction([0.0, 0.0], [2.0, 8.0], law=Laplace())
+    p = Prediction([0.0, 0.0], aleatoric=[2.0, 8.0], law=Laplace())
     assert rejection.table(p, [1.0, 1.0]).threshold[0] == 8.0
 
 
@@ -68,8 +68,8 @@ def test_the_drawing_shows_the_tables(simulated, over):
 
 @pytest.mark.parametrize("over", ["share", "threshold"])
 def test_degenerate_sets_can_be_drawn(over):
-    one = rejection.table(Prediction([0.0], [1.0]), [2.0])
-    right = rejection.table(Prediction([1.0, 2.0], [1.0, 1.0]), [1.0, 2.0])
+    one = rejection.table(Prediction([0.0], aleatoric=[1.0]), [2.0])
+    right = rejection.table(Prediction([1.0, 2.0], aleatoric=[1.0, 1.0]), [1.0, 2.0])
     assert right.ause is None
     assert one.columns["rejected"] == [0.0] * 100
     for found in (one, right):
@@ -78,14 +78,16 @@ def test_degenerate_sets_can_be_drawn(over):
 
 def test_unknown_axis(simulated):
     with pytest.raises(ValueError, match="over is 'time'"):
-        rejection.draw(rejection.table(Prediction([0.0], [1.0]), [2.0]), over="time")
+        rejection.draw(rejection.table(Prediction([0.0], aleatoric=[1.0]), [2.0]), over="time")
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_legend_hides_no_curve(sign):
     """A sigma that knows the hard cases lets the error fall; one that has it the wrong way round lets it rise."""
     sigma = np.linspace(0.2, 3, 200)
-    found = rejection.table(Prediction(np.zeros(200), sigma**2), sigma[::sign] * np.tile([1.0, -1.0], 100))
+    found = rejection.table(
+        Prediction(np.zeros(200), aleatoric=sigma**2), sigma[::sign] * np.tile([1.0, -1.0], 100)
+    )
     ax = rejection.draw(found)
     ax.figure.canvas.draw()
     box = ax.get_legend().get_window_extent()

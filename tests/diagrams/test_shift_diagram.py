@@ -9,7 +9,7 @@ from truesigma.diagrams import shift
 
 def predictions(seed, factor, cases=300):
     v = np.random.default_rng(seed).gamma(4.0, factor, size=(cases, 2))
-    return Prediction(0 * v, v, 0.5 * v)
+    return Prediction(0 * v, aleatoric=v, epistemic=0.5 * v)
 
 
 def test_histograms_and_scores():
@@ -32,7 +32,7 @@ def test_histograms_and_scores():
 def test_masked_outputs_do_not_count():
     v = np.array([[1.0, 100.0], [2.0, 100.0], [3.0, 100.0]])
     mask = np.array([[True, False]] * 3)
-    hidden = Prediction(np.where(mask, 0.0, np.nan), v, mask=mask)
+    hidden = Prediction(np.where(mask, 0.0, np.nan), aleatoric=v, mask=mask)
     assert shift.table(hidden, hidden).median["unshifted"] == 2.0
 
 
@@ -53,7 +53,7 @@ def test_the_drawing_shows_the_table():
 
 
 def test_constant_variance_can_be_drawn():
-    p = Prediction([0.0, 1.0], [2.0, 2.0])
+    p = Prediction([0.0, 1.0], aleatoric=[2.0, 2.0])
     found = shift.table(p, p)
     assert found.auroc["shifted"] == 0.5
     shift.draw(found).figure.canvas.draw()

@@ -41,7 +41,7 @@ def cases():
     rng = np.random.default_rng(0)
     v = rng.gamma(3.0, 0.5, (1000, 2))
     y = 7 + 2 * np.sqrt(v) * rng.normal(size=v.shape)
-    return ts.Cases(ts.Prediction(0 * v + 7, 0.8 * v, 0.2 * v), y)
+    return ts.Cases(ts.Prediction(0 * v + 7, aleatoric=0.8 * v, epistemic=0.2 * v), y)
 
 
 def test_skeletons_of_recalibration_and_metric(skeleton, cases):

@@ -22,7 +22,7 @@ from truesigma.files.store import read, read_cases, write
 @pytest.fixture
 def card():
     """Sigma scaling with factor 2."""
-    fitted = calibrate(ts.Cases(ts.Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]))
+    fitted = calibrate(ts.Cases(ts.Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0]))
     assert fitted.recalibration.factor == 2.0
     return fitted
 
@@ -55,7 +55,11 @@ def test_every_kind_of_file(tmp_path, card, source, out, outputs):
     rng = np.random.default_rng(0)
     location, a, e, target = rng.lognormal(size=(4, 6, *outputs))
     cases = ts.Cases(
-        ts.Prediction(location, a, e), target, group=list("aabbcc"), unit="mm", id=list("uvwxyz")
+        ts.Prediction(location, aleatoric=a, epistemic=e),
+        target,
+        group=list("aabbcc"),
+        unit="mm",
+        id=list("uvwxyz"),
     )
     write(cases, tmp_path / f"in{source}")
     made = apply_file(card, tmp_path / f"in{source}", tmp_path / f"out{out}", levels=[0.95])
@@ -89,7 +93,7 @@ def test_draws_become_a_prediction(tmp_path, card):
 @pytest.mark.parametrize("suffix", [".csv", ".npz"])
 def test_a_scale_stays_a_scale(tmp_path, suffix):
     """Its square need not be a number that has its root: the name of what was given is kept all the same."""
-    card = calibrate(ts.Cases(ts.Prediction([0.0, 0.0], [1.0, 1.0]), [1.1, 1.3]))
+    card = calibrate(ts.Cases(ts.Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [1.1, 1.3]))
     scale = np.array([0.1, 0.7, 1.3])
     source = {".csv": tmp_path / "in.csv", ".npz": tmp_path / "in.npz"}[suffix]
     if suffix == ".csv":
@@ -140,7 +144,7 @@ def test_scale_and_split_are_kept_in_step(tmp_path, card):
 
 
 def test_the_aleatoric_part_alone(tmp_path):
-    cases = ts.Cases(ts.Prediction([0.0, 0.0], [1.0, 4.0], [9.0, 9.0]), [2.0, 4.0])
+    cases = ts.Cases(ts.Prediction([0.0, 0.0], aleatoric=[1.0, 4.0], epistemic=[9.0, 9.0]), [2.0, 4.0])
     (tmp_path / "in.csv").write_text("location,aleatoric,epistemic\n1,9,16\n")
     apply_file(calibrate(cases, "sigma:part=aleatoric"), tmp_path / "in.csv", tmp_path / "out.csv")
     row = rows(tmp_path / "out.csv")[0]
@@ -149,14 +153,14 @@ def test_the_aleatoric_part_alone(tmp_path):
 
 def test_twice_is_refused(tmp_path, card):
     for kind in (".csv", ".npz"):
-        write(ts.Prediction([1.0], [4.0]), tmp_path / f"in{kind}")
+        write(ts.Prediction([1.0], aleatoric=[4.0]), tmp_path / f"in{kind}")
         apply_file(card, tmp_path / f"in{kind}", tmp_path / f"once{kind}")
         with pytest.raises(BadFile, match="already has 'lower_90': was a card applied to it before"):
             apply_file(card, tmp_path / f"once{kind}", tmp_path / f"twice{kind}")
 
 
 def test_the_law_comes_from_the_card_and_is_kept(tmp_path):
-    cases = ts.Cases(ts.Prediction([0.0, 0.0], [2.0, 2.0], law=ts.Laplace()), [2.0, 4.0])
+    cases = ts.Cases(ts.Prediction([0.0, 0.0], aleatoric=[2.0, 2.0], law=ts.Laplace()), [2.0, 4.0])
     laplace = calibrate(cases)
     assert laplace.recalibration.factor == 3.0  # the mean of |y - mu| / b
     (tmp_path / "in.csv").write_text("location,scale\n1,0.5\n")
@@ -177,7 +181,9 @@ class Observed:
 
     def __call__(self, prediction, *, group=None):
         law = ts.Empirical([-3.0, -1.0, 0.0, 1.0, 3.0])
-        return ts.Prediction(prediction.location, prediction.aleatoric, prediction.epistemic, law=law)
+        return ts.Prediction(
+            prediction.location, aleatoric=prediction.aleatoric, epistemic=prediction.epistemic, law=law
+        )
 
     def to_dict(self):
         return {"name": "observed"}
@@ -224,11 +230,11 @@ def test_another_unit_is_refused(tmp_path, ending):
     rng = np.random.default_rng(0)
     variance = rng.gamma(4, 1, 300)
     target = rng.normal(size=300) * variance**0.5
-    months = ts.Cases(ts.Prediction(0 * target, variance), target, unit="months")
+    months = ts.Cases(ts.Prediction(0 * target, aleatoric=variance), target, unit="months")
     fitted = calibrate(months, "aux")
     for unit, factor in (("years", 1 / 12), ("", 1.0), ("months", 1.0)):
         write(
-            ts.Cases(ts.Prediction(0 * target, factor**2 * variance), factor * target, unit=unit),
+            ts.Cases(ts.Prediction(0 * target, aleatoric=factor**2 * variance), factor * target, unit=unit),
             tmp_path / f"in{ending}",
         )
         if unit == "years":
@@ -247,7 +253,7 @@ def test_another_unit_is_refused(tmp_path, ending):
 def test_a_card_of_another_network_is_refused(tmp_path, ending):
     """Its mark goes from the file of cases into the card, and from predictions into what is made of them."""
     rng = np.random.default_rng(0)
-    cases = ts.Cases(ts.Prediction(np.zeros(9), np.ones(9)), rng.normal(size=9), checkpoint="0a1b")
+    cases = ts.Cases(ts.Prediction(np.zeros(9), aleatoric=np.ones(9)), rng.normal(size=9), checkpoint="0a1b")
     source, out = tmp_path / f"in{ending}", tmp_path / f"out{ending}"
     write(cases, source)
     fitted = calibrate(read_cases(source))

@@ -29,7 +29,9 @@ def make(cases=120, outputs=2, seed=0, factor=0.7, law=None, **more):
     a, e = rng.gamma(5, 0.3, shape), rng.gamma(2, 0.1, shape)
     y = rng.normal(50, 9, shape)
     location = y + np.sqrt(a + e) * rng.normal(size=shape)
-    prediction = ts.Prediction(location, factor**2 * a, factor**2 * e, law=law or ts.Normal())
+    prediction = ts.Prediction(
+        location, aleatoric=factor**2 * a, epistemic=factor**2 * e, law=law or ts.Normal()
+    )
     return ts.Cases(prediction, y, **more)
 
 
@@ -40,7 +42,9 @@ def cases(request):
         made = make()
         mask = rng.uniform(size=(120, 2)) > 0.3
         p, target = made.prediction, np.where(mask, made.target, np.nan)
-        return ts.Cases(ts.Prediction(p.location, p.aleatoric, p.epistemic, mask=mask), target)
+        return ts.Cases(
+            ts.Prediction(p.location, aleatoric=p.aleatoric, epistemic=p.epistemic, mask=mask), target
+        )
     if request.param == "weighted":
         return make(weight=rng.uniform(0.2, 2, 120))
     return make(law=ts.Laplace() if request.param == "laplace" else None)
@@ -129,7 +133,7 @@ def test_scores_that_sort_once_equal_those_of_the_cases_drawn(cases, score, ties
 
 def test_a_score_that_sorts_is_nothing_where_a_replicate_has_no_order():
     y = np.array([0.0, 0.0, 1.0])
-    cases = ts.Cases(ts.Prediction(0 * y, 1 + y), y)
+    cases = ts.Cases(ts.Prediction(0 * y, aleatoric=1 + y), y)
     for one in replicate(cases, ["ause", "r2"], Resampling.of(cases, replicates=50)):
         assert 0 < np.isnan(one.drawn).sum() < 50  # only cases whose error is 0, or one and the same target
 
@@ -164,7 +168,7 @@ def test_dense_and_sparse_sums_are_drawn_alike():
 def test_interval_agrees_with_scipy():
     rng = np.random.default_rng(0)
     y = rng.exponential(size=60)
-    cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y)
+    cases = ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y)
     found = bootstrap(cases, "mse", replicates=20000, level=0.9)[0]
     theirs = stats.bootstrap(
         (y**2,), np.mean, n_resamples=20000, confidence_level=0.9, method="BCa", rng=np.random.default_rng(1)
@@ -176,7 +180,7 @@ def test_interval_agrees_with_scipy():
 
 def test_interval_has_the_width_of_theory():
     y = np.random.default_rng(1).normal(size=2000)
-    found = bootstrap(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y), "coverage:level=0.8")[0]
+    found = bootstrap(ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y), "coverage:level=0.8")[0]
     half = 1.96 * np.sqrt(found.value * (1 - found.value) / 2000)
     assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
 
@@ -185,7 +189,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     inside = np.zeros(2)
     for seed in range(200):
         y = np.random.default_rng(seed).normal(size=400)
-        cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y)
+        cases = ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y)
         found = bootstrap(cases, ["rmse", "coverage:level=0.8"], replicates=300, level=0.9, seed=seed)
         inside += [one.low <= truth <= one.high for one, truth in zip(found, (1.0, 0.8))]
     assert (inside / 200 >= 0.84).all()
@@ -259,7 +263,7 @@ def test_paired_differences_are_tighter_and_antisymmetric():
 def test_a_share_that_never_varies_gets_its_binomial_interval():
     y = np.zeros(25)
     for offset, value in ((0.0, 1.0), (9.0, 0.0)):
-        found = bootstrap(ts.Cases(ts.Prediction(y + offset, y + 1), y), "coverage:level=0.9")[0]
+        found = bootstrap(ts.Cases(ts.Prediction(y + offset, aleatoric=y + 1), y), "coverage:level=0.9")[0]
         exact = stats.binomtest(int(25 * value), 25).proportion_ci(0.95)
         assert (found.value, found.low, found.high) == pytest.approx((value, exact.low, exact.high))
 

@@ -17,7 +17,7 @@ def simulated(cases=200, outputs=(), seed=0, **options):
     a, e = rng.lognormal(-4, 0.5, size=(2, cases, *outputs))
     target = rng.normal(size=(cases, *outputs))
     location = target + 2 * np.sqrt(a + e) * rng.normal(size=target.shape)
-    return ts.Cases(ts.Prediction(location, a, e, **options), target, unit="mm")
+    return ts.Cases(ts.Prediction(location, aleatoric=a, epistemic=e, **options), target, unit="mm")
 
 
 @pytest.mark.parametrize("name", ["none", "sigma", "sigma:part=aleatoric", "aux:hidden=3,steps=50"])
@@ -102,11 +102,11 @@ def test_a_card_decomposes_draws_as_its_recipe_says():
 def test_another_law_is_refused():
     card = calibrate(simulated(), "sigma")
     with pytest.raises(ValueError, match="have law 'laplace', the card was fitted for 'normal'"):
-        card(ts.Prediction([1.0], [1.0], law=ts.Laplace()))
+        card(ts.Prediction([1.0], aleatoric=[1.0], law=ts.Laplace()))
 
 
 def test_without_the_split():
-    scale_only = ts.Cases(ts.Prediction([0.0, 1.0], [1.0, 1.0]), [1.0, 3.0])
+    scale_only = ts.Cases(ts.Prediction([0.0, 1.0], aleatoric=[1.0, 1.0]), [1.0, 3.0])
     with pytest.raises(ValueError, match="part='aleatoric' needs the aleatoric/epistemic split"):
         calibrate(scale_only, "sigma:part=aleatoric")
     with pytest.raises(ValueError, match="error of the draws needs their spread"):
@@ -119,7 +119,7 @@ OWN = """
 from truesigma import Prediction
 class Double:
     def __call__(self, prediction, *, group=None):
-        return Prediction(prediction.location, 4 * prediction.aleatoric)
+        return Prediction(prediction.location, aleatoric=4 * prediction.aleatoric)
     def to_dict(self):
         return {"name": "double"}
 def fit(prediction, target, *, weight=None, group=None):
@@ -135,12 +135,16 @@ def test_a_card_of_ones_own_plugin_needs_its_file(tmp_path):
     with pytest.raises(BadFile, match="no recalibration is called 'double'"):
         read_card(tmp_path / "card.json")
     card = read_card(tmp_path / "card.json", plugin=str(tmp_path / "double.py"))
-    assert card(ts.Prediction([0.0], [1.0])).scale.tolist() == [2.0]
+    assert card(ts.Prediction([0.0], aleatoric=[1.0])).scale.tolist() == [2.0]
 
 
 @pytest.fixture
 def card(tmp_path):
-    fitted = calibrate(ts.Cases(ts.Prediction([0.0, 1.0, 2.0], [1.0, 1.0, 2.0], [0.1] * 3), [0.5, 0.5, 3.5]))
+    fitted = calibrate(
+        ts.Cases(
+            ts.Prediction([0.0, 1.0, 2.0], aleatoric=[1.0, 1.0, 2.0], epistemic=[0.1] * 3), [0.5, 0.5, 3.5]
+        )
+    )
     write(fitted, tmp_path / "card.json")
     found = json.loads((tmp_path / "card.json").read_text())
     del found["content_sha256"]  # as of an earlier version, or changed by hand on purpose
@@ -187,7 +191,7 @@ def test_bad_factors(tmp_path, card, factor):
     card["recalibration"]["factor"] = factor
     (tmp_path / "bad.json").write_text(json.dumps(card))
     with pytest.raises(ValueError, match=r"cannot be|is 0|not finite"):
-        read_card(tmp_path / "bad.json")(ts.Prediction([0.0], [1.0], [1.0]))
+        read_card(tmp_path / "bad.json")(ts.Prediction([0.0], aleatoric=[1.0], epistemic=[1.0]))
 
 
 def test_a_digit_that_changed_is_noticed(tmp_path, card):
@@ -209,7 +213,7 @@ def test_the_five_answers_are_the_same_in_card_evaluation_and_files(tmp_path, ru
     rng = np.random.default_rng(0)
     for name in ("calibration", "test"):
         y = 5 * rng.normal(size=300)
-        cases = ts.Cases(ts.Prediction(y + rng.normal(size=300), np.full(300, 0.25)), y, unit="mm")
+        cases = ts.Cases(ts.Prediction(y + rng.normal(size=300), aleatoric=np.full(300, 0.25)), y, unit="mm")
         ts.write(cases, tmp_path / f"{name}.npz")
     calibration, test = (ts.read(tmp_path / f"{name}.npz") for name in ("calibration", "test"))
     expected = ts.evaluate(calibration, test, recalibrations=["none", "sigma"], metrics=["rmse"]).questions

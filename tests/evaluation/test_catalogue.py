@@ -53,7 +53,7 @@ def test_an_option_without_a_type_takes_that_of_its_default(tmp_path):
 
 
 def test_what_is_no_choice_is_refused():
-    cases = Cases(Prediction([0.0, 1.0], [1.0, 1.0]), [1.0, 1.0])
+    cases = Cases(Prediction([0.0, 1.0], aleatoric=[1.0, 1.0]), [1.0, 1.0])
     for choice in ({"hidden": 4}, ("aux",), 3, ("aux", 4)):
         with pytest.raises(ValueError, match="is not a choice; expected a name, or a pair"):
             evaluate(cases, cases, recalibrations=[choice])

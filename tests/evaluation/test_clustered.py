@@ -38,7 +38,7 @@ def test_the_mean_and_its_error_are_those_of_the_loop():
 def test_the_size_has_the_error_of_the_fitted_factor(moment):
     rng = np.random.default_rng(0)
     law = ts.Laplace() if moment == 1 else ts.Normal()
-    cases = ts.Prediction(np.zeros((80, 3)), rng.gamma(5, 0.2, (80, 3)), law=law)
+    cases = ts.Prediction(np.zeros((80, 3)), aleatoric=rng.gamma(5, 0.2, (80, 3)), law=law)
     target, group = rng.normal(size=(80, 3)), np.arange(80) // 4
     fitted = ts.recalibrate.sigma.fit(cases, target, group=group)
     power = np.abs(target / cases.scale) ** moment

@@ -57,7 +57,7 @@ def test_scores_are_those_of_a_slow_loop(kind):
         mask = rng.uniform(size=(40, 2)) < 0.8
         p = cases.prediction
         cases = ts.Cases(
-            ts.Prediction(p.location, p.aleatoric, p.epistemic, mask=mask),
+            ts.Prediction(p.location, aleatoric=p.aleatoric, epistemic=p.epistemic, mask=mask),
             np.where(mask, cases.target, np.nan),
             weight=rng.uniform(0.5, 2.0, 40),
         )
@@ -104,7 +104,7 @@ def test_a_network_is_not_chosen_on_thirty_cases(seed):
 def test_a_network_is_chosen_where_one_factor_cannot_do():
     rng = np.random.default_rng(0)
     sigma = rng.gamma(4.0, 0.5, 1500)
-    cases = ts.Cases(ts.Prediction(np.zeros(1500), sigma), rng.normal(size=1500) * sigma)
+    cases = ts.Cases(ts.Prediction(np.zeros(1500), aleatoric=sigma), rng.normal(size=1500) * sigma)
     found = compare(cases, recalibrations=["sigma", "aux:hidden=4,steps=300"], folds=4)
     assert found.choice == "aux:hidden=4,steps=300"
 
@@ -137,7 +137,9 @@ def test_groups_stay_together_and_folds_are_even():
 def test_the_interval_counts_patients():
     cases = make(60, 1.3, outputs=())
     p = cases.prediction
-    again = ts.Prediction(np.tile(p.location, 9), np.tile(p.aleatoric, 9), np.tile(p.epistemic, 9))
+    again = ts.Prediction(
+        np.tile(p.location, 9), aleatoric=np.tile(p.aleatoric, 9), epistemic=np.tile(p.epistemic, 9)
+    )
     target, patient = np.tile(cases.target, 9), np.tile(np.arange(60), 9)
     one = rows_of(compare(cases, recalibrations=["sigma"], folds=6))["sigma"]
     nine = rows_of(compare(ts.Cases(again, target, group=patient), recalibrations=["sigma"], folds=6))[
@@ -157,7 +159,7 @@ class Spy:
     def __call__(self, prediction, *, group=None):
         assert not self.seen & set(prediction.location.tolist()), "scored on what it was fitted on"
         assert not self.groups & set(group.tolist()), "a patient is on both sides"
-        return Prediction(prediction.location, 4 * prediction.aleatoric, 4 * prediction.epistemic)
+        return Prediction(prediction.location, aleatoric=4 * prediction.aleatoric, epistemic=4 * prediction.epistemic)
     def to_dict(self):
         return {"name": "spy", "factor": 4.0}
 def fit(prediction, target, *, weight=None, group=None):
@@ -170,7 +172,7 @@ def test_no_case_and_no_patient_is_scored_by_a_fit_that_saw_it(tmp_path):
     cases = make(90, 2.0, group=np.random.default_rng(2).integers(0, 30, 90))
     found = compare(cases, recalibrations=[str(tmp_path / "spy.py"), "sigma"])
     rows = rows_of(found)
-    expected = ts.Prediction(cases.prediction.location, 4 * cases.prediction.total)
+    expected = ts.Prediction(cases.prediction.location, aleatoric=4 * cases.prediction.total)
     assert rows["spy"].score == pytest.approx(ts.metrics.nll.score(expected, cases.target), rel=1e-12)
     assert found.recalibrations["spy"].seen == set(cases.prediction.location.tolist())
 
@@ -244,7 +246,7 @@ def test_a_metric_that_says_it_is_proper_is_best_at_the_truth(name, law):
 
     def score(factor):
         prediction = ts.Prediction(
-            0 * z, 0 * z + v * factor**2, law={"normal": ts.Normal(), "laplace": ts.Laplace()}[law]
+            0 * z, aleatoric=0 * z + v * factor**2, law={"normal": ts.Normal(), "laplace": ts.Laplace()}[law]
         )
         return plugins.load("metrics", name).score(prediction, z)
 
@@ -266,7 +268,7 @@ def test_another_groups_predictions(real_data, network):
             stored[name][index]
             for name in (f"mu_{split}", f"target_{split}", f"sd_{split}_alea", f"sd_{split}_total")
         )
-        both.append(ts.Cases(ts.Prediction(mu, inner**2, total**2 - inner**2), y))
+        both.append(ts.Cases(ts.Prediction(mu, aleatoric=inner**2, epistemic=total**2 - inner**2), y))
     found = rows_of(compare(both[0], recalibrations=["sigma"]))
     unseen = ts.evaluate(*both, recalibrations=["none", "sigma"], metrics=["nll"])
     assert found["sigma"].score < found["none"].score
@@ -279,7 +281,7 @@ def sites(cases=600, seed=0, off=2.0):
     rng = np.random.default_rng(seed)
     site = np.where(np.arange(cases) % 3 == 0, "far", "near")
     y = rng.normal(size=cases) * np.where(site == "far", off, 1.0)
-    return ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, group=site)
+    return ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y, group=site)
 
 
 def test_sites_that_are_repaired_are_in_every_fold():
@@ -320,7 +322,7 @@ def test_the_remedy_is_what_the_cases_ask_for():
     said = []
     for seed in range(8):  # nothing is off
         y = np.random.default_rng(seed).normal(size=300)
-        said.append(remedy_words(remedy(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y))))
+        said.append(remedy_words(remedy(ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y))))
     quiet = ["no recalibration would be chosen" in words for words in said]
     assert sum(quiet) >= 4
     assert all(
@@ -328,7 +330,7 @@ def test_the_remedy_is_what_the_cases_ask_for():
         for off, words in zip(quiet, said)
     )
     assert remedy(sites(20)) is None
-    assert candidates(ts.Cases(ts.Prediction([0.0], [1.0]), [0.0])) == ["none", "sigma", "isotonic"]
+    assert candidates(ts.Cases(ts.Prediction([0.0], aleatoric=[1.0]), [0.0])) == ["none", "sigma", "isotonic"]
 
 
 def test_outputs_in_large_numbers_do_not_decide_for_all():
@@ -337,9 +339,9 @@ def test_outputs_in_large_numbers_do_not_decide_for_all():
     size = np.array([1e-3, 1e3])
     sigma = rng.gamma(4, 0.5, (300, 2)) * size
     y = 2 * sigma * rng.normal(size=(300, 2)) / [1, 2]
-    found = remedy(ts.Cases(ts.Prediction(0 * y, sigma**2), y))
+    found = remedy(ts.Cases(ts.Prediction(0 * y, aleatoric=sigma**2), y))
     assert found.choice == "sigma_by_output"
-    alike = remedy(ts.Cases(ts.Prediction(0 * y, (sigma / size) ** 2), y / size))
+    alike = remedy(ts.Cases(ts.Prediction(0 * y, aleatoric=(sigma / size) ** 2), y / size))
     assert [row["score"] for row in found.rows] == pytest.approx(
         [row["score"] for row in alike.rows], rel=1e-9
     )

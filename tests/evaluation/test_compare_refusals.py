@@ -42,7 +42,7 @@ def test_too_little_to_compare():
         compare(make(2), recalibrations=["sigma"], folds=2)
     with pytest.raises(ts.Undefined, match="needs the aleatoric/epistemic split"):
         compare(
-            ts.Cases(ts.Prediction(np.zeros(20), np.ones(20)), np.ones(20)),
+            ts.Cases(ts.Prediction(np.zeros(20), aleatoric=np.ones(20)), np.ones(20)),
             recalibrations=["sigma:part=aleatoric"],
         )
     empirical = make(30, law=ts.Empirical([-1.0, 0.0, 1.0]))

@@ -17,14 +17,16 @@ def made(seed, size=300, sigma=1.0, group=None):
     rng = np.random.default_rng(seed)
     y = 50 + 10 * rng.normal(size=size)
     scale = sigma * rng.uniform(0.5, 2.0, size=size)
-    return ts.Cases(ts.Prediction(y + scale * rng.normal(size=size), scale**2), y, group=group)
+    return ts.Cases(ts.Prediction(y + scale * rng.normal(size=size), aleatoric=scale**2), y, group=group)
 
 
 def test_a_variance_given_as_scale_is_doubted():
     """Medians that differ by more than three times: one file holds variances, or another unit."""
     cases, others = made(0, sigma=4.0), made(1, sigma=4.0)
     assert doubts(cases, others) == []
-    squared = ts.Cases(ts.Prediction(others.prediction.location, others.prediction.total**2), others.target)
+    squared = ts.Cases(
+        ts.Prediction(others.prediction.location, aleatoric=others.prediction.total**2), others.target
+    )
     (said,) = doubts(cases, squared)
     assert said.startswith("the median scale of the calibration cases is")
     assert "or is one a variance?" in said
@@ -76,7 +78,7 @@ def test_a_card_says_for_how_many_cases_it_extrapolates(tmp_path):
 
     months = made(0, sigma=6.0)
     card = ts.calibrate(months, "aux")
-    years = ts.Prediction(months.prediction.location / 12, months.prediction.total / 144)
+    years = ts.Prediction(months.prediction.location / 12, aleatoric=months.prediction.total / 144)
     with pytest.warns(UserWarning, match=r"300 of 300 lie (so far )?beyond"):
         card(years)
     ts.write(years, tmp_path / "years.csv")
@@ -108,7 +110,7 @@ def test_heavy_tails_are_not_gross_errors(size):
     for seed in range(100):
         rng = np.random.default_rng(seed)
         z = rng.standard_t(3, size)
-        cases = ts.Cases(ts.Prediction(0 * z, 1 + 0 * z), z)
+        cases = ts.Cases(ts.Prediction(0 * z, aleatoric=1 + 0 * z), z)
         assert not [text for text in doubts(cases) if "(error / sigma)^2" in text]
 
 
@@ -182,7 +184,7 @@ def test_cases_that_are_in_each_file_several_times_are_no_chance(whole):
         "120 of 120 cases in test.csv have the prediction and the target of one in cal.csv"
     )
     assert leaks(known[rows], new[rows]) == []
-    wide = ts.Cases(ts.Prediction(np.ones((40, 2)), np.ones((40, 2))), np.zeros((40, 2)))
+    wide = ts.Cases(ts.Prediction(np.ones((40, 2)), aleatoric=np.ones((40, 2))), np.zeros((40, 2)))
     assert leaks(known[rows], wide) == []  # refused elsewhere
 
 
@@ -196,7 +198,7 @@ def coarse(kind, seed, size=400):
         "leaves": np.sqrt(2 + y // 4),  # of a tree: few, of many digits
         "a few": np.round(y / 40) * np.pi,
     }[kind]
-    return ts.Cases(ts.Prediction(location, np.full(size, 2.0)), y)
+    return ts.Cases(ts.Prediction(location, aleatoric=np.full(size, 2.0)), y)
 
 
 @pytest.mark.parametrize("kind", ["whole", "constant", "perfect", "leaves", "a few"])

@@ -20,7 +20,7 @@ def cases_of(sample: Sample, **more) -> Cases:
 
 
 def without_split(sample: Sample) -> Cases:
-    return Cases(Prediction(sample.location, sample.aleatoric + sample.epistemic), sample.target)
+    return Cases(Prediction(sample.location, aleatoric=sample.aleatoric + sample.epistemic), sample.target)
 
 
 def with_draws(seed: int, cases: int = 60, outputs: int = 2) -> Cases:
@@ -255,7 +255,7 @@ def test_units_that_differ_are_refused():
 def test_rows_of_one_name_are_told_apart_by_their_labels():
     rng = np.random.default_rng(0)
     y, v = rng.normal(size=60), rng.gamma(4, 0.3, 60)
-    cases = Cases(Prediction(0 * y, v), y)
+    cases = Cases(Prediction(0 * y, aleatoric=v), y)
     names = ["none", "aux:hidden=2,steps=20", "aux:hidden=8,steps=20"]
     found = evaluate(cases, cases, recalibrations=names, metrics=["nll", "crps"])
     rows = [tuple(v for k, v in row.items() if k not in ("value", "options")) for row in found.rows]
@@ -269,7 +269,7 @@ def test_rows_of_one_name_are_told_apart_by_their_labels():
 def test_a_recalibration_that_cannot_be_fitted_is_a_row_with_its_reason():
     rng = np.random.default_rng(0)
     y = rng.normal(size=40)
-    cases = Cases(Prediction(0 * y, 0 * y + 1), y, weight=np.linspace(1, 2, 40))
+    cases = Cases(Prediction(0 * y, aleatoric=0 * y + 1), y, weight=np.linspace(1, 2, 40))
     found = evaluate(cases, cases, recalibrations=["none", "sigma", "conformal"], metrics=["rmse"])
     row = next(row for row in found.rows if row["recalibration"] == "conformal")
     assert row["value"] is None
@@ -286,7 +286,7 @@ def test_six_cases_of_nearly_one_sigma_give_every_row():
     rng = np.random.default_rng(0)
     v = np.append(1 + 1e-6 * np.arange(6), np.geomspace(0.2, 5.0, 60))
     y = np.sqrt(v) * rng.normal(size=66)
-    cases = Cases(Prediction(0 * v, v), y)
+    cases = Cases(Prediction(0 * v, aleatoric=v), y)
     result = evaluate(cases[:6], cases[6:], metrics=["nll", "crps", "coverage"])
     assert all(math.isfinite(row["value"]) for row in result.rows)
     assert {row["recalibration"] for row in result.questions} == {"none", "sigma", "aux"}

@@ -17,7 +17,7 @@ def site(cases, moved, seed):
     rng = np.random.default_rng(seed)
     location, sigma = moved + rng.normal(size=cases), np.exp(0.3 * rng.normal(size=cases))
     y = location + sigma * (1 + 0.5 * np.maximum(location, 0)) * rng.normal(size=cases)
-    return ts.Cases(ts.Prediction(location, sigma**2), y)
+    return ts.Cases(ts.Prediction(location, aleatoric=sigma**2), y)
 
 
 def test_the_factor_is_that_of_the_new_site():

@@ -65,7 +65,7 @@ def make_case(folder, name, shape, seed, *, head=None, parts=False, target=True)
 
 def factor_card(factor):
     """A card that multiplies sigma by that."""
-    return calibrate(ts.Cases(ts.Prediction([0.0, 0.0], [1.0, 1.0]), [factor, -factor]))
+    return calibrate(ts.Cases(ts.Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [factor, -factor]))
 
 
 @pytest.fixture(autouse=True)
@@ -185,7 +185,7 @@ def test_other_recalibrations(run, tmp_path, name):
     assert {"q_lower_90.nii.gz", "q_upper_90.nii.gz"} <= written
     card = read_card(tmp_path / "card.json")
     try:
-        assert card(ts.Prediction([0.0], [1.0])).variance > 0
+        assert card(ts.Prediction([0.0], aleatoric=[1.0])).variance > 0
         assert "q_sigma.nii.gz" in written
     except ts.Undefined:
         assert "q_sigma.nii.gz" not in written

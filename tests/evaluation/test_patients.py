@@ -28,7 +28,7 @@ def made(seed=0, patients=40, each=6, outputs=0, group=True):
     site = np.where(np.arange(size) % (2 * each) < each, "A", "B")
     sex = np.repeat(rng.choice(["f", "m"], size=patients), each)
     groups = {"site": site, "sex": sex} if group else None
-    return Cases(Prediction(y + error, np.ones(shape)), y, patient=patient, group=groups)
+    return Cases(Prediction(y + error, aleatoric=np.ones(shape)), y, patient=patient, group=groups)
 
 
 def error_by_cluster(cases, names):
@@ -150,7 +150,7 @@ def test_what_clusters_are():
 def test_one_patient_proves_nothing():
     """Many images of a single patient, all too high, may be that patient's fault alone."""
     cases = made(patients=1, each=40, group=False)
-    off = Prediction(cases.prediction.location + 3, cases.prediction.total)
+    off = Prediction(cases.prediction.location + 3, aleatoric=cases.prediction.total)
     rows = questions(made(group=False), cases, {"none": (made(group=False).prediction, off)})
     assert {row["verdict"] for row in rows} == {"unclear"}
     rows = questions(made(group=False), cases, {"none": (made(group=False).prediction, off)}, by="case")
@@ -192,7 +192,7 @@ def test_folds_and_guarantees_go_by_patient():
 
 
 def test_wrong_names_are_refused():
-    p = Prediction([1.0, 2.0], [1.0, 1.0])
+    p = Prediction([1.0, 2.0], aleatoric=[1.0, 1.0])
     with pytest.raises(
         ValueError, match=r"group 'sex' has shape .* expected one name for each of the 2 cases"
     ):

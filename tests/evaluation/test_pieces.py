@@ -136,7 +136,7 @@ def test_volumes_of_different_sizes_in_pieces_and_whole(tmp_path, in_pieces):
     found = evaluate_files([path], [[path]], recalibrations=["none", "sigma"]).evaluation
     assert {chunk.cases.target.shape for chunk in in_pieces} >= {(1, 30), (1, 3, 2, 2)}
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    prediction = ts.Prediction(whole["location"], whole["scale"] ** 2)
+    prediction = ts.Prediction(whole["location"], aleatoric=whole["scale"] ** 2)
     clusters = np.repeat(["a", "b", "c"], [len(part["target"]) for part in parts])
     sigma = ts.recalibrate.sigma.fit(prediction, whole["target"], group=clusters)
     assert found.recalibrations["sigma"].factor == pytest.approx(sigma.factor, rel=1e-12)

@@ -39,7 +39,7 @@ class Made:
 
     def cases(self, mu=None, sigma=None, **more):
         mu, sigma = self.mu if mu is None else mu, self.sigma if sigma is None else sigma
-        return ts.Cases(ts.Prediction(mu, sigma**2), self.y, **self.more, **more)
+        return ts.Cases(ts.Prediction(mu, aleatoric=sigma**2), self.y, **self.more, **more)
 
 
 def ask(calibration, test, names=("sigma",), **more):
@@ -184,7 +184,9 @@ def test_patients_are_clusters_and_not_asked_about():
     patient = np.repeat(np.arange(100), 20)
     calibration, test = world(1), world(3)
     common = np.repeat(np.random.default_rng(0).normal(size=100), 20)
-    shared = ts.Cases(ts.Prediction(test.mu, test.sigma**2), test.mu + test.sigma * common, group=patient)
+    shared = ts.Cases(
+        ts.Prediction(test.mu, aleatoric=test.sigma**2), test.mu + test.sigma * common, group=patient
+    )
     alone = ts.Cases(shared.prediction, shared.target)
     by_patient, by_case = (whole(ask(calibration.cases(), one), "none") for one in (shared, alone))
     wide, narrow = (rows["centre"]["high"] - rows["centre"]["low"] for rows in (by_patient, by_case))
@@ -206,10 +208,12 @@ def test_masked_and_weightless_elements_do_not_count():
     weight = some.astype(float)
     spoiled = np.where(some[:, None], part.mu, 1e6)
     masked = ts.Cases(
-        ts.Prediction(np.where(some[:, None], part.mu, np.nan), part.sigma**2, mask=some), part.y, unit="mm"
+        ts.Prediction(np.where(some[:, None], part.mu, np.nan), aleatoric=part.sigma**2, mask=some),
+        part.y,
+        unit="mm",
     )
-    wanted = ts.Cases(ts.Prediction(part.mu, part.sigma**2), part.y, unit="mm")[some]
-    weighted = ts.Cases(ts.Prediction(spoiled, part.sigma**2), part.y, unit="mm", weight=weight)
+    wanted = ts.Cases(ts.Prediction(part.mu, aleatoric=part.sigma**2), part.y, unit="mm")[some]
+    weighted = ts.Cases(ts.Prediction(spoiled, aleatoric=part.sigma**2), part.y, unit="mm", weight=weight)
     first, *others = [ask(world(1, outputs=2).cases(), one) for one in (wanted, masked, weighted)]
     for other in others:
         for a, b in zip(first, other):
@@ -281,7 +285,7 @@ def test_the_range_of_uce_and_ence_asks_nothing_of_the_law(law):
         sigma = np.exp(0.4 * rng.normal(size=size))
         y = sigma * draw[law]
         for small, found in above.items():
-            cases = ts.Cases(ts.Prediction(0 * y, (sigma / small) ** 2), y)
+            cases = ts.Cases(ts.Prediction(0 * y, aleatoric=(sigma / small) ** 2), y)
             ranges = calibrated_range(cases, wanted, sets=60)
             scores = [getattr(ts.metrics, name).score(cases.prediction, y) for name, _ in wanted]
             found.append([score > top for score, (_, top) in zip(scores, ranges)])
@@ -296,7 +300,7 @@ def test_the_range_draws_patients_together():
     rng = np.random.default_rng(0)
     patient = np.repeat(np.arange(50), 20)
     y = rng.normal(size=50)[patient]
-    cases = ts.Cases(ts.Prediction(0 * y, np.exp(rng.normal(size=50))[patient]), y, patient=patient)
+    cases = ts.Cases(ts.Prediction(0 * y, aleatoric=np.exp(rng.normal(size=50))[patient]), y, patient=patient)
     alone, together = (calibrated_range(cases, [("ence", {})], grouped=g)[0] for g in (False, True))
     assert together[1] > 1.5 * alone[1]
 
@@ -307,7 +311,7 @@ def test_targets_of_a_true_sigma_are_the_errors_of_others(grouped):
     rng = np.random.default_rng(5)
     location, scale, error = rng.normal(size=9), rng.uniform(1, 2, 9), rng.normal(size=9)
     names = [f"p{k % 3}" for k in range(9)] if grouped else None
-    cases = ts.Cases(ts.Prediction(location, scale**2), location + error, patient=names)
+    cases = ts.Cases(ts.Prediction(location, aleatoric=scale**2), location + error, patient=names)
     made = _from_errors(cases, np.random.default_rng(1), grouped=grouped)
     z = error / scale
     z /= np.sqrt(np.mean(z**2))
@@ -328,7 +332,7 @@ def test_what_one_output_decides_is_said_of_that_output():
     rng = np.random.default_rng(0)
     target, scale = rng.normal(50, 10, (200, 2)), rng.uniform(1, 3, (200, 2)) * [1, 0] + [0, 0.1]
     location = target + scale * rng.normal(size=(200, 2)) * [1, 0]  # output 1 has no errors, and one sigma
-    cases = ts.Cases(ts.Prediction(location, scale**2), target)
+    cases = ts.Cases(ts.Prediction(location, aleatoric=scale**2), target)
     found = ts.evaluate(cases[:100], cases[100:], recalibrations=["none"], metrics=["rmse"]).questions
     said = {row["question"]: row["words"] for row in found if row["output"] is None}
     assert said["shape"] == "cannot be told: every error of output 1 is 0"

@@ -83,7 +83,7 @@ def test_a_recipe_of_ones_own(tmp_path):
     assert recipe.name == "mine"
     assert recipe.tables["uce"]["bins"] == 10
     assert recipe.tables["uce"]["error"] == "mean"  # what is not said is that of `exact`
-    scale_only = Cases(Prediction([0.0], [1.0]), [0.0])
+    scale_only = Cases(Prediction([0.0], aleatoric=[1.0]), [0.0])
     assert recipe.prediction(scale_only) is scale_only.prediction
 
 

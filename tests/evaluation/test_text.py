@@ -24,7 +24,9 @@ class Terminal(io.StringIO):
 def evaluation(**options):
     rng = np.random.default_rng(0)
     target = rng.normal(size=400)
-    cases = ts.Cases(ts.Prediction(0 * target, 0.25 + 0 * target, 0.01 + 0 * target), target)
+    cases = ts.Cases(
+        ts.Prediction(0 * target, aleatoric=0.25 + 0 * target, epistemic=0.01 + 0 * target), target
+    )
     return ts.evaluate(cases[:200], cases[200:], **options)
 
 
@@ -106,7 +108,9 @@ def test_a_score_that_is_asked_for_twice_is_shown_once():
 
 def test_results_print_as_their_tables():
     y = np.random.default_rng(0).normal(size=40)
-    compared = ts.compare(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y), recalibrations=["none", "sigma"])
+    compared = ts.compare(
+        ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y), recalibrations=["none", "sigma"]
+    )
     evaluated = evaluation(recalibrations=["none", "sigma"], metrics=["nll", "coverage"])
     for found, table in ((evaluated, evaluation_table), (compared, comparison_table)):
         assert str(found) == plain_text(table(found))
@@ -123,7 +127,7 @@ def test_a_network_trained_here_is_not_asked_for_its_unit():
     )
     assert "8 times too small" in factor_doubt(large, "a1b2")
     y = np.random.default_rng(0).normal(size=40)
-    cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 100), y, checkpoint="a1b2")
+    cases = ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 100), y, checkpoint="a1b2")
     shown = str(ts.evaluate(cases, cases, recalibrations=["sigma"], metrics=["nll"]))
     assert "after a training of few steps" in shown
     assert "one unit" not in shown
@@ -135,7 +139,7 @@ def test_a_part_that_says_nothing_of_the_errors_is_not_doubted():
     for seed in range(6):
         rng = np.random.default_rng(seed)
         aleatoric, noise = rng.gamma(4.0, 1.0, 500), rng.gamma(1.0, 2.0, 500)
-        p = ts.Prediction(0 * aleatoric, aleatoric, noise)
+        p = ts.Prediction(0 * aleatoric, aleatoric=aleatoric, epistemic=noise)
         fitted = ts.recalibrate.two_factor.fit(p, np.sqrt(aleatoric) * rng.normal(size=500))
         small.append(fitted.epistemic)
         assert factor_doubt(fitted.to_dict()) == ""

@@ -20,7 +20,9 @@ from truesigma.files.store import write
 def cases(count, seed=0, outputs=(), shift=0.0, wider=1.0):
     rng = np.random.default_rng(seed)
     location, scale = rng.normal(shift, 1, (count, *outputs)), wider * rng.gamma(9.0, 1.0, (count, *outputs))
-    return ts.Cases(ts.Prediction(location, scale**2), location + scale * rng.normal(size=scale.shape))
+    return ts.Cases(
+        ts.Prediction(location, aleatoric=scale**2), location + scale * rng.normal(size=scale.shape)
+    )
 
 
 def said(card, prediction):
@@ -65,7 +67,7 @@ def of_patients(known, new, seed, shift=0.0, images=10):
     location = rng.normal(size=known + new)[patient] + rng.normal(0, 0.3, len(patient))
     location += shift * (patient >= known)
     scale = rng.gamma(9.0, 1.0, known + new)[patient] * rng.gamma(50.0, 0.02, len(patient))
-    both = ts.Cases(ts.Prediction(location, scale**2), location, patient=patient)
+    both = ts.Cases(ts.Prediction(location, aleatoric=scale**2), location, patient=patient)
     return both[: known * images], both[known * images :]
 
 
@@ -111,7 +113,7 @@ def test_other_cases_are_named_by_what_is_beyond():
     several = calibrate(cases(100, outputs=(3,)))
     new = cases(50, 1, outputs=(3,)).prediction
     location = new.location + np.array([0, 99, 0])
-    (words,) = said(several, ts.Prediction(location, new.total))
+    (words,) = said(several, ts.Prediction(location, aleatoric=new.total))
     assert "a location of output 1 beyond" in words
     assert not said(several, new)
 
@@ -119,14 +121,14 @@ def test_other_cases_are_named_by_what_is_beyond():
 def test_what_a_mask_leaves_out_is_not_looked_at():
     some = cases(100, outputs=(2,)).prediction
     wild = np.where(np.arange(200).reshape(100, 2) == 7, 1e9, some.location)
-    masked = ts.Prediction(wild, some.total, mask=wild < 1e9)
+    masked = ts.Prediction(wild, aleatoric=some.total, mask=wild < 1e9)
     assert extent(ts.Cases(masked, some.location))["range"]["location"] == [
         [col.min(), col[col < 1e9].max()] for col in wild.T
     ]
     card = calibrate(cases(100, outputs=(2,)))
     assert not said(card, masked)
     few = (np.arange(100) < 4)[:, None] | [True, False]  # output 1 of four cases alone
-    (words,) = said(card, ts.Prediction(some.location + np.array([0, 99.0]), some.total, mask=few))
+    (words,) = said(card, ts.Prediction(some.location + np.array([0, 99.0]), aleatoric=some.total, mask=few))
     assert words.startswith("4 of 4 new cases have a location of output 1 beyond")
 
 

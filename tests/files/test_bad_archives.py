@@ -92,7 +92,7 @@ def repacked(path, change, *, packed=False):
 
 
 def test_a_doubled_member_is_refused(tmp_path):
-    write(ts.Prediction([1.0], [1.0]), tmp_path / "a.npz")
+    write(ts.Prediction([1.0], aleatoric=[1.0]), tmp_path / "a.npz")
     repacked(tmp_path / "a.npz", lambda members: [*members, members[0]])
     for read_it in (read, lambda path: list(chunked_cases(find_sources(str(path))[0]))):
         with pytest.raises(BadFile, match=r"a\.npz holds 'location' 2 times"):
@@ -100,7 +100,7 @@ def test_a_doubled_member_is_refused(tmp_path):
 
 
 def test_a_head_that_says_another_size_is_refused(tmp_path):
-    write(ts.Prediction([1.0, 2.0], [1.0, 1.0]), tmp_path / "a.npz")
+    write(ts.Prediction([1.0, 2.0], aleatoric=[1.0, 1.0]), tmp_path / "a.npz")
     repacked(tmp_path / "a.npz", lambda members: [(n, c.replace(b"(2,)", b"(1,)")) for n, c in members])
     with pytest.raises(
         BadFile, match=r"a\.npz is damaged or cut short: 'location' has 16 bytes for an array of shape"
@@ -111,7 +111,7 @@ def test_a_head_that_says_another_size_is_refused(tmp_path):
 def test_what_nobody_asked_for_is_not_unpacked(tmp_path):
     """128 MB of zeros in 128 kB beside a good prediction, as a member and as a law."""
     path, size = tmp_path / "a.npz", 1 << 27
-    write(ts.Cases(ts.Prediction([1.0], [1.0]), [1.0]), path)
+    write(ts.Cases(ts.Prediction([1.0], aleatoric=[1.0]), [1.0]), path)
 
     def with_zeros(name, descr, shape):
         head = BytesIO()
@@ -152,7 +152,7 @@ def test_draws_without_cases(tmp_path):
 
 def test_an_archive_whose_list_is_swallowed(tmp_path):
     path = tmp_path / "a.npz"
-    write(ts.Cases(ts.Prediction([1.0], [1.0]), [1.0], unit="mm"), path)
+    write(ts.Cases(ts.Prediction([1.0], aleatoric=[1.0]), [1.0], unit="mm"), path)
     data = bytearray(path.read_bytes())
     second = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1)
     data[second + 32 : second + 34] = b"\xff\xff"  # the length of its comment

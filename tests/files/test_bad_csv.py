@@ -146,13 +146,15 @@ LABELS = ["a\rb", "\r", "a\r\nb", "a\nb", 'a"b', "a,b", " a ", "\x1b[31m", "=1+1
 @pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
 def test_odd_labels_come_back(tmp_path, suffix):
     count = len(LABELS)
-    cases = ts.Cases(ts.Prediction(np.arange(count), np.ones(count)), np.arange(count), id=np.array(LABELS))
+    cases = ts.Cases(
+        ts.Prediction(np.arange(count), aleatoric=np.ones(count)), np.arange(count), id=np.array(LABELS)
+    )
     write(cases, tmp_path / f"a{suffix}")
     assert read(tmp_path / f"a{suffix}").id.tolist() == LABELS
 
 
 def test_a_nul_is_refused_or_kept(tmp_path):
-    cases = ts.Cases(ts.Prediction([1.0], [1.0]), [1.0], id=np.array(["a\0b"]))
+    cases = ts.Cases(ts.Prediction([1.0], aleatoric=[1.0]), [1.0], id=np.array(["a\0b"]))
     with pytest.raises(BadFile, match=r"'id' holds a NUL, which no \.csv file can"):
         write(cases, tmp_path / "a.csv")
     write(cases, tmp_path / "a.parquet")
@@ -160,7 +162,7 @@ def test_a_nul_is_refused_or_kept(tmp_path):
 
 
 def test_formulas_are_said(tmp_path):
-    cases = ts.Cases(ts.Prediction([1.0, 2.0], [1.0, 1.0]), [1.0, 1.0], id=np.array(["-1", "=1+1"]))
+    cases = ts.Cases(ts.Prediction([1.0, 2.0], aleatoric=[1.0, 1.0]), [1.0, 1.0], id=np.array(["-1", "=1+1"]))
     with pytest.warns(UserWarning, match=r"a\.csv: cells of 'id' begin with .* kept as they are"):
         write(cases, tmp_path / "a.csv")
 

@@ -14,7 +14,7 @@ from truesigma.files.store import read, write
 def test_a_damaged_parquet_file_of_ours(tmp_path):
     """Its pages carry checksums, so that other numbers than the written ones are never read."""
     rng = np.random.default_rng(0)
-    write(ts.Prediction(rng.normal(size=500), rng.gamma(2.0, size=500)), tmp_path / "a.parquet")
+    write(ts.Prediction(rng.normal(size=500), aleatoric=rng.gamma(2.0, size=500)), tmp_path / "a.parquet")
     whole = (tmp_path / "a.parquet").read_bytes()
     for place in (200, 2000, 6000):
         (tmp_path / "b.parquet").write_bytes(whole[:place] + b"\0\1" * 10 + whole[place + 20 :])
@@ -24,7 +24,7 @@ def test_a_damaged_parquet_file_of_ours(tmp_path):
 
 def test_a_footer_that_forgets_rows(tmp_path):
     """The number of rows is 200 in three places of the footer; one that says 8 is not believed."""
-    cases = ts.Cases(ts.Prediction(np.arange(200.0), np.ones(200)), np.arange(200.0))
+    cases = ts.Cases(ts.Prediction(np.arange(200.0), aleatoric=np.ones(200)), np.arange(200.0))
     write(cases, tmp_path / "a.parquet")
     whole = (tmp_path / "a.parquet").read_bytes()
     refused = 0
@@ -61,7 +61,7 @@ def test_pages_of_other_writers_are_walked(tmp_path):
 
 
 def test_a_page_that_asks_for_gigabytes(tmp_path):
-    cases = ts.Cases(ts.Prediction(np.arange(200.0), np.ones(200)), np.arange(200.0))
+    cases = ts.Cases(ts.Prediction(np.arange(200.0), aleatoric=np.ones(200)), np.arange(200.0))
     write(cases, tmp_path / "a.parquet")
     whole = bytearray((tmp_path / "a.parquet").read_bytes())
     # The first page's head: its kind, then the sizes that are replaced by one of five bytes, as numbers are written.
@@ -78,7 +78,9 @@ def test_a_page_that_asks_for_gigabytes(tmp_path):
 
 def grouped_parquet(path):
     write(
-        ts.Cases(ts.Prediction([1.0, 2.0], [1.0, 1.0]), [1.0, 2.0], group={"site": ["a", "b"]}, unit="mm"),
+        ts.Cases(
+            ts.Prediction([1.0, 2.0], aleatoric=[1.0, 1.0]), [1.0, 2.0], group={"site": ["a", "b"]}, unit="mm"
+        ),
         path,
     )
     return path.read_bytes()

@@ -14,7 +14,9 @@ GOOD = "target,location,scale\n1,2,3\n4,5,6\n"
 
 def files(folder):
     """The same cases as a good file of each kind."""
-    cases = ts.Cases(ts.Prediction(np.arange(1000.0), np.ones(1000), np.ones(1000)), np.arange(1000.0))
+    cases = ts.Cases(
+        ts.Prediction(np.arange(1000.0), aleatoric=np.ones(1000), epistemic=np.ones(1000)), np.arange(1000.0)
+    )
     for suffix in (".npz", ".csv", ".parquet"):
         write(cases, folder / f"good{suffix}")
         yield folder / f"good{suffix}"
@@ -71,7 +73,7 @@ def test_missing_empty_folder(tmp_path, suffix):
     with pytest.raises(BadFile, match="is a folder"):
         read(path)
     with pytest.raises(BadFile, match="is a folder"):
-        write(ts.Prediction([1.0], [1.0]), path)
+        write(ts.Prediction([1.0], aleatoric=[1.0]), path)
 
 
 def test_endings(tmp_path):
@@ -80,12 +82,12 @@ def test_endings(tmp_path):
         with pytest.raises(BadFile, match=r"expected \.npz, \.csv or \.parquet"):
             read(tmp_path / name)
         with pytest.raises(BadFile, match=r"expected \.npz, \.csv or \.parquet"):
-            write(ts.Prediction([1.0], [1.0]), tmp_path / name)
+            write(ts.Prediction([1.0], aleatoric=[1.0]), tmp_path / name)
 
 
 def test_output_folder(tmp_path):
     with pytest.raises(BadFile, match=r"the folder .*none does not exist; make it first"):
-        write(ts.Prediction([1.0], [1.0]), tmp_path / "none" / "a.npz")
+        write(ts.Prediction([1.0], aleatoric=[1.0]), tmp_path / "none" / "a.npz")
     with pytest.raises(BadFile, match="not a regular file"):
         check_folder("/dev/null")
 
@@ -98,7 +100,7 @@ def test_what_cannot_be_written(tmp_path):
     with pytest.raises(ValueError, match="a dict cannot be written; expected Cases"):
         write({"location": [1.0]}, tmp_path / "a.npz")
     with pytest.raises(ValueError, match="without the aleatoric/epistemic split, and a file cannot"):
-        write(ts.Cases(ts.Prediction([1.0], [1.0]), [1.0], draws=draws), tmp_path / "a.npz")
+        write(ts.Cases(ts.Prediction([1.0], aleatoric=[1.0]), [1.0], draws=draws), tmp_path / "a.npz")
 
 
 def test_no_target(tmp_path):

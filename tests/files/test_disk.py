@@ -76,7 +76,7 @@ def test_json_never_holds_nan(tmp_path):
 
 
 def test_equal_content_has_equal_fingerprints(tmp_path):
-    cases = ts.Cases(ts.Prediction([1.0], [2.0], [3.0]), [4.0])
+    cases = ts.Cases(ts.Prediction([1.0], aleatoric=[2.0], epistemic=[3.0]), [4.0])
     for suffix in (".npz", ".parquet", ".csv"):
         write(cases, tmp_path / f"a{suffix}")
         write(cases, tmp_path / f"b{suffix}")
@@ -87,7 +87,7 @@ def test_equal_content_has_equal_fingerprints(tmp_path):
 
 
 def test_results_and_recalibrations_are_written_as_json(tmp_path):
-    cases = ts.Cases(ts.Prediction([0.0, 1.0, 2.0], [1.0, 1.0, 2.0]), [0.5, 0.5, 3.5])
+    cases = ts.Cases(ts.Prediction([0.0, 1.0, 2.0], aleatoric=[1.0, 1.0, 2.0]), [0.5, 0.5, 3.5])
     result = ts.evaluate(cases, cases, recalibrations=["sigma"], metrics=["uce", "mse"])
     write(result, tmp_path / "result.json")
     stored = json.loads((tmp_path / "result.json").read_text())

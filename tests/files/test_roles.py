@@ -76,7 +76,7 @@ def test_columns_of_a_frame_are_chosen():
 
 def test_a_manifest_has_columns_of_its_own(tmp_path):
     for name in ("one", "two"):
-        write(Cases(Prediction([0.0, 1.0], [1.0, 1.0]), [0.5, 0.5]), tmp_path / f"{name}.npz")
+        write(Cases(Prediction([0.0, 1.0], aleatoric=[1.0, 1.0]), [0.5, 0.5]), tmp_path / f"{name}.npz")
     (tmp_path / "all.csv").write_text("file,pid,hospital\none.npz,p1,A\ntwo.npz,p2,B\n")
     choice = {"patient": "pid", "group": ["hospital"]}
     whole = read_whole(open_fileset(tmp_path / "all.csv", columns=choice), lambda some: some.prediction)
@@ -152,7 +152,7 @@ def test_commands_say_which_columns_they_took(tmp_path, monkeypatch, capsys):
 def test_a_card_is_applied_to_columns_of_other_names(tmp_path):
     from truesigma.evaluation.apply import apply_file
 
-    card = ts.calibrate(Cases(Prediction([0.0, 0.0], [1.0, 1.0]), [2.0, 2.0]))
+    card = ts.calibrate(Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [2.0, 2.0]))
     path = stored(tmp_path, "csv")
     choice = {"location": "mu", "scale": "sd", "weight": None}
     made = apply_file(card, path, tmp_path / "out.csv", columns=choice)
@@ -168,7 +168,7 @@ def test_a_law_with_a_table_is_beside_its_csv(tmp_path):
 
     rng = np.random.default_rng(0)
     y = rng.normal(size=200)
-    cases = Cases(Prediction(0 * y, 0 * y + 1), y, group=np.where(np.arange(200) % 2, "A", "B"))
+    cases = Cases(Prediction(0 * y, aleatoric=0 * y + 1), y, group=np.where(np.arange(200) % 2, "A", "B"))
     write(cases, tmp_path / "in.csv")
     for name in ("isotonic", "conformal", "sigma_by_group"):
         made = apply_file(ts.calibrate(cases, name), tmp_path / "in.csv", tmp_path / f"{name}.csv")

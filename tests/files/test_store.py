@@ -52,7 +52,7 @@ def test_cases_come_back(tmp_path, suffix, shape, dtype, law):
     mask = np.ones(shape, bool)
     mask[2] = False
     location[2] = target[2] = np.nan  # outside the mask nothing is looked at
-    prediction = ts.Prediction(location, a, e, law=law, spread=e / 2, mask=mask)
+    prediction = ts.Prediction(location, aleatoric=a, epistemic=e, law=law, spread=e / 2, mask=mask)
     cases = ts.Cases(
         prediction, target, group=list("aabbccd"), weight=np.arange(7.0), unit="mm", id=list("tuvwxyz")
     )
@@ -73,7 +73,7 @@ def test_cases_come_back(tmp_path, suffix, shape, dtype, law):
 def test_any_double_comes_back(tmp_path_factory, suffix, rows):
     target, location, a, e = np.array(rows).T
     path = tmp_path_factory.mktemp("any") / f"cases{suffix}"
-    write(ts.Cases(ts.Prediction(location, a, e), target), path)
+    write(ts.Cases(ts.Prediction(location, aleatoric=a, epistemic=e), target), path)
     again = read_cases(path)
     assert same(again.target, target)
     assert same(again.prediction.location, location)
@@ -87,7 +87,7 @@ def test_any_double_comes_back(tmp_path_factory, suffix, rows):
 def test_any_variance_without_split_comes_back(tmp_path_factory, suffix, law, values):
     """Not every variance is the square of a double: then the variance itself is written, not the scale."""
     path = tmp_path_factory.mktemp("any") / f"total{suffix}"
-    write(ts.Prediction(np.zeros(len(values)), np.array(values), law=law), path)
+    write(ts.Prediction(np.zeros(len(values)), aleatoric=np.array(values), law=law), path)
     again = read(path)
     assert same(again.aleatoric, np.array(values))
     assert again.epistemic is None
@@ -134,7 +134,7 @@ def test_a_prediction_made_otherwise_is_kept_beside_its_draws(tmp_path):
 
 def test_dense_outputs_come_back_from_npz_and_are_refused_by_tables(tmp_path):
     location, a, e, target = sample((2, 3, 4, 5))
-    cases = ts.Cases(ts.Prediction(location, a, e), target)
+    cases = ts.Cases(ts.Prediction(location, aleatoric=a, epistemic=e), target)
     write(cases, tmp_path / "dense.npz")
     assert same(read_cases(tmp_path / "dense.npz").target, target)
     with pytest.raises(ValueError, match=r"dense outputs to \.npz"):
@@ -144,15 +144,15 @@ def test_dense_outputs_come_back_from_npz_and_are_refused_by_tables(tmp_path):
 def test_an_empirical_law_comes_back(tmp_path):
     law = ts.Empirical([-1.5, 0.1, 2.0], unit=2.0, moment=1)
     for suffix in (".npz", ".parquet", ".csv"):
-        write(ts.Prediction([1.0], [2.0], [3.0], law=law), tmp_path / f"p{suffix}")
+        write(ts.Prediction([1.0], aleatoric=[2.0], epistemic=[3.0], law=law), tmp_path / f"p{suffix}")
         assert read(tmp_path / f"p{suffix}").law.to_dict() == law.to_dict()
 
 
 def test_torch_arrays_are_written(tmp_path):
     torch = pytest.importorskip("torch")
     location, a, e, target = sample((5, 2), dtype=np.float32)
-    as_torch = [torch.asarray(x) for x in (location, a, e, target)]
-    write(ts.Cases(ts.Prediction(*as_torch[:3]), as_torch[3]), tmp_path / "t.npz")
+    location, a, e, target = (torch.asarray(x) for x in (location, a, e, target))
+    write(ts.Cases(ts.Prediction(location, aleatoric=a, epistemic=e), target), tmp_path / "t.npz")
     found = read_cases(tmp_path / "t.npz")
     assert same(found.prediction.aleatoric, a)
     assert same(found.target, target)
@@ -284,7 +284,7 @@ def test_a_set_read_whole_keeps_the_network_of_its_cases(tmp_path):
     from truesigma.evaluation.recipe import load_recipe
     from truesigma.files.fileset import flat, open_fileset, read_whole
 
-    some = ts.Cases(ts.Prediction([0.0, 1.0], [1.0, 2.0]), [0.5, 0.5], unit="mm", checkpoint="abcd")
+    some = ts.Cases(ts.Prediction([0.0, 1.0], aleatoric=[1.0, 2.0]), [0.5, 0.5], unit="mm", checkpoint="abcd")
     for name in ("a.npz", "b.npz"):
         write(some, tmp_path / name)
     found = open_fileset([str(tmp_path / "a.npz"), str(tmp_path / "b.npz")])

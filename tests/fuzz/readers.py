@@ -75,7 +75,9 @@ def cases(count: int = 60) -> Any:
 
     rng = np.random.default_rng(0)
     location = rng.normal(size=(count, 2))
-    prediction = ts.Prediction(location, rng.gamma(2.0, size=(count, 2)), rng.gamma(2.0, size=(count, 2)))
+    prediction = ts.Prediction(
+        location, aleatoric=rng.gamma(2.0, size=(count, 2)), epistemic=rng.gamma(2.0, size=(count, 2))
+    )
     names = np.arange(count)
     return ts.Cases(
         prediction,

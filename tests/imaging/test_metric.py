@@ -108,7 +108,7 @@ def test_plain_tensors():
     location, variance, target = torch.zeros(5), torch.full((5,), 4.0), torch.arange(5.0)
     metric = TallyMetric()
     metric.update((location, variance), target)
-    summary = Tally.empty().add(Prediction(location, variance), target).summary()
+    summary = Tally.empty().add(Prediction(location, aleatoric=variance), target).summary()
     assert_same(metric.compute(), summary)
     assert "factor_aleatoric" not in metric.compute()
 
@@ -117,8 +117,10 @@ def test_plain_tensors():
 def test_predictions_on_the_host_go_with_targets_of_a_loader(dtype):
     metric, plain = TallyMetric(), TallyMetric()
     target, weight = (torch.tensor(a, dtype=dtype) for a in ([0.0, 3.0, 4.0], [1.0, 2.0, 1.0]))
-    metric.update(Prediction(np.zeros(3), np.ones(3), np.ones(3)), target, weight=weight)
-    plain.update(Prediction(torch.zeros(3), torch.ones(3), torch.ones(3)), target, weight=weight)
+    metric.update(Prediction(np.zeros(3), aleatoric=np.ones(3), epistemic=np.ones(3)), target, weight=weight)
+    plain.update(
+        Prediction(torch.zeros(3), aleatoric=torch.ones(3), epistemic=torch.ones(3)), target, weight=weight
+    )
     assert metric.compute()["nll"] == pytest.approx(float(plain.compute()["nll"]))
 
 
@@ -151,7 +153,7 @@ def test_what_one_batch_lacks_the_whole_lacks():
     assert math.isfinite(found["nll"])
     law = Empirical(np.random.default_rng(0).normal(size=50))
     empirical = TallyMetric()
-    empirical.update(Prediction(torch.zeros(4), torch.ones(4), law=law), torch.arange(4.0))
+    empirical.update(Prediction(torch.zeros(4), aleatoric=torch.ones(4), law=law), torch.arange(4.0))
     assert "nll" not in empirical.compute()
     assert math.isfinite(empirical.compute()["crps"])
 
@@ -248,14 +250,14 @@ def test_patients_are_those_of_a_tally():
     y, names = rng.normal(size=60), [f"p{k // 4}" for k in range(60)]
     metric, tally = TallyMetric(patients=sorted(set(names))), ts.Tally.empty()
     for some in (slice(0, 30), slice(30, 60)):  # the eighth patient is in both
-        p = ts.Prediction(0 * y[some], 0 * y[some] + 0.5)
+        p = ts.Prediction(0 * y[some], aleatoric=0 * y[some] + 0.5)
         metric.update(p, y[some], patient=names[some])
         tally = tally.add(p, y[some], patient=names[some])
     found, expected = (ts.calibrate(one).recalibration for one in (metric.tally, tally))
     assert found.factor == pytest.approx(expected.factor)
     assert found.standard_error == pytest.approx(expected.standard_error)
     assert found.standard_error != pytest.approx(
-        ts.calibrate(ts.Cases(ts.Prediction(0 * y, 0 * y + 0.5), y)).recalibration.standard_error
+        ts.calibrate(ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 0.5), y)).recalibration.standard_error
     )
     with pytest.raises(ValueError, match="'px' is none of this metric's patients"):
         metric.update(p, y[some], patient=["px"] * 30)

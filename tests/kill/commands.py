@@ -49,7 +49,7 @@ def make_predictions(folder: Path) -> None:
     for name in ("c0", "c1", "t0", "t1", "t2"):
         location, variance = rng.normal(size=3000), rng.gamma(2.0, size=3000)
         ts.write(
-            ts.Cases(ts.Prediction(location, variance), location + rng.normal(size=3000)),
+            ts.Cases(ts.Prediction(location, aleatoric=variance), location + rng.normal(size=3000)),
             folder / f"{name}.npz",
         )
 
@@ -67,7 +67,10 @@ def make_maps(folder: Path) -> None:
         for name in ("location", "scale"):
             voxels = rng.uniform(1, 2, (40, 40, 20)).astype(np.float32)
             nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), folder / "maps" / f"p{k}_{name}.nii.gz")
-    ts.write(calibrate(ts.Cases(ts.Prediction([0.0, 0.0], [1.0, 1.0]), [2.0, -2.0])), folder / "card.json")
+    ts.write(
+        calibrate(ts.Cases(ts.Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [2.0, -2.0])),
+        folder / "card.json",
+    )
 
 
 def make_paper(folder: Path) -> None:

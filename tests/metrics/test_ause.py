@@ -38,7 +38,7 @@ def test_equals_numerical_integration(seed, cases, ties, weighted):
     y, mu = rng.normal(3, 2, (2, cases))
     v = rng.integers(1, 4, cases).astype(float) if ties else rng.gamma(2.0, 1.0, cases)
     w = rng.uniform(0.5, 2, cases) if weighted else np.ones(cases)
-    found = ause.score(Prediction(mu, v), y, weight=w if weighted else None)
+    found = ause.score(Prediction(mu, aleatoric=v), y, weight=w if weighted else None)
     assert found == pytest.approx(slow_ause(v, (mu - y) ** 2, w), abs=2e-3)
 
 
@@ -51,15 +51,15 @@ def test_many_cases_equal_removing_them_one_by_one():
         ordered = e[np.argsort(key)]
         curves.append([ordered[: 2000 - k].mean() for k in range(2000)])
     expected = np.mean(np.subtract(*curves)) / e.mean()
-    assert ause.score(Prediction(0 * v, v), np.sqrt(e)) == pytest.approx(expected, abs=1e-3)
+    assert ause.score(Prediction(0 * v, aleatoric=v), np.sqrt(e)) == pytest.approx(expected, abs=1e-3)
 
 
 def test_bounds():
     rng = np.random.default_rng(1)
     y = rng.normal(size=500)
-    perfect = ause.score(Prediction(0 * y, y**2 + 1e-9), y)
-    blind = ause.score(Prediction(0 * y, 0 * y + 1), y)
-    worst = ause.score(Prediction(0 * y, 1 / (y**2 + 1e-9)), y)
+    perfect = ause.score(Prediction(0 * y, aleatoric=y**2 + 1e-9), y)
+    blind = ause.score(Prediction(0 * y, aleatoric=0 * y + 1), y)
+    worst = ause.score(Prediction(0 * y, aleatoric=1 / (y**2 + 1e-9)), y)
     assert perfect == pytest.approx(0, abs=1e-12)
     assert perfect < blind < worst
     # Without any order the kept always have the MSE of all.
@@ -73,11 +73,13 @@ def test_weight_two_equals_the_case_twice_and_order_is_irrelevant():
     weight = np.ones(20)
     weight[5:9] = 2
     index = rng.permutation(np.concatenate([np.arange(20), np.arange(5, 9)]))
-    expected = ause.score(Prediction(0 * y, v), y, weight=weight)
-    assert ause.score(Prediction(0 * y[index], v[index]), y[index]) == pytest.approx(expected, rel=1e-12)
+    expected = ause.score(Prediction(0 * y, aleatoric=v), y, weight=weight)
+    assert ause.score(Prediction(0 * y[index], aleatoric=v[index]), y[index]) == pytest.approx(
+        expected, rel=1e-12
+    )
     weight[:3] = 0
-    assert ause.score(Prediction(0 * y, v), y, weight=weight) == pytest.approx(
-        ause.score(Prediction(0 * y[3:], v[3:]), y[3:], weight=weight[3:]), rel=1e-12
+    assert ause.score(Prediction(0 * y, aleatoric=v), y, weight=weight) == pytest.approx(
+        ause.score(Prediction(0 * y[3:], aleatoric=v[3:]), y[3:], weight=weight[3:]), rel=1e-12
     )
 
 
@@ -85,34 +87,36 @@ def test_a_factor_on_the_variance_changes_nothing():
     rng = np.random.default_rng(3)
     y, v = rng.normal(size=(2, 50, 3)) ** 2
     for by in ("case", "element"):
-        left, right = (ause.score(Prediction(0 * y, k * v), y, by=by) for k in (1.0, 7.3))
+        left, right = (ause.score(Prediction(0 * y, aleatoric=k * v), y, by=by) for k in (1.0, 7.3))
         assert left == pytest.approx(right, rel=1e-12)
 
 
 def test_case_averages_the_outputs_that_count():
     y = np.array([[1.0, np.nan], [2.0, 4.0]])
     mask = np.isfinite(y)
-    p = Prediction(np.where(mask, 0.0, np.nan), np.ones((2, 2)), mask=mask)
+    p = Prediction(np.where(mask, 0.0, np.nan), aleatoric=np.ones((2, 2)), mask=mask)
     assert rank(p, y).error.tolist() == [1.0, 10.0]
     assert rank(p, y, by="element").error.tolist() == [1.0, 4.0, 16.0]
 
 
 def test_degenerate_sets():
-    assert ause.score(Prediction([1.0], [2.0]), [4.0]) == 0
+    assert ause.score(Prediction([1.0], aleatoric=[2.0]), [4.0]) == 0
     with pytest.raises(Undefined, match="every error is exactly 0"):
-        ause.score(Prediction([1.0, 2.0], [2.0, 1.0]), [1.0, 2.0])
+        ause.score(Prediction([1.0, 2.0], aleatoric=[2.0, 1.0]), [1.0, 2.0])
     with pytest.raises(ValueError, match="no element is left"):
-        ause.score(Prediction([1.0], [2.0]), [4.0], weight=[0.0])
+        ause.score(Prediction([1.0], aleatoric=[2.0]), [4.0], weight=[0.0])
     with pytest.raises(ValueError, match="by is 'output'"):
-        ause.score(Prediction([1.0], [2.0]), [4.0], by="output")
+        ause.score(Prediction([1.0], aleatoric=[2.0]), [4.0], by="output")
 
 
 def test_torch_gives_the_same():
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(4)
     y, v = rng.normal(size=40), rng.gamma(2.0, 1.0, 40)
-    t = Prediction(torch.zeros(40, dtype=torch.float64), torch.asarray(v))
-    assert ause.score(t, torch.asarray(y)) == pytest.approx(ause.score(Prediction(0 * y, v), y), rel=1e-12)
+    t = Prediction(torch.zeros(40, dtype=torch.float64), aleatoric=torch.asarray(v))
+    assert ause.score(t, torch.asarray(y)) == pytest.approx(
+        ause.score(Prediction(0 * y, aleatoric=v), y), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("ties", [False, True])

@@ -18,7 +18,7 @@ def perfect(m: int, seed: int = 0, law: str = "normal") -> tuple[Prediction, np.
     v = rng.gamma(4.0, 0.25, size=m)
     mu = rng.normal(size=m)
     z = rng.normal(size=m) if law == "normal" else rng.laplace(size=m) / math.sqrt(2)
-    made = Prediction(mu, v, law=Laplace()) if law == "laplace" else Prediction(mu, v)
+    made = Prediction(mu, aleatoric=v, law=Laplace()) if law == "laplace" else Prediction(mu, aleatoric=v)
     return made, mu + np.sqrt(v) * z
 
 
@@ -51,7 +51,7 @@ def test_crps_is_that_of_scoringrules_and_of_its_integral(law):
     t = np.linspace(-40, 40, 400_001)
     y, mu, scale = sample.target[0, 0], p.location[0, 0], p.scale[0, 0]
     gap = (LAW[law].cdf(t, mu, scale) - (t >= y)) ** 2
-    one = metrics.crps.score(Prediction([mu], [p.variance[0, 0]], law=p.law), [y])
+    one = metrics.crps.score(Prediction([mu], aleatoric=[p.variance[0, 0]], law=p.law), [y])
     assert one == pytest.approx(np.trapezoid(gap, t), abs=2e-4)
 
 
@@ -69,7 +69,7 @@ def test_uce_and_ence_are_those_of_netcal():
     """The same UCE; its ENCE has bins of equal width in sigma, which is the same with one bin only."""
     netcal = pytest.importorskip("netcal.metrics")
     p, y = perfect(3000)
-    p = Prediction(p.location, 2.5 * p.aleatoric)
+    p = Prediction(p.location, aleatoric=2.5 * p.aleatoric)
     arrays = (p.location, p.scale), y
     assert metrics.uce.score(p, y) == pytest.approx(float(netcal.UCE(bins=15).measure(*arrays)), rel=1e-9)
     assert metrics.ence.score(p, y, bins=1) == pytest.approx(
@@ -99,7 +99,7 @@ def test_coverage_equals_a_count_of_the_interval(law):
 
 @pytest.mark.parametrize("law", [Normal(), Laplace()])
 def test_a_target_on_the_bound_is_covered(law):
-    p = Prediction([0.0, 0.0], [law.unit, law.unit], law=law)
+    p = Prediction([0.0, 0.0], aleatoric=[law.unit, law.unit], law=law)
     bound = law.quantile(0.95)
     assert metrics.coverage.score(p, [bound, -bound], level=0.9) == 1.0
     assert metrics.coverage.score(p, [np.nextafter(bound, 9), -bound], level=0.9) == 0.5
@@ -117,18 +117,20 @@ def test_ence_and_area_of_a_true_model_are_small():
     p, y = perfect(100_000, seed=7)
     assert metrics.ence.score(p, y) < 0.02
     assert metrics.miscalibration_area.score(p, y) < 0.005
-    half = Prediction(p.location, p.aleatoric / 4)
+    half = Prediction(p.location, aleatoric=p.aleatoric / 4)
     assert metrics.ence.score(half, y) == pytest.approx(1.0, abs=0.03)
 
 
 def test_miscalibration_area_of_no_coverage_is_a_half():
     y = np.full(50, 1e3)
-    assert metrics.miscalibration_area.score(Prediction(0 * y, 0 * y + 1), y) == pytest.approx(0.5, abs=6e-4)
+    assert metrics.miscalibration_area.score(Prediction(0 * y, aleatoric=0 * y + 1), y) == pytest.approx(
+        0.5, abs=6e-4
+    )
 
 
 def test_uce_on_hand_made_bins():
     """v = 1 2 4 with three bins over [1, 4]: [1, 2) [2, 3) [3, 4]; 2 stands on an edge and belongs above."""
-    p = Prediction([0.0] * 3, [1.0, 2.0, 4.0])
+    p = Prediction([0.0] * 3, aleatoric=[1.0, 2.0, 4.0])
     y = np.sqrt([2.0, 5.0, 4.0])
     assert metrics.uce.score(p, y, bins=3) == pytest.approx((1 + 3 + 0) / 3)
     # Two bins meet at 2.5: the gaps 1 and 3 have one sign and add up, so nothing changes.
@@ -138,7 +140,7 @@ def test_uce_on_hand_made_bins():
 
 
 def test_error_of_the_draws_needs_the_split():
-    p = Prediction([0.0, 1.0], [1.0, 2.0])
+    p = Prediction([0.0, 1.0], aleatoric=[1.0, 2.0])
     for metric in (metrics.uce, metrics.ence):
         with pytest.raises(Undefined, match=r"error='mean', or give aleatoric and epistemic"):
             metric.score(p, [0.5, 0.5], error="draws")
@@ -170,16 +172,16 @@ def test_rank_correlation_is_that_of_scipy():
     rng = np.random.default_rng(0)
     scale = rng.gamma(4, 0.3, 300).round(1)  # with ties
     y = (scale * rng.normal(size=300)).round(1)
-    found = metrics.rank_correlation.score(Prediction(0 * y, scale**2), y)
+    found = metrics.rank_correlation.score(Prediction(0 * y, aleatoric=scale**2), y)
     assert found == pytest.approx(spearmanr(abs(y), scale).statistic)
     with pytest.raises(Undefined, match="the same number"):
-        metrics.rank_correlation.score(Prediction(0 * y, 0 * y + 1), y)
+        metrics.rank_correlation.score(Prediction(0 * y, aleatoric=0 * y + 1), y)
 
 
 def test_r2_and_the_median_are_those_of_numpy():
     rng = np.random.default_rng(1)
     y, mu = rng.normal(size=(2, 201, 3)) * [1.0, 10.0, 100.0]
-    p = Prediction(mu, np.ones_like(mu))
+    p = Prediction(mu, aleatoric=np.ones_like(mu))
     spread = ((y - y.mean(axis=0)) ** 2).sum()
     assert metrics.r2.score(p, y) == pytest.approx(1 - ((y - mu) ** 2).sum() / spread)
     for cases in (200, 201):  # an even and an odd number of elements
@@ -187,4 +189,4 @@ def test_r2_and_the_median_are_those_of_numpy():
         expected = np.median(abs(y - mu)[:cases])
         assert metrics.median_absolute_error.score(some, y[:cases]) == pytest.approx(expected)
     with pytest.raises(Undefined, match="no variance"):
-        metrics.r2.score(Prediction([1.0, 2.0], [1.0, 1.0]), [3.0, 3.0])
+        metrics.r2.score(Prediction([1.0, 2.0], aleatoric=[1.0, 1.0]), [3.0, 3.0])

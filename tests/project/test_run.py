@@ -305,7 +305,7 @@ def test_images_that_are_read_from_disk_give_the_same(begun, made, run):
 def test_a_factor_from_one_patient_has_no_standard_error(tmp_path, monkeypatch):
     monkeypatch.setattr(work.Work, "runs", ())  # nothing was trained
     y = np.random.default_rng(0).normal(size=20)
-    ts.write(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, group=["a"] * 20), tmp_path / "valid.npz")
+    ts.write(ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y, group=["a"] * 20), tmp_path / "valid.npz")
     project = Project(tmp_path, "scans", {}, report=Reporting(compare=()))
     _, words = stages.fit_card(work.Work(project, None, None, tmp_path, "cpu"))
     assert "its standard error unknown: all cases are of one group" in words
@@ -322,7 +322,7 @@ def test_the_recalibration_that_the_cases_ask_for(tmp_path, monkeypatch, factor,
     y = rng.normal(size=400)
     sigma = np.exp(0.3 * rng.normal(size=400))
     location = y + sigma * (factor * rng.normal(size=400) + shift)
-    ts.write(ts.Cases(ts.Prediction(location, sigma**2), y), tmp_path / "valid.npz")
+    ts.write(ts.Cases(ts.Prediction(location, aleatoric=sigma**2), y), tmp_path / "valid.npz")
     project = Project(tmp_path, "scans", {}, calibrate=CalibrationTable("auto"), report=Reporting(compare=()))
     made = work.Work(project, None, None, tmp_path, "cpu")
     _, words = stages.fit_card(made)

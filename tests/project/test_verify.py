@@ -123,7 +123,10 @@ def test_scores_of_two_files(tmp_path, monkeypatch, run):
     rng = np.random.default_rng(0)
     for name in ("valid.csv", "test.csv"):
         ts.write(
-            ts.Cases(ts.Prediction(rng.normal(size=50), rng.gamma(2.0, size=50)), rng.normal(size=50)), name
+            ts.Cases(
+                ts.Prediction(rng.normal(size=50), aleatoric=rng.gamma(2.0, size=50)), rng.normal(size=50)
+            ),
+            name,
         )
     assert (
         run("evaluate", "--calibration", "valid.csv", "--test", "test.csv", "--json", "scores.json")[0] == 0
@@ -183,7 +186,9 @@ def grouped(folder):
     rng = np.random.default_rng(3)
     y = rng.normal(size=(60, 2))
     p = ts.Prediction(
-        y + rng.normal(size=(60, 2)), rng.gamma(2.0, size=(60, 2)), rng.gamma(2.0, size=(60, 2))
+        y + rng.normal(size=(60, 2)),
+        aleatoric=rng.gamma(2.0, size=(60, 2)),
+        epistemic=rng.gamma(2.0, size=(60, 2)),
     )
     ts.write(ts.Cases(p, y, group=["a", "b"] * 30), folder / "cases.npz")
     return ["--calibration", "cases.npz"]

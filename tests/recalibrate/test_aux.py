@@ -15,7 +15,7 @@ from truesigma.cli import main
 from truesigma.recalibrate import aux, sigma
 from truesigma.report import report
 
-GRID = Prediction(np.zeros(50), np.geomspace(0.05, 20.0, 50))
+GRID = Prediction(np.zeros(50), aleatoric=np.geomspace(0.05, 20.0, 50))
 
 
 def bent(m: int, seed: int = 0, law: str = "normal") -> tuple[Prediction, np.ndarray]:
@@ -24,9 +24,9 @@ def bent(m: int, seed: int = 0, law: str = "normal") -> tuple[Prediction, np.nda
     v = np.exp(rng.normal(size=m))
     z = rng.normal(size=m) if law == "normal" else rng.laplace(size=m) / math.sqrt(2)
     p = (
-        Prediction(0 * v, 0.7 * v, 0.3 * v, law=Laplace())
+        Prediction(0 * v, aleatoric=0.7 * v, epistemic=0.3 * v, law=Laplace())
         if law == "laplace"
-        else Prediction(0 * v, 0.7 * v, 0.3 * v)
+        else Prediction(0 * v, aleatoric=0.7 * v, epistemic=0.3 * v)
     )
     return p, 1.5 * v**0.25 * z
 
@@ -84,7 +84,7 @@ def test_it_repairs_what_one_factor_cannot(law):
     p, y = bent(30_000, law=law)
     q, z = bent(30_000, seed=1, law=law)
     scores = [metrics.nll.score(f(q), z) for f in (sigma.fit(p, y), aux.fit(p, y))]
-    truth = Prediction(q.location, 2.25 * q.total**0.5, law=q.law)
+    truth = Prediction(q.location, aleatoric=2.25 * q.total**0.5, law=q.law)
     best = metrics.nll.score(truth, z)
     assert best < scores[1] < scores[0]
     assert scores[1] - best < 0.15 * (scores[0] - best)
@@ -103,7 +103,7 @@ def test_the_unit_does_not_matter():
     """Standardised log-variances: the same network for millimetres and metres, up to rounding."""
     p, y = bent(400)
     for k in (1e-6, 3.7, 1e3):
-        scaled = Prediction(k * p.location, k * k * p.aleatoric, k * k * p.epistemic)
+        scaled = Prediction(k * p.location, aleatoric=k * k * p.aleatoric, epistemic=k * k * p.epistemic)
         new = aux.fit(scaled, k * y, steps=300)(scaled).scale
         np.testing.assert_allclose(new, k * aux.fit(p, y, steps=300)(p).scale, rtol=1e-6)
 
@@ -112,14 +112,16 @@ def test_the_unit_does_not_matter():
 def test_the_unit_does_not_matter_for_many_cases(law):
     p, y = bent(aux.MANY + 500, law=law)
     k = 1000.0
-    scaled = Prediction(k * p.location, k * k * p.aleatoric, k * k * p.epistemic, law=p.law)
+    scaled = Prediction(
+        k * p.location, aleatoric=k * k * p.aleatoric, epistemic=k * k * p.epistemic, law=p.law
+    )
     new = aux.fit(scaled, k * y, steps=300)(scaled).scale
     np.testing.assert_allclose(new, k * aux.fit(p, y, steps=300)(p).scale, rtol=1e-6)
 
 
 def test_without_standardising_the_unit_matters():
     p, y = bent(400)
-    scaled = Prediction(p.location, 1e6 * p.aleatoric, 1e6 * p.epistemic)
+    scaled = Prediction(p.location, aleatoric=1e6 * p.aleatoric, epistemic=1e6 * p.epistemic)
     there = aux.fit(scaled, 1e3 * y, steps=100, standardise=False)(scaled).scale
     here = aux.fit(p, y, steps=100, standardise=False)(p).scale
     assert np.max(np.abs(there / (1e3 * here) - 1)) > 0.1
@@ -144,7 +146,7 @@ def test_many_cases_go_through_cells(law):
         exact = aux.fit(p, y)
     finally:
         aux.MANY, aux.KEPT = many, kept
-    inside = Prediction(np.zeros(40), np.geomspace(0.15, 6.0, 40), law=p.law)
+    inside = Prediction(np.zeros(40), aleatoric=np.geomspace(0.15, 6.0, 40), law=p.law)
     for found in (cells, streamed):
         np.testing.assert_allclose(found(inside).scale, exact(inside).scale, rtol=0.02)
         assert metrics.nll.score(found(p), y) == pytest.approx(metrics.nll.score(exact(p), y), abs=1e-3)
@@ -156,7 +158,7 @@ def test_outputs_mean_gives_one_ratio_for_each_case():
     new = aux.fit(p, sample.target, outputs="mean", steps=100)(p)
     ratio = new.total / p.total
     np.testing.assert_allclose(ratio, ratio[:, :1] * np.ones((1, 3)), rtol=1e-12)
-    one = Prediction(p.location[:, :1], p.total.mean(axis=1, keepdims=True))
+    one = Prediction(p.location[:, :1], aleatoric=p.total.mean(axis=1, keepdims=True))
     same = aux.fit(p, sample.target, outputs="mean", steps=100)(one)
     np.testing.assert_allclose((same.total / one.total)[:, 0], ratio[:, 0], rtol=1e-12)
 
@@ -166,12 +168,12 @@ def test_masked_outputs_are_left_out_of_the_mean_of_a_case():
     mask = sample.mask.copy()
     mask[5] = False
     spoiled = np.where(mask, sample.aleatoric, np.nan)
-    p = Prediction(sample.location, spoiled, sample.epistemic, mask=mask)
+    p = Prediction(sample.location, aleatoric=spoiled, epistemic=sample.epistemic, mask=mask)
     new = aux.fit(p, sample.target, outputs="mean", steps=50)(p)
     assert np.isfinite(new.scale[mask]).all()
     whole = np.where(mask, spoiled + sample.epistemic, 0.0).sum(axis=1) / np.maximum(mask.sum(axis=1), 1)
     alone = aux.fit(p, sample.target, outputs="mean", steps=50)(
-        Prediction(np.zeros(39), whole[np.arange(40) != 5])
+        Prediction(np.zeros(39), aleatoric=whole[np.arange(40) != 5])
     )
     ratio = alone.total / whole[np.arange(40) != 5]
     found = (new.total / p.total)[np.arange(40) != 5]
@@ -201,7 +203,7 @@ def test_extreme_variances():
     log_v = rng.uniform(-80, 80, size=400)
     v = np.exp(log_v)
     y = 3 * np.sqrt(v) * rng.normal(size=400)
-    new = aux.fit(Prediction(0 * v, v), y, steps=300)(Prediction(0 * v, v))
+    new = aux.fit(Prediction(0 * v, aleatoric=v), y, steps=300)(Prediction(0 * v, aleatoric=v))
     assert np.isfinite(new.scale).all()
     assert np.median(new.scale / np.sqrt(v)) == pytest.approx(3.0, rel=0.3)
 
@@ -242,12 +244,12 @@ def test_stored_networks_are_checked(stored):
 def test_what_lies_far_beyond_the_calibration_cases_is_doubted_and_held():
     """Thirty cases with a sigma between 1 and 2 that is the wronger the larger it is; then one of 50."""
     v = np.geomspace(1.0, 4.0, 30)
-    fitted = aux.fit(Prediction(0 * v, v), v**1.5)
+    fitted = aux.fit(Prediction(0 * v, aleatoric=v), v**1.5)
     assert fitted.seen == pytest.approx((0.0, math.log(4.0)))
     with pytest.warns(
         UserWarning, match=r"fitted on sigmas of 1 to 2; 1 of 3 lies beyond, 1 so far beyond.*held at that\."
     ) as said:
-        new = fitted(Prediction(np.zeros(3), np.array([1.0, 4.0, 2500.0]))).scale
+        new = fitted(Prediction(np.zeros(3), aleatoric=np.array([1.0, 4.0, 2500.0]))).scale
     assert said[0].filename == __file__
     assert new[2] / 50 == pytest.approx(10 * new[1] / 2)
     again = load_recalibration(json.loads(json.dumps(fitted.to_dict())))
@@ -259,16 +261,16 @@ def test_what_lies_far_beyond_the_calibration_cases_is_doubted_and_held():
 def test_its_own_calibration_cases_do_not_lie_beyond_and_single_cases_are_not_asked_for_their_unit():
     """A variance of two parts is summed in single precision, and the ends of what was seen are not."""
     aleatoric, epistemic = (np.random.default_rng(k).gamma(4, 1, 30).astype("f4") for k in (0, 1))
-    cases = Prediction(np.zeros(30, "f4"), aleatoric, epistemic)
+    cases = Prediction(np.zeros(30, "f4"), aleatoric=aleatoric, epistemic=epistemic)
     fitted = aux.fit(cases, np.sqrt(aleatoric + epistemic))
     with warnings.catch_warnings(action="error"):
         fitted(cases)
     with pytest.warns(UserWarning, match=r"; 1 of 3 lies beyond, where nothing is known\. Fit it on more"):
-        fitted(Prediction(np.zeros(3), np.array([8.0, 9.0, 50.0])))
+        fitted(Prediction(np.zeros(3), aleatoric=np.array([8.0, 9.0, 50.0])))
     with pytest.warns(
         UserWarning, match=r"; 2 of 2 lie beyond, where nothing is known\. Is the unit the same\?"
     ):
-        fitted(Prediction(np.zeros(2), np.array([50.0, 51.0])))
+        fitted(Prediction(np.zeros(2), aleatoric=np.array([50.0, 51.0])))
 
 
 @pytest.mark.filterwarnings("ignore:aux scaling was fitted on sigmas")
@@ -276,7 +278,7 @@ def test_its_own_calibration_cases_do_not_lie_beyond_and_single_cases_are_not_as
 def test_it_is_held_as_the_equation_says(library):
     """Element by element, from the network: sigma's ratio is within ten times that of the nearest case seen."""
     v = np.geomspace(1.0, 1.1, 12)
-    fitted = aux.fit(Prediction(0 * v, v), v**8 * np.linspace(0.5, 2, 12))
+    fitted = aux.fit(Prediction(0 * v, aleatoric=v), v**8 * np.linspace(0.5, 2, 12))
     far = np.geomspace(1e-3, 1e3, 25)
     expected = []
     for log_v in np.log(far).tolist():
@@ -285,15 +287,17 @@ def test_it_is_held_as_the_equation_says(library):
         expected.append(math.exp(min(max(own, last - 2 * math.log(10)), last + 2 * math.log(10))))
     total = library(far)
     np.testing.assert_allclose(fitted.variance_ratio(total), expected, rtol=1e-10)
-    np.testing.assert_allclose(fitted(Prediction(0 * total, total)).total / total, expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        fitted(Prediction(0 * total, aleatoric=total)).total / total, expected, rtol=1e-10
+    )
 
 
 @pytest.mark.filterwarnings("ignore:aux scaling was fitted on sigmas")
 def test_nearly_equal_sigmas_do_not_overflow():
     """Six cases whose log-variances differ by a millionth: standardised, one twice as large is a million away."""
     v = 1 + 1e-6 * np.arange(6)
-    fitted = aux.fit(Prediction(0 * v, v), np.array([0.3, -1.0, 0.5, 2.0, -0.7, 1.5]))
-    ratio = fitted(Prediction(np.zeros(2), np.array([0.5, 2.0]))).scale / np.sqrt([0.5, 2.0])
+    fitted = aux.fit(Prediction(0 * v, aleatoric=v), np.array([0.3, -1.0, 0.5, 2.0, -0.7, 1.5]))
+    ratio = fitted(Prediction(np.zeros(2), aleatoric=np.array([0.5, 2.0]))).scale / np.sqrt([0.5, 2.0])
     assert (ratio > 0.005).all()
     assert (ratio < 50).all()
 
@@ -301,9 +305,11 @@ def test_nearly_equal_sigmas_do_not_overflow():
 @pytest.mark.filterwarnings("error")
 def test_what_is_masked_is_not_doubted():
     v = np.geomspace(100.0, 400.0, 30)
-    fitted = aux.fit(Prediction(0 * v, v), v**1.5)
+    fitted = aux.fit(Prediction(0 * v, aleatoric=v), v**1.5)
     far = Prediction(
-        np.zeros((2, 2)), np.array([[100.0, 1e9], [200.0, 300.0]]), mask=[[True, False], [True, True]]
+        np.zeros((2, 2)),
+        aleatoric=np.array([[100.0, 1e9], [200.0, 300.0]]),
+        mask=[[True, False], [True, True]],
     )
     fitted(far)
 
@@ -311,7 +317,7 @@ def test_what_is_masked_is_not_doubted():
 def test_errors_of_exactly_0_leave_no_sigma_of_0(tmp_path, capsys):
     """All errors but one are 0, so that the likelihood grows without end as sigma falls: refused, and said."""
     sigma = np.random.default_rng(0).gamma(4, 0.5, 300)
-    cases = ts.Cases(Prediction(np.zeros(300), sigma**2), np.where(np.arange(300) == 7, 1e3, 0.0))
+    cases = ts.Cases(Prediction(np.zeros(300), aleatoric=sigma**2), np.where(np.arange(300) == 7, 1e3, 0.0))
     with pytest.raises(ValueError, match="calibration errors are exactly 0"):
         aux.fit(cases)
     ts.write(cases, tmp_path / "cases.csv")

@@ -17,7 +17,7 @@ from truesigma.recalibrate._ranks import KEPT
 @given(st.integers(2, 60), st.floats(0.01, 0.99), st.integers(0, 99))
 def test_half_width_is_the_stated_rank(n, level, seed):
     z = np.random.default_rng(seed).normal(size=n)
-    made = conformal.fit(Prediction(0 * z, 0 * z + 1), z)(Prediction([5.0], [4.0]))
+    made = conformal.fit(Prediction(0 * z, aleatoric=0 * z + 1), z)(Prediction([5.0], aleatoric=[4.0]))
     rank = math.ceil((n + 1) * level - 1e-9)
     expected = math.inf if rank > n else 2 * np.sort(abs(z))[rank - 1]
     bounds = made.interval(level)
@@ -29,7 +29,7 @@ def test_half_width_is_the_stated_rank(n, level, seed):
 def test_levels_that_are_ranks_take_that_rank(n):
     """k / (n + 1) is rounded in floating point, and must be neither the neighbour's nor infinite."""
     z = np.arange(1.0, n + 1)
-    made = conformal.fit(Prediction(0 * z, 0 * z + 1), z)(Prediction([0.0], [1.0]))
+    made = conformal.fit(Prediction(0 * z, aleatoric=0 * z + 1), z)(Prediction([0.0], aleatoric=[1.0]))
     for k in range(1, n + 1):
         assert made.interval(k / (n + 1)).upper[0] == k
     assert made.interval((n + 0.5) / (n + 1)).upper[0] == math.inf
@@ -50,7 +50,9 @@ def test_the_guarantee_by_simulation(n, level):
     assert covered == pytest.approx(promised, abs=4 * math.sqrt(promised * (1 - promised) / repeats))
     found = []
     for row in z[:400]:
-        made = conformal.fit(Prediction(np.zeros(n), np.ones(n)), row[:n])(Prediction([0.0], [1.0]))
+        made = conformal.fit(Prediction(np.zeros(n), aleatoric=np.ones(n)), row[:n])(
+            Prediction([0.0], aleatoric=[1.0])
+        )
         bounds = made.interval(level)
         found.append(bounds.lower[0] <= row[n] <= bounds.upper[0])
     expected = abs(z[:400, n]) <= size[:400, rank - 1]
@@ -62,35 +64,39 @@ def test_heteroscedastic_cases_are_covered_with_sigma_as_the_yardstick():
 
     def make(m):
         v = rng.gamma(2.0, 0.5, size=m)
-        return Prediction(np.zeros(m), v), 2.0 * np.sqrt(v) * rng.normal(size=m)
+        return Prediction(np.zeros(m), aleatoric=v), 2.0 * np.sqrt(v) * rng.normal(size=m)
 
     (p, y), (q, new) = make(2000), make(20_000)
     made = conformal.fit(p, y)(q)
     assert metrics.coverage.score(made, new, level=0.9) == pytest.approx(0.9, abs=0.03)
     assert metrics.width.score(made, new, level=0.9) == pytest.approx(
-        metrics.width.score(Prediction(q.location, 4 * q.aleatoric), new, level=0.9), rel=0.1
+        metrics.width.score(Prediction(q.location, aleatoric=4 * q.aleatoric), new, level=0.9), rel=0.1
     )
 
 
 def test_many_cases_are_thinned_upwards():
     z = np.random.default_rng(2).permutation(np.arange(1.0, 20_001.0))
-    fitted = conformal.fit(Prediction(0 * z, 0 * z + 1), z)
+    fitted = conformal.fit(Prediction(0 * z, aleatoric=0 * z + 1), z)
     assert len(fitted.common["both"].scores) <= KEPT
     for level in (0.1, 0.5, 0.9, 0.999):
         rank = math.ceil(20_001 * level)
-        width = fitted(Prediction([0.0], [1.0])).interval(level).upper[0]
+        width = fitted(Prediction([0.0], aleatoric=[1.0])).interval(level).upper[0]
         assert width == rank
     for level in (0.12345, 0.98765):  # levels that nobody asks for are rounded up
-        width = fitted(Prediction([0.0], [1.0])).interval(level).upper[0]
+        width = fitted(Prediction([0.0], aleatoric=[1.0])).interval(level).upper[0]
         assert math.ceil(20_001 * level) <= width <= 20_001 * level + 2 * 20_000 / KEPT + 1
-    apart = conformal.fit(Prediction(0 * z, 0 * z + 1), z, tails="apart")(Prediction([0.0], [1.0]))
+    apart = conformal.fit(Prediction(0 * z, aleatoric=0 * z + 1), z, tails="apart")(
+        Prediction([0.0], aleatoric=[1.0])
+    )
     assert apart.interval(0.9).upper[0] == math.ceil(20_001 * 0.95)
 
 
 def test_many_cases_of_patients_are_thinned_at_the_same_levels():
     rng = np.random.default_rng(3)
     z, patient = abs(rng.normal(size=9000)), rng.integers(0, 2000, size=9000)
-    found = conformal.fit(Prediction(0 * z, 0 * z + 1), z, patient=patient)(Prediction([0.0], [1.0]))
+    found = conformal.fit(Prediction(0 * z, aleatoric=0 * z + 1), z, patient=patient)(
+        Prediction([0.0], aleatoric=[1.0])
+    )
     names, code, sizes = np.unique(patient, return_inverse=True, return_counts=True)
     order = np.argsort(z)
     held = np.cumsum(1 / sizes[code][order]) / (names.size + 1)
@@ -123,14 +129,14 @@ def test_the_scale_and_unit_stay():
     assert fitted(p).law.unit == Laplace().unit
     assert repr(fitted) == "Conformal(40 cases, tails='both', part='total')"
     with pytest.raises(ValueError, match="fitted on another likelihood than normal"):
-        fitted(Prediction([0.0], [1.0]))
+        fitted(Prediction([0.0], aleatoric=[1.0]))
 
 
 def bounds(z, level, n=1, **options):
     """Ends of the interval of a new case with location 0 and scale 1."""
     given = {key: options.pop(key) for key in ("group", "new") if key in options}
-    fitted = conformal.fit(Prediction(0 * z, 0 * z + 1), z, group=given.get("group"), **options)
-    found = fitted(Prediction(np.zeros(n), np.ones(n)), group=given.get("new")).interval(level)
+    fitted = conformal.fit(Prediction(0 * z, aleatoric=0 * z + 1), z, group=given.get("group"), **options)
+    found = fitted(Prediction(np.zeros(n), aleatoric=np.ones(n)), group=given.get("new")).interval(level)
     return found.lower, found.upper
 
 
@@ -184,7 +190,7 @@ def test_each_group_is_covered_and_all_together_are_not_enough():
     rng = np.random.default_rng(5)
     group = np.arange(2000) % 2
     z, new = (rng.normal(size=2000) * np.where(group, 3.0, 1.0) for _ in range(2))
-    prediction = Prediction(0 * z, 0 * z + 1)
+    prediction = Prediction(0 * z, aleatoric=0 * z + 1)
     shares = {}
     for by in ("all", "group"):
         low, high = conformal.fit(prediction, z, group=group, by=by)(prediction, group=group).interval(0.9)
@@ -245,7 +251,7 @@ def test_new_patients_are_covered_as_promised():
 def test_all_outputs_of_a_case_are_a_promise_of_their_own():
     rng = np.random.default_rng(7)
     y = rng.normal(size=(4000, 3)) @ np.array([[1.0, 0.5, 0.2], [0.0, 1.0, 0.4], [0.0, 0.0, 1.0]])
-    prediction = Prediction(0 * y, 0 * y + 1)
+    prediction = Prediction(0 * y, aleatoric=0 * y + 1)
     held = {}
     for promise in ("one", "all"):
         low, high = conformal.fit(prediction[:2000], y[:2000], promise=promise)(prediction[2000:]).interval(
@@ -265,7 +271,7 @@ def test_the_words_say_how_many_cases_a_level_needs(options, needed):
 
     for n in (5, needed - 1, needed):
         z = np.random.default_rng(8).normal(size=n)
-        law = conformal.fit(Prediction(0 * z, 0 * z + 1), z, **options).law
+        law = conformal.fit(Prediction(0 * z, aleatoric=0 * z + 1), z, **options).law
         words = too_few_for(law, 0.95)
         if n == needed:
             assert words is None
@@ -310,7 +316,7 @@ def test_every_kind_is_stored_and_read(options):
 
 def test_refusals_of_options():
     z = np.random.default_rng(11).normal(size=20)
-    prediction = Prediction(0 * z, 0 * z + 1)
+    prediction = Prediction(0 * z, aleatoric=0 * z + 1)
     with pytest.raises(ValueError, match=r"no group given.*column `group`"):
         conformal.fit(prediction, z, by="group")
     with pytest.raises(ValueError, match="tails is 'left'; expected one of both, apart, lower, upper"):
@@ -335,5 +341,5 @@ def test_what_version_0_1_stored_still_loads():
         "part": "total",
     }
     z = np.array([-3.0, 1.0, -2.0, 4.0])
-    fitted = conformal.fit(Prediction(0 * z, 0 * z + 1), z)
+    fitted = conformal.fit(Prediction(0 * z, aleatoric=0 * z + 1), z)
     assert load_recalibration(stored).to_dict() == fitted.to_dict()

@@ -23,7 +23,7 @@ def predicted(cases=60, seed=0, levels=(0.5, 0.9)):
     y = x + np.exp(0.5 * x) * rng.standard_t(4, size=cases)
     raw = {level: (x - level * np.exp(0.3 * x), x + 1.2 * level + 0 * x) for level in levels}
     low, high = ([(raw[level][k] - x) / scale for level in levels] for k in (0, 1))
-    return ts.Prediction(x, scale**2, bounds=Stated(levels, low, high)), y, raw
+    return ts.Prediction(x, aleatoric=scale**2, bounds=Stated(levels, low, high)), y, raw
 
 
 @pytest.mark.parametrize("tails", ["both", "apart"])
@@ -49,8 +49,8 @@ def test_the_correction_is_that_of_the_equation(tails, cases):
 def test_levels_nest_and_hold_no_less():
     prediction, y, _ = predicted(200, levels=(0.5, 0.8, 0.9))
     wild = Stated((0.5, 0.8, 0.9), prediction.bounds.low[[1, 0, 2]], prediction.bounds.high[[1, 0, 2]])
-    made = cqr.fit(ts.Prediction(prediction.location, prediction.total, bounds=wild), y)(
-        ts.Prediction(prediction.location, prediction.total, bounds=wild)
+    made = cqr.fit(ts.Prediction(prediction.location, aleatoric=prediction.total, bounds=wild), y)(
+        ts.Prediction(prediction.location, aleatoric=prediction.total, bounds=wild)
     )
     ends = [made.interval(level) for level in (0.5, 0.8, 0.9)]
     for inner, outer in itertools.pairwise(ends):
@@ -65,7 +65,7 @@ def test_crossed_bounds_are_empty_and_counted():
     width = np.where(np.arange(100) < 20, 1.0, 10.0)
     y = np.random.default_rng(0).normal(size=100)
     bounds = Stated((0.9,), [-width], [width])
-    prediction = ts.Prediction(np.zeros(100), np.ones(100), bounds=bounds)
+    prediction = ts.Prediction(np.zeros(100), aleatoric=np.ones(100), bounds=bounds)
     made = cqr.fit(prediction[20:], y[20:])(prediction)
     crossed = made.interval(0.9).lower > made.interval(0.9).upper
     assert made.bounds.crossed(0.9) == crossed.sum() == 20
@@ -185,9 +185,9 @@ def test_recalibrations_by_output_take_bounds_of_several_outputs():
     rng = np.random.default_rng(0)
     y = rng.normal(size=(80, 2))
     bounds = Stated((0.9,), -1 - rng.random((1, 80, 2)), 1 + rng.random((1, 80, 2)))
-    prediction = ts.Prediction(0 * y, 0 * y + 1, bounds=bounds)
+    prediction = ts.Prediction(0 * y, aleatoric=0 * y + 1, bounds=bounds)
     assert output_of(prediction, 1).interval(0.9).upper == pytest.approx(bounds.high[0, :, 1], abs=1e-15)
-    plain = ts.Prediction(0 * y, 0 * y + 1)
+    plain = ts.Prediction(0 * y, aleatoric=0 * y + 1)
     assert sigma_by_output.fit(prediction, y) == sigma_by_output.fit(plain, y)
 
 
@@ -199,10 +199,10 @@ def test_several_files_are_one_set(tmp_path, run):
     assert run("calibrate", "--calibration", *files, "--recalibrate", "cqr", "-o", card)[0] == 0
     one, other = (ts.read(file) for file in files)
     both = ts.Prediction(
-        *(
-            np.concatenate([getattr(c.prediction, n) for c in (one, other)])
+        **{
+            n: np.concatenate([getattr(c.prediction, n) for c in (one, other)])
             for n in ("location", "aleatoric")
-        ),
+        },
         bounds=Stated.joined([one.prediction.bounds, other.prediction.bounds]),
     )
     fitted = cqr.fit(both, np.concatenate([one.target, other.target]))
@@ -235,12 +235,12 @@ def test_a_column_may_say_the_level(tmp_path):
 
 def test_what_cannot_be_conformalized_is_said():
     prediction, y, _ = predicted()
-    plain = ts.Prediction(prediction.location, prediction.total)
+    plain = ts.Prediction(prediction.location, aleatoric=prediction.total)
     with pytest.raises(ValueError, match="have no bounds of their own"):
         cqr.fit(plain, y)
     with pytest.raises(ValueError, match="given a weight"):
         cqr.fit(prediction, y, weight=np.ones(60))
     fitted = cqr.fit(prediction, y)
-    one = ts.Prediction([0.0], [1.0], bounds=Stated((0.9,), [[-1.0]], [[1.0]]))
+    one = ts.Prediction([0.0], aleatoric=[1.0], bounds=Stated((0.9,), [[-1.0]], [[1.0]]))
     with pytest.raises(ValueError, match=r"no bounds at 0.5, for which these were fitted; expected 0.5, 0.9"):
         fitted(one)

@@ -16,7 +16,7 @@ from truesigma.recalibrate import conformal, cv_plus
 def simulated(cases=40, folds=4, new=7, outputs=(), seed=0):
     rng = np.random.default_rng(seed)
     y = rng.standard_t(4, size=(cases, *outputs))
-    held_out = ts.Prediction(0.2 * rng.normal(size=y.shape), np.exp(rng.normal(size=y.shape)))
+    held_out = ts.Prediction(0.2 * rng.normal(size=y.shape), aleatoric=np.exp(rng.normal(size=y.shape)))
     members = ts.Draws(
         rng.normal(size=(folds, new, *outputs)), np.exp(rng.normal(size=(folds, new, *outputs)))
     )
@@ -116,7 +116,7 @@ def test_from_files(tmp_path, run):
     old = slice(0, 100)
     models = [np.linalg.lstsq(x[old][fold[old] != k], y[old][fold[old] != k])[0] for k in range(5)]
     held_out = np.array([x[i] @ models[fold[i]] for i in range(100)])
-    cases = ts.Cases(ts.Prediction(held_out, np.ones(100)), y[old], fold=fold[old])
+    cases = ts.Cases(ts.Prediction(held_out, aleatoric=np.ones(100)), y[old], fold=fold[old])
     draws = ts.Draws(np.stack([x[100:] @ model for model in models]), np.ones((5, 200)))
     write(cases, tmp_path / "held_out.csv")
     assert ts.read(tmp_path / "held_out.csv").fold.tolist() == [str(k) for k in fold[old]]

@@ -14,7 +14,7 @@ def skewed(m: int, seed: int) -> tuple[Prediction, np.ndarray]:
     """Errors of a skewed law with a bias, far from what a normal model says."""
     rng = np.random.default_rng(seed)
     v = rng.gamma(4.0, 0.25, size=m)
-    return Prediction(np.zeros(m), v), np.sqrt(v) * (0.5 + rng.exponential(2.0, size=m))
+    return Prediction(np.zeros(m), aleatoric=v), np.sqrt(v) * (0.5 + rng.exponential(2.0, size=m))
 
 
 def test_quantiles_are_those_of_the_calibration_cases():
@@ -60,13 +60,13 @@ def test_another_likelihood_is_refused():
     sample = draw(6)
     fitted = isotonic.fit(sample.prediction(), sample.target)
     with pytest.raises(ValueError, match="fitted on another likelihood than laplace"):
-        fitted(Prediction([0.0], [1.0], law=Laplace()))
+        fitted(Prediction([0.0], aleatoric=[1.0], law=Laplace()))
 
 
 def test_many_cases_are_thinned():
     rng = np.random.default_rng(7)
     y = rng.normal(size=50_000)
-    fitted = isotonic.fit(Prediction(0 * y, 0 * y + 1), y)
+    fitted = isotonic.fit(Prediction(0 * y, aleatoric=0 * y + 1), y)
     assert len(fitted.values) == isotonic.KEPT
     z = np.sort(y)
     for p in (0.01, 0.3, 0.95):

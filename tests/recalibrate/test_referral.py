@@ -16,7 +16,7 @@ from truesigma.recalibrate import _referral as referral
 def simulated(cases, seed=0):
     rng = np.random.default_rng(seed)
     scale = np.exp(0.5 * rng.normal(size=cases))
-    return ts.Prediction(np.zeros(cases), scale**2), scale * rng.standard_t(4, size=cases) * 0.7
+    return ts.Prediction(np.zeros(cases), aleatoric=scale**2), scale * rng.standard_t(4, size=cases) * 0.7
 
 
 def binomial(wrong, count, risk):
@@ -131,7 +131,7 @@ def test_the_number_that_is_needed_is_one_that_helps():
     for _ in range(20):
         scale = np.exp(0.5 * rng.normal(size=1000))
         y = scale * rng.standard_t(4, size=1000)
-        found = referral.fit(ts.Prediction(0 * y, scale**2), y, tolerance=2.0, risk=0.05)
+        found = referral.fit(ts.Prediction(0 * y, aleatoric=scale**2), y, tolerance=2.0, risk=0.05)
         said += [] if found.needed is None else [found.needed]
     many = int(np.median(said))
     assert many > 1010
@@ -139,7 +139,7 @@ def test_the_number_that_is_needed_is_one_that_helps():
     for _ in range(20):
         scale = np.exp(0.5 * rng.normal(size=many))
         y = scale * rng.standard_t(4, size=many)
-        found = referral.fit(ts.Prediction(0 * y, scale**2), y, tolerance=2.0, risk=0.05)
+        found = referral.fit(ts.Prediction(0 * y, aleatoric=scale**2), y, tolerance=2.0, risk=0.05)
         passed += found.threshold is not None
     assert passed > 10
 
@@ -148,14 +148,14 @@ def test_several_outputs_count_by_the_largest_error_and_masks_hide():
     prediction, y = simulated(400)
     wide = ts.Prediction(
         np.zeros((400, 2)),
-        np.stack([prediction.total, prediction.total], 1),
+        aleatoric=np.stack([prediction.total, prediction.total], 1),
         mask=np.stack([y < 9, y > 99], 1),
     )
     both = np.stack([y, np.full(400, 50.0)], 1)
     assert referral.fit(wide, both, tolerance=2.0, risk=0.05).threshold == pytest.approx(
         referral.fit(prediction, y, tolerance=2.0, risk=0.05).threshold, rel=1e-12
     )
-    seen = ts.Prediction(wide.location, wide.aleatoric)
+    seen = ts.Prediction(wide.location, aleatoric=wide.aleatoric)
     assert referral.fit(seen, both, tolerance=2.0, risk=0.05).threshold is None
 
 
@@ -209,7 +209,7 @@ def test_what_a_network_predicts_is_referred_in_the_cards_unit(tmp_path, unit):
 
     units = Units(("mm",), np.array([5.0]), np.array([20.0]))
     old, new = (
-        ts.Prediction(p.location[:, None] / 20, p.total[:, None] / 400)
+        ts.Prediction(p.location[:, None] / 20, aleatoric=p.total[:, None] / 400)
         for p, _ in (simulated(400), simulated(9, seed=1))
     )
     y = simulated(400)[1][:, None] / 20

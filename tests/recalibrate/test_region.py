@@ -31,7 +31,9 @@ def made(seed, cases, tails=None):
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(cases, 3)) if tails is None else rng.standard_t(tails, size=(cases, 3))
     scale = np.exp(0.5 * rng.normal(size=(cases, 1)))
-    return Prediction(np.zeros((cases, 3)), np.broadcast_to(scale**2, (cases, 3)) + 0.0), scale * (z @ MIX)
+    return Prediction(np.zeros((cases, 3)), aleatoric=np.broadcast_to(scale**2, (cases, 3)) + 0.0), scale * (
+        z @ MIX
+    )
 
 
 def slow_scores(z, patient, shape):
@@ -83,9 +85,9 @@ def test_without_leaving_one_out_it_would_not_hold():
         rng = np.random.default_rng(seed)
         z = rng.standard_t(5, size=(150, 6))
         old, new = z[:50], z[50:]
-        fitted = region.fit(Prediction(0 * old, 0 * old + 1), old)
-        scores = fitted.score(Prediction(0 * old, 0 * old + 1), old)
-        there = fitted.score(Prediction(0 * new, 0 * new + 1), new)
+        fitted = region.fit(Prediction(0 * old, aleatoric=0 * old + 1), old)
+        scores = fitted.score(Prediction(0 * old, aleatoric=0 * old + 1), old)
+        there = fitted.score(Prediction(0 * new, aleatoric=0 * new + 1), new)
         held["own"] += np.mean(there <= np.sort(scores)[math.ceil(51 * 0.9) - 1]) / 200
         held["held out"] += np.mean(there <= fitted.bound()) / 200
     assert held["own"] < 0.86
@@ -95,8 +97,8 @@ def test_without_leaving_one_out_it_would_not_hold():
 def test_volumes_are_those_of_the_sphere_and_the_cube():
     rng = np.random.default_rng(2)
     z = rng.normal(size=(500, 3))
-    prediction = Prediction(0 * z, 0 * z + 1)
-    new = Prediction(np.zeros((2, 3)), [[1.0, 1.0, 1.0], [1.0, 4.0, 9.0]])
+    prediction = Prediction(0 * z, aleatoric=0 * z + 1)
+    new = Prediction(np.zeros((2, 3)), aleatoric=[[1.0, 1.0, 1.0], [1.0, 4.0, 9.0]])
     for shape in ("ellipsoid", "box"):
         fitted = region.fit(prediction, z, shape=shape)
         m, q = np.array(fitted.moments), fitted.bound()
@@ -108,7 +110,7 @@ def test_volumes_are_those_of_the_sphere_and_the_cube():
         # The share of a surrounding cube that lies inside is the volume, too.
         side = 12.0
         points = rng.uniform(-side / 2, side / 2, size=(200_000, 3))
-        inside = fitted.contains(Prediction(0 * points, 0 * points + 1), points).mean()
+        inside = fitted.contains(Prediction(0 * points, aleatoric=0 * points + 1), points).mean()
         assert inside * side**3 == pytest.approx(expected, rel=0.03)
 
 
@@ -135,7 +137,7 @@ def test_all_images_of_a_new_patient():
         sizes = rng.integers(1, 6, size=31)
         patient = np.repeat(np.arange(31), sizes)
         z = 0.9 * rng.normal(size=(31, 3))[patient] + 0.4 * rng.normal(size=(len(patient), 3))
-        old, prediction = patient < 30, Prediction(0 * z, 0 * z + 1)
+        old, prediction = patient < 30, Prediction(0 * z, aleatoric=0 * z + 1)
         fitted = region.fit(prediction[old], z[old], patient=patient[old], promise="all", level=0.8)
         held += fitted.contains(prediction[~old], z[~old]).all()
     assert held / draws > 0.8 - 3 * math.sqrt(0.16 / draws)
@@ -181,7 +183,7 @@ def test_masked_outputs():
     prediction, y = made(6, 100)
     mask = np.ones((100, 3), bool)
     mask[:20, 1] = False
-    hidden = Prediction(prediction.location, prediction.aleatoric, mask=mask)
+    hidden = Prediction(prediction.location, aleatoric=prediction.aleatoric, mask=mask)
     fitted = region.fit(hidden, np.where(mask, y, np.nan))
     assert fitted.moments == region.fit(prediction[20:], y[20:]).moments
     inside = fitted.contains(hidden, y)
@@ -195,7 +197,7 @@ def test_every_library(kind):
     prediction, y = made(7, 60)
     expected = region.fit(prediction, y)
     with arrays_of(kind) as make:
-        there = Prediction(make(prediction.location), make(prediction.aleatoric))
+        there = Prediction(make(prediction.location), aleatoric=make(prediction.aleatoric))
         fitted = region.fit(there, make(y))
         np.testing.assert_allclose(fitted.moments, expected.moments, rtol=1e-9)
         np.testing.assert_array_equal(fitted.contains(there, make(y)), expected.contains(prediction, y))
@@ -209,7 +211,7 @@ def test_every_library(kind):
 def test_it_is_stored_called_and_outlined():
     rng = np.random.default_rng(8)
     y = rng.normal(size=(100, 2))
-    prediction = Prediction(y + 5, 0 * y + 4.0)
+    prediction = Prediction(y + 5, aleatoric=0 * y + 4.0)
     for shape in ("ellipsoid", "box"):
         fitted = region.fit(prediction, prediction.location + y, shape=shape)
         assert fitted(prediction) is prediction
@@ -253,11 +255,11 @@ def test_refusals():
     with pytest.raises(ValueError, match="output 2: every calibration error is exactly 0"):
         region.fit(prediction, y * [1, 1, 0])
     with pytest.raises(ValueError, match="has 1 outputs"):
-        fitted.volume(Prediction([0.0], [1.0]))
+        fitted.volume(Prediction([0.0], aleatoric=[1.0]))
     with pytest.raises(ValueError, match="another likelihood"):
-        fitted.volume(Prediction(prediction.location, prediction.aleatoric, law=Laplace()))
+        fitted.volume(Prediction(prediction.location, aleatoric=prediction.aleatoric, law=Laplace()))
     with pytest.raises(ValueError, match="at most 64"):
-        region.fit(Prediction(np.zeros((5, 65)), np.ones((5, 65))), np.ones((5, 65)))
+        region.fit(Prediction(np.zeros((5, 65)), aleatoric=np.ones((5, 65))), np.ones((5, 65)))
     with pytest.raises(ValueError, match="an outline is that of two"):
         fitted.outline(prediction)
     with pytest.raises(ValueError, match="Fit the region again"):
@@ -277,10 +279,9 @@ def test_real_poses_are_held_by_less_than_half_of_bonferronis_box(network):
         )
         for split in ("valid", "test")
     ]
-    joined = [
-        np.concatenate([getattr(p, name) for p in parts]) for name in ("location", "aleatoric", "epistemic")
-    ]
-    prediction, y = Prediction(*joined), np.zeros_like(joined[0])
+    names = ("location", "aleatoric", "epistemic")
+    joined = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
+    prediction, y = Prediction(**joined), np.zeros_like(joined["location"])
     held, ratio = [], []
     for seed in range(40):
         order = np.random.default_rng(seed).permutation(len(y))
@@ -289,7 +290,7 @@ def test_real_poses_are_held_by_less_than_half_of_bonferronis_box(network):
         held.append(fitted.contains(prediction[new], y[new]).mean())
         box = np.zeros(len(new))
         for j in range(6):
-            one = Prediction(*(part[:, j] for part in joined))
+            one = prediction.with_arrays(lambda part, j=j: part[:, j])
             each = conformal.fit(one[old], y[old, j])(one[new]).interval(1 - 0.1 / 6)
             box += np.log(each.upper - each.lower)
         ratio.append(np.exp((np.log(fitted.volume(prediction[new])) - box).mean()))

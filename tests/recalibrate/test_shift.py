@@ -19,7 +19,7 @@ def sites(cases=400, new=300, moved=0.7, seed=0):
     location = np.concatenate([rng.normal(size=cases), rng.normal(size=new) + moved])
     scale = np.exp(0.3 * rng.normal(size=location.size))
     y = location + scale * (1 + 0.5 * np.maximum(location, 0)) * rng.standard_t(4, size=location.size)
-    prediction = ts.Prediction(location, scale**2)
+    prediction = ts.Prediction(location, aleatoric=scale**2)
     return (prediction[:cases], y[:cases]), (prediction[cases:], y[cases:])
 
 
@@ -127,7 +127,9 @@ def test_what_apply_writes_is_read_back_as_it_is(tmp_path, kind, outputs):
     rng = np.random.default_rng(0)
     y = rng.normal(size=(300, outputs)) + np.repeat([0.0, 0.7], [200, 100])[:, None]
     y = y[:, 0] if outputs == 1 else y
-    cases = ts.Cases(ts.Prediction(y + rng.normal(size=y.shape), np.exp(0.3 * rng.normal(size=y.shape))), y)
+    cases = ts.Cases(
+        ts.Prediction(y + rng.normal(size=y.shape), aleatoric=np.exp(0.3 * rng.normal(size=y.shape))), y
+    )
     card = calibrate(weighted_like(cases[:200], cases[200:].prediction), "conformal")
     ts.write(cases[200:], tmp_path / f"new.{kind}")
     apply_file(card, tmp_path / f"new.{kind}", tmp_path / f"out.{kind}", levels=[0.9, 0.5, 0.999])
@@ -149,7 +151,7 @@ def test_what_is_refused():
         _shift.fit(features[0][:3], features[1])
     with pytest.raises(ValueError, match="2 features, the new ones 1; expected as many"):
         _shift.fit(features[0], features[1][:, :1])
-    wide = ts.Prediction(np.zeros((5, 40)), np.ones((5, 40)))
+    wide = ts.Prediction(np.zeros((5, 40)), aleatoric=np.ones((5, 40)))
     with pytest.raises(ValueError, match="there are 40 outputs; expected at most 10"):
         _shift.features_of(wide)
     with pytest.raises(ValueError, match="leave by=group and promise=all out"):

@@ -18,9 +18,9 @@ def perfect(m: int, d: int = 1, seed: int = 0, laplace: bool = False) -> tuple[P
     v = rng.gamma(4.0, 0.25, size=(m, d))
     mu = rng.normal(size=(m, d))
     z = rng.laplace(size=(m, d)) / math.sqrt(2) if laplace else rng.normal(size=(m, d))
-    return Prediction(mu, 0.6 * v, 0.4 * v, law=Laplace()) if laplace else Prediction(mu, 0.6 * v, 0.4 * v), (
-        mu + np.sqrt(v) * z
-    )
+    return Prediction(mu, aleatoric=0.6 * v, epistemic=0.4 * v, law=Laplace()) if laplace else Prediction(
+        mu, aleatoric=0.6 * v, epistemic=0.4 * v
+    ), (mu + np.sqrt(v) * z)
 
 
 @given(
@@ -71,7 +71,7 @@ def test_data_from_the_model_give_factor_one(laplace):
 @pytest.mark.parametrize("k", [0.01, 3.7])
 def test_sigma_divided_by_k_gives_k(laplace, k):
     p, y = perfect(300, laplace=laplace)
-    narrow = Prediction(p.location, p.aleatoric / k**2, p.epistemic / k**2, law=p.law)
+    narrow = Prediction(p.location, aleatoric=p.aleatoric / k**2, epistemic=p.epistemic / k**2, law=p.law)
     one, other = sigma.fit(p, y), sigma.fit(narrow, y)
     assert other.factor == pytest.approx(k * one.factor, rel=1e-12)
     assert other.standard_error == pytest.approx(k * one.standard_error, rel=1e-9)
@@ -91,7 +91,7 @@ def test_the_factor_minimises_the_likelihood():
 def test_the_descent_agrees_with_the_closed_form(law, k):
     sample = draw(1, law=law)
     p = sample.prediction()
-    p = Prediction(p.location, p.aleatoric * k, p.epistemic * k, law=p.law)
+    p = Prediction(p.location, aleatoric=p.aleatoric * k, epistemic=p.epistemic * k, law=p.law)
     closed, descended = (sigma.fit(p, sample.target, solver=s) for s in ("closed", "gradient"))
     assert descended.factor == pytest.approx(closed.factor, rel=1e-6)
     assert descended.standard_error == pytest.approx(closed.standard_error, rel=1e-6)
@@ -105,12 +105,12 @@ def test_standard_error_counts_cases_not_outputs():
     for _ in range(repeats):
         shared, own = rng.normal(size=(cases, 1)), rng.normal(size=(cases, outputs))
         y = math.sqrt(0.7) * shared + math.sqrt(0.3) * own
-        p = Prediction(np.zeros_like(y), np.ones_like(y))
+        p = Prediction(np.zeros_like(y), aleatoric=np.ones_like(y))
         fitted = sigma.fit(p, y)
         factors.append(fitted.factor)
         errors.append(fitted.standard_error)
         elements.append(sigma.fit(p, y, group=np.arange(cases)).standard_error)
-    flat = sigma.fit(Prediction(np.zeros(y.size), np.ones(y.size)), y.ravel()).standard_error
+    flat = sigma.fit(Prediction(np.zeros(y.size), aleatoric=np.ones(y.size)), y.ravel()).standard_error
     true = np.std(factors, ddof=1)
     assert true == pytest.approx(0.0216, rel=0.08)
     assert np.mean(errors) == pytest.approx(0.0218, rel=0.03)
@@ -122,7 +122,7 @@ def test_patients_with_several_cases_widen_the_standard_error():
     rng = np.random.default_rng(3)
     patient = np.repeat(np.arange(200), 5)
     y = rng.normal(size=200)[patient]  # five images of a patient with one and the same error
-    p = Prediction(0 * y, 0 * y + 1)
+    p = Prediction(0 * y, aleatoric=0 * y + 1)
     alone, grouped = sigma.fit(p, y), sigma.fit(p, y, group=patient)
     assert grouped.factor == alone.factor
     assert grouped.standard_error == pytest.approx(math.sqrt(5) * alone.standard_error, rel=0.01)
@@ -134,7 +134,7 @@ def test_groups_with_weights_in_float32():
     rng = np.random.default_rng(3)
     p, y = perfect(300, 3)
     weight, group = rng.gamma(1.0, size=(300, 3)), rng.integers(0, 20, 300)
-    narrow = Prediction(*(a.astype(np.float32) for a in (p.location, p.aleatoric, p.epistemic)))
+    narrow = p.with_arrays(lambda a: a.astype(np.float32))
     for outputs in ("separate", "mean"):
         wide = sigma.fit(p, y, weight=weight, group=group, outputs=outputs)
         found = sigma.fit(
@@ -151,13 +151,13 @@ def test_laplace_with_an_epistemic_part_matches_moments(ratio, expected):
     m = 400_000
     a = np.full(m, 0.8)
     y = rng.laplace(size=m) * np.sqrt(a / 2) + rng.normal(size=m) * np.sqrt(ratio * a)
-    fitted = sigma.fit(Prediction(0 * y, a, ratio * a, law=Laplace()), y)
+    fitted = sigma.fit(Prediction(0 * y, aleatoric=a, epistemic=ratio * a, law=Laplace()), y)
     assert fitted.factor == pytest.approx(expected, abs=4 * fitted.standard_error + 5e-4)
     assert fitted.factor < 2 / math.sqrt(math.pi) + 3 * fitted.standard_error
 
 
 def test_laplace_is_the_mean_of_ratios_not_the_ratio_of_means():
-    p = Prediction([0.0, 0.0], [2.0, 32.0], law=Laplace())  # b = 1, 4
+    p = Prediction([0.0, 0.0], aleatoric=[2.0, 32.0], law=Laplace())  # b = 1, 4
     assert sigma.fit(p, [3.0, 4.0]).factor == pytest.approx((3 / 1 + 4 / 4) / 2)
 
 
@@ -167,7 +167,7 @@ def test_error_of_the_draws():
     expected = np.mean(((p.location - y) ** 2 + p.spread) / p.variance)
     assert sigma.fit(p, y, error="draws").factor ** 2 == pytest.approx(expected, rel=1e-12)
     with pytest.raises(Undefined, match="spread"):
-        sigma.fit(Prediction(p.location, p.variance), y, error="draws")
+        sigma.fit(Prediction(p.location, aleatoric=p.variance), y, error="draws")
 
 
 def test_applying_scales_both_parts_and_keeps_the_spread():
@@ -177,16 +177,18 @@ def test_applying_scales_both_parts_and_keeps_the_spread():
     np.testing.assert_array_equal(new.aleatoric, 4 * p.aleatoric)
     np.testing.assert_array_equal(new.epistemic, 4 * p.epistemic)
     np.testing.assert_array_equal(new.spread, p.spread)
-    plain = Prediction([0.0], [1.0], [0.5])  # no spread given: the epistemic part, as it was before
+    plain = Prediction(
+        [0.0], aleatoric=[1.0], epistemic=[0.5]
+    )  # no spread given: the epistemic part, as it was before
     assert sigma.Sigma(2.0, None)(plain).spread.tolist() == [0.5]
     assert sigma.Sigma(2.0, None)(sigma.Sigma(3.0, None)(plain)).spread.tolist() == [0.5]
 
 
 def test_errors_of_zero_and_one_case():
     with pytest.raises(ValueError, match=r"every calibration error is exactly 0.*training targets"):
-        sigma.fit(Prediction([0.0, 1.0], [1.0, 1.0]), [0.0, 1.0])
+        sigma.fit(Prediction([0.0, 1.0], aleatoric=[1.0, 1.0]), [0.0, 1.0])
     with pytest.raises(ValueError, match=r"one calibration case .*at least two"):
-        sigma.fit(Prediction([0.0], [1.0]), [1.0])
+        sigma.fit(Prediction([0.0], aleatoric=[1.0]), [1.0])
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def made(seed, sizes, off, images=1, tails=None):
     if images > 1:
         z = np.repeat(rng.normal(size=sum(sizes)), images) * 0.9**0.5 + z * 0.1**0.5
     y = np.repeat(off, [n * images for n in sizes]) * scale * z
-    return Prediction(0 * y, scale**2), y, group
+    return Prediction(0 * y, aleatoric=scale**2), y, group
 
 
 def slow(prediction, y, group, patient, name):
@@ -126,10 +126,10 @@ def test_groups_that_were_not_seen_get_the_common_factor_and_are_named():
     prediction, y, group = made(2, (60, 40), (1.0, 2.0))
     fitted = sigma_by_group.fit(prediction, y, group=group)
     with pytest.warns(UserWarning, match="group elsewhere had no calibration cases: the common factor"):
-        new = fitted(Prediction([0.0, 0.0], [1.0, 1.0]), group=["elsewhere", "site 1"])
+        new = fitted(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), group=["elsewhere", "site 1"])
     assert new.scale == pytest.approx([fitted.factor, fitted.groups["site 1"].factor])
     with pytest.warns(UserWarning, match="no group was given"):
-        assert fitted(Prediction([0.0], [1.0])).scale == pytest.approx(fitted.factor)
+        assert fitted(Prediction([0.0], aleatoric=[1.0])).scale == pytest.approx(fitted.factor)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted(prediction, group=group)

@@ -48,16 +48,16 @@ def test_the_slow_loop():
         for i in range(50):
             total += y[i, k] ** 2 / v[i, k]
         factors.append((total / 50) ** 0.5)
-    assert sigma_by_output.fit(Prediction(0 * y, v), y).factors == pytest.approx(factors, rel=1e-12)
+    assert sigma_by_output.fit(Prediction(0 * y, aleatoric=v), y).factors == pytest.approx(factors, rel=1e-12)
 
 
 def test_outputs_with_two_axes_are_scaled_where_they_stand():
     y = np.random.default_rng(1).normal(size=(40, 2, 3))
     truth = np.arange(1.0, 7.0).reshape(2, 3)
-    prediction = Prediction(0 * y, 0 * y + 1.0)
+    prediction = Prediction(0 * y, aleatoric=0 * y + 1.0)
     found = sigma_by_output.fit(prediction, truth * y)
     assert found.factors[4] == pytest.approx(
-        sigma.fit(Prediction(0 * y[:, 1, 1], 0 * y[:, 1, 1] + 1), 5 * y[:, 1, 1]).factor
+        sigma.fit(Prediction(0 * y[:, 1, 1], aleatoric=0 * y[:, 1, 1] + 1), 5 * y[:, 1, 1]).factor
     )
     np.testing.assert_allclose(
         found(prediction).scale, np.broadcast_to(np.reshape(found.factors, (2, 3)), y.shape)
@@ -68,7 +68,7 @@ def test_one_sigma_for_outputs_that_differ_is_repaired():
     rng = np.random.default_rng(2)
     shared = rng.gamma(5.0, 0.2, (4000, 1))
     y = rng.normal(size=(4000, 3)) * shared * [0.3, 1.0, 2.0]
-    cases = Prediction(0 * y, np.broadcast_to(shared**2, y.shape))
+    cases = Prediction(0 * y, aleatoric=np.broadcast_to(shared**2, y.shape))
     one, each = (m.fit(cases[:2000], y[:2000])(cases[2000:]) for m in (sigma, sigma_by_output))
     held = [(np.abs(y[2000:]) < 1.6449 * p.scale).mean(axis=0) for p in (one, each)]
     assert held[0][0] > 0.99
@@ -78,7 +78,7 @@ def test_one_sigma_for_outputs_that_differ_is_repaired():
 
 def test_the_stored_form_is_plain_and_complete():
     y = np.array([[1.0, 2.0], [3.0, 4.0]])
-    fitted = sigma_by_output.fit(Prediction(0 * y, 0 * y + 1), y)
+    fitted = sigma_by_output.fit(Prediction(0 * y, aleatoric=0 * y + 1), y)
     assert load_recalibration(fitted.to_dict()) == fitted
     assert "sigma_by_output" in dir(recalibrate)
 
@@ -128,11 +128,11 @@ def test_refusals():
         sigma_by_output.fit(Tally.empty().add(prediction, sample.target))
     with pytest.raises(ValueError, match="cannot merge"):
         Tally.empty(by_output=True).merge(Tally.empty())
-    many = Prediction(np.zeros((3, 65)), np.ones((3, 65)))
+    many = Prediction(np.zeros((3, 65)), aleatoric=np.ones((3, 65)))
     with pytest.raises(ValueError, match="65 outputs"):
         sigma_by_output.fit(many, np.ones((3, 65)))
     assert Tally.empty(by_output=True).add(many, np.ones((3, 65))).summary()["factor_by_output"] is None
-    one_known = Prediction(np.zeros((3, 2)), np.ones((3, 2))), np.array([[1.0, 0.0]] * 3)
+    one_known = Prediction(np.zeros((3, 2)), aleatoric=np.ones((3, 2))), np.array([[1.0, 0.0]] * 3)
     for given in (one_known, [Tally.empty(by_output=True).add(*one_known)]):
         with pytest.raises(ValueError, match="output 1: every calibration error is exactly 0"):
             sigma_by_output.fit(*given)
@@ -146,8 +146,8 @@ def test_it_is_printed_with_its_standard_errors(tmp_path, capsys):
 
     y = np.random.default_rng(3).normal(size=(50, 2)) * [1.0, 5.0]
     path = tmp_path / "cases.npz"
-    write(Cases(Prediction(0 * y, 0 * y + 1), y), path)
-    fitted = sigma_by_output.fit(Prediction(0 * y, 0 * y + 1), y)
+    write(Cases(Prediction(0 * y, aleatoric=0 * y + 1), y), path)
+    fitted = sigma_by_output.fit(Prediction(0 * y, aleatoric=0 * y + 1), y)
     given = ["--calibration", str(path), "--recalibrate", "sigma_by_output"]
     for command in (
         ["evaluate", *given, "--test", str(path)],

@@ -60,8 +60,8 @@ def sample(
     make = maker(library, dtype)
     value = ts.Prediction(
         make(location),
-        make(aleatoric),
-        make(epistemic) if split else None,
+        aleatoric=make(aleatoric),
+        epistemic=make(epistemic) if split else None,
         law=LAWS[law],
         spread=make(0.9 * epistemic) if split and seed % 2 else None,
         mask=maker(library, "bool")(keep) if mask else None,

@@ -218,8 +218,8 @@ def test_real_predictions(real_data):
             227 * stored[name][run][:, 0]
             for name in (f"mu_{split}", f"target_{split}", f"sd_{split}_total", f"sd_{split}_alea")
         )
-        parts = inner**2, np.maximum(total**2 - inner**2, 0)
-        return ts.Cases(ts.Prediction(location, *parts), target, unit="months")
+        e = np.maximum(total**2 - inner**2, 0)
+        return ts.Cases(ts.Prediction(location, aleatoric=inner**2, epistemic=e), target, unit="months")
 
     made = report(read("calib", ...), read("test", 0), **QUICK)
     assert made.headline.startswith(

@@ -25,7 +25,7 @@ def draw(seed, cases=2000, outputs=0, law="normal"):
 
 
 def cases(mu, sigma, y, **more):
-    return ts.Cases(ts.Prediction(mu, sigma**2), y, unit="mm", **more)
+    return ts.Cases(ts.Prediction(mu, aleatoric=sigma**2), y, unit="mm", **more)
 
 
 def both(change, outputs=0, law="normal", size=2000):
@@ -275,7 +275,7 @@ NAMES += [f"{net}_boneage_mcsamples" for net in NETS[1:]]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_on_real_predictions_words_are_borne_out_by_the_numbers(real_data, name):
-    sets = [ts.Cases(ts.Prediction(mu, sd**2), y) for mu, sd, y in real(real_data, name)]
+    sets = [ts.Cases(ts.Prediction(mu, aleatoric=sd**2), y) for mu, sd, y in real(real_data, name)]
     made = report(*sets, replicates=20)
     said = check(*sets, made)
     assert ("hit or miss together" in said) == name.endswith("endovis")  # consecutive frames

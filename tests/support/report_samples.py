@@ -21,7 +21,9 @@ def make(cases=300, outputs=0, seed=0, factor=0.6, groups=(), prefix="t", unit="
         else np.where(group == groups[-1], 1.6, 1.0).reshape(-1, *[1] * (len(shape) - 1))
     )
     location = y + worse * np.sqrt(a + e) * rng.normal(size=shape)
-    prediction = ts.Prediction(location, factor**2 * a, factor**2 * e, law=law or ts.Normal())
+    prediction = ts.Prediction(
+        location, aleatoric=factor**2 * a, epistemic=factor**2 * e, law=law or ts.Normal()
+    )
     names = [f"{prefix}{i}" for i in range(cases)]
     return ts.Cases(prediction, y, group=group, unit=unit, id=names, **more)
 

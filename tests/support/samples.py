@@ -32,8 +32,8 @@ class Sample:
 
     def prediction(self, make: Callable[[Any], Any] = lambda a: a) -> Prediction:
         mask = None if self.mask is None else make(self.mask)
-        parts = [make(a) for a in (self.location, self.aleatoric, self.epistemic)]
-        return Prediction(*parts, spread=make(self.spread), mask=mask, law=LAWS[self.law])
+        parts = {name: make(getattr(self, name)) for name in ("location", "aleatoric", "epistemic", "spread")}
+        return Prediction(**parts, mask=mask, law=LAWS[self.law])
 
     @property
     def cases(self) -> list[list[Element]]:

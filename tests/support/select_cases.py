@@ -11,4 +11,6 @@ def make(cases=200, factor=1.0, seed=0, outputs=(), law=None, **more):
     v = rng.gamma(4.0, 0.3, (cases, *outputs))
     y = 50 + 9 * rng.normal(size=v.shape)
     location = y + factor * np.sqrt(v) * rng.normal(size=v.shape)
-    return ts.Cases(ts.Prediction(location, 0.7 * v, 0.3 * v, law=law or ts.Normal()), y, **more)
+    return ts.Cases(
+        ts.Prediction(location, aleatoric=0.7 * v, epistemic=0.3 * v, law=law or ts.Normal()), y, **more
+    )

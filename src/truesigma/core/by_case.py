@@ -18,7 +18,7 @@ class ByCase:
 
     >>> from truesigma import Normal, Prediction, Student
     >>> law = ByCase((Normal(), Student(3.0)), [0, 1, 1])
-    >>> Prediction([0.0, 0.0, 0.0], [1.0, 1.0, 4.0], law=law).interval(0.9).upper.round(2)
+    >>> Prediction([0.0, 0.0, 0.0], aleatoric=[1.0, 1.0, 4.0], law=law).interval(0.9).upper.round(2)
     array([1.64, 2.35, 4.71])
     """
 

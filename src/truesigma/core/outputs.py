@@ -14,7 +14,7 @@ def output_of(values: T, output: int) -> T:
     >>> import numpy as np
     >>> output_of(np.array([[1.0, 2.0], [3.0, 4.0]]), 1)
     array([2., 4.])
-    >>> output_of(Prediction([[1.0, 2.0]], [[1.0, 9.0]]), 1).scale
+    >>> output_of(Prediction([[1.0, 2.0]], aleatoric=[[1.0, 9.0]]), 1).scale
     array([3.])
     """
     if values is None:

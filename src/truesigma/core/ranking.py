@@ -43,7 +43,7 @@ class Ranked:
 def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "case") -> Ranked:
     """What can be kept or removed: whole cases, averaged over their outputs, or each element on its own.
 
-    >>> rank(Prediction([[0.0, 0.0]], [[1.0, 3.0]]), [[1.0, 3.0]]).error
+    >>> rank(Prediction([[0.0, 0.0]], aleatoric=[[1.0, 3.0]]), [[1.0, 3.0]]).error
     array([5.])
     """
     check_choice("by", by, "case", "element")
@@ -82,7 +82,7 @@ class Columns:
 def columns_of(prediction: Prediction, target: Any, *, weight: Any = None) -> Columns:
     """All elements at once.
 
-    >>> columns_of(Prediction([1.0, 2.0], [4.0, 9.0]), [3.0, 3.0]).scale
+    >>> columns_of(Prediction([1.0, 2.0], aleatoric=[4.0, 9.0]), [3.0, 3.0]).scale
     array([[2.],
            [3.]])
     """

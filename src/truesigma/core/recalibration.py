@@ -173,7 +173,7 @@ def on_cases(
     >>> @on_cases
     ... def fit(cases, *, power=1):
     ...     return float((abs(cases.target) ** power).sum())
-    >>> fit(Prediction([0.0], [1.0]), [3.0], power=2), fit(Cases(Prediction([0.0], [1.0]), [3.0]))
+    >>> fit(Prediction([0.0], aleatoric=[1.0]), [3.0], power=2), fit(Cases(Prediction([0.0], aleatoric=[1.0]), [3.0]))
     (9.0, 3.0)
     """
     (_, *options), known = signature(fit).parameters.values(), signature(Fitting.__call__).parameters
@@ -239,7 +239,7 @@ def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
 def select_part(prediction: Prediction, part: Part) -> Prediction:
     """The prediction whose variance is that part: all of it, or the aleatoric one alone as in Levi et al.
 
-    >>> select_part(Prediction([0.0], [1.0], [3.0]), "aleatoric").scale
+    >>> select_part(Prediction([0.0], aleatoric=[1.0], epistemic=[3.0]), "aleatoric").scale
     array([1.])
     """
     check_prediction(prediction)
@@ -262,7 +262,7 @@ def _with(prediction: Prediction, **parts: Any) -> Prediction:
 def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple[Host, Host]:
     """z = (target - location) / scale of every element that counts, sorted, and its weight; float64 on the host.
 
-    >>> observed_z(Prediction([0.0, 0.0], [1.0, 4.0]), [3.0, 2.0])[0]
+    >>> observed_z(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [3.0, 2.0])[0]
     array([1., 3.])
     """
     found, cases = [], 0
@@ -316,7 +316,7 @@ def rescale(prediction: Prediction, factor: Any, epistemic_factor: Any = None) -
 
     With `epistemic_factor`, that one is for the epistemic part, and `factor` for the aleatoric alone.
 
-    >>> rescale(Prediction([0.0], [1.0], [3.0]), 2.0).epistemic
+    >>> rescale(Prediction([0.0], aleatoric=[1.0], epistemic=[3.0]), 2.0).epistemic
     array([12.])
     """
     other = factor if epistemic_factor is None else epistemic_factor

@@ -30,7 +30,7 @@ class Tally:
     """Sums over cases that add up: empty, add, merge, summary.
 
     >>> y = np.random.default_rng(0).normal(size=1000)
-    >>> halves = [Tally.empty().add(Prediction(0 * h, 0 * h + 1, 0 * h), h) for h in (y[:500], y[500:])]
+    >>> halves = [Tally.empty().add(Prediction(0 * h, scale=0 * h + 1), h) for h in (y[:500], y[500:])]
     >>> round(halves[0].merge(halves[1]).summary()["rmse"], 3)
     0.978
     """
@@ -166,7 +166,7 @@ class Tally:
     def outputs_apart(self) -> "list[Tally]":
         """The sums of each output's factors, as tallies that `sigma` can be fitted from; needs by_output.
 
-        >>> tally = Tally.empty(by_output=True).add(Prediction([[0.0, 0.0]], [[1.0, 1.0]]), [[2.0, 3.0]])
+        >>> tally = Tally.empty(by_output=True).add(Prediction([[0.0, 0.0]], aleatoric=[[1.0, 1.0]]), [[2.0, 3.0]])
         >>> [float(one.sums["factor total"][2]) for one in tally.outputs_apart()]
         [4.0, 9.0]
         """

@@ -8,7 +8,7 @@ checked nor used, so NaN may be there.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Never, TypeVar
 
 import numpy as np
 from array_api_compat import is_array_api_obj
@@ -49,7 +49,7 @@ def trusted(kind: type[T], **values: Any) -> T:
 def changed(value: T, **parts: Any) -> T:
     """The same value with other parts, unchecked: `dataclasses.replace` for values of ours.
 
-    >>> changed(Cases(Prediction([0.0], [1.0]), [0.5], unit="mm"), unit="cm")
+    >>> changed(Cases(Prediction([0.0], aleatoric=[1.0]), [0.5], unit="mm"), unit="cm")
     Cases(1 case, normal, in cm)
     """
     return trusted(type(value), **{**vars(value), **parts})
@@ -154,15 +154,19 @@ class Interval:
         return f"Interval({number_of(self.lower.shape[0], 'case')})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Prediction:
-    """What is predicted for each case: a location, two variances, and the law of z in y = location + scale * z.
+    """What is predicted for each case: a location, how uncertain it is, and the law of z in y = location + scale * z.
 
-    `aleatoric` and `epistemic` are variances; `epistemic=None` says that the split is unknown, `aleatoric` then holds
-    the total. `spread` is the raw variance of the draws' means, which no recalibration changes; None means epistemic.
-    `bounds` are those of intervals that no law gives, such as quantiles that were predicted for each case.
+    The uncertainty is given by name, in one of three ways: `scale` (the standard deviation of a Normal law, b of a
+    Laplace law), `variance`, or the variances `aleatoric` and `epistemic`. Where the split into the two is unknown,
+    `epistemic` is None and `aleatoric` holds the total. `spread` is the raw variance of the draws' means, which no
+    recalibration changes; None means epistemic. `bounds` are those of intervals that no law gives, such as quantiles
+    that were predicted for each case.
 
-    >>> Prediction([1.0, 2.0], [0.04, 0.09], [0.0, 0.07]).scale
+    >>> Prediction([1.0, 2.0], scale=[0.2, 0.3]).variance.round(2)
+    array([0.04, 0.09])
+    >>> Prediction([1.0, 2.0], aleatoric=[0.04, 0.09], epistemic=[0.0, 0.07]).scale
     array([0.2, 0.4])
     """
 
@@ -174,23 +178,38 @@ class Prediction:
     mask: Array = None
     bounds: Bounds | None = None
 
-    def __post_init__(self) -> None:
-        location = as_array("location", self.location)
-        check_axes("location", location, "case, output...", 1)
-        check_law(self.law)
-        shape = tuple(location.shape)
-        if self.aleatoric is None:
-            raise Refusal(
-                "aleatoric is None; expected variances. Where the split is unknown, give the total as aleatoric, and "
-                "no epistemic."
+    def __init__(
+        self,
+        location: Any,
+        *unnamed: Never,
+        scale: Any = None,
+        variance: Any = None,
+        aleatoric: Any = None,
+        epistemic: Any = None,
+        law: Law = Normal(),
+        spread: Any = None,
+        mask: Any = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        if unnamed:
+            raise TypeError(
+                "Prediction takes the location alone without a name; say what the other array is: scale= for standard "
+                "deviations, variance= for variances, or aleatoric= and epistemic= for the two parts of the variance."
             )
-        given = {name: getattr(self, name) for name in ("aleatoric", "epistemic", "spread")}
+        check_law(law)
+        location = as_array("location", location)
+        check_axes("location", location, "case, output...", 1)
+        shape = tuple(location.shape)
+        mask = check_mask(mask, location, shape)
+        check_finite("location", location, mask)
+        if aleatoric is None or scale is not None or variance is not None:
+            aleatoric = _total_of(location, law, mask, scale, variance, aleatoric, epistemic)
+        given = {"aleatoric": aleatoric, "epistemic": epistemic, "spread": spread}
         parts = {k: expand(k, as_array(k, part), shape) for k, part in given.items() if part is not None}
         xp = namespace(location, *parts.values())
-        mask = check_mask(self.mask, location, shape)
-        check_finite("location", location, mask)
         ends = {name: check_finite(name, part, mask, least=0) for name, part in parts.items()}
-        vars(self).update(location=location, mask=mask, **parts)
+        vars(self).update({"epistemic": None, "spread": None, **parts})
+        vars(self).update(location=location, law=law, mask=mask, bounds=bounds)
         low, high = (sum(ends[k][i] for k in ("aleatoric", "epistemic") if k in ends) for i in (0, 1))
         if not (low > 0 and high <= float(xp.finfo(self.aleatoric.dtype).max)):
             total = self.total
@@ -218,7 +237,7 @@ class Prediction:
     def interval(self, level: float = 0.9) -> Interval:
         """The central interval that should hold a share `level` of the targets.
 
-        >>> Prediction([0.0], [1.0], [0.0]).interval(0.95).upper.round(3)
+        >>> Prediction([0.0], aleatoric=[1.0], epistemic=[0.0]).interval(0.95).upper.round(3)
         array([1.96])
         """
         scale = self.scale
@@ -251,7 +270,26 @@ class Prediction:
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.location.shape[1:])
-        return f"Prediction({number_of(self.location.shape[0], 'case')}{outputs}, {self.law.name})"
+        return f"Prediction({number_of(self.location.shape[0], 'case')}{outputs}, aleatoric={self.law.name})"
+
+
+def _total_of(
+    location: Array, law: Law, mask: Array, scale: Any, variance: Any, aleatoric: Any, epistemic: Any
+) -> Array:
+    """The total variance, from the scale or from the variance of y: the one way in which it was given."""
+    ways = {"scale": scale, "variance": variance, "aleatoric": aleatoric, "epistemic": epistemic}
+    named = [name for name, values in ways.items() if values is not None]
+    if named not in (["scale"], ["variance"]):
+        raise Refusal(
+            f"the uncertainty is given as {' and '.join(named) or 'nothing'}; expected scale= (standard deviations), "
+            "variance=, or aleatoric= (with epistemic= where the two parts of the variance are known)."
+        )
+    (name,) = named
+    values = expand(name, as_array(name, ways[name]), tuple(location.shape))
+    check_finite(name, values, mask, least=0)
+    if name == "scale":
+        return values**2 * law.unit
+    return values * of_each(law, lambda one: one.unit / one.variance, values)
 
 
 def sound(prediction: Prediction) -> Prediction:
@@ -286,7 +324,7 @@ class Cases:
     "masks=common seed=0 draws=25". `draws` keeps what the prediction was made of, for the recipes that decompose it in
     another way; the prediction's mask holds for them, too. `shift` says to whom `weight` makes the cases alike.
 
-    >>> Cases(Prediction([1.0, 2.0], [0.1, 0.1], [0.0, 0.1]), [1.1, 1.7], unit="mm")
+    >>> Cases(Prediction([1.0, 2.0], aleatoric=[0.1, 0.1], epistemic=[0.0, 0.1]), [1.1, 1.7], unit="mm")
     Cases(2 cases, normal, in mm)
     """
 
@@ -322,7 +360,7 @@ class Cases:
     def groups(self) -> dict[str, Any]:
         """What is looked at apart, by its column; a single array is called "group".
 
-        >>> sorted(Cases(Prediction([1.0], [0.1]), [1.1], group={"site": ["A"], "sex": ["f"]}).groups)
+        >>> sorted(Cases(Prediction([1.0], aleatoric=[0.1]), [1.1], group={"site": ["A"], "sex": ["f"]}).groups)
         ['sex', 'site']
         """
         if self.group is None:

@@ -69,7 +69,7 @@ def table(
         >>> import numpy as np
         >>> from truesigma import Prediction
         >>> y = np.random.default_rng(0).normal(size=200)
-        >>> cases = Cases(Prediction(0 * y, 0 * y + 0.25), y)
+        >>> cases = Cases(Prediction(0 * y, aleatoric=0 * y + 0.25), y)
         >>> table(cases, cases, hidden=(1, 2)).hidden
         (1, 2)
 

@@ -62,7 +62,7 @@ def table(
         The numbers to draw, with the UCE of the same options (of each repeat with its own bins, as it is scored).
 
     Example:
-        >>> found = table(Prediction([0.0, 0.0, 0.0], [1.0, 1.0, 3.0]), [1.0, 2.0, 2.0], bins=2)
+        >>> found = table(Prediction([0.0, 0.0, 0.0], aleatoric=[1.0, 1.0, 3.0]), [1.0, 2.0, 2.0], bins=2)
         >>> found.variance, found.error, found.count
         (array([1., 3.]), array([2.5, 4. ]), array([2., 1.]))
 

@@ -70,7 +70,7 @@ def table(
         are correlated, and counting each would promise too much.
 
     Example:
-        >>> table(Prediction([0.0, 0.0], [1.0, 1.0]), [0.1, 2.0], levels=(0.5, 0.9)).observed
+        >>> table(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [0.1, 2.0], levels=(0.5, 0.9)).observed
         array([0.5, 0.5])
 
     Reference: Laves et al., MELBA 2021, section 4.1, Figures 6 and 11.

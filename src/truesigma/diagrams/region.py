@@ -55,7 +55,7 @@ def table(
     Example:
         >>> from truesigma.recalibrate import region
         >>> y = np.random.default_rng(0).normal(size=(99, 2))
-        >>> prediction = Prediction(0 * y, 0 * y + 1)
+        >>> prediction = Prediction(0 * y, aleatoric=0 * y + 1)
         >>> found = table(region.fit(prediction, y, shape="box"), prediction, y)
         >>> len(found.border), found.inside
         (5, True)

@@ -56,7 +56,7 @@ def table(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "
         The numbers to draw, with the AUSE.
 
     Example:
-        >>> found = table(Prediction([0.0, 0.0], [1.0, 4.0]), [1.0, 3.0])
+        >>> found = table(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [1.0, 3.0])
         >>> found.mse[0], found.rejected[0], found.mse[-1], found.rejected[-1]
         (np.float64(5.0), np.float64(0.0), np.float64(1.0), np.float64(0.5))
 

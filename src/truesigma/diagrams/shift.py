@@ -63,7 +63,7 @@ def table(
         The numbers to draw, with AUROC, AUPR and FPR95 of every shifted set against the unshifted one.
 
     Example:
-        >>> sure, unsure = (Prediction([0.0] * 3, [k, k + 1, k + 2]) for k in (1.0, 3.0))
+        >>> sure, unsure = (Prediction([0.0] * 3, aleatoric=[k, k + 1, k + 2]) for k in (1.0, 3.0))
         >>> round(table(sure, unsure).auroc["shifted"], 3)
         0.944
 

@@ -46,7 +46,7 @@ def calibrate_files(
         >>> from truesigma import Cases, Prediction, write
         >>> folder = tempfile.TemporaryDirectory()
         >>> for k in range(2):
-        ...     write(Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]), f"{folder.name}/{k}.npz")
+        ...     write(Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0]), f"{folder.name}/{k}.npz")
         >>> calibrate_files(f"{folder.name}/*.npz").recalibration.factor
         2.0
         >>> folder.cleanup()

@@ -105,7 +105,7 @@ def evaluate_files(
         >>> from truesigma import Cases, Prediction, write
         >>> folder, y = tempfile.TemporaryDirectory(), np.random.default_rng(0).normal(size=(4, 500))
         >>> for k in range(4):
-        ...     write(Cases(Prediction(0 * y[k], 0 * y[k] + 0.25), y[k]), f"{folder.name}/{k}.npz")
+        ...     write(Cases(Prediction(0 * y[k], aleatoric=0 * y[k] + 0.25), y[k]), f"{folder.name}/{k}.npz")
         >>> found = evaluate_files([f"{folder.name}/0.npz"], [[f"{folder.name}/[123].npz"]], metrics=["coverage"])
         >>> [round(found.evaluation.value(name, "coverage", level=0.9), 2) for name in ("none", "sigma")]
         [0.6, 0.9]

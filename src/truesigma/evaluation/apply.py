@@ -169,7 +169,7 @@ def interval_fields(
 ) -> dict[str, Any]:
     """Bounds of the central intervals by column name; for a joint region its bounds and its volume.
 
-    >>> sorted(interval_fields(Prediction([0.0], [1.0]), [0.9, 0.995]))
+    >>> sorted(interval_fields(Prediction([0.0], aleatoric=[1.0]), [0.9, 0.995]))
     ['lower_90', 'lower_99.5', 'upper_90', 'upper_99.5']
     """
     found = {}

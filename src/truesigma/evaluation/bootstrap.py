@@ -66,7 +66,7 @@ def bootstrap(
     Example:
         >>> from truesigma import Prediction
         >>> y = np.random.default_rng(0).normal(size=500)
-        >>> found = bootstrap(Cases(Prediction(0 * y, 0 * y + 1), y), "rmse")[0]
+        >>> found = bootstrap(Cases(Prediction(0 * y, aleatoric=0 * y + 1), y), "rmse")[0]
         >>> round(found.low, 2), round(found.value, 2), round(found.high, 2)
         (0.94, 1.01, 1.08)
 
@@ -107,7 +107,7 @@ def paired(
     Example:
         >>> from truesigma import Prediction
         >>> y = np.random.default_rng(0).normal(size=500)
-        >>> half, whole = (Cases(Prediction(0 * y, 0 * y + v), y) for v in (0.25, 1.0))
+        >>> half, whole = (Cases(Prediction(0 * y, aleatoric=0 * y + v), y) for v in (0.25, 1.0))
         >>> paired(half, whole, "nll")[0].high < 0
         True
     """

@@ -119,7 +119,7 @@ def as_cases(value: Prediction | Draws | Cases) -> Cases:
         return Cases(value, value.location)
     if not isinstance(value, Draws):
         raise ValueError(
-            f"the card was given a {type(value).__name__}; expected a Prediction, as Prediction(location, variance), "
+            f"the card was given a {type(value).__name__}; expected Prediction(location, scale=sigma), "
             "Draws or Cases."
         )
     prediction = decompose(value)
@@ -150,8 +150,8 @@ def calibrate(
         The card: call it with a prediction, or write it as JSON: `write(card, "card.json")`, `read_card("card.json")`.
 
     Example:
-        >>> card = calibrate(Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]))
-        >>> card(Prediction([0.0], [9.0])).scale
+        >>> card = calibrate(Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0]))
+        >>> card(Prediction([0.0], aleatoric=[9.0])).scale
         array([6.])
     """
     if not isinstance(cases, Cases | Tally):
@@ -276,7 +276,7 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
 
     >>> from tempfile import TemporaryDirectory
     >>> import truesigma as ts
-    >>> card = calibrate(Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]))
+    >>> card = calibrate(Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0]))
     >>> with TemporaryDirectory() as folder:
     ...     ts.write(card, Path(folder, "card.json"))
     ...     read_card(Path(folder, "card.json"))

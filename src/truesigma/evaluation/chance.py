@@ -46,7 +46,7 @@ def calibrated_range(
 
     Example:
         >>> from truesigma import Prediction
-        >>> many = Cases(Prediction(np.zeros(10000), np.ones(10000)), np.zeros(10000))
+        >>> many = Cases(Prediction(np.zeros(10000), aleatoric=np.ones(10000)), np.zeros(10000))
         >>> low, high = calibrated_range(many, [("coverage", {"level": 0.9})])[0]
         >>> 0.89 < low < 0.9 < high < 0.91
         True

@@ -120,7 +120,7 @@ def compare(
     Example:
         >>> from truesigma import Prediction
         >>> y = np.random.default_rng(0).normal(size=200)
-        >>> found = compare(Cases(Prediction(0 * y, 0 * y + 0.25), y), recalibrations=["none", "sigma"])
+        >>> found = compare(Cases(Prediction(0 * y, aleatoric=0 * y + 0.25), y), recalibrations=["none", "sigma"])
         >>> found.choice, round(found.recalibration.factor, 2)
         ('sigma', 1.92)
 
@@ -184,7 +184,7 @@ def candidates(cases: Cases) -> list[str]:
     """The recalibrations that these cases can distinguish, without slow ones: what a remedy is chosen from.
 
     >>> from truesigma import Prediction
-    >>> candidates(Cases(Prediction([[1.0, 2.0]], [[1.0, 1.0]], [[0.1, 0.1]]), [[1.0, 2.0]]))
+    >>> candidates(Cases(Prediction([[1.0, 2.0]], aleatoric=[[1.0, 1.0]], epistemic=[[0.1, 0.1]]), [[1.0, 2.0]]))
     ['none', 'sigma', 'sigma_by_output', 'two_factor', 'isotonic']
     """
     outputs = math.prod(cases.prediction.location.shape[1:])
@@ -208,7 +208,7 @@ def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None
 
     >>> from truesigma import Prediction
     >>> y = np.random.default_rng(0).normal(size=200)
-    >>> remedy_words(remedy(Cases(Prediction(0 * y, 0 * y + 0.25), y)))
+    >>> remedy_words(remedy(Cases(Prediction(0 * y, aleatoric=0 * y + 0.25), y)))
     'cross-fitted on the calibration cases, sigma would be chosen: it lowers CRPS by 7.4 % [4.5, 10]'
     """
     names = candidates(cases)
@@ -263,7 +263,7 @@ def fold_of(cases: Cases, *, folds: int = 10, seed: int = 0) -> Host:
 
     >>> from truesigma import Prediction
     >>> y = np.arange(4.0)
-    >>> fold = fold_of(Cases(Prediction(y, y + 1), y, group=["a", "b", "a", "b"]), folds=2)
+    >>> fold = fold_of(Cases(Prediction(y, aleatoric=y + 1), y, group=["a", "b", "a", "b"]), folds=2)
     >>> bool(fold[0] == fold[2] != fold[1] == fold[3])
     True
     """

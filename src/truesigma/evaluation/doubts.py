@@ -26,7 +26,7 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
 
     >>> from truesigma import Prediction
     >>> y = np.append(np.linspace(20, 200, 50), -999.0)
-    >>> cases = Cases(Prediction(0 * y + 100, 0 * y + 2500), y)
+    >>> cases = Cases(Prediction(0 * y + 100, aleatoric=0 * y + 2500), y)
     >>> print(doubts(cases[:50], cases)[0].split(";")[0])
     1 of 51 test targets is -999, far outside the rest (20 to 200)
     """

@@ -108,7 +108,7 @@ def evaluate(
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> y = rng.normal(size=2000)
-        >>> half = lambda y: Cases(Prediction(0 * y, 0 * y + 0.25, 0 * y), y)   # sigma is half of what it should be
+        >>> half = lambda y: Cases(Prediction(0 * y, scale=0 * y + 0.5), y)   # sigma is half of what it should be
         >>> result = evaluate(half(y[:1000]), half(y[1000:]), recalibrations=["none", "sigma"], metrics=["coverage"])
         >>> [round(result.value(name, "coverage", level=0.9), 2) for name in ("none", "sigma")]
         [0.57, 0.89]

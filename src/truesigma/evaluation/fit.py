@@ -52,7 +52,7 @@ def fit(choice: Choice | Chosen, cases: Cases | Tally, recipe: Recipe) -> Recali
 
     >>> from truesigma import Prediction
     >>> from truesigma.evaluation.recipe import load_recipe
-    >>> fit("sigma", Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]), load_recipe("exact")).factor
+    >>> fit("sigma", Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0]), load_recipe("exact")).factor
     2.0
     """
     if isinstance(choice, Fit):

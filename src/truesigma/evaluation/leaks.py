@@ -26,7 +26,7 @@ def extent(cases: Cases) -> dict[str, Any]:
 
     Without patients, groups are counted if there are enough of them to take their place.
 
-    >>> extent(Cases(Prediction([3.0, 1.0, 2.0], [4.0, 1.0, 9.0]), [3.0, 1.0, 2.0], patient=["a", "a", "b"]))
+    >>> extent(Cases(Prediction([3.0, 1.0, 2.0], aleatoric=[4.0, 1.0, 9.0]), [3.0, 1.0, 2.0], patient=["a", "a", "b"]))
     {'range': {'location': [[1.0, 3.0]], 'scale': [[1.0, 3.0]]}, 'patients': 2}
     """
     from .replicates import clusters_by
@@ -79,7 +79,7 @@ def warn_beyond(data: Mapping[str, Any], cases: Cases, unit: str = "") -> None:
 
     >>> card = {"cases": 100, "range": {"location": [[0.0, 1.0]], "scale": [[1.0, 2.0]]}}
     >>> with warnings.catch_warnings(record=True) as said:
-    ...     warn_beyond(card, Cases(Prediction([5.0], [1.0]), [5.0]), "mm")
+    ...     warn_beyond(card, Cases(Prediction([5.0], aleatoric=[1.0]), [5.0]), "mm")
     >>> str(said[0].message)[:77]
     '1 of 1 new cases has a location beyond the 0 to 1 mm of the 100 cases that it'
     """

@@ -38,7 +38,7 @@ def weighted_like(
     Example:
         >>> rng = np.random.default_rng(0)
         >>> y = np.concatenate([rng.normal(size=500), rng.normal(size=500) + 1])
-        >>> p = Prediction(y, 0 * y + 1)
+        >>> p = Prediction(y, aleatoric=0 * y + 1)
         >>> found = weighted_like(Cases(p[:500], y[:500]), p[500:])
         >>> round(float(np.average(found.target, weights=found.weight)), 1), round(found.shift.effective, -1)
         (1.0, 200.0)

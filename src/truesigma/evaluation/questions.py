@@ -63,7 +63,7 @@ def questions(
     Example:
         >>> rng = np.random.default_rng(0)
         >>> y = rng.normal(size=2000)
-        >>> p = Prediction(y + 0.2 * rng.normal(size=2000), 0 * y + 0.01)       # sigma is half of what it should be
+        >>> p = Prediction(y + 0.2 * rng.normal(size=2000), scale=0 * y + 0.1)  # sigma is half of what it should be
         >>> cases = Cases(p, y, unit="mm")
         >>> rows = questions(cases[:1000], cases[1000:], {"none": (p[:1000], p[1000:])})
         >>> [row["verdict"] for row in rows]

@@ -110,7 +110,7 @@ class Resampling:
 
         >>> from truesigma import Prediction
         >>> y = np.arange(3.0)
-        >>> Resampling.of(Cases(Prediction(y, y + 1), y, patient=["a", "b", "a"])).clusters
+        >>> Resampling.of(Cases(Prediction(y, aleatoric=y + 1), y, patient=["a", "b", "a"])).clusters
         2
         """
         check_level(level)
@@ -183,7 +183,7 @@ def clusters_by(cases: Cases, by: By = "auto") -> str:
 
     >>> from truesigma import Prediction
     >>> y = np.arange(3.0)
-    >>> clusters_by(Cases(Prediction(y, y + 1), y, group=["a", "b", "a"]))
+    >>> clusters_by(Cases(Prediction(y, aleatoric=y + 1), y, group=["a", "b", "a"]))
     'case'
     """
     if by not in ("auto", "case", "patient", "group"):
@@ -253,7 +253,7 @@ def metric_rows(
     """Rows of a metric that says what it sums, and the way from their sums to its value.
 
     >>> from truesigma import Prediction, metrics
-    >>> rows, finish = metric_rows(Cases(Prediction([0.0, 0.0], [1.0, 1.0]), [3.0, 4.0]), metrics.rmse, {})
+    >>> rows, finish = metric_rows(Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [3.0, 4.0]), metrics.rmse, {})
     >>> rows.toarray()
     array([[ 1.,  9.],
            [ 1., 16.]])

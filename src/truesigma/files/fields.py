@@ -84,7 +84,7 @@ def from_fields(
 def to_fields(value: Cases | Draws | Prediction) -> dict[str, Any]:
     """Named arrays on the host from which `from_fields` makes the same value, bit for bit.
 
-    >>> sorted(to_fields(Prediction([1.0], [0.25])))
+    >>> sorted(to_fields(Prediction([1.0], aleatoric=[0.25])))
     ['law', 'location', 'scale']
     """
     found: dict[str, Any] = {}
@@ -247,7 +247,9 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
     if not forms:
         raise ValueError(f"location is given without an uncertainty; {EXPECTED}.")
     rest = {"law": law, "spread": fields.get("spread"), "mask": mask}
-    made = [Prediction(fields["location"], first, second, **rest) for first, second in forms]
+    made = [
+        Prediction(fields["location"], aleatoric=first, epistemic=second, **rest) for first, second in forms
+    ]
     for other_form in made[1:]:
         close = np.isclose(other_form.total, made[0].total, rtol=1e-5, atol=0)
         if not (close if made[0].mask is None else close | ~made[0].mask).all():

@@ -181,7 +181,7 @@ def write(value: Any, path: str | Path) -> None:
         >>> import tempfile
         >>> folder = tempfile.TemporaryDirectory()
         >>> file = Path(folder.name, "test.npz")
-        >>> write(Prediction([1.0, 2.0], [0.04, 0.09], [0.01, 0.0]), file)
+        >>> write(Prediction([1.0, 2.0], aleatoric=[0.04, 0.09], epistemic=[0.01, 0.0]), file)
         >>> read(file)
         Prediction(2 cases, normal)
         >>> folder.cleanup()

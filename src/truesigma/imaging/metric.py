@@ -75,7 +75,7 @@ class TallyMetric(Metric):
             for names in (groups, patients)
         )
         self._empty = Tally.empty(levels=levels, edges=edges, outputs=outputs, error=error)
-        probe = self._empty.add(Prediction([0.0], [0.5], [0.5]), [0.0]).sums
+        probe = self._empty.add(Prediction([0.0], aleatoric=[0.5], epistemic=[0.5]), [0.0]).sums
         self._shapes = {key: np.shape(s) for key, s in probe.items() if not isinstance(s, Sketch)}
         size = sum(math.prod(shape) for shape in self._shapes.values())
         rows = 1 + len(self.groups)
@@ -111,7 +111,10 @@ class TallyMetric(Metric):
             raise ValueError(
                 f"prediction is a {type(prediction).__name__}; expected a Prediction, or (location, variance)."
             )
-        given = prediction if isinstance(prediction, Prediction) else Prediction(*prediction)
+        given = prediction
+        if not isinstance(prediction, Prediction):
+            location, variance = prediction
+            given = Prediction(location, variance=variance)
         self._leave_inference_mode()
         # Predictions from draws are on the host, while targets come from a loader.
         if not isinstance(given.location, Tensor):

@@ -33,7 +33,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "
         A plain number without unit; 0 when the variances sort the cases as their errors do.
 
     Example:
-        >>> score(Prediction([0.0, 0.0, 0.0], [1.0, 2.0, 3.0]), [1.0, 2.0, 3.0])
+        >>> score(Prediction([0.0, 0.0, 0.0], aleatoric=[1.0, 2.0, 3.0]), [1.0, 2.0, 3.0])
         0.0
 
     Reference: Ilg et al., "Uncertainty Estimates and Multi-hypotheses Networks for Optical Flow", ECCV 2018.

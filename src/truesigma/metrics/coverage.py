@@ -32,7 +32,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, level: flo
         A share between 0 and 1; a calibrated prediction gives the level.
 
     Example:
-        >>> score(Prediction([0.0, 0.0], [1.0, 1.0]), [1.0, 2.0], level=0.9)
+        >>> score(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [1.0, 2.0], level=0.9)
         0.5
 
     Reference: Laves et al., MELBA 2021, section 4.1 ("observed interval").

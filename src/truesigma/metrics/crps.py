@@ -37,7 +37,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
         The mean over all elements.
 
     Example:
-        >>> round(score(Prediction([0.0], [1.0]), [0.0]), 4)
+        >>> round(score(Prediction([0.0], aleatoric=[1.0]), [0.0]), 4)
         0.2337
 
     Reference: Gneiting and Raftery, JASA 2007, Eq. 21; Jordan, Krueger and Lerch, JSS 2019 (Laplace).

@@ -50,7 +50,7 @@ def score(
         A plain number without unit; 0 is perfect.
 
     Example:
-        >>> score(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 2.0], bins=2)
+        >>> score(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 2.0], bins=2)
         0.5
 
     Reference: Levi et al., "Evaluating and Calibrating Uncertainty Prediction in Regression Tasks", 2019, Eq. 8.

@@ -42,7 +42,7 @@ def score(
         A share between 0 and 1.
 
     Example:
-        >>> score(Prediction([[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]), [[1.0, 1.0], [1.0, 2.0]])
+        >>> score(Prediction([[0.0, 0.0], [0.0, 0.0]], aleatoric=[[1.0, 1.0], [1.0, 1.0]]), [[1.0, 1.0], [1.0, 2.0]])
         0.5
 
     Reference: Johnstone and Cox, "Conformal Uncertainty Sets for Robust Optimization", COPA 2021, section 2.

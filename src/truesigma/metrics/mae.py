@@ -17,7 +17,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
     """Mean absolute error of the location, in the target's unit.
 
     Example:
-        >>> score(Prediction([0.0, 0.0], [1.0, 1.0]), [3.0, -4.0])
+        >>> score(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [3.0, -4.0])
         3.5
 
     Reference: common to the field; bone-age challenges rank by it (Halabi et al., 2019).

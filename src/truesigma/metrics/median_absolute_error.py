@@ -27,7 +27,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
         The error that half of the weight lies below; the middle of two where it lies between them.
 
     Example:
-        >>> score(Prediction([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]), [1.0, -2.0, 30.0])
+        >>> score(Prediction([0.0, 0.0, 0.0], aleatoric=[1.0, 1.0, 1.0]), [1.0, -2.0, 30.0])
         2.0
 
     Reference: common to the field; uncertainty-toolbox reports it beside MAE and RMSE.

@@ -31,7 +31,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Example:
         >>> y = np.linspace(-3, 3, 601)
-        >>> 0 < score(Prediction(0 * y, 0 * y + 1), y) < 0.5
+        >>> 0 < score(Prediction(0 * y, aleatoric=0 * y + 1), y) < 0.5
         True
 
     Reference: Kuleshov et al., ICML 2018; Tran et al., 2020.

@@ -17,7 +17,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
     """Mean squared error of the location, in squared units of the target.
 
     Example:
-        >>> score(Prediction([0.0, 0.0], [1.0, 1.0]), [3.0, 4.0])
+        >>> score(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [3.0, 4.0])
         12.5
 
     Reference: Laves et al., MELBA 2021, Table 1.

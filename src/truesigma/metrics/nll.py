@@ -58,7 +58,7 @@ def score(
         The mean over all elements, with its constants.
 
     Example:
-        >>> round(score(Prediction([0.0], [1.0]), [0.0]), 4)
+        >>> round(score(Prediction([0.0], aleatoric=[1.0]), [0.0]), 4)
         0.9189
 
     Reference: Laves et al., MELBA 2021, Eq. 4 and Table 2; Nix and Weigend, 1994.

@@ -27,7 +27,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
         A plain number, at most 1; below 0 where the mean of the targets would err less.
 
     Example:
-        >>> score(Prediction([1.0, 2.0, 4.0], [1.0, 1.0, 1.0]), [1.0, 2.0, 3.0])
+        >>> score(Prediction([1.0, 2.0, 4.0], aleatoric=[1.0, 1.0, 1.0]), [1.0, 2.0, 3.0])
         0.5
 
     Reference: common to the field; the mean is that of the targets that are scored.

@@ -33,7 +33,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
         A plain number from -1 to 1.
 
     Example:
-        >>> score(Prediction([0.0, 0.0, 0.0], [1.0, 4.0, 9.0]), [1.0, 2.0, -3.0])
+        >>> score(Prediction([0.0, 0.0, 0.0], aleatoric=[1.0, 4.0, 9.0]), [1.0, 2.0, -3.0])
         1.0
 
     Reference: Spearman, 1904; as uncertainty-toolbox's and Levi et al.'s question of how sigma ranks the errors.

@@ -18,7 +18,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
     """Root mean squared error of the location, in the target's unit.
 
     Example:
-        >>> score(Prediction([0.0, 0.0], [1.0, 1.0]), [3.0, 4.0])
+        >>> score(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [3.0, 4.0])
         3.5355339059327378
 
     Reference: Laves et al., MELBA 2021, Table 1 (there squared, as MSE).

@@ -25,7 +25,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
         The root of the mean variance over all elements.
 
     Example:
-        >>> score(Prediction([0.0, 0.0], [9.0, 16.0]), [0.0, 0.0])
+        >>> score(Prediction([0.0, 0.0], aleatoric=[9.0, 16.0]), [0.0, 0.0])
         3.5355339059327378
 
     Reference: Gneiting, Balabdaoui and Raftery, JRSS B 2007.

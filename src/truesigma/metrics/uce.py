@@ -52,7 +52,7 @@ def score(
         The plain value, in squared units of the target; the paper's tables show it times 100.
 
     Example:
-        >>> score(Prediction([0.0, 0.0], [1.0, 4.0]), [1.0, 3.0], bins=2)
+        >>> score(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [1.0, 3.0], bins=2)
         2.5
 
     Reference: Laves et al., MELBA 2021, section 2.5 (Eq. 13).

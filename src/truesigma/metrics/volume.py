@@ -43,7 +43,7 @@ def score(
         The mean over the cases of which no output is hidden by a mask.
 
     Example:
-        >>> round(score(Prediction([[0.0, 0.0]], [[1.0, 4.0]]), [[0.0, 0.0]], level=0.95), 2)
+        >>> round(score(Prediction([[0.0, 0.0]], aleatoric=[[1.0, 4.0]]), [[0.0, 0.0]], level=0.95), 2)
         30.73
 
     Reference: Messoudi et al., "Ellipsoidal Conformal Inference for Multi-Target Regression", COPA 2022, section 5.

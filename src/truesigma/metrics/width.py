@@ -32,7 +32,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, level: flo
         The mean of upper minus lower bound.
 
     Example:
-        >>> round(score(Prediction([0.0], [1.0]), [0.0], level=0.95), 3)
+        >>> round(score(Prediction([0.0], aleatoric=[1.0]), [0.0], level=0.95), 3)
         3.92
 
     Reference: Laves et al., MELBA 2021, section 4.1; Kuleshov et al., 2018 (sharpness of intervals).

@@ -44,7 +44,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, level: flo
         The mean over all elements.
 
     Example:
-        >>> round(score(Prediction([0.0], [1.0]), [0.0], level=0.95), 3)
+        >>> round(score(Prediction([0.0], aleatoric=[1.0]), [0.0], level=0.95), 3)
         3.92
 
     Reference: Winkler, JASA 1972; Gneiting and Raftery, JASA 2007, Eq. 43.

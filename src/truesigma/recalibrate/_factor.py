@@ -90,7 +90,7 @@ def factor_of(cases: Host, clusters: Host, moment: int, solver: str = "closed") 
     """The factor from what `factor_sums` holds of the cases, its standard error from that of the clusters.
 
     >>> from truesigma import Prediction
-    >>> cases = Cases(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])
+    >>> cases = Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0])
     >>> factor_of(*both_sums(gather(cases, part="total", outputs="separate", error="mean")), moment=2).value
     2.0
     """

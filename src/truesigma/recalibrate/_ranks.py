@@ -135,7 +135,7 @@ def check_promise(name: str, weight: Any, *options: tuple[str, str, tuple[str, .
 def observed(prediction: Prediction, target: Any, patient: Any) -> tuple[Host, Host, Host]:
     """z of every element that counts, the number of its case, and that of its patient (the case, where none is given).
 
-    >>> observed(Prediction([0.0, 0.0], [1.0, 4.0]), [3.0, 2.0], None)[0]
+    >>> observed(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [3.0, 2.0], None)[0]
     array([3., 1.])
     """
     cases = len(prediction)

@@ -54,8 +54,8 @@ class Referral:
 
         >>> y = np.random.default_rng(0).normal(size=500)
         >>> scale = np.linspace(0.1, 2, 500)
-        >>> refer = fit(Prediction(0 * y, scale**2), scale * y, tolerance=2.0, risk=0.05)
-        >>> refer(Prediction([0.0, 0.0], [0.1, 9.0]))
+        >>> refer = fit(Prediction(0 * y, aleatoric=scale**2), scale * y, tolerance=2.0, risk=0.05)
+        >>> refer(Prediction([0.0, 0.0], aleatoric=[0.1, 9.0]))
         array([False,  True])
         """
         if self.threshold is None:

@@ -176,8 +176,8 @@ def fit(
 
     Example:
         >>> v = np.linspace(1.0, 4.0, 50)
-        >>> aux = fit(Prediction(0 * v, v), 2 * np.sqrt(v), hidden=0)
-        >>> aux(Prediction([0.0], [4.0])).scale.round(4)
+        >>> aux = fit(Prediction(0 * v, aleatoric=v), 2 * np.sqrt(v), hidden=0)
+        >>> aux(Prediction([0.0], aleatoric=[4.0])).scale.round(4)
         array([4.])
 
     Reference: Laves et al., MELBA 2021, section 3 and Appendix F; after Kuleshov et al., 2018.

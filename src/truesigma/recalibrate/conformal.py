@@ -197,10 +197,11 @@ def fit(
 
     Example:
         >>> z = np.array([-3.0, 1.0, -2.0, 4.0])               # |z| = 1 2 3 4; ceil(5 * 0.8) = 4
-        >>> interval = fit(Prediction(0 * z, 0 * z + 1), z)(Prediction([10.0], [4.0])).interval
+        >>> interval = fit(Prediction(0 * z, aleatoric=0 * z + 1), z)(Prediction([10.0], aleatoric=[4.0])).interval
         >>> float(interval(0.8).upper[0]), float(interval(0.6).upper[0]), float(interval(0.81).upper[0])
         (18.0, 16.0, inf)
-        >>> below = fit(Prediction(0 * z, 0 * z + 1), z, tails="lower")(Prediction([10.0], [4.0])).interval(0.6)
+        >>> fitted = fit(Prediction(0 * z, scale=0 * z + 1), z, tails="lower")
+        >>> below = fitted(Prediction([10.0], scale=[2.0])).interval(0.6)
         >>> float(below.lower[0]), float(below.upper[0])       # -z = -4 -1 2 3; ceil(5 * 0.6) = 3
         (6.0, inf)
 

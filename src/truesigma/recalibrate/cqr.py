@@ -103,10 +103,10 @@ def fit(cases: Cases, *, tails: Tails = "both", promise: Promise = "one") -> Cqr
     Example:
         >>> y = np.array([0.0, 1.0, 2.0, 5.0])
         >>> bounds = Stated((0.8,), [-1 + 0 * y], [1 + 0 * y])                 # of every case the same, -1 to 1
-        >>> fitted = fit(Prediction(0 * y, 0 * y + 1, bounds=bounds), y)       # scores -1, 0, 1, 4
+        >>> fitted = fit(Prediction(0 * y, aleatoric=0 * y + 1, bounds=bounds), y)       # scores -1, 0, 1, 4
         >>> fitted.upper
         (4.0,)
-        >>> fitted(Prediction([0.0], [1.0], bounds=bounds[:1])).interval(0.8).upper
+        >>> fitted(Prediction([0.0], aleatoric=[1.0], bounds=bounds[:1])).interval(0.8).upper
         array([5.])
 
     Reference: Romano, Patterson and Candes, "Conformalized Quantile Regression", NeurIPS 2019, Theorems 1 and 2; Gupta,

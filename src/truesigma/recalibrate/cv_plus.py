@@ -113,7 +113,7 @@ class CvPlus:
         """The prediction of all models together, with its bounds; draws of a model that has several follow each other.
 
         >>> y = np.array([1.0, -2.0, 3.0, -4.0])
-        >>> fitted = fit(Prediction(0 * y, 0 * y + 1), y, fold=[0, 0, 1, 1])
+        >>> fitted = fit(Prediction(0 * y, aleatoric=0 * y + 1), y, fold=[0, 0, 1, 1])
         >>> fitted.of_members(Draws([[0.0], [10.0]], [[1.0], [1.0]])).interval(0.8)  # of two models, at 0 and 10
         Interval(1 case)
         """
@@ -163,7 +163,7 @@ def fit(cases: Cases) -> CvPlus:
 
     Example:
         >>> y = np.random.default_rng(0).normal(size=100)
-        >>> fit(Prediction(0 * y, 0 * y + 1), y, fold=np.arange(100) % 5)
+        >>> fit(Prediction(0 * y, aleatoric=0 * y + 1), y, fold=np.arange(100) % 5)
         CvPlus(5 folds, 100 cases)
 
     Reference: Barber, Candes, Ramdas and Tibshirani, "Predictive Inference with the Jackknife+", Annals of Statistics

@@ -72,7 +72,7 @@ def fit(cases: Cases, *, part: Part = "total") -> Isotonic:
 
     Example:
         >>> z = np.array([-1.0, 0.0, 1.0, 2.0, 3.0])           # errors of a location that is too low by one
-        >>> bounds = fit(Prediction(0 * z, 0 * z + 1), z)(Prediction([10.0], [4.0])).interval(1 / 3)
+        >>> bounds = fit(Prediction(0 * z, aleatoric=0 * z + 1), z)(Prediction([10.0], aleatoric=[4.0])).interval(1 / 3)
         >>> float(bounds.lower[0].round(3)), float(bounds.upper[0].round(3))
         (10.0, 14.0)
 

@@ -49,7 +49,7 @@ def fit(cases: CaseSums, *, part: Part = "total") -> Identity:
         The identity.
 
     Example:
-        >>> fit(Prediction([0.0, 0.0], [1.0, 1.0]), [1.0, 1.0])(Prediction([0.0], [4.0])).scale
+        >>> fit(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [1.0, 1.0])(Prediction([0.0], aleatoric=[4.0])).scale
         array([2.])
 
     Reference: Laves et al., MELBA 2021, Table 1, columns "none".

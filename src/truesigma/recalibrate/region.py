@@ -75,8 +75,9 @@ class Region:
         """Whether all outputs lie in the region together, (case,); False where a mask hides one of them.
 
         >>> z = np.array([[1.0, 0.0], [0.0, 2.0], [2.0, 1.0], [1.0, -2.0]])
-        >>> region = fit(Prediction(0 * z, 0 * z + 1), z, level=0.6)
-        >>> region.contains(Prediction([[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]), [[1.0, 1.0], [9.0, 0.0]])
+        >>> region = fit(Prediction(0 * z, aleatoric=0 * z + 1), z, level=0.6)
+        >>> new = Prediction([[0.0, 0.0], [0.0, 0.0]], scale=[[1.0, 1.0], [1.0, 1.0]])
+        >>> region.contains(new, [[1.0, 1.0], [9.0, 0.0]])
         array([ True, False])
         """
         check_level(self.level if level is None else level)
@@ -201,7 +202,7 @@ def fit(
     Example:
         >>> rng = np.random.default_rng(0)
         >>> y = rng.normal(size=(400, 2)) @ [[1.0, 0.9], [0.0, 0.4]]          # outputs that err together
-        >>> prediction = Prediction(0 * y, 0 * y + 1)
+        >>> prediction = Prediction(0 * y, aleatoric=0 * y + 1)
         >>> fitted = {shape: fit(prediction[:200], y[:200], shape=shape) for shape in ("ellipsoid", "box")}
         >>> [round(float(r.contains(prediction[200:], y[200:]).mean()), 2) for r in fitted.values()]
         [0.89, 0.92]

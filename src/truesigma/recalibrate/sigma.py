@@ -67,7 +67,7 @@ def fit(
         there is only one).
 
     Example:
-        >>> fit(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0]).factor
+        >>> fit(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0]).factor
         2.0
 
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9; Appendix B; Levi et al., 2019.
@@ -79,7 +79,7 @@ def fit(
 def from_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed") -> Sigma:
     """The same from the sums of a tally, without the cases; clusters are its patients, else its groups, else the cases.
 
-    >>> from_tally(Tally.empty().add(Prediction([0.0, 0.0], [1.0, 4.0]), [2.0, 4.0])).factor
+    >>> from_tally(Tally.empty().add(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0])).factor
     2.0
     """
     return fit(tally, part=part, solver=solver)

@@ -164,10 +164,10 @@ def fit(
     Example:
         >>> y = np.random.default_rng(2).normal(size=1020)
         >>> site = np.repeat(["here", "there"], [1000, 20])
-        >>> fitted = fit(Prediction(0 * y, 0 * y + 1), np.where(site == "there", 2 * y, y), group=site)
+        >>> fitted = fit(Prediction(0 * y, aleatoric=0 * y + 1), np.where(site == "there", 2 * y, y), group=site)
         >>> round(fitted.groups["there"].own, 2), round(fitted.groups["there"].factor, 2)
         (2.01, 1.92)
-        >>> fitted(Prediction([0.0, 0.0], [1.0, 1.0]), group=["here", "there"]).interval(0.9).upper.round(2)
+        >>> fitted(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), group=["here", "there"]).interval(0.9).upper.round(2)
         array([1.74, 3.33])
 
     Reference: Laves et al., MELBA 2021, Eq. 9, for each group; the positive-part shrinkage of James and Stein, 1961

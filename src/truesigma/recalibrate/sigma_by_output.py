@@ -101,7 +101,7 @@ def fit(cases: CaseSums, *, part: Part = "total", error: Error = "mean") -> Sigm
         The recalibration, with `.factors` and their `.standard_errors`, as `sigma` has them for one.
 
     Example:
-        >>> fit(Prediction([[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]), [[2.0, 3.0], [2.0, 3.0]]).factors
+        >>> fit(Prediction([[0.0, 0.0], [0.0, 0.0]], scale=[[1.0, 1.0], [1.0, 1.0]]), [[2.0, 3.0], [2.0, 3.0]]).factors
         (2.0, 3.0)
 
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9, for each output.

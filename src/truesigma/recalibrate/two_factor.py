@@ -88,7 +88,7 @@ def fit(cases: Cases, *, outputs: Outputs = "separate") -> TwoFactor:
         >>> rng = np.random.default_rng(0)
         >>> A, E = rng.gamma(2.0, 1.0, 5000), rng.gamma(2.0, 1.0, 5000)
         >>> y = rng.normal(size=5000) * np.sqrt(A + 4 * E)                     # the epistemic part is too small
-        >>> fitted = fit(Prediction(0 * y, A, E), y)
+        >>> fitted = fit(Prediction(0 * y, aleatoric=A, epistemic=E), y)
         >>> round(fitted.aleatoric, 2), round(fitted.epistemic, 2)
         (1.04, 1.97)
 

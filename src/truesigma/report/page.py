@@ -102,7 +102,7 @@ def report(
     Example:
         >>> import numpy as np
         >>> y = np.random.default_rng(0).normal(size=400)
-        >>> half = lambda y: Cases(Prediction(0 * y, 0 * y + 0.25), y)     # sigma is half of what it should be
+        >>> half = lambda y: Cases(Prediction(0 * y, scale=0 * y + 0.5), y)     # sigma is half of what it should be
         >>> report(half(y[:200]), half(y[200:]), replicates=50).headline.partition(";")[0]
         'No better than a constant. Sigma is 2.06 times too small'
     """

@@ -50,7 +50,11 @@ def cases(paper: Paper, network: str, split: str) -> list[Cases]:
     )
     blocks = np.arange(residual.shape[1]) // BLOCK
     return [
-        Cases(Prediction(r, a**2, np.maximum(t**2 - a**2, 0.0)), np.zeros_like(r), group=blocks)
+        Cases(
+            Prediction(r, aleatoric=a**2, epistemic=np.maximum(t**2 - a**2, 0.0)),
+            np.zeros_like(r),
+            group=blocks,
+        )
         for r, a, t in zip(residual, aleatoric, total)
     ]
 

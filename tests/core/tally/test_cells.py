@@ -56,7 +56,7 @@ def test_one_pass_is_right_whatever_the_variances_are(kind, n):
         rng = np.random.default_rng(seed)
         v = sigmas(kind, n, rng)
         y = np.sqrt(v) * (rng.normal(size=n) if seed else 1.3 * rng.standard_t(3, size=n))
-        p = Prediction(0 * y, v)
+        p = Prediction(0 * y, aleatoric=v)
         parts = np.split(rng.permutation(n), np.sort(rng.integers(1, n, size=4)))
         tallies = [Tally.empty().add(p[some], y[some]) for some in parts if some.size]
         while len(tallies) > 1:
@@ -124,7 +124,7 @@ def test_variances_on_the_edges_are_in_the_same_bin_however_they_were_added_up()
     for parts in (1, 2, 3, 7, 50):
         tally, cells = Tally.empty(), Sketch.of(v[:0], v[:0], keep=0)
         for some in np.array_split(rng.permutation(3000), parts):
-            tally = tally.merge(Tally.empty().add(Prediction(0 * y[some], v[some]), y[some]))
+            tally = tally.merge(Tally.empty().add(Prediction(0 * y[some], aleatoric=v[some]), y[some]))
             cells = cells.merge(Sketch.of(v[some], y[some] ** 2, keep=0))
         for found in (tally, replace(tally, sums={**tally.sums, "variance": cells})):
             assert found.summary()["uce"] == pytest.approx(reference.uce(pooled), rel=1e-10)
@@ -132,7 +132,7 @@ def test_variances_on_the_edges_are_in_the_same_bin_however_they_were_added_up()
 
 
 def test_given_edges_take_values_outside():
-    p = Prediction([0.0] * 4, [0.5, 1.5, 2.5, 99.0])
+    p = Prediction([0.0] * 4, aleatoric=[0.5, 1.5, 2.5, 99.0])
     y = np.sqrt([1.0, 3.0, 2.0, 9.0])
     summary = Tally.empty(edges=[1.0, 2.0, 3.0]).add(p, y).summary()
     pooled = [reference.Pooled(e, 0.0, v, 1.0) for e, v in zip([1.0, 3.0, 2.0, 9.0], [0.5, 1.5, 2.5, 99.0])]

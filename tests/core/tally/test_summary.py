@@ -81,7 +81,7 @@ def test_levels_may_come_from_a_generator():
 
 def test_what_is_undefined_is_none():
     sample = draw(20)
-    total = Prediction(sample.location, sample.aleatoric)
+    total = Prediction(sample.location, aleatoric=sample.aleatoric)
     unknown = Tally.empty(error="draws").add(total, sample.target).summary()
     assert unknown["uce"] is None
     assert unknown["ence"] is None
@@ -89,7 +89,9 @@ def test_what_is_undefined_is_none():
     assert math.isfinite(unknown["nll"])
     law = Empirical(np.random.default_rng(0).normal(size=50))
     empirical = (
-        Tally.empty().add(Prediction(sample.location, sample.aleatoric, law=law), sample.target).summary()
+        Tally.empty()
+        .add(Prediction(sample.location, aleatoric=sample.aleatoric, law=law), sample.target)
+        .summary()
     )
     assert empirical["nll"] is None
     assert empirical["width"][0.99] is None
@@ -121,7 +123,7 @@ def test_small_weights_in_single_precision_are_not_rounded_to_0(small):
     cases = [
         [reference.Element(float(e), 0.0, float(a), 0.0, 0.0, float(w))] for e, a, w in zip(y, v, weight)
     ]
-    tally = Tally.empty().add(Prediction(0 * y, v), y, weight=weight)
+    tally = Tally.empty().add(Prediction(0 * y, aleatoric=v), y, weight=weight)
     assert tally.summary()["mse"] == pytest.approx(reference.score("mse", cases), rel=1e-5)
     found = sigma.from_tally(tally)
     factor, standard_error = reference.factor(cases)
@@ -141,5 +143,7 @@ def test_the_error_of_a_factor_of_means_in_single_precision(weighted):
     square = math.fsum(w * r for w, r in zip(share, ratio)) / share.sum()
     deviations = math.fsum((w * (r - square)) ** 2 for w, r in zip(share, ratio))
     expected = math.sqrt(4 / 3 * deviations) / share.sum() / (2 * math.sqrt(square))
-    tally = Tally.empty(outputs="mean").add(Prediction(0 * y, v), y, weight=weight if weighted else None)
+    tally = Tally.empty(outputs="mean").add(
+        Prediction(0 * y, aleatoric=v), y, weight=weight if weighted else None
+    )
     assert sigma.from_tally(tally).standard_error == pytest.approx(expected, rel=1e-3)

@@ -18,7 +18,10 @@ def test_a_mask_that_removes_everything(tmp_path):
     ts.write(make(0, 20), tmp_path / "cal.npz")
     sample = draw(1, cases=20)
     hidden = ts.Prediction(
-        sample.location, sample.aleatoric, sample.epistemic, mask=np.zeros((20, 3), dtype=bool)
+        sample.location,
+        aleatoric=sample.aleatoric,
+        epistemic=sample.epistemic,
+        mask=np.zeros((20, 3), dtype=bool),
     )
     ts.write(ts.Cases(hidden, sample.target), tmp_path / "test.npz")
     cal, test = str(tmp_path / "cal.npz"), str(tmp_path / "test.npz")
@@ -94,7 +97,9 @@ def test_a_file_without_cases(tmp_path):
 def test_a_group_that_a_mask_removes_does_not_cost_the_others_their_scores(tmp_path):
     sample = draw(1, cases=20)
     inside = np.repeat([True, False], 10)
-    hidden = ts.Prediction(sample.location, sample.aleatoric, sample.epistemic, mask=inside)
+    hidden = ts.Prediction(
+        sample.location, aleatoric=sample.aleatoric, epistemic=sample.epistemic, mask=inside
+    )
     ts.write(ts.Cases(hidden, sample.target, group=np.where(inside, "Basel", "Oslo")), tmp_path / "a.npz")
     path, names = str(tmp_path / "a.npz"), ["ause", "mse", "uce"]
     for one_pass in (False, True):

@@ -97,12 +97,12 @@ def test_weights_in_some_of_the_files_are_1_in_the_others(tmp_path):
     plain, heavy = make(0, 60), make(1, 60, weight=True)
     ts.write(plain, tmp_path / "a.npz")
     ts.write(heavy, tmp_path / "b.npz")
-    parts = [
-        np.concatenate([getattr(c.prediction, n) for c in (plain, heavy)])
+    parts = {
+        n: np.concatenate([getattr(c.prediction, n) for c in (plain, heavy)])
         for n in ("location", "aleatoric", "epistemic", "spread")
-    ]
+    }
     both = ts.Cases(
-        ts.Prediction(*parts[:3], spread=parts[3]),
+        ts.Prediction(**parts),
         np.concatenate([plain.target, heavy.target]),
         weight=np.concatenate(
             [np.ones(plain.target.shape) if heavy.weight.ndim > 1 else np.ones(60), heavy.weight]

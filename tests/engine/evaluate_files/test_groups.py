@@ -62,7 +62,7 @@ def test_cases_without_a_target_that_counts_are_not_counted(tmp_path, small_chun
         mask = np.ones(cases.target.shape, bool)
         mask[[3, 20, 39]] = False
         p = cases.prediction
-        masked = ts.Prediction(p.location, p.aleatoric, p.epistemic, mask=mask)
+        masked = ts.Prediction(p.location, aleatoric=p.aleatoric, epistemic=p.epistemic, mask=mask)
         whole = ts.Cases(masked, cases.target, group=["a", "b"] * 20)
         for part in range(2):
             ts.write(whole[20 * part : 20 * part + 20], tmp_path / f"{name}{part}.npz")
@@ -86,7 +86,7 @@ def test_a_large_case_counts_where_any_piece_of_it_does(tmp_path, monkeypatch):
         mask = np.zeros((1, 100), bool)
         mask[:, inside] = True
         y = rng.normal(size=(1, 100))
-        ts.write(ts.Cases(ts.Prediction(0 * y, 0 * y + 1, mask=mask), y), tmp_path / f"{name}.npz")
+        ts.write(ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1, mask=mask), y), tmp_path / f"{name}.npz")
     paths = [str(tmp_path / "*.npz")]
     found = evaluate_files(paths, [paths], recalibrations=["sigma"], metrics=["rmse"])
     assert found.evaluation.cases == {"calibration": 2, "test": 2, "repeats": 1}

@@ -17,7 +17,9 @@ def made(seed, outputs, cases=900, **labels):
         rng.normal(size=(cases // 3, *shape[1:])), 3, axis=0
     )  # what three cases have in common
     y = mu + 0.3 + 1.4 * sigma * (0.6 * rng.normal(size=shape) + 0.8 * shared)
-    return ts.Cases(ts.Prediction(mu, sigma**2), y, unit="mm", weight=rng.uniform(0.5, 2, cases), **labels)
+    return ts.Cases(
+        ts.Prediction(mu, aleatoric=sigma**2), y, unit="mm", weight=rng.uniform(0.5, 2, cases), **labels
+    )
 
 
 def both_ways(sets, folder, monkeypatch, **more):

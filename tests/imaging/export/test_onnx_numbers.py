@@ -118,7 +118,7 @@ OWN = """
 from truesigma import Prediction
 class Double:
     def __call__(self, prediction, *, group=None):
-        return Prediction(prediction.location, 4 * prediction.aleatoric, 4 * prediction.epistemic)
+        return Prediction(prediction.location, aleatoric=4 * prediction.aleatoric, epistemic=4 * prediction.epistemic)
     def to_dict(self):
         return {"name": "double"}
 def fit(prediction, target, *, weight=None, group=None):

@@ -18,7 +18,9 @@ class TestCards:
         v = rng.gamma(3.0, 0.003, (300, 3))
         y = rng.uniform(size=(300, 3))
         return ts.Cases(
-            ts.Prediction(y + 2 * np.sqrt(v) * rng.normal(size=v.shape), v, 0.1 * v), y, unit="scaled"
+            ts.Prediction(y + 2 * np.sqrt(v) * rng.normal(size=v.shape), aleatoric=v, epistemic=0.1 * v),
+            y,
+            unit="scaled",
         )
 
     @pytest.mark.parametrize("choice", ["sigma", "aux", "conformal"])
@@ -70,7 +72,9 @@ class TestCards:
 
     def test_one_output_has_plain_columns_and_short_numbers(self, tmp_path):
         p = ts.Prediction(
-            np.float32([[0.1], [0.2]]), np.float32([[0.04], [0.09]]), np.float32([[0.0], [0.0]])
+            np.float32([[0.1], [0.2]]),
+            aleatoric=np.float32([[0.04], [0.09]]),
+            epistemic=np.float32([[0.0], [0.0]]),
         )
         write_predictions(
             names_of([Path("a/x.png"), Path("b/x.png")]), p, MONTHS, [0.9], tmp_path / "new.csv"

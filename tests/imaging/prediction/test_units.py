@@ -50,7 +50,10 @@ class TestUnits:
 
     def test_an_empirical_law_keeps_its_intervals(self):
         p = ts.Prediction(
-            [[0.2], [0.4]], [[0.01], [0.02]], [[0.0], [0.01]], law=ts.Empirical([-3.0, 0.5, 1.0])
+            [[0.2], [0.4]],
+            aleatoric=[[0.01], [0.02]],
+            epistemic=[[0.0], [0.01]],
+            law=ts.Empirical([-3.0, 0.5, 1.0]),
         )
         made = MONTHS.prediction(p)
         assert made.law is p.law
@@ -89,7 +92,8 @@ def test_units_take_what_a_training_loop_has():
         assert units.location(torch.ones(3, 2, requires_grad=True))[0].tolist() == [3.25, -1.5]
         assert units.location(torch.ones(3, 2, dtype=torch.int64))[0].tolist() == [3.25, -1.5]
         assert (
-            units.prediction(ts.Prediction(np.ones((3, 2)), np.ones((3, 1)))).scale[0].tolist() == deviation
+            units.prediction(ts.Prediction(np.ones((3, 2)), aleatoric=np.ones((3, 1)))).scale[0].tolist()
+            == deviation
         )
 
 

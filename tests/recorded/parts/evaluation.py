@@ -179,7 +179,8 @@ def _bootstrap(book: Book) -> None:
         "bootstrap function", ts.bootstrap, one.cases, lambda c: float(np.mean(c.target)), replicates=20
     )
     book.call("bootstrap one case", ts.bootstrap, one.cases[:1], ["rmse", "coverage"], replicates=20)
-    book.call("bootstrap all inside", ts.bootstrap, ts.Cases(ts.Prediction(np.zeros(9), np.ones(9)), np.zeros(9)),
+    book.call(
+        "bootstrap all inside", ts.bootstrap, ts.Cases(ts.Prediction(np.zeros(9), aleatoric=np.ones(9)), np.zeros(9)),
               "coverage", replicates=20)  # fmt: skip
     for bad in ({"by": "site"}, {"replicates": 0}, {"level": 95}, {"seed": -1}):
         book.call(f"bootstrap {bad}", ts.bootstrap, one.cases, "rmse", **bad)

@@ -74,8 +74,8 @@ def recalibrated(book: Book) -> None:
 def refusals(book: Book) -> None:
     one = sample()
     p, y = one.prediction, np.asarray(one.target)
-    constant = ts.Prediction(np.zeros(6), np.ones(6))
-    atoms = ts.Prediction(np.zeros(6), np.array([1.0, 1.0, 1.0, 4.0, 4.0, 4.0]))
+    constant = ts.Prediction(np.zeros(6), aleatoric=np.ones(6))
+    atoms = ts.Prediction(np.zeros(6), aleatoric=np.array([1.0, 1.0, 1.0, 4.0, 4.0, 4.0]))
     t = np.arange(6.0)
     for name in METRICS:
         score = getattr(ts.metrics, name).score
@@ -88,7 +88,7 @@ def refusals(book: Book) -> None:
         book.call(f"{name} of cases", score, one.cases, y)
         book.call(f"{name} constant", score, constant, t)
         book.call(f"{name} atoms", score, atoms, t)
-        nothing = ts.Prediction(np.zeros(2), np.ones(2), mask=np.zeros(2, dtype=bool))
+        nothing = ts.Prediction(np.zeros(2), aleatoric=np.ones(2), mask=np.zeros(2, dtype=bool))
         book.call(f"{name} all masked", score, nothing, np.zeros(2))
     for name, key, values in (
         ("coverage", "level", (0, 1, 90, -0.5, "a", np.nan)),

@@ -99,7 +99,7 @@ def _refusals(book: Book) -> None:
         book.call(f"{name} two cases", fit, p[:2], y[:2], **few)
         book.call(f"{name} short", fit, p, y[:-1], **few)
         book.call(f"{name} no error", fit, p, np.asarray(p.location), **few)
-        book.call(f"{name} constant", fit, ts.Prediction(0 * y, 0 * y + 1), y, **few)
+        book.call(f"{name} constant", fit, ts.Prediction(0 * y, aleatoric=0 * y + 1), y, **few)
         book.call(f"{name} part", fit, p, y, part="epistemic", **few)
         book.call(f"{name} group", fit, p, y, group=["a"], **few)
         book.call(f"{name} one group", fit, p, y, group=["a"] * len(y), **few)

@@ -117,5 +117,5 @@ def _refusals(book: Book) -> None:
     book.call("tally of isotonic", lambda: ts.Tally.empty().add(isotonic, one.target))
     conformal = ts.recalibrate.conformal.fit(one.prediction, one.target)(one.prediction)
     book.call("tally of conformal", lambda: ts.Tally.empty().add(conformal, one.target))
-    half = ts.Prediction(np.zeros(9, "float16"), np.ones(9, "float16"))
+    half = ts.Prediction(np.zeros(9, "float16"), aleatoric=np.ones(9, "float16"))
     book.call("float16", lambda: ts.Tally.empty().add(half, np.arange(9, dtype="float16")), close=1e-3)

@@ -70,7 +70,7 @@ def _predictions(book: Book) -> None:
     book.call("Interval unpacked", lambda: list(p.interval(0.5)))
     book.call("Interval", lambda: repr(ts.Interval(np.zeros(3), np.ones(3))))
     full = {"group": ["a", "b"], "id": [3, 4], "weight": [1.0, 2.0], "unit": "mm", "checkpoint": "abc"}
-    two = ts.Prediction([1.0, 2.0], [0.1, 0.2])
+    two = ts.Prediction([1.0, 2.0], aleatoric=[0.1, 0.2])
     book.call("Cases with all", lambda: ts.Cases(two, [1.1, 1.7], **full))
     book.call("Cases with draws", lambda: drawn_cases())
     book.call("Cases with draws[4:9]", lambda: drawn_cases()[4:9])
@@ -118,7 +118,7 @@ def _refusals(book: Book) -> None:
     }  # fmt: skip
     for name, given in bad.items():
         book.call(f"Prediction {name}", ts.Prediction, *given)
-    p = ts.Prediction(one, [0.1, 0.1])
+    p = ts.Prediction(one, aleatoric=[0.1, 0.1])
     for name, (target, more) in {
         "short": ([1.0], {}), "nan": ([1.0, nan], {}), "weight": (one, {"weight": [1.0, -1.0]}),
         "weight zero": (one, {"weight": [0.0, 0.0]}), "group": (one, {"group": ["a"]}), "id": (one, {"id": [1]}),

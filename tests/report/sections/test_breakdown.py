@@ -35,7 +35,9 @@ def test_groups_that_are_right_are_seldom_called_off():
     for seed in range(50):
         rng = np.random.default_rng(seed)
         y, mu = rng.normal(size=600), 3 * rng.normal(size=600)
-        cases = ts.Cases(ts.Prediction(mu, 0 * y + 1), mu + y, group=rng.choice(list("abcdefgh"), 600))
+        cases = ts.Cases(
+            ts.Prediction(mu, aleatoric=0 * y + 1), mu + y, group=rng.choice(list("abcdefgh"), 600)
+        )
         subject = subject_of(cases, fitted_on=cases, recalibrations=(), replicates=20)
         alarms += any("sure" in part.verdict for part in breakdown.groups(subject))
     assert alarms <= 7  # 5 % of 50, with room for chance
@@ -65,7 +67,7 @@ def test_each_output_on_its_own():
     assert [part.name for part in parts] == ["output 0", "output 1", "output 2"]
     p = subject.after.prediction
     for k, part in enumerate(parts):
-        one = ts.Prediction(p.location[:, k], p.aleatoric[:, k], p.epistemic[:, k])
+        one = ts.Prediction(p.location[:, k], aleatoric=p.aleatoric[:, k], epistemic=p.epistemic[:, k])
         assert part.after.value == pytest.approx(ts.metrics.coverage.score(one, test.target[:, k]))
 
 
@@ -79,7 +81,7 @@ def test_patients_are_drawn_together():
 def test_a_group_of_which_nothing_counts_is_none():
     whole = make(groups=("a", "b", "c"))
     p, inside = whole.prediction, whole.group != "c"
-    masked = ts.Prediction(p.location, p.aleatoric, p.epistemic, mask=inside)
+    masked = ts.Prediction(p.location, aleatoric=p.aleatoric, epistemic=p.epistemic, mask=inside)
     subject = subject_of(ts.Cases(masked, whole.target, group=whole.group))
     assert {part.name: part.cases for part in breakdown.groups(subject)} == {
         name: int((whole.group == name).sum()) for name in ("a", "b")
@@ -90,7 +92,7 @@ def test_patients_are_not_judged_one_by_one():
     rng = np.random.default_rng(0)
     patient = np.repeat([f"p{k}" for k in range(25)], 30)
     y = np.repeat(rng.normal(size=25), 30)  # sigma is true, and all images of a patient have the same error
-    cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, group=patient)
+    cases = ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y, group=patient)
     subject = subject_of(cases, fitted_on=cases, recalibrations=(), replicates=50)
     parts = breakdown.groups(subject)
     assert {part.verdict for part in parts} == {""}
@@ -104,7 +106,7 @@ def test_one_weight_for_all_outputs_of_a_case():
     y = np.random.default_rng(0).normal(size=(60, 2))
     weight = np.linspace(1, 2, 60)
     parts = [
-        breakdown.outputs(subject_of(ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y, weight=given)))
+        breakdown.outputs(subject_of(ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y, weight=given)))
         for given in (weight, weight[:, None])
     ]
     assert [part.rmse for part in parts[0]] == [part.rmse for part in parts[1]]
@@ -112,7 +114,7 @@ def test_one_weight_for_all_outputs_of_a_case():
 
 def test_no_remedy_is_named_whose_effect_was_not_computed():
     y = np.random.default_rng(4).normal(size=(400, 2)) * [0.3, 2.0]
-    cases = ts.Cases(ts.Prediction(0 * y, 0 * y + 1), y)
+    cases = ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y)
     for name, off in (("sigma", True), ("sigma_by_output", False)):
         subject = subject_of(cases, fitted_on=cases, recalibrations=(name,), replicates=50)
         parts = breakdown.outputs(subject)

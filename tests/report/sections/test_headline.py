@@ -40,7 +40,9 @@ def test_the_first_screen_holds_the_rows_of_the_questions():
 def test_a_biased_location_is_said():
     plain = make()
     p = plain.prediction
-    off = ts.Cases(ts.Prediction(p.location - 1.0, p.aleatoric, p.epistemic), plain.target, unit="mm")
+    off = ts.Cases(
+        ts.Prediction(p.location - 1.0, aleatoric=p.aleatoric, epistemic=p.epistemic), plain.target, unit="mm"
+    )
     words, made = words_of(make(seed=1), off)
     assert "predictions are too low by 1.0" in words
     assert "predictions are biased" in made.headline
@@ -54,7 +56,7 @@ def test_a_constant_sigma_is_said():
         for n in (200, 300):
             sigma = np.exp(spread * rng.normal(size=n))
             mu = 3 * rng.normal(size=n)
-            sets.append(ts.Cases(ts.Prediction(mu, sigma**2), mu + sigma * rng.normal(size=n)))
+            sets.append(ts.Cases(ts.Prediction(mu, aleatoric=sigma**2), mu + sigma * rng.normal(size=n)))
         assert ("sigma is the same for nearly every case" in words_of(*sets)[0]) == said
 
 
@@ -63,7 +65,9 @@ def test_referral_is_counted_and_may_gain_nothing():
     sets = []
     for n in (300, 800):
         sigma = np.round(np.exp(0.5 * rng.normal(size=n)), 1)
-        sets.append(ts.Cases(ts.Prediction(0 * sigma, sigma**2), rng.normal(size=n) / sigma, unit="mm"))
+        sets.append(
+            ts.Cases(ts.Prediction(0 * sigma, aleatoric=sigma**2), rng.normal(size=n) / sigma, unit="mm")
+        )
     made = words_of(*sets)[1]
     table, words = made.tables["rejection"], made.page.replace("\xa0", " ")
     referred = table["cases"][10]
@@ -155,7 +159,9 @@ def test_outputs_that_are_off_are_named_with_a_link():
     for n in (300, 400):
         mu = rng.normal(size=(n, 6)) * 4
         sets.append(
-            ts.Cases(ts.Prediction(mu, 0 * mu + 1), mu + rng.normal(size=(n, 6)) * [1, 1, 1.3, 1, 1, 1])
+            ts.Cases(
+                ts.Prediction(mu, aleatoric=0 * mu + 1), mu + rng.normal(size=(n, 6)) * [1, 1, 1.3, 1, 1, 1]
+            )
         )
     words, made = words_of(*sets)
     assert "<h2>By output</h2>" in made.page
@@ -170,7 +176,9 @@ def test_the_first_screen_is_short():
     for _ in range(2):
         mu, sigma = 40 + 12 * rng.normal(size=1000), 3 * np.exp(0.4 * rng.normal(size=1000))
         sets.append(
-            ts.Cases(ts.Prediction(mu, sigma**2), mu + 1.6 * sigma * rng.normal(size=1000), unit="mm")
+            ts.Cases(
+                ts.Prediction(mu, aleatoric=sigma**2), mu + 1.6 * sigma * rng.normal(size=1000), unit="mm"
+            )
         )
     assert len(words_of(*sets)[0].split()) < 117
 
@@ -191,9 +199,9 @@ def test_the_title_names_target_unit_network_and_file():
 
 
 def test_a_factor_of_few_cases_that_made_it_worse_is_not_called_right():
-    few = ts.Cases(ts.Prediction([1.0, 2.0], [16.0, 16.0]), [1.1, 10.0])
+    few = ts.Cases(ts.Prediction([1.0, 2.0], aleatoric=[16.0, 16.0]), [1.1, 10.0])
     rng = np.random.default_rng(0)
-    many = ts.Cases(ts.Prediction(np.zeros(40), np.full(40, 16.0)), rng.normal(size=40))
+    many = ts.Cases(ts.Prediction(np.zeros(40), aleatoric=np.full(40, 16.0)), rng.normal(size=40))
     found = ts.evaluate(few, many, recalibrations=["none", "sigma"], metrics=["rmse"])
     size = [row for row in found.questions if row["question"] == "size"]
     assert [row["verdict"] for row in size] == ["off", "unclear"]

@@ -16,7 +16,9 @@ def landmarks(cases=200, seed=0, outputs=2):
     y = mu + sigma * rng.standard_t(5, size=(cases, outputs))
     y[:, 1:] += 0.8 * (y[:, :1] - mu[:, :1])
     variance = np.broadcast_to(sigma**2, mu.shape) + 0.0
-    return ts.Cases(ts.Prediction(mu, variance), y, id=[f"{seed}-{k}" for k in range(cases)], unit="px")
+    return ts.Cases(
+        ts.Prediction(mu, aleatoric=variance), y, id=[f"{seed}-{k}" for k in range(cases)], unit="px"
+    )
 
 
 def shown(page):

@@ -36,7 +36,7 @@ def test_referring_by_the_threshold_gives_the_numbers_of_the_slider(subject):
 def test_equal_sigmas_are_referred_together():
     y = np.arange(10.0)
     sigma = np.repeat([1.0, 2.0], 5)
-    found = rejection.table(subject_of(ts.Cases(ts.Prediction(y + sigma, sigma**2), y)))
+    found = rejection.table(subject_of(ts.Cases(ts.Prediction(y + sigma, aleatoric=sigma**2), y)))
     assert set(found.referred.round(6)) == {0.0, 0.5}
     assert found.row(49)["referred"] == 0
     assert found.row(50)["mse"] == pytest.approx(1.0)

@@ -38,13 +38,15 @@ def test_what_is_undefined_is_a_dash():
 
 def test_chance_alone():
     errors = np.random.default_rng(0).normal(size=500)  # UCE's range is drawn from them
-    cases = ts.Cases(ts.Prediction(np.zeros(500), np.ones(500)), errors)
+    cases = ts.Cases(ts.Prediction(np.zeros(500), aleatoric=np.ones(500)), errors)
     from scipy.stats import binom
 
     (low, high), uce = calibrated_range(cases, [("coverage", {"level": 0.8}), ("uce", {})], sets=400)
     assert (low, high) == pytest.approx(binom.ppf([0.025, 0.975], 500, 0.8) / 500, abs=0.006)
     assert 0 < uce[0] < uce[1] < 0.3  # one bin: |mean e - 1|, whose standard deviation is sqrt(2 / 500)
-    laplace = ts.Cases(ts.Prediction(np.zeros(4000), np.full(4000, 2.0), law=ts.Laplace()), np.zeros(4000))
+    laplace = ts.Cases(
+        ts.Prediction(np.zeros(4000), aleatoric=np.full(4000, 2.0), law=ts.Laplace()), np.zeros(4000)
+    )
     low, high = calibrated_range(laplace, [("mae", {})])[0]
     assert low < 1 < high  # E|z| = 1 for b = 1
     assert high - low < 0.1

@@ -39,7 +39,11 @@ def test_masked_values_are_never_shown():
     mask = np.random.default_rng(0).uniform(size=(300, 2)) > 0.5
     p = plain.prediction
     target = np.where(mask, plain.target, np.nan)
-    test = ts.Cases(ts.Prediction(p.location, p.aleatoric, p.epistemic, mask=mask), target, id=plain.id)
+    test = ts.Cases(
+        ts.Prediction(p.location, aleatoric=p.aleatoric, epistemic=p.epistemic, mask=mask),
+        target,
+        id=plain.id,
+    )
     subject = subject_of(test)
     assert np.isfinite(scatter.table(subject)["target"]).all()
     for rows in worst.worst(subject).values():

@@ -24,7 +24,7 @@ class Units:
         factor: (output,), above 0: their standard deviation.
 
     >>> months = Units(("months",), np.array([1.0]), np.array([227.0]))
-    >>> made = months.prediction(Prediction([[0.5]], [[0.0001]], [[0.0]]))
+    >>> made = months.prediction(Prediction([[0.5]], aleatoric=[[0.0001]], epistemic=[[0.0]]))
     >>> made.location.round(1).tolist(), made.scale.round(2).tolist(), months.text
     ([[114.5]], [[2.27]], 'months')
     """

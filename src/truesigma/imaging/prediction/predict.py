@@ -229,7 +229,12 @@ def _masked(value: Draws | Prediction, known: Any) -> Draws | Prediction:
     if isinstance(value, Draws):
         return Draws(value.mean, value.variance, mask=known, law=value.law)
     return Prediction(
-        value.location, value.aleatoric, value.epistemic, law=value.law, spread=value.spread, mask=known
+        value.location,
+        aleatoric=value.aleatoric,
+        epistemic=value.epistemic,
+        law=value.law,
+        spread=value.spread,
+        mask=known,
     )
 
 

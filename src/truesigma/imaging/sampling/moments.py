@@ -100,4 +100,4 @@ def error_of(draws: Draws) -> MonteCarloError:
 def prediction_of(parts: Sequence[tuple[Host, ...]], law: Any) -> tuple[Prediction, MonteCarloError]:
     """The prediction and its error from the moments of all batches."""
     location, aleatoric, epistemic, *errors = (joined(column, 0) for column in zip(*parts))
-    return Prediction(location, aleatoric, epistemic, law=law), MonteCarloError(*errors)
+    return Prediction(location, aleatoric=aleatoric, epistemic=epistemic, law=law), MonteCarloError(*errors)

@@ -57,7 +57,7 @@ def calibrated_stays(paper: Paper) -> Verdict:
     """If s is within 15 % of 1, sigma scaling raises the UCE by at most a tenth; a perfect model gives s = 1."""
     rng = np.random.default_rng(0)
     y = rng.normal(size=4000)
-    known = load("recalibrate", "sigma").fit(Prediction(0 * y, 0 * y + 1, 0 * y), y)
+    known = load("recalibrate", "sigma").fit(Prediction(0 * y, aleatoric=0 * y + 1, epistemic=0 * y), y)
     perfect = abs(known.factor - 1) < 2 * known.standard_error
     near = {}
     for name in paper.judged() + [e.name for e in paper.plan.ensembles if paper.has(e.name)]:

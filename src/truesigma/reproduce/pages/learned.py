@@ -89,7 +89,10 @@ def _typical(cases: Cases) -> Cases:
     prediction = cases.prediction
     typical = np.broadcast_to(np.median(cases.draws.variance, axis=0), prediction.location.shape)
     return Cases(
-        Prediction(prediction.location, typical, prediction.epistemic, law=prediction.law), cases.target
+        Prediction(
+            prediction.location, aleatoric=typical, epistemic=prediction.epistemic, law=prediction.law
+        ),
+        cases.target,
     )
 
 
