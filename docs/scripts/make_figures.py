@@ -77,7 +77,10 @@ def before_after(path: Path) -> dict[str, float]:
     fitted = recalibrate.sigma.fit(read("calib"), months * stored["target_calib"])
     # The five test passes are on the first axis.
     whole, targets = read("test"), list(months * stored["target_test"])
-    parts = [Prediction(*three) for three in zip(whole.location, whole.aleatoric, whole.epistemic)]
+    parts = [
+        Prediction(location, aleatoric=a, epistemic=e)
+        for location, a, e in zip(whole.location, whole.aleatoric, whole.epistemic)
+    ]
     runs = {"none": parts, "sigma": [fitted(one) for one in parts]}
     fig, axes = _style.figure(1, 3, width=_style.PAGE, ratio=1.0)
     titles = {"none": "none", "sigma": f"sigma scaling, s = {fitted.factor:.2f}"}

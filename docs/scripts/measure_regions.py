@@ -52,9 +52,7 @@ def regions(splits: int = 200, sizes: tuple[int, ...] = (50, 100, 400, 850)) -> 
                 made = [region.fit(prediction[old], y[old], shape=shape) for shape in ("ellipsoid", "box")]
                 boxes = np.ones(len(new), bool), np.zeros(len(new))
                 for k in range(outputs):
-                    one = ts.Prediction(
-                        *(getattr(prediction, n)[:, k] for n in ("location", "aleatoric", "epistemic"))
-                    )
+                    one = prediction.with_arrays(lambda part, k=k: part[:, k])
                     each = conformal.fit(one[old], y[old, k])(one[new]).interval(1 - (1 - LEVEL) / outputs)
                     boxes[0][:] &= (each.lower <= 0) & (each.upper >= 0)
                     boxes[1][:] += np.log(each.upper - each.lower)

@@ -67,7 +67,7 @@ def ours(network: str) -> Pair:
             )
             p = ts.decompose(ts.Draws(mean, np.exp(log_variance)))
             if p.location.shape[1] == 1:
-                p = ts.Prediction(*(getattr(p, n)[:, 0] for n in ("location", "aleatoric", "epistemic")))
+                p = p.with_arrays(lambda part: part[:, 0])
             found.append(ts.Cases(p, np.zeros_like(p.location)))
     return found[0], found[1]
 

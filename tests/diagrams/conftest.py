@@ -32,5 +32,8 @@ def boneage(real_data):
         stored = {key: np.asarray(file[key], dtype=np.float64) for key in file}
     aleatoric = stored["sd_test_alea"] ** 2
     epistemic = np.maximum(stored["sd_test_total"] ** 2 - aleatoric, 0)
-    runs = [Prediction(*parts) for parts in zip(stored["mu_test"], aleatoric, epistemic)]
+    runs = [
+        Prediction(location, aleatoric=a, epistemic=e)
+        for location, a, e in zip(stored["mu_test"], aleatoric, epistemic)
+    ]
     return runs, list(stored["target_test"])

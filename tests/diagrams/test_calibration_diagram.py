@@ -123,7 +123,7 @@ def test_torch_and_jax_give_the_same_bins(simulated):
     torch = pytest.importorskip("torch")
     jnp = pytest.importorskip("jax.numpy")
     for convert, tolerance in ((torch.asarray, 1e-12), (jnp.asarray, 1e-4)):  # JAX in float32
-        other = Prediction(*[convert(np.asarray(a)) for a in (p.location, p.aleatoric, p.epistemic)])
+        other = p.with_arrays(lambda a, convert=convert: convert(np.asarray(a)), spread=None)
         found, expected = calibration.table(other, convert(y)), calibration.table(p, y)
         np.testing.assert_allclose(found.error.sum(), expected.error.sum(), rtol=tolerance)
 

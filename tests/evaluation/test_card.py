@@ -69,9 +69,7 @@ def test_what_a_card_cannot_be_fitted_from_is_said():
 
 def test_what_a_card_cannot_be_applied_to_is_said():
     card = calibrate(simulated())
-    with pytest.raises(
-        ValueError, match=r"given a tuple; expected a Prediction, as Prediction\(location, variance\)"
-    ):
+    with pytest.raises(ValueError, match="given a tuple; expected Prediction"):
         card((np.zeros(3), np.ones(3)))
     with pytest.raises(ValueError, match="refer is 10; expected a mapping"):
         calibrate(simulated(), refer=10)

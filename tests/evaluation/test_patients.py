@@ -107,10 +107,8 @@ def test_files_in_pieces_are_as_in_memory(tmp_path):
     )
     joined = Cases(
         Prediction(
-            *(
-                np.concatenate([getattr(c.prediction, k) for c in parts.values()])
-                for k in ("location", "total")
-            )
+            np.concatenate([c.prediction.location for c in parts.values()]),
+            variance=np.concatenate([c.prediction.variance for c in parts.values()]),
         ),
         np.concatenate([c.target for c in parts.values()]),
         patient=np.repeat([names[k] for k in parts], 60),

@@ -270,7 +270,7 @@ class Prediction:
 
     def __repr__(self) -> str:
         outputs = "".join(f" x {n}" for n in self.location.shape[1:])
-        return f"Prediction({number_of(self.location.shape[0], 'case')}{outputs}, aleatoric={self.law.name})"
+        return f"Prediction({number_of(self.location.shape[0], 'case')}{outputs}, {self.law.name})"
 
 
 def _total_of(

@@ -111,8 +111,9 @@ class TallyMetric(Metric):
             raise ValueError(
                 f"prediction is a {type(prediction).__name__}; expected a Prediction, or (location, variance)."
             )
-        given = prediction
-        if not isinstance(prediction, Prediction):
+        if isinstance(prediction, Prediction):
+            given = prediction
+        else:
             location, variance = prediction
             given = Prediction(location, variance=variance)
         self._leave_inference_mode()

@@ -158,7 +158,7 @@ def test_a_weight_for_all_outputs_of_a_case_stands_beside_one_for_each(tmp_path)
     )
     p, q = plain.prediction, heavy.prediction
     both = ts.Prediction(
-        *(np.concatenate([getattr(p, n), getattr(q, n)]) for n in ("location", "aleatoric", "epistemic"))
+        **{n: np.concatenate([getattr(p, n), getattr(q, n)]) for n in ("location", "aleatoric", "epistemic")}
     )
     shape = heavy.target.shape
     weight = np.concatenate(
