@@ -33,7 +33,7 @@ check: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 size:
-	$(PYTHON) tests/support/code_size.py
+	$(PYTHON) tests/support/code_lines.py
 
 docs: setup
 	$(BIN)/mkdocs serve

@@ -70,14 +70,15 @@ sys.meta_path.insert(0, Absent())
 import numpy as np
 import truesigma as ts
 from truesigma.cli import main
+from truesigma.core import plugins
 rng = np.random.default_rng(0)
 target = rng.normal(size=100)
 cases = ts.Cases(ts.Prediction(target + rng.normal(size=100), scale=0.5 + rng.uniform(size=100)), target)
 for suffix in (".npz", ".csv", ".parquet"):
     ts.write(cases, sys.argv[2] + "/cases" + suffix)
     assert len(ts.read(sys.argv[2] + "/cases" + suffix)) == 100
-for name in ts.plugins.names("metrics"):
-    ts.plugins.load("metrics", name).score(cases.prediction, cases.target)
+for name in plugins.names("metrics"):
+    plugins.load("metrics", name).score(cases.prediction, cases.target)
 file = sys.argv[2] + "/cases.csv"
 try:
     main(["--quiet", "evaluate", "--calibration", file, "--test", file, "--json", sys.argv[2] + "/r.json"])

@@ -1,10 +1,9 @@
 """Predictive sigmas that are true: recalibrate, measure and show the uncertainty of regression networks."""
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import _moved, diagrams, metrics, recalibrate
+from . import diagrams, metrics, recalibrate
 from .core.decompose import decompose
 from .core.law import Empirical, Laplace, Law, Normal, Undefined
 from .core.recalibration import Recalibration, load_recalibration
@@ -53,10 +52,7 @@ __all__ = [
     "write",
 ]
 
-sys.meta_path.append(_moved.Finder())
-
-
-# A quarter of everything that would be imported, so only on request.
+# A quarter of everything that would be imported, so only on request; the torch half, too.
 _LATER = {
     "Comparison": "evaluation.compare",
     "bootstrap": "evaluation.bootstrap",
@@ -68,7 +64,9 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    return _moved.old_module(name)
+    if name == "imaging":
+        return import_module(f"{__name__}.imaging")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

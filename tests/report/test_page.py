@@ -11,6 +11,7 @@ import pytest
 from report_samples import HOSTILE, make
 
 import truesigma as ts
+from truesigma.core import plugins
 from truesigma.report import report
 
 QUICK = {"replicates": 60}
@@ -84,7 +85,7 @@ def test_everything_the_reader_is_promised_is_there(made):
         "worst",
     ):
         assert section in ids
-    for metric in ts.plugins.usual("metrics"):
+    for metric in plugins.usual("metrics"):
         assert f"#definition-{metric}" in anchors
         assert f"definition-{metric}" in ids
     figures = [a["id"] for _, a in page.elements if a.get("class") == "figure"]

@@ -3,7 +3,3 @@
 Paths come in; `Cases`, `Draws`, images and plain tables go out, or an error that names the file. What is written
 appears whole or not at all.
 """
-
-from .._moved import old_names
-
-__getattr__ = old_names(__name__)

@@ -5,6 +5,7 @@ import pytest
 from report_samples import make, subject_of
 
 import truesigma as ts
+from truesigma.core import plugins
 from truesigma.evaluation.bootstrap import Estimate
 from truesigma.evaluation.chance import calibrated_range
 from truesigma.report.sections import scores
@@ -23,7 +24,7 @@ def test_scores_are_those_of_the_evaluation():
         assert score.change.value == pytest.approx(
             score.values["sigma"].value - score.values["none"].value, rel=1e-6, abs=1e-6
         )
-    assert {s.metric for s in found} == set(ts.plugins.usual("metrics"))
+    assert {s.metric for s in found} == set(plugins.usual("metrics"))
 
 
 def test_what_is_undefined_is_a_dash():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from report_samples import make, subject_of
 
-import truesigma as ts
+from truesigma.evaluation.detection import auroc
 from truesigma.report.sections import shift
 
 
@@ -13,9 +13,9 @@ def test_shift_numbers():
     found = shift.table(subject)
     moved = subject.cards["sigma"](make(seed=5, factor=0.9).prediction)
     variances = subject.after.prediction.variance, moved.variance
-    assert found.auroc.value == pytest.approx(ts.detection.auroc(*variances))
+    assert found.auroc.value == pytest.approx(auroc(*variances))
     rng = np.random.default_rng(0)
-    drawn = [ts.detection.auroc(*(rng.choice(v, v.size) for v in variances)) for _ in range(400)]
+    drawn = [auroc(*(rng.choice(v, v.size) for v in variances)) for _ in range(400)]
     assert (found.auroc.high - found.auroc.low) / 2 == pytest.approx(1.96 * np.std(drawn), rel=0.12)
     assert found.coverage is None
     assert "AUROC" in shift.section(subject, found).body

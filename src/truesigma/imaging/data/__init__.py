@@ -2,7 +2,3 @@
 
 Image files and tables come in; `DataSet`, `Split` and batches of tensors go out. Nothing here knows a network.
 """
-
-from ..._moved import old_names
-
-__getattr__ = old_names(__name__)

@@ -14,7 +14,7 @@ with the csv works as well)::
 
 Images are padded to squares around their centre and resized to 256 x 256 grey. Targets are (months - 1) /
 227: the smallest and largest of the csv. The published splits hold 6611/2000/4000 of the 12,611 cases (the
-paper's text says 6811); `truesigma.imaging.splits.published` says where they are looked for.
+paper's text says 6811); `truesigma.imaging.data.splits.published` says where they are looked for.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def load(
     Arguments:
         root: the published folder, or a zip of it.
         size: side of the images in pixels.
-        splits: file or folder of the published index lists; empty: see `truesigma.imaging.splits.published`.
+        splits: file or folder of the published index lists; empty: see `truesigma.imaging.data.splits.published`.
         seed: for a seeded split, where the published one cannot be had.
         cache: keep the decoded images in root (beside a zip), for the next time.
         clahe: clip limit; above 0 adds the split `test_clahe`, the test images after adaptive histogram

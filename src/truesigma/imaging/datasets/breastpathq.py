@@ -58,7 +58,7 @@ def load(
         size: side of the images in pixels.
         centred: show the network (x - 0.5) / 0.5, as TensorFlow's ImageNet weights expect, in place of the published
             normalisation.
-        splits: file or folder of the published index lists; empty: see `truesigma.imaging.splits.published`.
+        splits: file or folder of the published index lists; empty: see `truesigma.imaging.data.splits.published`.
         seed: for a seeded split, where the published one cannot be had.
         cache: keep the decoded images in root (beside a zip), for the next time.
 

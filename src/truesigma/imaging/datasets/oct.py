@@ -9,7 +9,7 @@ Layout::
 
 Images are the three arg-max projections, 64 x 64, resized to 256 x 256 with a Lanczos filter. Poses (mm and
 degrees) are divided by the published maxima. The published splits hold 2450/850/850 of the 5,000 cases (the
-paper's text says 3300/850/850); `truesigma.imaging.splits.published` says where they are looked for.
+paper's text says 3300/850/850); `truesigma.imaging.data.splits.published` says where they are looked for.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def load(
         size: side of the images in pixels; 64 leaves the projections as they are.
         jitter: augmentation: `exact` (brightness, contrast), `paper` (with saturation and hue) or `none`.
         centred: show the network (x - 0.5) / 0.5 in place of x in [0, 1], as TensorFlow's ImageNet weights expect.
-        splits: file or folder of the published index lists; empty: see `truesigma.imaging.splits.published`.
+        splits: file or folder of the published index lists; empty: see `truesigma.imaging.data.splits.published`.
         seed: for a seeded split, where the published one cannot be had.
 
     Returns:

@@ -2,7 +2,3 @@
 
 A batch of images comes in, two tensors go out.
 """
-
-from ..._moved import old_names
-
-__getattr__ = old_names(__name__)

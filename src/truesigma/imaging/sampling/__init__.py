@@ -2,7 +2,3 @@
 
 A module and batches come in; `Draws` or their moments go out, and the module is left as it was.
 """
-
-from ..._moved import old_names
-
-__getattr__ = old_names(__name__)
