@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Compiling all that is installed takes longer than installing it: modules are compiled, and kept, as they are imported.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-slow check size docs bench clean
+.PHONY: setup demo paper test test-slow check size docs bench clean
 setup: .venv/.ready
 
 .venv/.ready: pyproject.toml
@@ -16,6 +16,9 @@ setup: .venv/.ready
 
 demo: setup
 	$(BIN)/truesigma demo --out demo-output
+
+paper: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m paper all
 
 # One thread each: the tests already run two at a time, and torch would start as many threads again. Tests of one file
 # stay together, so that what they share is made once, until one of the two has nothing left to do.

@@ -17,12 +17,13 @@ from typing import Any
 import torch
 from command import network_command, write
 
+from truesigma.core import plugins
 from truesigma.imaging.data.dataset import DataSet, Split
-from truesigma.imaging.datasets.oct import load
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import load_recipe
 from truesigma.imaging.training import loop
 
+OCT = Path(__file__).parents[1] / "paper" / "datasets" / "oct.py"
 CURVES = ("train_mse", "valid_mse")
 STEPS = {"plain": float("inf"), "faster": 0}  # steps from which on a training takes the faster one
 
@@ -72,7 +73,7 @@ def main() -> None:
         "--cases", type=int, default=1600, help="of the training split; a quarter of it for validation"
     )
     given = parser.parse_args()
-    whole = load(str(given.data), size=given.size)
+    whole = plugins.load("datasets", str(OCT)).load(str(given.data), size=given.size)
     cases = {"train": given.cases, "valid": given.cases // 4}
     data = replace(whole, splits={name: part(whole.splits[name], n) for name, n in cases.items()})
     rows: list[dict[str, Any]] = []

@@ -31,7 +31,7 @@ LAYERS = [
     {"evaluation"},
     {"diagrams", "engine"},
     {"report", "imaging"},
-    {"project", "reproduce"},
+    {"project"},
     {"cli"},
 ]
 IMAGING_LAYERS = [

@@ -22,7 +22,6 @@ from truesigma.evaluation.compare import compare
 from truesigma.evaluation.fit import fit_all
 from truesigma.evaluation.recipe import load_recipe
 from truesigma.evaluation.replicates import clusters_by
-from truesigma.reproduce.elsewhere import BLOCK
 
 ALL = (
     "none", "sigma", "sigma_by_output", "sigma_by_group", "two_factor", "aux", "isotonic", "conformal",
@@ -30,6 +29,7 @@ ALL = (
 )  # fmt: skip
 TITLES = {"resnet101": "ResNet-101", "densenet201": "DenseNet-201", "efficientnetb4": "EfficientNet-B4"}
 TITLES["efficientnet_b4"] = TITLES["efficientnetb4"]
+BLOCK = 25  # frames of a video, which err alike
 ERRORS = 2  # standard errors of compare, within which one may be as good as the first
 Pair = tuple[ts.Cases, ts.Cases]
 

@@ -180,7 +180,7 @@ def test_a_plugin_of_ones_own(folder, run):
 
 def test_list(folder, run):
     _, out, _ = run("list")
-    for words in ("sigma ", "miscalibration_area ", "densenet201 ", "oct ", "paper "):
+    for words in ("sigma ", "miscalibration_area ", "densenet201 ", "simulated ", "paper "):
         assert f"\n  {words}" in out
     _, out, _ = run("list", "recalibrate")
     assert "aux:hidden=16\n      ReLU units" in out

@@ -79,7 +79,7 @@ def test_completion_offers_commands_options_and_names(monkeypatch, capsys):
     offered = complete(monkeypatch, capsys, "truesigma", "evaluate", "--recalibrate", "none,s")
     assert offered == [f"none,{name}" for name in names("recalibrate") if name.startswith("sigma")]
     assert complete(monkeypatch, capsys, "truesigma", "report", "--recipe", "pa") == ["paper"]
-    assert complete(monkeypatch, capsys, "truesigma", "train", "bone") == ["boneage"]
+    assert complete(monkeypatch, capsys, "truesigma", "train", "simu") == ["simulated"]
     assert "backbones" in complete(monkeypatch, capsys, "truesigma", "list", "b")
 
 

@@ -236,8 +236,8 @@ options = {{ cases = 60, train = 20, valid = 20 }}
 def test_the_grid_on_a_cluster(tmp_path, cluster, on_ray):
     """Trainings side by side, of which one loses its node: the same results as one after the other."""
     pytest.importorskip("timm")
-    from truesigma.reproduce import open_paper
-    from truesigma.reproduce.run import run_missing
+    from paper import open_paper
+    from paper.training import run_missing
 
     for place in ("here", "there"):
         (tmp_path / place).mkdir()

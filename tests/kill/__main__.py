@@ -11,7 +11,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"  # and so no threads before a fork
 sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parents[2] / "src")]
 WARM = (
-    "truesigma.project.run", "truesigma.imaging.training.experiment", "truesigma.imaging.prediction.predict",
+    "truesigma.project.run", "truesigma.imaging.prediction.predict",
     "truesigma.report", "truesigma.engine.evaluate_files", "truesigma.evaluation.maps", "pyarrow.parquet", "nibabel",
     "truesigma.imaging.export.onnx", "torch.export", "onnxruntime", "onnx", "onnxscript", "project_files",
     "torch.utils.tensorboard",

@@ -73,19 +73,6 @@ def make_maps(folder: Path) -> None:
     )
 
 
-def make_paper(folder: Path) -> None:
-    """The description of the paper, with an experiment that is small enough."""
-    from made_up_paper import fake_paper
-
-    root = fake_paper(folder / "paper", [])
-    text = (root / "experiments.toml").read_text()
-    small = text.replace("cases = 2200, train = 200", "cases = 40, train = 16, valid = 12")
-    assert small != text
-    (root / "experiments.toml").write_text(small)
-    (folder / "data").mkdir()
-
-
-PAPER = ("paper", "run", "simulated_small", "--root", "paper", "--data", "data", "--runs", "out/runs")
 COMMANDS = {
     "train": Command(
         make_project,
@@ -114,7 +101,6 @@ COMMANDS = {
         ("export", "output/runs/0", "--card", "output/card.json", "--draws", "2", "-o", "out/model.onnx"),
         "out",
     ),
-    "paper run": Command(make_paper, (*PAPER, "--epochs", "2"), "out"),
 }  # fmt: skip
 
 

@@ -85,10 +85,9 @@ def fake_paper(folder: Path, names: list[str] | None = None, *, cases: int = 200
 
 
 def main_until_exit(arguments):
-    from truesigma.cli import main
+    from paper.__main__ import main
 
     try:
-        main(arguments)
+        return main(arguments)
     except SystemExit as end:
         return end.code
-    return 0

@@ -11,7 +11,7 @@ from typing import Any
 from ..evaluation.recipe import FOLDER, recipe_names
 from ..files.toml import check_keys, read_toml
 
-__all__ = ["Planned", "Recipe", "TrainingRecipe", "load_recipe"]
+__all__ = ["Recipe", "TrainingRecipe", "load_recipe"]
 
 WATCHABLE = (
     "valid_mse_two_draws", "valid_mse", "valid_mse_one_pass", "valid_loss", "train_mse", "train_loss",
@@ -138,27 +138,6 @@ class TrainingRecipe:
         if cosine and not self.stop:
             idle |= {"watch"} | ({"smoothing"} if self.keep == "last" else set())
         return {key: getattr(self, key) for key in TRAIN if key not in idle}
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One network to train: its name is the folder of its results, `step` its place in the queue."""
-
-    name: str
-    data_set: str
-    network: str
-    step: int
-    likelihood: str = "gaussian"
-    seed: int = 0
-    recipe: str = "exact"
-    variant: str = ""  # what is different, if it is not one of the paper's networks
-    train: Mapping[str, Any] = field(default_factory=dict)  # what differs from the recipe, such as epochs
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the data set
-    # Options that add shifted splits, for sampling only.
-    shifts: Mapping[str, Any] = field(default_factory=dict)
-    # A file of weights to start from, in the folder `weights` of the data; without one they are random.
-    weights: str = ""
-    seen: bool = False  # its numbers were known when the rules of the claims were fixed
 
 
 Recipe = TrainingRecipe  # its name in 0.1

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from aged_images import command, environment
 import truesigma as ts
 from truesigma.imaging.network.tensors import read_state
 
+OCT = Path(__file__).parents[3] / "paper" / "datasets" / "oct.py"
+
 
 @pytest.mark.slow
 def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, run, tmp_path):
@@ -22,7 +25,7 @@ def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, run, t
 
     def words(out, epochs=2):
         options = ["--root", root, "--option", "size=64", "--backbone", "small", "--device", "cpu"]
-        return command("train", "oct", *options, "--epochs", epochs, "--seed", "3", "-o", tmp_path / out)
+        return command("train", OCT, *options, "--epochs", epochs, "--seed", "3", "-o", tmp_path / out)
 
     process = subprocess.Popen(words("killed"), env=environment(), stderr=subprocess.DEVNULL)
     last, deadline = tmp_path / "killed" / "last.safetensors", time.monotonic() + 300

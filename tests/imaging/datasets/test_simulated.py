@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from paper.datasets import oct
 from truesigma.imaging.data.needle import Voxels, draw_voxels, projections, volume
 from truesigma.imaging.data.oct_projections import LARGEST, project
-from truesigma.imaging.datasets import oct, simulated
+from truesigma.imaging.datasets import simulated
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,78 @@
+"""Claims on training: what early stopping would cost, and what refitting the factor in every epoch does."""
+
+import numpy as np
+
+from ..paper import Paper
+from ..runs import Run
+from ..text import number, percent
+from .verdict import OPEN, UNSEEN, Verdict, each, over_all
+
+UNBIASED = 1.05  # a factor up to this is called unbiased
+COST = 1.05  # what the error must grow by to be called a cost
+CLOSED = 1.1  # a variance off by less is counted as near
+
+
+def unbiased_epoch(run: Run) -> int | None:
+    """The last epoch up to the kept one whose variance was not yet too small on the validation split, if any.
+
+    Of those in which the test split was looked at.
+    """
+    until = int(run.about["best_epoch"])
+    measured = np.isfinite(run.column("test_mse")[:until])
+    fine = np.flatnonzero(measured & (run.column("valid_factor")[:until] <= UNBIASED))
+    return int(fine[-1]) + 1 if fine.size else None
+
+
+def early_stopping(paper: Paper) -> Verdict:
+    """If s of the kept epoch is above 1.05, stopping at the last epoch with a smaller s costs over 5 % of test MSE."""
+    found: dict[str, bool] = {}
+    said = {}
+    for name in paper.judged():
+        run = paper.run(name)
+        assert run is not None
+        holds, said[name] = _stopped(run)
+        if holds is not None:
+            found[name] = holds
+    extra = paper.run("simulated_small")
+    more = "" if extra is None else f" Beside them, the simulated needles: {_stopped(extra)[1]}."
+    if not said:
+        return Verdict(OPEN, "no network of the tables has been run." + more)
+    text = each(paper, said) + more
+    return (
+        over_all(found, text)
+        if found
+        else Verdict(UNSEEN, f"No network here is too sure at its kept epoch. {text}")
+    )
+
+
+def _stopped(run: Run) -> tuple[bool | None, str]:
+    """Whether stopping early costs error, in words; None where the kept epoch is not too sure."""
+    best, early = int(run.about["best_epoch"]), unbiased_epoch(run)
+    mse, factor = run.column("test_mse"), run.column("test_factor")
+    kept = f"kept epoch {best}: test MSE {number(mse[best - 1], 'mse')}, s = {factor[best - 1]:.2f}"
+    if factor[best - 1] <= UNBIASED:
+        return None, f"{kept}, not too sure"
+    if early is None:
+        return False, f"{kept}; too sure from the first epoch on"
+    cost = float(mse[early - 1] / mse[best - 1])
+    return cost > COST, (
+        f"{kept}; last unbiased epoch {early}: test MSE {number(mse[early - 1], 'mse')}, s = {factor[early - 1]:.2f}, "
+        f"{percent(cost - 1, 0)} more error"
+    )
+
+
+def gap_closed(paper: Paper) -> Verdict:
+    """With each epoch's factor the test variance is closer to the test error, in the median epoch."""
+    found, said, closed = {}, {}, 0
+    for name in paper.judged():
+        run = paper.run(name)
+        assert run is not None
+        raw, scaled = run.gap("test_variance"), run.gap("test_variance_scaled")
+        found[name] = scaled < raw
+        closed += bool(scaled < np.log(CLOSED))
+        said[name] = f"variance off by a factor of {np.exp(raw):.2f} before, {np.exp(scaled):.2f} after"
+    return (
+        over_all(found, f"{each(paper, said)} Within a tenth after: {closed} of {len(found)}.")
+        if found
+        else Verdict(OPEN, "no network of the tables has been run")
+    )

@@ -1,0 +1,1 @@
+"""The data sets of the paper, used by the path of their file: `--dataset paper/datasets/oct.py`."""

@@ -1,0 +1,52 @@
+"""Histograms of the uncertainty under distribution shift, for the ensemble and for sigma scaling (Figure 7)."""
+
+from typing import Any
+
+from truesigma.core.values import Prediction
+from truesigma.diagrams import shift
+from truesigma.diagrams._style import PAGE
+from truesigma.diagrams._style import figure as new_figure
+
+from ..paper import Paper
+from . import Figure, empty, number, title
+from .rejection import called, recalibration_of
+
+SHIFTS = {"test_clahe": "CLAHE (moderate)", "test_other": "other domain (severe)"}
+
+
+def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
+    """A panel for each run, over one axis: the ensemble as it is, a network after sigma scaling."""
+    made, axes = new_figure(len(figure.runs), 1, width=PAGE, ratio=0.3)
+    tables = {name: histogram(paper, name) for name in figure.runs if name in runs}
+    edges = [table.edges for table in tables.values() if table is not None]
+    numbers = []
+    for panel, name in zip(axes[:, 0], figure.runs):
+        found = tables.get(name)
+        if found is None:
+            empty(panel, paper, name)
+            continue
+        panel.set_xlim(min(each[0] for each in edges), max(each[-1] for each in edges))
+        shift.draw(found, panel, title=f"{title(paper, name)}, {called(paper, name)}")
+        panel.set_ylim(0, 1.25 * panel.get_ylim()[1])  # the legend is above the histograms
+        for split, label in SHIFTS.items():
+            if label not in found.auroc:
+                continue
+            for metric in ("auroc", "aupr", "fpr95"):
+                value = getattr(found, metric)[label]
+                numbers.append(
+                    number(
+                        paper, name, metric, value, recalibration=recalibration_of(paper, name), split=split
+                    )
+                )
+    return made, numbers
+
+
+def histogram(paper: Paper, name: str) -> shift.Shift | None:
+    """The uncertainties of a run on its test set and on what it has of shifted ones; None where it has none."""
+    recalibration = recalibration_of(paper, name)
+
+    def predicted(split: str) -> Prediction:
+        return paper.predictions(name, split, "exact", recalibration)[0][0]
+
+    shifted = {label: predicted(split) for split, label in SHIFTS.items() if split in paper.splits(name)}
+    return shift.table(predicted("test"), shifted, name="test set") if shifted else None

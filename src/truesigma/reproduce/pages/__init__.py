@@ -1,4 +1,0 @@
-"""The pages that `truesigma paper all` writes: what was learned, what was seen, and where we deviate.
-
-An opened paper comes in, markdown goes out.
-"""

@@ -1,0 +1,225 @@
+"""The first screen: full-length and short runs told apart by the rule, and sentences that follow the numbers."""
+
+import json
+
+import numpy as np
+import pytest
+from made_up_paper import TRUE_FACTOR, fake_paper
+
+from paper import open_paper
+from paper.claims import training, transfer
+from paper.drawing.overfitting import epochs_of
+from paper.pages.answer import answer_text, lines
+from paper.runs import Run
+
+LITE2 = ["oct_efficientnet_lite2", "oct_efficientnet_lite2_random"]
+LITE2_AGAIN = ["oct_efficientnet_lite2_seed1", "oct_efficientnet_lite2_seed1_random"]
+PAIR = ["breastpathq_efficientnet_lite2", "breastpathq_efficientnet_lite2_random"]
+
+
+@pytest.fixture
+def root(tmp_path):
+    return fake_paper(tmp_path / "paper", ["oct_resnet101", "boneage_resnet101_short", *PAIR], cases=60)
+
+
+def change(root, name, **values):
+    path = root / "results" / name / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def calm(root, name, more):
+    """Add so much to the logarithm of every variance of a run."""
+    path = root / "results" / name / "draws.npz"
+    with np.load(path) as stored:
+        arrays = {
+            key: value + np.float16(more * key.endswith("log_variance")) for key, value in stored.items()
+        }
+    np.savez(path, **arrays)
+
+
+PLATEAU = {"schedule": "plateau", "patience": 20, "epochs": 500}
+
+
+@pytest.mark.parametrize(
+    ("changed", "schedule", "full"),
+    [
+        ({"plateaus": 2, "best_epoch": 30}, PLATEAU, True),
+        ({"plateaus": 2, "best_epoch": 31}, PLATEAU, False),  # 19 epochs back
+        ({"plateaus": 1, "best_epoch": 10}, PLATEAU, False),
+        ({"plateaus": 2, "best_epoch": 45, "finished": True}, PLATEAU, True),  # ended at its lowest rate
+        ({"plateaus": 2, "best_epoch": 45, "finished": True}, {**PLATEAU, "epochs": 50}, False),
+        ({"plateaus": 3, "best_epoch": 10}, {**PLATEAU, "patience": 12}, False),
+        ({"plateaus": 0, "best_epoch": 10, "finished": True}, {**PLATEAU, "schedule": "cosine"}, False),
+    ],
+)
+def test_what_full_length_means(changed, schedule, full):
+    about = {"epochs": 50, "finished": False, "recipe": {"train": schedule}, **changed}
+    assert Run("one", None, about).full_length == full
+
+
+def test_short_runs_are_shown_apart(root):
+    change(root, "boneage_resnet101_short", best_epoch=45)
+    paper = open_paper(root)
+    found = [line for line in lines(paper) if line.regime != "theirs"]
+    assert [line.full for line in found] == [True, True, True, False]
+    assert all(line.too_sure for line in found)
+    assert found[0].scores.factor == pytest.approx(TRUE_FACTOR, rel=0.25)
+    text = answer_text(paper)
+    assert "**Are networks too sure? Yes, in all 3.**" in text
+    assert "none have it below 1 by as much, and 0 neither." in text
+    assert "of 3 networks trained to their end 3 (" in text
+    after = [line.scores.held[1] for line in found if line.full]
+    near = sum(abs(held - 0.9) <= 0.02 for held in after)
+    assert near < 3
+    assert f"**Does one factor repair it? {f'In {near} of 3' if near else 'No, in none'}, at 90 %" in text
+    assert "Of 1 short runs 1" in text
+    assert "**Transfer:**" in text
+    kept = [line.overfitted for line in found if line.full]
+    assert kept == pytest.approx([TRUE_FACTOR**2] * 3, rel=0.6)
+    shown = sorted(line.shape[1] for line in found if line.full)
+    assert f"the 99 % ones {100 * shown[0]:.1f} % to {100 * shown[-1]:.1f} %." in text
+    assert "Of the 1 among them that the paper trained too, 1." in text  # the others are EfficientNet-Lite2
+    assert "networks on EndoVis the 90 % intervals hold: DenseNet-201 95.7 % → 92.4 %" in text
+    assert "How sure is that?" not in text  # no second seed
+    assert "Those that overfit" not in text  # nobody is there to compare them with
+
+
+def test_a_run_that_ended_by_chance_is_shown_and_not_counted(tmp_path):
+    name = "breastpathq_densenet201_chance"
+    root = fake_paper(tmp_path / "paper", ["oct_resnet101", name], cases=60)
+    path = root / "results" / name / "history.csv"
+    best = json.loads(path.with_name("run.json").read_text())["best_epoch"]
+    rows = [row.split(",") for row in path.read_text().splitlines()]
+    rows[best][rows[0].index("valid_mse")] = "-0.1"
+    path.write_text("".join(",".join(row) + "\n" for row in rows))
+    text = answer_text(open_paper(root))
+    assert text.count("epochs, kept by an estimate below 0") == 1
+    assert "of 1 networks trained to their end 1 (OCT, ResNet-101" in text
+    assert "Not counted: 1 runs that ended by chance, below." in text
+    apart = text.partition("### Runs that ended by chance")[2]
+    assert apart.count("| BreastPathQ, DenseNet-201 ") == text.count("| BreastPathQ, DenseNet-201 ") == 1
+    assert "With them 2 of 2 would be too sure." in text
+    assert "short runs 1" not in text
+
+
+def test_draws_that_call_a_huge_variance_are_named(root):
+    folder = root / "results" / "oct_resnet101"
+    with np.load(folder / "draws.npz") as stored:
+        arrays = dict(stored)
+    assert "What it does not repair" not in answer_text(open_paper(root))
+    arrays["test.log_variance"][0, 0, :6] = 5.0  # one draw of 6 of the 60 cases
+    np.savez(folder / "draws.npz", **arrays)
+    text = answer_text(open_paper(root))
+    assert "OCT, ResNet-101 (full-length, 50 epochs) in 10.0 %. The UCE averages" in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert [row.count(" †") for row in rows if "†" in row or "OCT, ResNet-101" in row] == [2]
+
+
+def test_nothing_run_is_said(tmp_path):
+    root = fake_paper(tmp_path / "paper", [])
+    (root / "elsewhere" / "endovis.npz").unlink()
+    assert "No network has been run" in answer_text(open_paper(root))
+
+
+def test_equal_factors_are_no_sign_of_transfer(root):
+    paper = open_paper(root)
+    verdict = transfer.surer(paper)
+    assert verdict.word == "does not hold"
+    assert verdict.evidence.startswith("0 of 1")
+
+
+def test_epochs_without_a_look_at_the_test_split_are_passed_over(root):
+    folder = root / "results" / "oct_resnet101"
+    rows = (folder / "history.csv").read_text().splitlines()
+    names = rows[0].split(",")
+    for epoch in range(1, len(rows)):
+        if epoch % 5 and epoch != 25:
+            cells = rows[epoch].split(",")
+            rows[epoch] = ",".join("" if n.startswith("test") else c for n, c in zip(names, cells))
+    (folder / "history.csv").write_text("\n".join(rows) + "\n")
+    run = open_paper(root).run("oct_resnet101")
+    x, factor = epochs_of(run)
+    assert len(x) == 10
+    np.testing.assert_allclose(x, factor, rtol=1e-4)
+    assert training.unbiased_epoch(run) % 5 == 0
+    assert np.isfinite(run.gap("test_variance"))
+
+
+def test_a_kept_epoch_without_test_scores_is_refused(root):
+    folder = root / "results" / "oct_resnet101"
+    rows = (folder / "history.csv").read_text().splitlines()
+    names = rows[0].split(",")
+    rows[25] = ",".join("" if n.startswith("test") else c for n, c in zip(names, rows[25].split(",")))
+    (folder / "history.csv").write_text("\n".join(rows) + "\n")
+    paper = open_paper(root)
+    with pytest.warns(UserWarning, match="lacks values of test_mse"):
+        assert paper.run("oct_resnet101") is None
+
+
+def test_another_seed_says_how_far_to_trust_the_factor(tmp_path):
+    names = ["oct_resnet101", "oct_resnet101_seed1", *LITE2, *LITE2_AGAIN]
+    root = fake_paper(tmp_path / "paper", names, cases=60)
+    calm(root, "oct_efficientnet_lite2_seed1_random", 2 * np.log(TRUE_FACTOR) + 1)
+    schedule = {"smoothing": 0.5, "keep": "valid_mse_two_draws"}
+    change(root, "oct_efficientnet_lite2_seed1", recipe={"name": "exact", "train": schedule})
+    paper = open_paper(root)
+    text = answer_text(paper)
+
+    def both(first, second):
+        fits = [paper.fitted(name, "exact", "sigma") for name in (first, second)]
+        return " and ".join(f"{fit.factor:.2f} ± {fit.standard_error:.2f}" for fit in fits)
+
+    for called, first, second, words in (
+        ("OCT, ResNet-101", *names[:2], "too sure each time"),
+        ("OCT, EfficientNet-Lite2, ImageNet weights", LITE2[0], LITE2_AGAIN[0], "too sure each time"),
+        (
+            "OCT, EfficientNet-Lite2, random weights",
+            LITE2[1],
+            LITE2_AGAIN[1],
+            "too sure, then not sure enough",
+        ),
+    ):
+        assert f"{called}: s = {both(first, second)}, test error " in text
+        assert f" times that of training ({words})" in text.partition(f"{called}: s = ")[2]
+    assert (
+        "We trained 3 of the networks again from a second seed, which is not counted; it changes the answer for 1"
+        in text
+    )
+    assert "The seeds of OCT, EfficientNet-Lite2, ImageNet weights also differ in what chose plateau" in text
+    assert "of 3 networks trained to their end 3 (" in text  # the second seeds are not among them
+    told = "**Transfer:** OCT, EfficientNet-Lite2, seed 1, from ImageNet weights and from random ones, otherwise alike"
+    assert f"{told}: s = {both(*LITE2_AGAIN)}" in text
+
+
+def test_a_second_seed_is_no_second_pair(tmp_path):
+    """It is told, whether it agrees or not, and the verdict is that of the first seed."""
+    root = fake_paper(tmp_path / "paper", [*LITE2, *LITE2_AGAIN], cases=60)
+    calm(root, LITE2[1], 1)
+    verdict = transfer.surer(open_paper(root))
+    assert (verdict.word, verdict.evidence[:6]) == ("holds", "1 of 1")
+    assert "seed 1, ImageNet weights: s = " in verdict.evidence
+    assert "(ImageNet and random), disagrees and is not counted." in verdict.evidence
+
+
+def test_too_large_a_variance_is_named(root):
+    calm(root, "oct_resnet101", 3)
+    assert "The opposite, too large a variance, in 1 (OCT, ResNet-101 0." in answer_text(open_paper(root))
+
+
+def test_overfitting_is_named_where_it_tells_who_is_too_sure(root):
+    """One network is made sure of itself to the right degree, and its error in training that of the test."""
+    folder = root / "results" / "oct_resnet101"
+    calm(root, "oct_resnet101", 2 * np.log(TRUE_FACTOR) + 0.1)
+    rows = [row.split(",") for row in (folder / "history.csv").read_text().splitlines()]
+    train, test = (rows[0].index(name) for name in ("train_mse", "test_mse"))
+    for row in rows[1:]:
+        row[train] = row[test]
+    (folder / "history.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+    paper = open_paper(root)
+    sure = [line.overfitted for line in lines(paper) if line.full and line.too_sure]
+    text = answer_text(paper)
+    assert "**Which networks are too sure? Those that overfit.**" in text
+    assert (
+        f"{min(sure):.2f} to {max(sure):.2f} times their training error, that of the others 1.00 times."
+        in text
+    )

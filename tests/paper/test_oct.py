@@ -1,0 +1,152 @@
+"""OCT: the published projections bit for bit, the cached file, the splits, broken volumes."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scipy.ndimage import zoom
+
+from paper.datasets import oct
+from truesigma.imaging.data.archive import BrokenFiles
+from truesigma.imaging.data.oct_projections import LARGEST, project
+
+
+def published_projection(volume):
+    """The published loader's steps, one by one, with scipy's own zoom."""
+    volume = volume[8:]
+    smallest = min(volume.shape)
+    volume = zoom(volume, [smallest / n for n in volume.shape], order=0).transpose(2, 0, 1)
+    return np.stack([np.argmax(volume, axis) for axis in range(3)], axis=-1).astype(np.uint8)
+
+
+def make_volumes(root, cases, seed=0):
+    rng = np.random.default_rng(seed)
+    (root / "data").mkdir(parents=True)
+    for k in rng.permutation(cases):
+        data = rng.integers(0, 256, (512, 64, 64), dtype=np.uint8)
+        np.savez(root / "data" / f"{1000 + k}.5.npz", data=data, pos=np.arange(6) * 0.1 + k * 0.01)
+    return root
+
+
+def test_projection_is_the_published_one_on_noise():
+    volume = np.random.default_rng(0).integers(0, 9, (512, 64, 64), dtype=np.uint8)  # many ties
+    assert np.array_equal(project(volume), published_projection(volume))
+
+
+def test_wrong_shape_is_refused():
+    with pytest.raises(ValueError, match=r"\(500, 64, 64\); expected \(512, 64, 64\)"):
+        project(np.zeros((500, 64, 64), np.uint8))
+
+
+def test_raw_volumes_are_projected_once_and_kept(tmp_path):
+    root = make_volumes(tmp_path / "oct", 6)
+    with pytest.warns(UserWarning, match="6 of the 5000"):
+        data = oct.load(str(root), size=64)
+    shutil.rmtree(root / "data")
+    with pytest.warns(UserWarning, match="6 of the 5000"):
+        again = oct.load(str(root), size=64)
+    names = [name for split in data.splits.values() for name in split.name]
+    assert sorted(names) == [f"{1000 + k}.5.npz" for k in range(6)]
+    for split in data.splits:
+        assert torch.equal(data.splits[split].images, again.splits[split].images)
+        assert data.splits[split].name == again.splits[split].name
+    with np.load(root / "projections.npz") as kept:
+        assert set(kept) == {"image", "pose", "name"}
+        assert list(kept["name"]) == sorted(kept["name"])
+        row = list(kept["name"]).index("1003.5.npz")
+        assert kept["pose"][row] == pytest.approx(np.arange(6) * 0.1 + 0.03)
+
+
+def test_a_read_only_folder_is_left_alone(tmp_path):
+    root = make_volumes(tmp_path / "oct", 2)
+    root.chmod(0o555)
+    try:
+        with pytest.warns(UserWarning, match="could not be kept"):
+            oct.projected(root)
+        assert not (root / "projections.npz").exists()
+    finally:
+        root.chmod(0o755)
+
+
+def test_broken_volumes_are_all_named(tmp_path):
+    root = make_volumes(tmp_path / "oct", 4)
+    (root / "data" / "1001.5.npz").write_bytes(b"not a volume")
+    np.savez(root / "data" / "1002.5.npz", data=np.zeros((3, 3, 3)), pos=np.zeros(6))
+    path = root / "data" / "1003.5.npz"
+    np.savez_compressed(
+        path, data=np.random.default_rng(0).integers(0, 9, (512, 64, 64), np.uint8), pos=np.zeros(6)
+    )
+    damaged = bytearray(path.read_bytes())
+    damaged[5000:6000] = bytes(1000)
+    path.write_bytes(damaged)
+    with pytest.raises(BrokenFiles, match=r"3 of 4 images.*1001\.5\.npz.*1002\.5\.npz.*expected \(512.*1003"):
+        oct.load(str(root))
+    assert not (root / "projections.npz").exists()
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(ValueError, match=r"neither projections\.npz nor a folder data"):
+        oct.load(str(tmp_path))
+
+
+def test_damaged_cache_says_what_to_do(tmp_path):
+    (tmp_path / "projections.npz").write_bytes(b"half a file")
+    with pytest.raises(ValueError, match="delete it to have it made anew"):
+        oct.load(str(tmp_path))
+
+
+def test_unknown_jitter(tmp_path):
+    with pytest.raises(ValueError, match="expected 'exact', 'paper' or 'none'"):
+        oct.load(str(tmp_path), jitter="wild")
+
+
+def test_all_fifty_raw_volumes_reproduce_the_published_rows(real_data):
+    with np.load(real_data / "oct" / "projections.npz") as kept:
+        row = {name: k for k, name in enumerate(kept["name"])}
+        image, pose = kept["image"], kept["pose"]
+    files = sorted((real_data / "oct" / "raw").glob("*.npz"))
+    assert len(files) == 50
+    for file in files:
+        with np.load(file) as raw:
+            assert np.array_equal(project(raw["data"]), image[row[file.name]])
+            assert np.array_equal(raw["pos"], pose[row[file.name]])
+
+
+def test_real_set_has_the_published_splits_and_scaling(real_data):
+    data = oct.load(str(real_data / "oct"), size=64)
+    assert {key: len(split) for key, split in data.splits.items()} == {
+        "train": 2450,
+        "valid": 850,
+        "test": 850,
+    }
+    with np.load(real_data / "splits.npz") as lists, np.load(real_data / "oct" / "projections.npz") as kept:
+        for key, split in data.splits.items():
+            rows = lists[f"oct_{key}"]
+            assert split.name == tuple(kept["name"][rows])
+            assert np.array_equal(split.images.numpy(), kept["image"][rows].transpose(0, 3, 1, 2))
+            assert data.in_unit(split.target).numpy() == pytest.approx(kept["pose"][rows], rel=1e-6)
+    assert data.factor.numpy() == pytest.approx(np.array(LARGEST))
+    assert all(
+        0 <= float(split.target.min()) <= float(split.target.max()) <= 1 for split in data.splits.values()
+    )
+
+
+def test_enlarged_like_the_published_loader(tmp_path):
+    transforms = pytest.importorskip("torchvision.transforms")
+    root = make_volumes(tmp_path / "oct", 3)
+    with pytest.warns(UserWarning, match="3 of the 5000"):
+        data = oct.load(str(root))
+    with np.load(root / "projections.npz") as kept:
+        image = dict(zip(kept["name"], kept["image"]))
+    published = transforms.Compose(
+        [
+            transforms.ToPILImage(),
+            transforms.Resize((256, 256), interpolation=Image.Resampling.LANCZOS),
+            transforms.ToTensor(),
+        ]
+    )
+    for split in data.splits.values():
+        for k, name in enumerate(split.name):
+            assert torch.equal(data.prepare(split.images[k : k + 1])[0], published(image[name]))
