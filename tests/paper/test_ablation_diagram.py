@@ -12,7 +12,9 @@ def test_each_panel_is_the_diagram_of_that_network():
     rng = np.random.default_rng(0)
     v = rng.gamma(3.0, 0.5, size=(150, 2))
     y = 5 + rng.normal(size=v.shape) * 2 * np.sqrt(v)
-    p, q = (Prediction(5 + 0.1 * rng.normal(size=v.shape), aleatoric=0.7 * v, epistemic=0.3 * v) for _ in range(2))
+    p, q = (
+        Prediction(5 + 0.1 * rng.normal(size=v.shape), aleatoric=0.7 * v, epistemic=0.3 * v) for _ in range(2)
+    )
     found = ablation.table(Cases(p, y), [Cases(p, y), Cases(q, y)], hidden=(1, 3), seed=2)
     for count, one in zip(found.hidden, found.tables):
         fitted = aux.fit(p, y, hidden=count, seed=2)
