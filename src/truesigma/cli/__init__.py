@@ -1,13 +1,10 @@
-"""The command line: parses, calls one function, writes one artefact.
+"""The command line: a command is a function whose signature is its `--help`; it calls one function of the package.
 
-A file in this folder that has `register(app)` adds its commands. Command files import only what is light; anything
-heavy (pyarrow, torch, matplotlib) is imported inside the function that needs it, so that `--help` stays quick.
+Command files import only what is light; anything heavy (pyarrow, torch, matplotlib) is imported inside the function
+that needs it, so that `--help` stays quick.
 """
 
-import importlib
 import io
-import os
-import pkgutil
 import sys
 import traceback
 import warnings
@@ -16,10 +13,25 @@ from typing import Annotated, Any
 
 import typer
 
-from ..files.npz import FLAG, VARIABLE
-from ._filesets import join_files
-from ._session import Session, printable
+from ._options import join_files
+from ._output import QUIET, printable
+from .apply import apply
+from .compare import compare
+from .demo import demo
+from .evaluate import calibrate, evaluate
+from .export import export
+from .figure import figure
+from .init import init
+from .listing import list_plugins
+from .predict import predict
+from .report import report
+from .run import run
+from .train import train
+from .verify import verify
 
+COMMANDS = (
+    demo, evaluate, calibrate, apply, compare, report, figure, init, run, train, predict, export, verify,
+)  # fmt: skip
 ANYWHERE = ("--quiet", "--debug")  # options of the whole program, taken anywhere on the line
 EXTRAS = {
     "torch": "train",
@@ -39,50 +51,34 @@ EXTRAS = {
 
 
 def build() -> typer.Typer:
-    """Build the program from the commands of every file in this folder."""
+    """Build the program from its commands."""
     app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback()(_program)
-    for found in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{found.name}")
-        if hasattr(module, "register"):
-            module.register(app)
+    for command in COMMANDS:
+        app.command(command.__name__)(command)
+    app.command("list")(list_plugins)
     return app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program: exit code 0, 2 for bad input or usage, 1 for a failure of our own."""
+    """Run the program: exit code 0, 2 for bad input or usage, 1 for a bug."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # characters it cannot show appear by number
             stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
-    end = given.index("--") if "--" in given else len(given)
-    moved, rest = _taken_out(given[:end])
-    given = [*moved, *join_files(rest), *given[end:]]
+    moved = [word for word in given if word in ANYWHERE]
+    rest = [word for word in given if word not in ANYWHERE]
     with warnings.catch_warnings():
         if "--debug" not in moved:
             warnings.showwarning = _quiet_warning if "--quiet" in moved else _short_warnings()
         try:
-            build()(args=given, prog_name="truesigma")
+            build()(args=[*moved, *join_files(rest)], prog_name="truesigma")
         except Exception as problem:
             if "--debug" in moved:
                 traceback.print_exc()
             message, code = explain(problem)
             sys.stderr.write(f"error: {printable(' '.join(message.split()))}\n")
             sys.exit(code)
-
-
-def _taken_out(given: list[str]) -> tuple[list[str], list[str]]:
-    """The options of the whole program, wherever they are, and everything else."""
-    moved, rest = [], []
-    words = iter(given)
-    for word in words:
-        if word in ANYWHERE or word.startswith(f"{FLAG}="):
-            moved.append(word)
-        elif word == FLAG:
-            moved += [word, *([value] if (value := next(words, None)) is not None else [])]
-        else:
-            rest.append(word)
-    return moved, rest
 
 
 def explain(problem: Exception) -> tuple[str, int]:
@@ -105,7 +101,7 @@ def explain(problem: Exception) -> tuple[str, int]:
     if isinstance(problem, ValueError | OSError):
         return str(problem), 2
     return (
-        f"{type(problem).__name__}: {problem}. This is a fault of ours, or of a plug-in file; --debug shows where.",
+        f"{type(problem).__name__}: {problem}. This is a bug in truesigma: please report it, with what --debug shows.",
         1,
     )
 
@@ -119,23 +115,16 @@ def _version(show: bool) -> None:
 
 
 def _program(
-    context: typer.Context,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print errors only, and JSON where asked for.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-    unpack_limit: Annotated[
-        float | None,
-        typer.Option(FLAG, metavar="GB", help="Of what a packed .npz may unpack to. [default: 1]"),
-    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
     """Recalibrate and measure the predictive uncertainty of regression."""
-    context.obj = Session(quiet)
-    if unpack_limit is not None:
-        os.environ[VARIABLE] = str(unpack_limit)  # which the processes that read have, too
+    QUIET.set(quiet)
 
 
 def _short_warnings() -> Callable[..., None]:

@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._inputs import say_roles
-from ._progress import progress
-from ._session import Session, check_json, check_target
+from ._cases import say_roles
+from ._output import QUIET, check_output, progress
 
 if TYPE_CHECKING:
     from ..engine.evaluate_files import Streamed
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
     from ..files.fileset import FileSet
 
 LARGE = 1 << 26  # bytes, when unpacked, above which a file is read in pieces
-LISTS = ("--calibration", "--test")
 MOST = 40  # groups that are printed
-COMMANDS = ("evaluate", "calibrate")  # whose options these are
 SHOWN = (  # of each group: metric, level, what its value is multiplied with, title
     ("rmse", None, 1, "RMSE"),
     ("uce", None, 100, "UCE x100"),
@@ -29,26 +26,6 @@ SHOWN = (  # of each group: metric, level, what its value is multiplied with, ti
     ("crps", None, 1, "CRPS"),
     ("coverage", 0.9, 1, "coverage 90 %"),
 )
-
-
-def join_files(arguments: Sequence[str]) -> list[str]:
-    """Join the files after one --test or --calibration into one argument, one file per line.
-
-    >>> join_files(["evaluate", "--test", "a.npz", "b.npz", "--recipe", "paper"])
-    ['evaluate', '--test', 'a.npz\\nb.npz', '--recipe', 'paper']
-    """
-    joined: list[str] = []
-    option = ""
-    if next((a for a in arguments if not a.startswith("-")), "") not in COMMANDS:
-        return list(arguments)
-    for argument in arguments:
-        if argument.startswith("-"):
-            option = argument.partition("=")[0]
-        elif option in LISTS and joined[-1] != option:
-            joined[-1] += "\n" + argument
-            continue
-        joined.append(argument)
-    return joined
 
 
 def files_of(text: str) -> list[str]:
@@ -100,32 +77,15 @@ def _unpacked(path: Path) -> int:
     return size
 
 
-def refuse_maps(*paths: Path) -> None:
-    """Say which commands take maps and lists of files, if they are given to one that shows single cases."""
-    from ..files.find import SINGLE, is_manifest
-
-    for path in paths:
-        several = path.is_dir() or glob.has_magic(str(path)) or (path.is_file() and is_manifest(path))
-        if several or path.name.lower().endswith(SINGLE):
-            raise ValueError(
-                f"{path} is a map, or names the files of a set; expected one .npz, .csv or .parquet that holds all "
-                "fields of its cases. Maps and lists of files are for evaluate, calibrate and apply; to look at maps, "
-                "draw some voxels of each into a table (tutorial 'Maps with a sigma in every voxel')."
-            )
-
-
-def engine_run(engine: str | None, address: str | None, quiet: bool) -> Callable[..., Any]:
-    """Load the `run` of the engine that was asked for."""
+def engine_run(engine: str | None) -> Callable[..., Any]:
+    """Load the `run` of the engine that was asked for; RAY_ADDRESS names a cluster."""
     from ..engine import load_engine
 
-    if address is not None and engine != "ray":
-        raise ValueError(f"--address {address} is that of a Ray cluster; give --engine ray with it.")
     run = load_engine(engine or "local")
-    return run if engine != "ray" else partial(run, address=address, quiet=quiet)
+    return run if engine != "ray" else partial(run, quiet=QUIET.get())
 
 
 def evaluate_many(
-    session: Session,
     calibration: list[str],
     test: list[list[str]],
     *,
@@ -142,13 +102,13 @@ def evaluate_many(
 
     law = options.get("law")
     fitted_on, *tested = (open_fileset(files, law=law, columns=columns) for files in (calibration, *test))
-    check_json(json, *(path for files in (fitted_on, *tested) for path in files.paths))
+    check_output(json, *(path for files in (fitted_on, *tested) for path in files.paths))
     for files in (fitted_on, *tested):
-        _say_columns(session, files, columns, options.get("mask_missing", False))
+        _say_columns(files, columns, options.get("mask_missing", False))
     warn_unlike(_first(fitted_on), fitted_on, [_first(files) for files in tested], tested)
     warn_leaked_files(fitted_on, tested)
     warn_repeated([_predicted(files) for files in tested])
-    with progress(session.quiet) as report:
+    with progress() as report:
         streamed = evaluate_files(fitted_on, tested, report=report, **options)
     questions = list(streamed.evaluation.questions)
     result = {**streamed.evaluation.to_dict(), "questions": questions}
@@ -164,7 +124,6 @@ def evaluate_many(
 
 
 def calibrate_many(
-    session: Session,
     files: list[str],
     choice: str,
     *,
@@ -179,10 +138,10 @@ def calibrate_many(
     from ..files.fileset import open_fileset
 
     opened = open_fileset(files, law=reading["law"], columns=columns)
-    check_target(out, *opened.paths)
-    check_json(json, *opened.paths)
-    _say_columns(session, opened, columns, reading["mask_missing"])
-    with progress(session.quiet) as report:
+    check_output(out, *opened.paths)
+    check_output(json, *opened.paths)
+    _say_columns(opened, columns, reading["mask_missing"])
+    with progress() as report:
         return calibrate_files(opened, choice, recipe=recipe, report=report, **reading)
 
 
@@ -210,16 +169,16 @@ def group_table(streamed: "Streamed") -> "TextTable":
     return TextTable("by group", head, tuple(rows), tuple(notes), left=2)
 
 
-def _say_columns(session: Session, files: "FileSet", columns: dict[str, Any], mask_missing: bool) -> None:
+def _say_columns(files: "FileSet", columns: dict[str, Any], mask_missing: bool) -> None:
     """Say which columns of a set have a role, by the first cases of its first file."""
     from ..files.chunks import chunks_of
     from ..files.roles import taken_columns
 
-    if session.quiet or "" not in files.sources[0].files:
+    if QUIET.get() or "" not in files.sources[0].files:
         return
     with warnings.catch_warnings(action="ignore"):  # they come with the pass
         chunk = next(iter(chunks_of(files.sources[0], law=files.law, mask_missing=mask_missing)))
-    say_roles(session, _first(files), taken_columns(chunk.cases, columns))
+    say_roles(_first(files), taken_columns(chunk.cases, columns))
 
 
 def _predicted(files: "FileSet") -> list[Path]:

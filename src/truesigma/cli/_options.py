@@ -1,102 +1,100 @@
-"""Options that several commands share, each written once; what their texts mean, and what a shell offers after TAB."""
+"""Options that several commands share, each written once, and how their texts are read."""
 
-from collections.abc import Callable
-from dataclasses import fields
-from functools import update_wrapper
-from inspect import Parameter, Signature, signature
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
-from ._session import Session
-
-
-def flag(name: str, help: str, metavar: str | None = None) -> Any:
-    """Make a typer option: its name, as "--out" or "--out -o", the words of its help, and what its value is called."""
-    return typer.Option(*name.split(), metavar=metavar, help=help)
+LISTS = ("--calibration", "--test", "--images")  # options that take several files
+EMPTY = "empty"
 
 
-def column(name: str, help: str) -> Any:
-    """Make the same, whose value is the name of a column."""
-    return flag(name, help, "COLUMN")
+def names_of(kind: str) -> Callable[[str], list[str]]:
+    """Make what a shell offers after TAB: names of that kind, in a comma list for its last item.
 
-
-def named_option(name: str, kind: str, help: str) -> Any:
-    """Make the same, whose value is a name of that kind, or a comma list of names."""
-    return typer.Option(name, help=help, autocompletion=lambda incomplete: offer(kind, incomplete))
-
-
-def named_argument(kind: str, help: str) -> Any:
-    """Make the same as an argument without a flag."""
-    return typer.Argument(help=help, autocompletion=lambda incomplete: offer(kind, incomplete))
-
-
-def offer(kind: str, incomplete: str) -> list[str]:
-    """List what may complete `incomplete`; in a comma list, its last item.
-
-    >>> offer("recalibrate", "none,si"), offer("recipes", "p"), offer("kinds", "me")
-    (['none,sigma'], ['paper'], ['metrics'])
+    >>> names_of("recalibrate")("none,si"), names_of("recipes")("p"), names_of("kinds")("me")
+    (['none,sigma', 'none,sigma_by_group', 'none,sigma_by_output'], ['paper'], ['metrics'])
     """
-    from ..core.plugins import names
-    from ..evaluation.catalogue import KINDS
-    from ..evaluation.recipe import recipe_names
 
-    known = KINDS if kind == "kinds" else recipe_names() if kind == "recipes" else names(kind)
-    head, comma, last = incomplete.rpartition(",")
-    return [f"{head}{comma}{name}" for name in known if name.startswith(last)]
+    def offer(incomplete: str) -> list[str]:
+        from ..core.plugins import names
+        from ..evaluation.catalogue import KINDS
+        from ..evaluation.recipe import recipe_names
 
+        known = KINDS if kind == "kinds" else recipe_names() if kind == "recipes" else names(kind)
+        head, comma, last = incomplete.rpartition(",")
+        return [f"{head}{comma}{name}" for name in known if name.startswith(last)]
 
-def as_one(command: Callable[..., None], argument: str, kind: Any) -> Callable[..., None]:
-    """Turn a command's argument that is a value into options, one for each field; other commands stay as they are."""
-    if argument not in signature(command).parameters:
-        return command
-    options = fields(kind)
-
-    def run(**given: Any) -> None:
-        value = kind(**{one.name: given.pop(one.name) for one in options if one.name in given})
-        command(**{argument: value}, **given)
-
-    parameters: list[Parameter] = []
-    for one in signature(command).parameters.values():
-        if one.name == argument:
-            made = ((o.name, o.default, o.type) for o in options)
-            parameters += [Parameter(name, one.kind, default=d, annotation=t) for name, d, t in made]
-        else:
-            parameters.append(one)
-    update_wrapper(run, command).__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {}  # those of the signature hold
-    return run
+    return offer
 
 
-Json = Annotated[str | None, flag("--json", "Write the result as JSON; - for stdout.", "FILE")]
+Json = Annotated[str | None, Option("--json", metavar="FILE", help="Write the result as JSON; - for stdout.")]
 Calibration = Annotated[
-    Path, flag("--calibration", "Cases to fit on: .npz, .csv or .parquet, with targets.", "FILE")
+    Path,
+    Option("--calibration", metavar="FILE", help="Cases to fit on: .npz, .csv or .parquet, with targets."),
 ]
-LawName = Annotated[str | None, flag("--law", "normal or laplace, for files that do not say it.")]
-Part = Annotated[str, flag("--part", "total, or aleatoric: for each recalibration that takes it.")]
-RecipeName = Annotated[str, named_option("--recipe", "recipes", "exact, own, paper, code, or a TOML file.")]
-Recalibrations = Annotated[
-    str,
-    named_option(
-        "--recalibrate", "recalibrate", "Comma list, with options as sigma:part=aleatoric,aux:hidden=4."
-    ),
-]
-Masking = Annotated[bool, flag("--mask-missing", "Leave out cases whose target is empty.")]
 Like = Annotated[
     Path | None,
-    flag("--like", "Predictions of a new site, to which the cases are weighted to be alike.", "FILE"),
+    Option(metavar="FILE", help="Predictions of a new site, to which the cases are weighted to be alike."),
 ]
-LocationColumn = Annotated[str | None, column("--location", "Column of the prediction. [default: location]")]
-ScaleColumn = Annotated[str | None, column("--scale", "Column of sigma. [default: scale]")]
-GroupColumns = Annotated[
-    list[str] | None, column("--group", "Looked at apart, as site; several: --group again; or none.")
+Column = Annotated[
+    list[str] | None,
+    Option(
+        metavar="ROLE=NAME", help="Which column is which: target=age, group=site, weight=none; repeat it."
+    ),
 ]
-DatasetOptions = Annotated[
-    list[str] | None, flag("--option", "Of the data set; `truesigma list datasets`.", "NAME=VALUE")
+Missing = Annotated[
+    list[str] | None,
+    Option(metavar="empty|NUMBER", help="Leave out cases whose target is empty, or this number; repeat it."),
 ]
-Device = Annotated[str, flag("--device", "auto, cpu, cuda, cuda:NUMBER or mps.")]
-TimeLimit = Annotated[str | None, flag("--time-limit", "Such as 90, 30m or 8h; the same command resumes.")]
+Law = Annotated[str | None, Option(help="normal or laplace, for files that do not say it.")]
+Recalibrations = Annotated[
+    str,
+    Option(
+        "--recalibrate",
+        autocompletion=names_of("recalibrate"),
+        help="Comma list, with options as sigma:part=aleatoric,aux:hidden=4.",
+    ),
+]
+Recipe = Annotated[
+    str,
+    Option("--recipe", autocompletion=names_of("recipes"), help="exact, own, paper, code, or a TOML file."),
+]
+Settings = Annotated[
+    list[str] | None,
+    Option("--set", metavar="TABLE.KEY=VALUE", help="What a recipe says, as train.batch=8; repeat it."),
+]
+Levels = Annotated[str | None, Option("--level", help="Of the intervals; several: 0.5,0.9. [default: 0.9]")]
+Card = Annotated[Path | None, Option("--card", metavar="FILE", help="Recalibrate with what calibrate wrote.")]
+Draws = Annotated[int | None, Option(help="Of each case. [default: the card's, or the recipe's]")]
+Seed = Annotated[int | None, Option(help="Of the dropout masks. [default: the card's, or 0]")]
+Deterministic = Annotated[bool, Option("--deterministic", help="A single pass without dropout.")]
+Device = Annotated[str, Option(help="auto, cpu, cuda, cuda:NUMBER or mps.")]
+TimeLimit = Annotated[str | None, Option(help="Such as 90, 30m or 8h; the same command resumes.")]
+
+
+def join_files(arguments: Sequence[str]) -> list[str]:
+    """Join the files after one --test, --calibration or --images into one argument, one file per line.
+
+    >>> join_files(["evaluate", "--test", "a.npz", "b.npz", "--recipe", "paper"])
+    ['evaluate', '--test', 'a.npz\\nb.npz', '--recipe', 'paper']
+    """
+    joined: list[str] = []
+    option = ""
+    for argument in arguments:
+        if argument.startswith("-"):
+            option = argument.partition("=")[0]
+        elif option in LISTS and joined[-1] != option:
+            joined[-1] += "\n" + argument
+            continue
+        joined.append(argument)
+    return joined
+
+
+def paths_of(texts: Sequence[str] | None) -> list[Path]:
+    """Split the files that `join_files` has joined."""
+    return [Path(line) for text in texts or [] for line in text.split("\n")]
 
 
 def split_choices(text: str) -> list[str]:
@@ -120,96 +118,95 @@ def split_choices(text: str) -> list[str]:
     return list(dict.fromkeys(choices))
 
 
-def with_part(choices: list[str], part: str) -> tuple[list[str], list[str]]:
-    """Give `part` to each recalibration that takes it and has none; name those that do not take it.
+def split_levels(text: str) -> list[float]:
+    """Read the levels of intervals.
 
-    >>> with_part(["none", "sigma:part=total"], "aleatoric")
-    (['none:part=aleatoric', 'sigma:part=total'], [])
-    """
-    from ..core import plugins
-    from ..evaluation.catalogue import parse
-
-    if part not in ("total", "aleatoric"):
-        raise ValueError(f"part is {part!r}; expected total or aleatoric.")
-    given, without = [], []
-    for choice in choices:
-        name, module, options = parse("recalibrate", choice)
-        takes = "part" in plugins.options("recalibrate", module)
-        if part != "total" and not takes:
-            without.append(name)
-        add = part != "total" and takes and "part" not in options
-        given.append(choice + ("," if options else ":") + f"part={part}" if add else choice)
-    return given, without
-
-
-def recalibrations(session: Session, text: str, part: str) -> list[str]:
-    """Split a comma list and give each choice its part, with a note for each that takes none."""
-    choices, without = with_part(split_choices(text), part)
-    for name in without:
-        session.say(f"note: {name} has no option part and is fitted on the total.")
-    return choices
-
-
-def split_levels(texts: list[str]) -> list[float]:
-    """Read levels from `--level 0.5,0.9 --level 0.99`.
-
-    >>> split_levels(["0.5,0.9", "0.99"])
-    [0.5, 0.9, 0.99]
+    >>> split_levels("0.5,0.9")
+    [0.5, 0.9]
     """
     from ..core.checks import check_level
 
-    levels = []
-    for text in ",".join(texts).split(","):
-        try:
-            levels.append(float(text))
-        except ValueError:
-            raise ValueError(f"level is {text!r}; expected numbers such as 0.5,0.9.") from None
-        check_level(levels[-1])
+    try:
+        levels = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"level is {text!r}; expected numbers such as 0.5,0.9.") from None
+    for level in levels:
+        check_level(level)
     return list(dict.fromkeys(levels))
 
 
-def pairs(texts: list[str] | None) -> dict[str, str]:
-    """Read options given as `name=value`.
+def split_pair(flag: str, text: str, example: str) -> tuple[str, str]:
+    """Split `name=value`.
 
-    >>> pairs(["size=64", "csv=a=b.csv"])
-    {'size': '64', 'csv': 'a=b.csv'}
+    >>> split_pair("--column", "target=age", "target=age")
+    ('target', 'age')
     """
-    options: dict[str, str] = {}
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValueError(f"{flag} {text!r} has no value; expected something like {example}.")
+    return name.strip(), value.strip()
+
+
+def columns_of(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Read which column has which role, as Python's `columns`; `none` for a role that no column shall have.
+
+    >>> columns_of(["weight=none", "group=site", "group=sex"])
+    {'weight': None, 'group': ['site', 'sex']}
+    """
+    columns: dict[str, Any] = {}
     for text in texts or []:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise ValueError(f"--option {text!r} has no value; expected name=value, such as size=64.")
-        options[name.strip()] = value
-    return options
+        role, name = split_pair("--column", text, "target=age")
+        if role == "group":
+            columns["group"] = [*columns.get("group", []), *([] if name == "none" else [name])]
+        else:
+            columns[role] = None if name == "none" else name
+    return columns
+
+
+def reading(column: Sequence[str] | None, missing: Sequence[str] | None, law: str | None) -> dict[str, Any]:
+    """Collect how files are to be read, by the names that Python has for it.
+
+    >>> reading(["target=age"], ["empty", "-999"], None)
+    {'law': None, 'columns': {'target': 'age'}, 'mask_missing': True, 'missing': -999.0}
+    """
+    codes = [text for text in missing or [] if text != EMPTY]
+    if len(codes) > 1:
+        raise ValueError(f"--missing names the numbers {', '.join(codes)}; expected at most one.")
+    try:
+        code = float(codes[0]) if codes else None
+    except ValueError:
+        raise ValueError(f"--missing is {codes[0]!r}; expected {EMPTY}, or a number such as -999.") from None
+    given = {"law": law, "columns": columns_of(column), "mask_missing": EMPTY in (missing or [])}
+    return {**given, "missing": code}
 
 
 def numbers(flag: str, text: str) -> dict[str, float]:
-    """Read numbers by their names, as `tolerance=10,risk=0.05`.
+    """Read numbers by their names.
 
     >>> numbers("--refer", "tolerance=10,risk=0.05")
     {'tolerance': 10.0, 'risk': 0.05}
     """
+    example = "tolerance=10,risk=0.05"
     try:
-        found = {
-            name.strip(): float(value) for name, _, value in (one.partition("=") for one in text.split(","))
+        return {
+            name: float(value) for name, value in (split_pair(flag, one, example) for one in text.split(","))
         }
     except ValueError:
-        raise ValueError(
-            f"{flag} {text!r} is not understood; expected numbers, as tolerance=10,risk=0.05."
-        ) from None
-    return found
+        raise ValueError(f"{flag} is {text!r}; expected numbers, as {example}.") from None
 
 
-def seconds(text: str) -> float:
-    """Read a time limit, in seconds.
+def seconds(text: str | None) -> float | None:
+    """Read a time limit, in seconds; None for none.
 
     >>> seconds("90"), seconds("1.5h")
     (90.0, 5400.0)
     """
+    if text is None:
+        return None
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
-    number, times = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
     try:
-        value = float(number) * times
+        value = float(number) * unit
     except ValueError:
         value = -1.0
     if not 0 < value < float("inf"):

@@ -3,34 +3,41 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
-from ._filesets import refuse_maps
-from ._inputs import read_set
-from ._options import Calibration, Json, Part, Recalibrations, RecipeName, flag, named_option, recalibrations
-from ._reading import PLAIN, Reading, reads_cases
-from ._session import check_card, check_json
-
-
-def register(app: typer.Typer) -> None:
-    app.command("compare")(reads_cases(compare))
+from ._cases import read_set, refuse_maps
+from ._options import (
+    Calibration,
+    Column,
+    Json,
+    Law,
+    Missing,
+    Recalibrations,
+    Recipe,
+    names_of,
+    reading,
+    split_choices,
+)
+from ._output import check_output, deliver, say
 
 
 def compare(
-    context: typer.Context,
     calibration: Calibration,
     recalibrate: Recalibrations = "none,sigma,aux",
-    part: Part = "total",
     metric: Annotated[
-        str, named_option("--metric", "metrics", "A proper score: nll, crps, winkler:level=0.9.")
+        str,
+        Option(autocompletion=names_of("metrics"), help="A proper score: nll, crps, winkler:level=0.9."),
     ] = "nll",
-    folds: Annotated[int, flag("--folds", "Parts; a group is never divided.")] = 10,
-    seed: Annotated[int, flag("--seed", "Of the parts and the intervals.")] = 0,
+    folds: Annotated[int, Option(help="Parts; a group is never divided.")] = 10,
+    seed: Annotated[int, Option(help="Of the parts and the intervals.")] = 0,
     out: Annotated[
-        Path | None, flag("--out -o", "Write the card of the choice, fitted on all cases.", "FILE")
+        Path | None,
+        Option("--out", "-o", metavar="FILE", help="Write the card of the choice, fitted on all cases."),
     ] = None,
-    recipe: RecipeName = "exact",
-    reading: Reading = PLAIN,
+    recipe: Recipe = "exact",
+    column: Column = None,
+    missing: Missing = None,
+    law: Law = None,
     json: Json = None,
 ) -> None:
     """Compare recalibrations by cross-fitting, and choose one.
@@ -43,16 +50,23 @@ def compare(
     from ..files.described import describe_file
     from ..files.store import write
 
-    check_json(json, calibration, *([] if out is None else [out]))
+    check_output(json, calibration, out)
+    check_output(out, calibration, endings=(".json",))
     refuse_maps(calibration)
+    choices, how = split_choices(recalibrate), reading(column, missing, law)
+    cases = read_set(calibration, how)
+    compared = run(cases, recalibrations=choices, metric=metric, folds=folds, seed=seed, recipe=recipe)
+    data = describe_file(calibration, cases, **how)
     if out is not None:
-        check_card(out, calibration)
-    choices = ["all"] if recalibrate == "all" else recalibrations(context.obj, recalibrate, part)
-    cases = read_set(context.obj, calibration, **reading.whole)
-    found = run(cases, recalibrations=choices, metric=metric, folds=folds, seed=seed, recipe=recipe)
-    data = describe_file(calibration, cases, **reading.whole)
-    if out is not None:
-        chosen = {"among": list(found.recalibrations), "metric": found.metric, "folds": folds, "seed": seed}
-        write(describe(found.recalibration, cases, recipe=found.recipe, data={**data, "chosen": chosen}), out)
-        context.obj.say(f"{found.choice}, fitted on all cases, written to {out}")
-    context.obj.deliver(comparison_table(found), {**found.to_dict(), "data": data}, json)
+        among = {
+            "among": list(compared.recalibrations),
+            "metric": compared.metric,
+            "folds": folds,
+            "seed": seed,
+        }
+        write(
+            describe(compared.recalibration, cases, recipe=compared.recipe, data={**data, "chosen": among}),
+            out,
+        )
+        say(f"{compared.choice}, fitted on all cases, written to {out}")
+    deliver(comparison_table(compared), {**compared.to_dict(), "data": data}, json)

@@ -3,77 +3,77 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
-from ._filesets import refuse_maps
-from ._inputs import predicted, read_set, warn_doubts, weighted
-from ._options import Calibration, Json, Like, Part, RecipeName, flag, named_option, recalibrations
-from ._reading import PLAIN, Reading, reads_cases
-from ._session import check_json, check_page
-
-
-def register(app: typer.Typer) -> None:
-    app.command("report")(reads_cases(report))
+from ._cases import read_set, read_unlabelled, refuse_maps, warn_doubts, weighted
+from ._options import (
+    Calibration,
+    Column,
+    Json,
+    Law,
+    Like,
+    Missing,
+    Recipe,
+    names_of,
+    reading,
+    split_choices,
+)
+from ._output import check_output, deliver
 
 
 def report(
-    context: typer.Context,
     calibration: Calibration,
-    test: Annotated[Path, flag("--test", "Cases to report about, with targets.", "FILE")],
+    test: Annotated[Path, Option(metavar="FILE", help="Cases to report about, with targets.")],
     recalibrate: Annotated[
         str,
-        named_option(
-            "--recalibrate", "recalibrate", "The page speaks of the first; others are scored beside it."
+        Option(
+            autocompletion=names_of("recalibrate"),
+            help="The page speaks of the first; others are scored beside it.",
         ),
     ] = "sigma",
-    part: Part = "total",
     shifted: Annotated[
-        Path | None, flag("--shifted", "A second set, for shift; no targets needed.", "FILE")
+        Path | None, Option(metavar="FILE", help="A second set, for shift; no targets needed.")
     ] = None,
     like: Like = None,
-    images: Annotated[Path | None, flag("--images", "Images named by the cases' ids.", "DIR")] = None,
-    out: Annotated[Path, flag("--out -o", "The page to write, an .html file.", "FILE")] = Path("report.html"),
-    level: Annotated[float, flag("--level", "Of the intervals the page speaks of.")] = 0.9,
+    images: Annotated[Path | None, Option(metavar="DIR", help="Images named by the cases' ids.")] = None,
+    out: Annotated[
+        Path, Option("--out", "-o", metavar="FILE", help="The page to write, an .html file.")
+    ] = Path("report.html"),
+    level: Annotated[float, Option(help="Of the intervals the page speaks of.")] = 0.9,
     by: Annotated[
-        str, flag("--by", "Bootstrap by case, patient, or auto: patients where they are named.")
+        str, Option(help="Bootstrap by case, patient, or auto: patients where they are named.")
     ] = "auto",
-    replicates: Annotated[int, flag("--replicates", "Of the bootstrap.")] = 1000,
-    seed: Annotated[int, flag("--seed", "Of the bootstrap.")] = 0,
-    docs: Annotated[str, flag("--docs", "Documentation to link to.", "URL")] = "",
-    title: Annotated[
-        str, flag("--title", "Of the page; else target, unit, network and file, where known.")
-    ] = "",
-    recipe: RecipeName = "exact",
-    reading: Reading = PLAIN,
+    replicates: Annotated[int, Option(help="Of the bootstrap.")] = 1000,
+    title: Annotated[str, Option(help="Of the page; else target, unit, network and file, where known.")] = "",
+    recipe: Recipe = "exact",
+    column: Column = None,
+    missing: Missing = None,
+    law: Law = None,
     json: Json = None,
 ) -> None:
     """Show in one HTML page whether sigma is true, and for whom not."""
     from ..evaluation.leaks import warn_leak, warn_unlike
     from ..files.described import describe_file
     from ..files.disk import fingerprint
-    from ..files.store import read_new
     from ..report import report as make
 
     given = [path for path in (calibration, test, shifted) if path is not None]
-    check_json(json, *given, out)
-    check_page(out, *given)
+    check_output(json, *given, out)
+    check_output(out, *given, endings=(".html", ".htm"))
     refuse_maps(*given)
-    choices = recalibrations(context.obj, recalibrate, part)
-    fitted_on = read_set(context.obj, calibration, **reading.whole)
-    cases = read_set(context.obj, test, name_rows=True, **reading.whole)
+    choices, how = split_choices(recalibrate), reading(column, missing, law)
+    fitted_on = read_set(calibration, how)
+    cases = read_set(test, how, name_rows=True)
     sets = {"calibration": (calibration, fitted_on), "test": (test, cases)}
-    files = {name: describe_file(path, some, **reading.whole) for name, (path, some) in sets.items()}
+    files = {name: describe_file(path, some, **how) for name, (path, some) in sets.items()}
     moved = None
     if shifted is not None:
-        moved = read_new(shifted, **{**reading.in_pieces, "columns": predicted(reading.columns)})
+        moved = read_unlabelled(shifted, how)
         files["shifted"] = {"file": shifted.name, "sha256": fingerprint(shifted), "cases": len(moved)}
     warn_unlike(calibration, fitted_on, [test], [cases])
     warn_leak(calibration, fitted_on, [test], [cases], {**files, "test": [files["test"]]})
     warn_doubts(fitted_on, cases)
-    named = {"calibration": fitted_on, "test": cases}
-    (fitted_on, cases), about = weighted(
-        context.obj, like, named, recipe=recipe, law=reading.law, columns=reading.columns
-    )
+    (fitted_on, cases), about = weighted(like, {"calibration": fitted_on, "test": cases}, how, recipe)
     files |= about
     clusters: Any = by  # checked where it is used
     made = make(
@@ -86,9 +86,7 @@ def report(
         level=level,
         by=clusters,
         replicates=replicates,
-        seed=seed,
         files=files,
-        docs=docs,
         title=title,
     )
     made.write(out)
@@ -98,6 +96,7 @@ def report(
         "shift": made.shift,
         "output": out.name,
         "data": files,
+        "tables": made.tables,
     }
     words = [made.headline, *filter(None, [made.shift]), f"written to {out} ({len(made.page) // 1000} kB)"]
-    context.obj.deliver("\n".join(words), {**result, "tables": made.tables}, json)
+    deliver("\n".join(words), result, json)

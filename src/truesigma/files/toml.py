@@ -3,7 +3,7 @@
 import difflib
 import tomllib
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import NoneType
@@ -55,32 +55,43 @@ def make(kind: type[Made], table: Mapping[str, Any], where: str = "") -> Made:
     known = {one.name: one for one in fields(typing.cast(Any, kind))}
     check_keys(table, known, where)
     hints = typing.get_type_hints(kind)
-    values = {key: _converted(f"{where}{key}", value, hints[key]) for key, value in table.items()}
+    values = {key: converted(f"{where}{key}", value, hints[key]) for key, value in table.items()}
     for name, one in known.items():
         if name not in table and one.default is MISSING and one.default_factory is MISSING:
             raise ValueError(f"{where}{name} is missing")
     return kind(**values)
 
 
-def check_keys(table: Mapping[str, Any], known: Collection[str], where: str = "") -> None:
+def check_keys(keys: Iterable[str], known: Collection[str], where: str = "") -> None:
     """Refuse an unknown key, and name the one that is most like it."""
-    for key in table:
+    for key in keys:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(known)}"
             raise ValueError(f"{where}{key} is not known; {hint}")
 
 
-def _converted(name: str, value: Any, hint: Any) -> Any:
-    """Return a value as the type of its field; `X | None` is an optional X."""
+def kind_of(hint: Any) -> Any:
+    """Return the type that a field's values have; of an optional X it is X.
+
+    >>> kind_of(float | None), kind_of(tuple[str, ...])
+    (<class 'float'>, <class 'tuple'>)
+    """
     options = [one for one in typing.get_args(hint) if one is not NoneType]
     optional = len(options) == 1 and NoneType in typing.get_args(hint)
-    kind = options[0] if optional else typing.get_origin(hint) or hint
+    return options[0] if optional else typing.get_origin(hint) or hint
+
+
+def converted(name: str, value: Any, hint: Any) -> Any:
+    """Return a value as the type of its field; a tuple is one of texts if its field says so."""
+    kind = kind_of(hint)
     if isinstance(value, list):
         value = tuple(value)
     if kind is float and type(value) is int:
         value = float(value)
-    texts = kind is not tuple or options[0] is not str or all(isinstance(one, str) for one in value)
+    texts = (
+        kind is not tuple or typing.get_args(hint)[0] is not str or all(isinstance(one, str) for one in value)
+    )
     if kind in WORDS and (type(value) is not kind or not texts):
         raise ValueError(f"{name} is {value!r}; expected {WORDS[kind]}")
     return value

@@ -191,6 +191,18 @@ def read_project(path: str | Path) -> Project:
         raise ValueError(f"{path}: {problem}") from problem
 
 
+def changed(project: Project, settings: Mapping[str, Mapping[str, Any]]) -> Project:
+    """Set some keys of a project, by table, and check them as those of a recipe are."""
+    tables: dict[str, dict[str, Any]] = {
+        name: {key: value for key, value in table.items() if value is not None}
+        for name, table in project.tables().items()
+    }
+    tables["data"]["root"], tables["output"] = project.root, {"folder": project.output}
+    for name, values in settings.items():
+        tables[name] |= values
+    return _project(tables, project.home)
+
+
 def _project(tables: Mapping[str, Any], home: Path) -> Project:
     check_keys(tables, ("data", *TABLES, "output"))
     for name, table in tables.items():

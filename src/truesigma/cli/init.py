@@ -1,0 +1,195 @@
+"""init: from a folder of images and a table to a recipe that `run` follows."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from ._options import Device, Json, Settings
+from ._output import QUIET, check_output, deliver, say
+from ._settings import read_settings, words_of
+
+if TYPE_CHECKING:
+    from ..project.propose import Proposal, Wishes
+    from ..project.survey import Survey
+
+OWN = {
+    "csv": "table",
+    "image": "image",
+    "target": "target",
+    "unit": "unit",
+    "patient": "patient",
+    "group": "group",
+}
+
+
+def init(
+    images: Annotated[Path | None, Option(metavar="DIR", help="The folder of the images.")] = None,
+    table: Annotated[
+        Path | None, Option(metavar="CSV", help="Their table. [default: the only one there]")
+    ] = None,
+    target: Annotated[
+        list[str] | None, Option(metavar="COLUMN", help="What to predict; may be given again.")
+    ] = None,
+    unit: Annotated[list[str] | None, Option(help="Of the targets: one for all, or one each.")] = None,
+    image: Annotated[
+        str | None, Option(metavar="COLUMN", help="Of the paths, or a pattern: {patient}/{id}.png.")
+    ] = None,
+    patient: Annotated[
+        str | None,
+        Option(metavar="COLUMN", help="The patient, never in two splits; or a pattern: '([0-9]+)_'."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN", help="Beside --patient what is looked at apart, as site; alone the patient."
+        ),
+    ] = None,
+    settings: Settings = None,
+    out: Annotated[
+        Path, Option("--out", "-o", metavar="FILE", help="The recipe to write, a .toml file.")
+    ] = Path("recipe.toml"),
+    force: Annotated[bool, Option("--force", help="Overwrite a recipe that is there.")] = False,
+    device: Device = "auto",
+    json: Json = None,
+) -> None:
+    """Inspect images and labels; write a recipe.
+
+    What --set says goes into the recipe, and the rest is proposed to suit it: data.size=64, train.epochs=20,
+    train.folds=5, network.backbone=resnet101, sample.method=ensemble.
+    """
+    from ..files.disk import write_text
+    from ..project.project import TABLES, changed
+    from ..project.propose import check_backbone, has_gpu, propose
+    from ..project.survey import survey
+    from ..project.template import recipe_text
+
+    check_output(json, out)
+    check_output(out, endings=(".toml",))
+    if out.exists() and not force:
+        raise ValueError(f"{out} is there already; --force overwrites it, -o writes another one.")
+    words = {name: words_of(kind) for name, kind in TABLES.items()}
+    chosen = read_settings(settings, {"data": None, **words, "output": {"folder": str}})
+    wishes = _wishes(chosen, target or [], unit or [], patient, group)
+    check_backbone(wishes.backbone, out.parent)
+    if wishes.weights is not None and not wishes.weights.is_file():
+        raise ValueError(f"there is no file {wishes.weights}; expected weights to start from.")
+    missing = images is None or not wishes.target
+    asking = missing and sys.stdin.isatty() and sys.stderr.isatty() and not QUIET.get()
+    if asking:
+        from . import _ask as ask
+
+        images, table = images or ask.folder(), table or ask.table()
+    if images is None:
+        raise ValueError(
+            "no images were given; give their folder as --images, and what to predict as --target."
+        )
+    seen = survey(images, table, image=image)
+    say("\n".join(seen.lines()))
+    if asking:
+        wishes = ask.wishes(seen, wishes)
+    proposal = propose(seen, wishes, out, gpu=has_gpu(device))
+    proposal = replace(proposal, project=changed(proposal.project, chosen))
+    write_text(out, recipe_text(proposal))
+    deliver(_words(proposal, out), _result(seen, proposal, out), json)
+
+
+def _wishes(
+    chosen: dict[str, dict[str, Any]],
+    target: list[str],
+    unit: list[str],
+    patient: str | None,
+    group: str | None,
+) -> "Wishes":
+    """Take out of the settings what other proposals depend on."""
+    from ..evaluation.catalogue import parse
+    from ..project.propose import Wishes, target_names, unit_names
+
+    data, network, train, sample = (chosen[name] for name in ("data", "network", "train", "sample"))
+    if own := [f"--{option}" for key, option in OWN.items() if key in data]:
+        raise ValueError(f"--set data. is not for what has an option of its own; give {', '.join(own)}.")
+    texts = {
+        key: data.pop(key) for key in ("split", "size", "mm_per_pixel", "spacing", "inputs") if key in data
+    }
+    chosen["data"] = parse("datasets", ("table", data))[2]
+    weights = network.pop("weights", "")
+    return Wishes(
+        target_names(target),
+        unit_names(unit),
+        group,
+        patient,
+        split=texts.get("split"),
+        size=texts.get("size"),
+        mm_per_pixel=texts.get("mm_per_pixel"),
+        spacing=texts.get("spacing", ""),
+        inputs=target_names([texts.get("inputs", "")]),
+        backbone=network.get("backbone"),
+        likelihood=network.get("likelihood", "gaussian"),
+        epochs=train.get("epochs"),
+        members=sample.get("members", 5) if sample.get("method") == "ensemble" else 0,
+        output=chosen["output"].get("folder", "output"),
+        seed=chosen["data"].get("seed", 0),
+        folds=train.get("folds", 0),
+        weights=Path(weights) if weights else None,
+    )
+
+
+def _words(proposal: "Proposal", out: Path) -> str:
+    project = proposal.project
+    cases = dict(proposal.cases)
+    if folds := project.train.folds:
+        test = cases.pop("test")
+        cases = {f"in {folds} folds": sum(cases.values()), "test": test}
+    sizes = ", ".join(f"{count} {name}" for name, count in cases.items())
+    side = str(project.options["size"] or "as they are").replace(",", " x ")
+    mm = str(project.options.get("mm_per_pixel", "")).replace(",", " x ")
+    why = {name: f" ({reason})" if reason else "" for name, reason in proposal.reasons.items()}
+    whose = project.options.get("patient", project.options["group"])
+    patterned = {"(", "{"} & {*whose} and whose != project.options["image"]
+    found = f", which finds {proposal.patients} patients" if patterned else ""
+    lines = [
+        f"splits: {sizes}" + (f", by {whose}{found}" if whose else ""),
+        f"scale: {mm} mm per pixel, padded or cropped to {side} pixels{why['mm_per_pixel']}"
+        if mm
+        else f"size: {side}{why['size']}",
+        f"backbone: {project.network.backbone}{why['backbone']}, {project.network.likelihood}{_start(proposal)}",
+        f"epochs: {project.train.epochs}{why['epochs']}",
+        *(f"note: {note}" for note in proposal.notes),
+        f"written to {out}; next: truesigma run {out} --dry-run",
+    ]
+    return "\n".join(lines)
+
+
+def _start(proposal: "Proposal") -> str:
+    """Say what the network starts from, where there is a choice."""
+    network, why = proposal.project.network, proposal.reasons["pretrained"]
+    if network.weights:
+        return f", from {network.weights}"
+    if not why:
+        return ""
+    return f", from {'its published' if network.pretrained else 'random'} weights (pretrained: {why})"
+
+
+def _result(seen: "Survey", proposal: "Proposal", out: Path) -> dict[str, Any]:
+    project = proposal.project
+    return {
+        "recipe": str(out),
+        "rows": len(seen.rows),
+        "image": {
+            "column": seen.image,
+            "dimensions": seen.dimensions,
+            "channels": seen.channels,
+            "shapes": [list(shape) for shape in seen.shapes],
+            "dtype": seen.dtype,
+            "missing": list(seen.missing),
+            "unreadable": dict(seen.unreadable),
+        },
+        "candidates": seen.candidates,
+        "group": project.options["group"],
+        "patient": project.options.get("patient", ""),
+        "cases": dict(proposal.cases),
+        "notes": list(proposal.notes),
+        "choices": project.tables(),
+    }
