@@ -142,7 +142,7 @@ def test_a_few_groups_that_the_sets_do_not_share_may_be_patients():
     one, other = (np.repeat([f"{name}{k}" for k in range(12)], 25) for name in "ab")
     (said,) = doubts(made(0, group=one), made(1, group=other))
     assert said.startswith("the 12 groups of the test cases are none of the calibration cases'")
-    assert "--patient COLUMN" in said
+    assert "--column patient=NAME" in said
     assert doubts(made(0, group=one), made(1, group=one)) == []  # sites
     sites = np.repeat(["Basel", "Oslo", "Rome"], 100)
     assert doubts(made(0, group=one), made(1, group=sites)) == []

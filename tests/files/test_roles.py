@@ -131,7 +131,8 @@ def test_commands_say_which_columns_they_took(tmp_path, monkeypatch, capsys):
     lines = path.read_text().splitlines()
     rows = [f"{line},p{k % 8},{'AB'[k % 2]}" for k, line in enumerate(lines[1:])]
     path.write_text("\n".join([f"{lines[0]},pid,site", *rows]) + "\n")
-    words = ["--calibration", "cases.csv", "--weight", "none", "--patient", "pid", "--group", "site"]
+    words = ["--calibration", "cases.csv", "--column", "weight=none"]
+    words += ["--column", "patient=pid", "--column", "group=site"]
     for command in (
         ["evaluate", *words, "--test", "cases.csv", "--metrics", "rmse", "--json", "out.json"],
         ["calibrate", *words, "-o", "card.json", "--json", "out.json"],

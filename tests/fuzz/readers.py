@@ -269,7 +269,7 @@ def verified(path: Path) -> list[str]:
 def make_onnx(folder: Path) -> None:
     from project_files import call
 
-    options = ("--option", "cases=24", "--option", "train=8", "--option", "valid=8")
+    options = ("--set", "data.cases=24", "--set", "data.train=8", "--set", "data.valid=8")
     words = (
         "train",
         "simulated",
@@ -278,8 +278,8 @@ def make_onnx(folder: Path) -> None:
         *options,
         "--backbone",
         "small",
-        "--epochs",
-        1,
+        "--set",
+        "train.epochs=1",
     )
     assert call("--quiet", *words, "--device", "cpu", "-o", folder / "run") == 0
     assert call("--quiet", "export", folder / "run", "--draws", 2, "-o", folder / "model.onnx") == 0

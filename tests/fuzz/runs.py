@@ -37,9 +37,10 @@ def make_finished(folder: Path) -> None:
     from project_files import call, change, make_images, tiny, write_table
 
     write_table(folder / "labels.csv", make_images(folder, 32))
-    words = ("--images", folder / "scans", "--table", folder / "labels.csv", "--target", "age", "--folds", 2)
+    words = ("--images", folder / "scans", "--table", folder / "labels.csv", "--target", "age")
+    words += ("--set", "train.folds=2")
     recipe = folder / "recipe.toml"
-    assert call("--quiet", "init", *words, "--epochs", 1, "--device", "cpu", "-o", recipe) == 0
+    assert call("--quiet", "init", *words, "--set", "train.epochs=1", "--device", "cpu", "-o", recipe) == 0
     tiny(recipe)
     change(recipe, {'compare = ["none", "aux"]': 'compare = ["none"]'})
     assert call("--quiet", "run", recipe, "--device", "cpu") == 0

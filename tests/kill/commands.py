@@ -28,7 +28,8 @@ def make_project(folder: Path) -> None:
     from project_files import call, make_images, tiny, write_table
 
     write_table(folder / "labels.csv", make_images(folder, 32))
-    words = ["--images", folder / "scans", "--table", folder / "labels.csv", "--target", "age", "--epochs", 2]
+    words = ["--images", folder / "scans", "--table", folder / "labels.csv", "--target", "age"]
+    words += ["--set", "train.epochs=2"]
     assert call("--quiet", "init", *words, "--device", "cpu", "-o", folder / "recipe.toml") == 0
     tiny(folder / "recipe.toml")
 
@@ -76,8 +77,9 @@ def make_maps(folder: Path) -> None:
 COMMANDS = {
     "train": Command(
         make_project,
-        ("train", "table", "--root", "scans", "--option", "csv=../labels.csv", "--option", "image={id}.png",
-         "--option", "target=age", "--option", "group=patient", "--backbone", "small", "--epochs", "4", "-o", "out"),
+        ("train", "table", "--root", "scans", "--set", "data.csv=../labels.csv", "--set", "data.image={id}.png",
+         "--set", "data.target=age", "--set", "data.group=patient", "--backbone", "small",
+         "--set", "train.epochs=4", "-o", "out"),
         "out",
     ),
     "run": Command(make_project, ("run", "recipe.toml", "-o", "out"), "out"),

@@ -19,7 +19,7 @@ def made(tmp_path_factory):
     """A folder with images, a table, a recipe, and what a run made of it."""
     folder = tmp_path_factory.mktemp("project")
     write_table(folder / "labels.csv", make_images(folder))
-    words = [*asked(folder), "--unit", "months", "--epochs", 1, "--device", "cpu"]
+    words = [*asked(folder), "--unit", "months", "--set", "train.epochs=1", "--device", "cpu"]
     recipe = folder / "recipe.toml"
     assert call("--quiet", "init", *words, "-o", recipe) == 0
     tiny(recipe)

@@ -58,7 +58,7 @@ def test_a_damaged_image_is_named(tmp_path, monkeypatch, run, name, content):
     (tmp_path / "scans" / name).write_bytes(content)
     rows.insert(0, {**rows[0], "file": name})
     write_table(tmp_path / "labels.csv", rows)
-    code, _, err = run("init", *asked(), "--epochs", 1, "--device", "cpu", "-o", "recipe.toml")
+    code, _, err = run("init", *asked(), "--set", "train.epochs=1", "--device", "cpu", "-o", "recipe.toml")
     assert code == 0, err
     assert f"cannot be read: {name}" in err
     code, _, err = run("run", "--device", "cpu")

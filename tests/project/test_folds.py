@@ -25,8 +25,8 @@ def crossed(tmp_path_factory):
     """A project of 48 images of 24 patients at two sites, run across folds."""
     place = tmp_path_factory.mktemp("folds")
     write_table(place / "labels.csv", make_images(place))
-    words = [*asked(place), "--unit", "months", "--epochs", 1, "--device", "cpu"]
-    words += ["--patient", "patient", "--group", "site", "--folds", FOLDS]
+    words = [*asked(place), "--unit", "months", "--set", "train.epochs=1", "--device", "cpu"]
+    words += ["--patient", "patient", "--group", "site", "--set", f"train.folds={FOLDS}"]
     assert call("--quiet", "init", *words, "-o", place / "recipe.toml") == 0
     tiny(place / "recipe.toml")
     assert call("--quiet", "run", place / "recipe.toml", "--device", "cpu") == 0
@@ -93,7 +93,7 @@ def test_it_is_resumed_verified_and_predicts(crossed, tmp_path, monkeypatch, run
     for name, content in kept.items():
         assert (tmp_path / "copy" / "output" / name).read_bytes() == content, name
     code, _, err = run(
-        "ensemble", "output/runs/0", "output/runs/1", "output/runs/2", "--images", "scans",
+        "predict", "output/runs/0", "output/runs/1", "output/runs/2", "--images", "scans",
         "--card", "output/card.json", "-o", "new.csv",
     )  # fmt: skip
     assert code == 0, err

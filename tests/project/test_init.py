@@ -233,7 +233,7 @@ def test_missing_and_broken_images_are_said(place, run):
         (["--images", "scans", "--target", "age", "--unit", "a", "--unit", "b"], "2 units for 1 target;"),
         (["--images", "scans", "--target", "age", "-o", "recipe.json"], "should end in .toml"),
         (
-            ["--images", "scans", "--target", "age", "--likelihood", "cauchy"],
+            ["--images", "scans", "--target", "age", "--set", "network.likelihood=cauchy"],
             "expected one of gaussian, laplace",
         ),
     ],
@@ -286,7 +286,7 @@ def test_questions_are_asked_on_a_terminal(place, monkeypatch, run):
     monkeypatch.setattr(asking, "ask", answer)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    code, _, err = run("init", "--epochs", 3, "--device", "cpu")
+    code, _, err = run("init", "--set", "train.epochs=3", "--device", "cpu")
     assert code == 0, err
     starts = [question.split()[0] for question in asked]
     assert starts == ["Folder", "Their", "Columns", "Unit", "Column", "Pixels", "Backbone", "Networks"]
@@ -297,7 +297,7 @@ def test_questions_are_asked_on_a_terminal(place, monkeypatch, run):
     words = ["--images", "scans", "--table", "labels.csv", "--target", "age", "--device", "cpu", "--force"]
     assert run("init", *words)[0] == 0
     assert asked == []  # everything that is needed was given
-    _, out, err = run("init", *words, "--folds", 3)
+    _, out, err = run("init", *words, "--set", "train.folds=3")
     assert "splits: 38 in 3 folds, 10 test, by patient" in out + err
 
 
@@ -314,7 +314,7 @@ def test_enter_takes_the_unit_in_the_name_and_its_scale(place, monkeypatch, run)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     for mm, scaled in (("", True), ("0", False)):
         answers |= {"mm": mm} if mm else {}
-        code, _, err = run("init", "--epochs", 3, "--device", "cpu", "--force")
+        code, _, err = run("init", "--set", "train.epochs=3", "--device", "cpu", "--force")
         assert code == 0, err
         options = read_project(place / "recipe.toml").options
         assert options["unit"] == "mm"
@@ -364,7 +364,7 @@ def test_a_gap_in_what_keeps_cases_apart_is_refused(column, tmp_path, monkeypatc
     rows = [{**row, "patient": f"P{k // 2}", "split": words[k // 2 % 3]} for k, row in enumerate(rows)]
     rows[5][column] = ""
     write_table(tmp_path / "t.csv", rows)
-    given = ["init", "--images", "scans", "--table", "t.csv", "--target", "age", "--epochs", "2"]
+    given = ["init", "--images", "scans", "--table", "t.csv", "--target", "age", "--set", "train.epochs=2"]
     code, _, err = run(*given)
     assert (code, f"'{column}' is empty in 1 row, the first is row 6" in err) == (2, True)
     assert run(*given, f"--{'group' if column == 'patient' else column}", "")[0] == 0
@@ -376,5 +376,7 @@ def test_a_patient_that_is_spelt_in_two_ways_is_said_once(tmp_path, monkeypatch,
         {**row, "patient": ("7", "007", "8", "9")[k % 4]} for k, row in enumerate(make_images(tmp_path, 24))
     ]
     write_table(tmp_path / "t.csv", rows)
-    code, _, err = run("init", "--images", "scans", "--table", "t.csv", "--target", "age", "--epochs", "2")
+    code, _, err = run(
+        "init", "--images", "scans", "--table", "t.csv", "--target", "age", "--set", "train.epochs=2"
+    )
     assert (code, err.count("spelt in several ways: '7' and '007'. Each spelling counts")) == (0, 1)

@@ -219,7 +219,18 @@ def test_two_targets_of_different_units(place, run):
         row["height"] = str(1 + float(row["age"]) / 100)
     write_table(place / "two.csv", rows)
     words = ["--images", "two/scans", "--table", "two.csv", "--target", "age", "--target", "height"]
-    words += ["--unit", "months", "--unit", "m", "--epochs", 1, "--device", "cpu", "--likelihood", "laplace"]
+    words += [
+        "--unit",
+        "months",
+        "--unit",
+        "m",
+        "--set",
+        "train.epochs=1",
+        "--device",
+        "cpu",
+        "--set",
+        "network.likelihood=laplace",
+    ]
     assert run("init", *words)[0] == 0
     tiny(place / "recipe.toml")
     code, _, err = run("run", "recipe.toml", "--device", "cpu")

@@ -60,7 +60,7 @@ def test_a_column_that_looks_like_a_pixel_size(tmp_path):
     assert read_project(tmp_path / "r.toml").options == options
     months = propose(seen, Wishes((target,), ("months",)), tmp_path / "r.toml", gpu=False)
     assert "mm_per_pixel" not in months.project.options
-    assert any("give --mm-per-pixel" in note for note in months.notes)
+    assert any("set data.mm_per_pixel" in note for note in months.notes)
 
 
 def in_pixels(folder, columns, cases=30):
@@ -249,8 +249,17 @@ def test_voxels_longer_than_wide_are_not_turned_as_they_are(tmp_path, depth, rot
 
 
 def test_what_the_user_says_is_taken(place, run):
-    words = [*asked(), "--inputs", "site", "--device", "cpu"]
-    code, _, err = run("init", *words, "--mm-per-pixel", "0.5", "--spacing", "0.4", "--size", "24,32")
+    words = [*asked(), "--set", "data.inputs=site", "--device", "cpu"]
+    code, _, err = run(
+        "init",
+        *words,
+        "--set",
+        "data.mm_per_pixel=0.5",
+        "--set",
+        "data.spacing=0.4",
+        "--set",
+        "data.size=24,32",
+    )
     assert code == 0, err
     data = tomllib.loads((place / "recipe.toml").read_text())["data"]
     assert (data["size"], data["mm_per_pixel"], data["spacing"], data["inputs"]) == (
@@ -260,20 +269,23 @@ def test_what_the_user_says_is_taken(place, run):
         ["site"],
     )
     for more, wrong in (
-        (["--mm-per-pixel", "0.5"], "--mm-per-pixel needs --size"),
-        (["--inputs", "height"], "has no column height"),
-        (["--inputs", "site,age"], "age is both target and input"),
-        (["--inputs", "id"], "id has 48 values in 48 training cases"),
-        (["--inputs", "site,patient"], "patient says who belongs together, and cannot be an input"),
-        (["--epochs", "0"], "--epochs is 0; expected at least 1"),
+        (["--set", "data.mm_per_pixel=0.5"], "data.mm_per_pixel needs data.size"),
+        (["--set", "data.inputs=height"], "has no column height"),
+        (["--set", "data.inputs=site,age"], "age is both target and input"),
+        (["--set", "data.inputs=id"], "id has 48 values in 48 training cases"),
+        (["--set", "data.inputs=site,patient"], "patient says who belongs together, and cannot be an input"),
+        (["--set", "train.epochs=0"], "train.epochs is 0; expected at least 1"),
         (
             ["--patient", "(s)"],
-            "1 patient by '(s)' is too few to split; give a column with --split, or more cases\n",
+            "1 patient by '(s)' is too few to split; set data.split to a column, or",
         ),
-        (["--backbone", "restnet18"], "do you mean timm:resnet18"),
-        (["--backbone", "timm:restnet18"], "close to it: resnet18"),
-        (["--backbone", "mine.py"], "there is no file"),
-        (["--backbone", "small3d"], "the network does not take images of 1 x 32 x 32 (Given groups=1"),
+        (["--set", "network.backbone=restnet18"], "do you mean timm:resnet18"),
+        (["--set", "network.backbone=timm:restnet18"], "close to it: resnet18"),
+        (["--set", "network.backbone=mine.py"], "there is no file"),
+        (
+            ["--set", "network.backbone=small3d"],
+            "the network does not take images of 1 x 32 x 32 (Given groups=1",
+        ),
     ):
         code, _, err = run("init", *words, *more, "-o", "other.toml")
         assert code != 0
@@ -286,8 +298,17 @@ def test_from_init_to_new_images_with_scale_and_inputs(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     write_table(tmp_path / "labels.csv", [{**row, "mm": f"{rng.uniform(0.9, 1.1):.3f}"} for row in rows])
     monkeypatch.chdir(tmp_path)
-    words = [*asked(), "--unit", "months", "--epochs", 2]
-    scale = ["--mm-per-pixel", 1, "--size", 32, "--spacing", "mm", "--inputs", "site"]
+    words = [*asked(), "--unit", "months", "--set", "train.epochs=2"]
+    scale = [
+        "--set",
+        "data.mm_per_pixel=1",
+        "--set",
+        "data.size=32",
+        "--set",
+        "data.spacing=mm",
+        "--set",
+        "data.inputs=site",
+    ]
     assert call("--quiet", "init", *words, *scale, "--device", "cpu") == 0
     tiny(tmp_path / "recipe.toml")
     assert call("--quiet", "run", "recipe.toml", "--device", "cpu") == 0
@@ -345,14 +366,16 @@ def test_a_category_that_no_training_case_has_is_said_by_init(tmp_path):
 
 
 def test_a_pattern_says_how_many_patients_it_finds(place, run):
-    code, out, _ = run("init", *asked(), "--patient", "(s0[0-9])", "--device", "cpu", "--epochs", 1)
+    code, out, _ = run(
+        "init", *asked(), "--patient", "(s0[0-9])", "--device", "cpu", "--set", "train.epochs=1"
+    )
     assert code == 0
     assert "by (s0[0-9]), which finds 5 patients" in out
 
 
 def test_groups_apart_where_every_image_is_alone(place, run):
     """What init counts is what run splits: without a patient in the recipe, the site would be taken for one."""
-    words = [*asked(), "--patient", "", "--group", "site", "--device", "cpu", "--epochs", 1]
+    words = [*asked(), "--patient", "", "--group", "site", "--device", "cpu", "--set", "train.epochs=1"]
     code, out, err = run("init", *words)
     assert code == 0, err
     assert "splits: 28 train, 10 valid, 10 test, by {id}.png" in out

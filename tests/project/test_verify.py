@@ -253,7 +253,18 @@ def test_a_run_of_folds_follows(tmp_path, monkeypatch, run):
 
     monkeypatch.chdir(tmp_path)
     write_table(tmp_path / "labels.csv", make_images(tmp_path, 24))
-    words = ("--images", "scans", "--table", "labels.csv", "--target", "age", "--folds", "2", "--epochs", "1")
+    words = (
+        "--images",
+        "scans",
+        "--table",
+        "labels.csv",
+        "--target",
+        "age",
+        "--set",
+        "train.folds=2",
+        "--set",
+        "train.epochs=1",
+    )
     assert run("init", *words, "--device", "cpu")[0] == 0
     tiny(tmp_path / "recipe.toml")
     changed(tmp_path / "recipe.toml", {'compare = ["none", "aux"]': 'compare = ["none"]'})
@@ -291,13 +302,13 @@ def sites(folder):
         "id": "case",
         "weight": "none",
     }
-    return [word for role, column in roles.items() for word in (f"--{role}", column)]
+    return [word for role, column in roles.items() for word in ("--column", f"{role}={column}")]
 
 
 READ = {
     "columns": ("cal.csv",),
     "a law": ("cal.csv", "--law", "laplace"),
-    "empty cells": ("empty.csv", "--mask-missing"),
+    "empty cells": ("empty.csv", "--missing", "empty"),
     "a code": ("code.csv", "--missing", "-999"),
     "a new site": ("cal.csv", "--like", "new.csv"),
 }

@@ -14,7 +14,16 @@ def test_published_weights_out_of_reach_are_said_at_once(place, run, monkeypatch
         raise OSError("no network here")
 
     monkeypatch.setattr(socket, "create_connection", refuse)
-    words = ["--images", "scans", "--table", "labels.csv", "--target", "age", "--backbone", "timm:resnet10t"]
+    words = [
+        "--images",
+        "scans",
+        "--table",
+        "labels.csv",
+        "--target",
+        "age",
+        "--set",
+        "network.backbone=timm:resnet10t",
+    ]
     assert run("init", *words, "--device", "cpu")[0] == 0
     recipe = place / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("pretrained = false", "pretrained = true"))
@@ -31,7 +40,16 @@ def test_published_weights_on_this_machine_are_used(place, run, monkeypatch, tmp
     constants = pytest.importorskip("huggingface_hub.constants")
     hub = tmp_path_factory.mktemp("hub")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(hub))
-    words = [*asked(), "--backbone", "timm:resnet10t", "--device", "cpu", "--epochs", 1, "--force"]
+    words = [
+        *asked(),
+        "--set",
+        "network.backbone=timm:resnet10t",
+        "--device",
+        "cpu",
+        "--set",
+        "train.epochs=1",
+        "--force",
+    ]
     code, out, _ = run("init", *words)
     assert code == 0
     assert "from random weights (pretrained: they are not on this machine; true fetches them)" in out
@@ -45,7 +63,7 @@ def test_published_weights_on_this_machine_are_used(place, run, monkeypatch, tmp
     assert "from its published weights (pretrained: they are on this machine)" in out
     assert read_project(place / "recipe.toml").network.pretrained
     (place / "mine.safetensors").write_bytes(b"x")
-    code, out, _ = run("init", *words, "--weights", "mine.safetensors")
+    code, out, _ = run("init", *words, "--set", "network.weights=mine.safetensors")
     assert code == 0
     assert "gaussian, from mine.safetensors" in out
     network = read_project(place / "recipe.toml").network
@@ -53,6 +71,6 @@ def test_published_weights_on_this_machine_are_used(place, run, monkeypatch, tmp
     code, _, err = run("run", "--dry-run", "--device", "cpu")
     assert code != 0
     assert "mine.safetensors" in err
-    code, _, err = run("init", *words, "--weights", "none.safetensors")
+    code, _, err = run("init", *words, "--set", "network.weights=none.safetensors")
     assert code != 0
     assert "there is no file none.safetensors; expected weights to start from" in err

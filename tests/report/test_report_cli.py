@@ -1,4 +1,4 @@
-"""`truesigma report`, `evaluate --html` and `truesigma figure`, from files to files."""
+"""`truesigma report` and `truesigma figure`, from files to files."""
 
 import json
 from pathlib import Path
@@ -50,14 +50,13 @@ def test_report_writes_what_python_makes(folder, run):
     assert stored["data"]["test"]["sha256"] in page
 
 
-@pytest.mark.parametrize("command", [["report", "-o", "a.html"], ["evaluate", "--html", "a.html"]])
-def test_cases_without_an_id_go_by_their_row_in_the_file(folder, run, command):
+def test_cases_without_an_id_go_by_their_row_in_the_file(folder, run):
     """Also behind rows that are left out: a reader looks the worst case up in the table."""
     lines = ["target,location,scale", *(f"{k % 7},{k % 7 + 0.1},1" for k in range(60))]
     lines[3] = ",2,1"  # without a target
     lines[41] = "1250.7,1244.2,1"
     Path("plain.csv").write_text("\n".join(lines))
-    code, _, _ = run(*command, "--calibration", "cal.csv", "--test", "plain.csv", "--mask-missing")
+    code, _, _ = run("report", "-o", "a.html", *SETS[:3], "plain.csv", "--missing", "empty")
     assert code == 0
     page = Path("a.html").read_text(encoding="utf-8")
     first = page.split('id="worst"')[1].split("</tr>")[1]
@@ -76,26 +75,6 @@ def test_the_page_is_report_html_unless_told(folder, run):
     )
 
 
-def test_evaluate_writes_a_report_too(folder, run):
-    code, out, _ = run(
-        "evaluate",
-        *SETS,
-        "--test",
-        "again.parquet",
-        "--recalibrate",
-        "none,sigma",
-        "--metrics",
-        "rmse",
-        "--html",
-        "e.html",
-    )
-    assert code == 0
-    assert "RMSE" in out
-    page = Path("e.html").read_text(encoding="utf-8")
-    assert "sigma scaling" in page
-    assert "test.csv" in page
-
-
 def test_what_is_off_is_said(folder, run):
     before = {path: path.read_bytes() for path in folder.iterdir()}
     for arguments, words in (
@@ -106,11 +85,14 @@ def test_what_is_off_is_said(folder, run):
         (["report", *SETS, "--images", "none"], "there is no folder none"),
         (["report", *SETS, "--shifted", "none.csv"], "there is no file"),
         (["report", *SETS, "--recalibrate", "magic"], "magic"),
-        (["evaluate", *SETS, "--html", "test.csv"], "would be overwritten"),
-        (["figure", "calibration", *SETS, "-o", "a.jpg"], ".pdf, .png, .svg"),
-        (["figure", "calibration", *SETS, "-o", "a.pdf", "--spacing", "wide"], "expected 'width' or 'mass'"),
+        (["figure", "calibration", "test.csv", "-o", "a.jpg"], ".pdf or .png or .svg"),
+        (["figure", "calibration:spacing=wide", "test.csv", "-o", "a.pdf"], "expected 'width' or 'mass'"),
+        (["figure", "calibration:bin=9", "test.csv", "-o", "a.pdf"], "did you mean 'bins'"),
+        (["figure", "calibration:bins=many", "test.csv", "-o", "a.pdf"], "expected a whole number"),
+        (["figure", "coverag", "test.csv", "-o", "a.pdf"], "did you mean 'coverage'"),
+        (["figure", "rejection", "test.csv", "again.parquet", "-o", "a.pdf"], "several files"),
         (["figure", "history", "test.csv", "-o", "a.pdf"], "the history lacks"),
-        (["figure", "shift", "--test", "test.csv", "--shifted", "test.csv", "-o", "a.pdf"], "the same name"),
+        (["figure", "shift", "test.csv", "test.csv", "-o", "a.pdf"], "different names"),
     ):
         code, out, err = run(*arguments)
         assert (code, out) == (2, ""), arguments
@@ -129,7 +111,7 @@ def test_maps_are_sent_to_the_commands_that_take_them(folder, run):
         for arguments in (
             ["report", "--calibration", "cal.csv", "--test", given],
             ["report", *SETS, "--shifted", given],
-            ["figure", "calibration", "--test", given, "-o", "a.pdf"],
+            ["figure", "calibration", given, "-o", "a.pdf"],
             ["compare", "--calibration", given],
         ):
             code, out, err = run(*arguments)
@@ -152,12 +134,13 @@ def test_scoring_what_was_fitted_on_is_warned_of(folder, run):
     assert "fitted on" in err
 
 
+FIT = SETS[:2]
 FIGURES = {
-    "calibration": [*SETS, "--test", "again.parquet", "--log", "--spacing", "mass"],
-    "coverage": SETS,
-    "rejection": [*SETS, "--over", "threshold"],
-    "shift": ["--test", "test.csv", "--shifted", "moved.npz"],
-    "history": ["history.csv", "--calibrated"],
+    "calibration:log=true,spacing=mass": ["test.csv", "again.parquet", *FIT],
+    "coverage": ["test.csv", *FIT],
+    "rejection:over=threshold": ["test.csv", *FIT],
+    "shift": ["test.csv", "moved.npz"],
+    "history:calibrated=true": ["history.csv"],
 }
 
 
@@ -179,19 +162,19 @@ def test_the_same_figure_gives_the_same_bytes(folder, run, kind, start):
     pytest.importorskip("matplotlib")
     files = [Path(f"{k}.{kind}") for k in range(2)]
     for file in files:
-        run("figure", "rejection", "--test", "test.csv", "-o", file)
+        run("figure", "rejection", "test.csv", "-o", file)
     assert files[0].read_bytes().startswith(start)
     assert files[0].read_bytes() == files[1].read_bytes()  # no date, no chance
 
 
 def test_the_numbers_of_figures(folder, run):
     pytest.importorskip("matplotlib")
-    run("figure", "calibration", *SETS, "-o", "c.pdf", "--json", "c.json")
+    run("figure", "calibration", "test.csv", *FIT, "-o", "c.pdf", "--json", "c.json")
     found = json.loads(Path("c.json").read_text())["table"]
     test = ts.read("test.csv")
     expected = ts.diagrams.calibration.table(test.prediction, test.target)
     assert found["none"]["error"] == pytest.approx([e if np.isfinite(e) else None for e in expected.error])
-    run("figure", "coverage", "--test", "test.csv", "-o", "c.pdf", "--json", "c.json")
+    run("figure", "coverage", "test.csv", "-o", "c.pdf", "--json", "c.json")
     assert list(json.loads(Path("c.json").read_text())["table"]) == ["none"]  # nothing to fit on
 
 
@@ -201,6 +184,6 @@ def test_missing_targets_are_counted(folder, run):
     Path("gap.csv").write_text("\n".join([head, ",".join(cells.values()), *rest]))
     sets = ["--calibration", "cal.csv", "--test", "gap.csv"]
     assert run("report", *sets)[0] == 2
-    code, _, err = run("report", *sets, "--mask-missing", "--replicates", "20")
+    code, _, err = run("report", *sets, "--missing", "empty", "--replicates", "20")
     assert code == 0
     assert f"{len(rest)} of {len(rest) + 1} cases in gap.csv have a target that counts" in err

@@ -10,7 +10,7 @@ import truesigma as ts
 from truesigma.cli import main
 
 TINY = str(Path(__file__).with_name("tiny_backbone.py"))
-SMALL = ["--backbone", TINY, "--epochs", "2", "--batch", "8", "--device", "cpu"]
+SMALL = ["--backbone", TINY, "--set", "train.epochs=2", "--set", "train.batch=8", "--device", "cpu"]
 
 
 def command(*words):
@@ -26,7 +26,7 @@ def environment():
 
 def train(folder, out, *more, target="months"):
     options = {"image": "file", "target": target, "group": "patient", "unit": "months"}
-    words = [word for key, value in options.items() for word in ("--option", f"{key}={value}")]
+    words = [word for key, value in options.items() for word in ("--set", f"data.{key}={value}")]
     with pytest.raises(SystemExit) as stopped:
         main(["--quiet", "train", "table", "--root", str(folder / "ages"), *words, *SMALL, "-o", str(folder / out)]
              + [str(word) for word in more])  # fmt: skip

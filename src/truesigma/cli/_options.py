@@ -6,7 +6,14 @@ from typing import Annotated, Any
 
 from typer import Option
 
-LISTS = ("--calibration", "--test", "--images")  # options that take several files
+SETS = ("--calibration", "--test")
+SEVERAL = {  # options that take several files, by command
+    "evaluate": SETS,
+    "calibrate": SETS,
+    "compare": SETS,
+    "report": SETS,
+    "predict": ("--images",),
+}
 EMPTY = "empty"
 
 
@@ -75,17 +82,18 @@ TimeLimit = Annotated[str | None, Option(help="Such as 90, 30m or 8h; the same c
 
 
 def join_files(arguments: Sequence[str]) -> list[str]:
-    """Join the files after one --test, --calibration or --images into one argument, one file per line.
+    """Join the files after an option that takes several into one argument, one file per line.
 
     >>> join_files(["evaluate", "--test", "a.npz", "b.npz", "--recipe", "paper"])
     ['evaluate', '--test', 'a.npz\\nb.npz', '--recipe', 'paper']
     """
     joined: list[str] = []
     option = ""
+    several = SEVERAL.get(next((word for word in arguments if not word.startswith("-")), ""), ())
     for argument in arguments:
         if argument.startswith("-"):
             option = argument.partition("=")[0]
-        elif option in LISTS and joined[-1] != option:
+        elif option in several and joined[-1] != option:
             joined[-1] += "\n" + argument
             continue
         joined.append(argument)

@@ -6,8 +6,9 @@ from typing import Annotated
 from typer import Argument, Option
 
 from ..core.checks import number_of
-from ._options import Card, Deterministic, Draws, Json, Levels, Seed, split_levels
+from ._options import Card, Deterministic, Draws, Json, Levels, Seed, Settings, split_levels
 from ._output import check_output, deliver, say
+from ._settings import read_settings
 
 
 def export(
@@ -20,22 +21,26 @@ def export(
     seed: Seed = None,
     deterministic: Deterministic = False,
     level: Levels = None,
+    settings: Settings = None,
     json: Json = None,
 ) -> None:
-    """Write a calibrated model as one ONNX file."""
+    """Write a calibrated model as one ONNX file.
+
+    --set takes sample.masks=common|independent.
+    """
     from ..evaluation.card import read_card
     from ..files.disk import fingerprint
     from ..imaging.export.runs import export_runs
 
+    chosen = read_settings(settings, {"sample": {"masks": str}})
     check_output(json, card, out)
     check_output(out, card)
     levels = split_levels(level or "0.9")
     loaded = None if card is None else read_card(card)
     if card is None:
         say("note: without a --card its intervals are the network's own, which are often too narrow.")
-    made = export_runs(
-        runs, out, card=loaded, deterministic=deterministic, levels=levels, draws=draws, seed=seed
-    )
+    drawn = {"draws": draws, "seed": seed, **chosen["sample"]}
+    made = export_runs(runs, out, card=loaded, deterministic=deterministic, levels=levels, **drawn)
     result = {
         "output": {"file": out.name, "sha256": fingerprint(out), "bytes": made.path.stat().st_size},
         "runs": [str(run) for run in runs],

@@ -75,7 +75,7 @@ def table(
         warnings.warn(
             f"{per_cent(found.size.max() / found.size.sum(), 1)}% of the elements are in one of {found.size.size} bins "
             'of equal width, because a few variances are far larger; take bins of equal count (spacing="mass") and '
-            "logarithmic axes (log=True); on the command line --spacing mass --log.",
+            "logarithmic axes (log=True); on the command line calibration:spacing=mass,log=true.",
             stacklevel=2,
         )
     return found

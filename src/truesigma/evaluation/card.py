@@ -242,7 +242,7 @@ def check_network(card: Card, checkpoint: str) -> None:
         raise ValueError(
             f"the card was fitted on predictions of another network (checkpoint {fitted}; here {checkpoint}), and how "
             "wrong that one is says nothing about this one. Fit a card on this one's: `truesigma predict RUN --split "
-            "valid -o valid.npz` (or `ensemble`), then `truesigma calibrate --calibration valid.npz -o card.json`."
+            "valid -o valid.npz` (as you predict), then `truesigma calibrate --calibration valid.npz -o card.json`."
         )
 
 

@@ -122,7 +122,7 @@ def _unnamed_patients(calibration: Cases, test: Cases) -> list[str]:
         return []
     return [
         f"the {count} groups of the test cases are none of the calibration cases': if they are patients, name them in "
-        "a column `patient` (or say `--patient COLUMN`). With so few groups every case counts by itself, and cases of "
+        "a column `patient` (or `--column patient=NAME`). With so few groups every case counts by itself, and cases of "
         "one patient err together: intervals are then too narrow, and what is called off may be chance."
     ]
 

@@ -23,11 +23,7 @@ from .fields import CONSTANTS, KNOWN, MARKS, is_field
 from .roles import Columns, renamed
 from .synonyms import rename_hint
 
-LIMIT, FLAG, VARIABLE = (
-    1.0,
-    "--unpack-limit",
-    "TRUESIGMA_UNPACK_LIMIT",
-)  # in GB, of what a packed file unpacks to
+LIMIT, VARIABLE = 1.0, "TRUESIGMA_UNPACK_LIMIT"  # in GB, of what a packed file unpacks to
 PIECE = 1 << 20  # bytes that are read at a time: as many as fit a processor's cache, for their checksum
 TEXT = 1 << 26  # bytes of a text; the law of a million observed errors has as many
 
@@ -188,8 +184,8 @@ def check_unpacked(path: Path, size: int) -> None:
     if size > limit * 1e9:
         raise BadFile(
             f"{path} has {path.stat().st_size / 1e6:.1f} MB and unpacks to {size / 1e9:.1f} GB, more than the limit of "
-            f"{limit:g} GB. If you know where it comes from and have the memory, raise it: {FLAG} "
-            f"{math.ceil(size / 1e9)} ({VARIABLE} outside the command line)."
+            f"{limit:g} GB. If you know where it comes from and have the memory, raise it: set "
+            f"{VARIABLE} to {math.ceil(size / 1e9)}."
         )
 
 

@@ -95,7 +95,7 @@ def warn_measurement(weight: Any, columns: Columns | None = None) -> None:
         return
     warnings.warn(
         f"the column 'weight', {values.min():.4g} to {values.max():.4g}, is taken for how much each case counts. Is it "
-        "something measured, such as kilograms? Leave it out then (--weight none; columns={'weight': None}), or say "
-        "that it is meant (--weight weight).",
+        "something measured, such as kilograms? Leave it out then (--column weight=none; columns={'weight': None}), or "
+        "say that it is meant (--column weight=weight).",
         stacklevel=4,
     )

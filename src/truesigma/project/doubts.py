@@ -48,8 +48,8 @@ def doubts(
     if size and len(seen.shapes) > 1 and not scaled:
         notes.append(
             f"images differ in size, and each is stretched to {size} pixels a side: for a target that is a length, an "
-            "area or a volume give --mm-per-pixel, and where the files do not say the size of their pixels --spacing, "
-            "a column or a number of mm"
+            "area or a volume set data.mm_per_pixel, and where the files do not say the size of their pixels "
+            "data.spacing, a column or a number of mm"
         )
     if not scaled and not wishes.spacing:
         notes.append(_no_scale(seen, wishes.target, units))
@@ -101,7 +101,7 @@ def _few_to_fit_on(cases: int, patients: int) -> str:
         few, share = f"{few} of {number_of(patients, 'patient')}", f"{least} to {most}"
     return (
         f"{few} to recalibrate on {'is' if cases == 1 else 'are'} few: sigma's factor is uncertain by {share} %; "
-        "--folds 5 uses all but the test cases for both training and recalibration"
+        "train.folds=5 uses all but the test cases for both training and recalibration"
     )
 
 
@@ -111,7 +111,7 @@ def _few_in_folds(folds: int, groups: Sequence[str] | None, parts: "Mapping[str,
     count, what = (len(pool), "case") if groups is None else (len({groups[k] for k in pool}), "patient")
     if count < folds:
         raise ValueError(
-            f"--folds {folds}, and the test split leaves {number_of(count, what)}; take fewer folds"
+            f"train.folds is {folds}, and the test split leaves {number_of(count, what)}; take fewer folds"
         )
     level = Reporting().level
     needed = math.ceil(level / (1 - level) - 1e-9)
@@ -134,4 +134,6 @@ def _no_scale(seen: Survey, target: Sequence[str], units: Sequence[str]) -> str:
         why = f"{unsure[0]} is called like the size of pixels, and does not give it of every row, or not of every axis"
     else:
         why = "nothing says how large pixels are"
-    return f"{why}: a target in {unit} needs it where they differ; give --spacing, a column or a number of mm"
+    return (
+        f"{why}: a target in {unit} needs it where they differ; set data.spacing, a column or a number of mm"
+    )

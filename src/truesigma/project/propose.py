@@ -128,7 +128,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
             "all, or one each"
         )
     if wishes.epochs is not None and wishes.epochs < 1:
-        raise ValueError(f"--epochs is {wishes.epochs}; expected at least 1")
+        raise ValueError(f"train.epochs is {wishes.epochs}; expected at least 1")
     if split:
         check_filled(seen.rows, split, seen.table)
     if known := [name for name in wishes.inputs if name in group_columns(whose)]:
@@ -245,8 +245,8 @@ def split_rows(
         what = "case" if not group else "group" if not named else "patient"
         by = f" by {group!r}" if group else ""
         remedy = (
-            f"{number_of(found, what)}{by} {'is' if found == 1 else 'are'} too few to split; give a "
-            f"column with --split, or more cases{apart}"
+            f"{number_of(found, what)}{by} {'is' if found == 1 else 'are'} too few to split; set "
+            f"data.split to a column, or more cases{apart}"
         )
     empty = [name for name, rows in rows_of.items() if not len(rows)]
     if empty:
@@ -263,7 +263,7 @@ def _layout(
     given = wishes.mm_per_pixel not in (None, "0")
     if given and wishes.size is None:
         raise ValueError(
-            "--mm-per-pixel needs --size: the pixels that images are padded or cropped to, as 128 or 48,64,48"
+            "data.mm_per_pixel needs data.size: the pixels that images are padded or cropped to, as 128 or 48,64,48"
         )
     sides = Layout.of(wishes.size or 0, wishes.mm_per_pixel or "").size
     if given:

@@ -39,12 +39,11 @@ def predict_command(work: Work) -> str:
     """Say what to type for new images."""
     from ..imaging.data.rows import spacing_columns
 
-    command = "predict" if work.project.sample.method == "dropout" else "ensemble"
     card = shlex.quote(str(work.folder / "card.json"))
     spacing = work.source.options.get("spacing", "")
     table = " --table NEW_TABLE" if work.data.inputs or spacing_columns(spacing) else ""
     return (
-        f"truesigma {command} {' '.join(run_paths(work))} --images NEW_IMAGES{table} --card {card} -o new.csv"
+        f"truesigma predict {' '.join(run_paths(work))} --images NEW_IMAGES{table} --card {card} -o new.csv"
     )
 
 

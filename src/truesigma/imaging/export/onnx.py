@@ -282,5 +282,5 @@ def _check_card(card: Card, probe: Draws, passes: int, dropout: bool) -> None:
     if fitted != passes and not (dropout and fitted > 1):
         raise ValueError(
             f"the card was fitted on {fitted} draws of each case, the model would make {passes}: another sigma. Fit "
-            "the card on predictions made as here; `truesigma ensemble RUN...` makes those without dropout."
+            "the card on predictions made as here; `truesigma predict RUN --deterministic` makes those without dropout."
         )

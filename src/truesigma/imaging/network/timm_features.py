@@ -16,7 +16,7 @@ __all__ = ["timm_features"]
 HUB = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
 SOON = 3.0  # seconds in which it must answer
 ELSE = (
-    "run once where the model hub can be reached, or give a file of weights (weights=..., --weights FILE: safetensors, "
+    "run once where the model hub can be reached, or give a file of weights (network.weights: safetensors, "
     "or torch's with plain tensors), or start from random weights (pretrained=False)"
 )
 
