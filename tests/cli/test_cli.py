@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.cli._options import split_choices, with_part
+from truesigma.cli._options import split_choices
 from truesigma.files.store import write
 
 TYPICAL = ["evaluate", "--calibration", "cal.csv", "--test", "test.csv"]
@@ -88,18 +88,6 @@ def test_options_of_each_recalibration_and_metric(folder, run):
     assert "UCE x100 bins=5" in table_of(err)
 
 
-def test_part_for_all(folder, run):
-    _, out, _ = run(
-        *TYPICAL, "--recalibrate", "none,sigma", "--part", "aleatoric", "--metrics", "mse", "--json", "-"
-    )
-    stored = json.loads(out)
-    assert {row["part"] for row in stored["rows"]} == {"aleatoric"}
-    assert stored["recalibrations"]["sigma"]["part"] == "aleatoric"
-    code, _, err = run(*TYPICAL, "--part", "epistemic")
-    assert code == 2
-    assert "part is 'epistemic'; expected total or aleatoric" in err
-
-
 @pytest.mark.parametrize("recipe", ["paper", "code"])
 def test_recipes_are_recorded(folder, run, recipe):
     _, out, _ = run(*TYPICAL, *QUICK, "--recipe", recipe, "--metrics", "uce,nll", "--json", "-")
@@ -125,7 +113,11 @@ def test_without_the_split(folder, run):
     assert "needs their spread" in undefined[0]["reason"]
     assert table_of(err)["UCE x100 (draws)"] == ["-", "-"]
     assert "uce_draws is not defined" in err
-    for more in (["--part", "aleatoric"], ["--recalibrate", "sigma:error=draws"], ["--recipe", "paper"]):
+    for more in (
+        ["--recalibrate", "sigma:part=aleatoric"],
+        ["--recalibrate", "sigma:error=draws"],
+        ["--recipe", "paper"],
+    ):
         code, out, err = run(*files, *more)
         assert (code, out) == (2, "")
         assert re.search("split", err)
@@ -200,13 +192,6 @@ def test_choices():
         "none", "sigma:part=aleatoric", "aux:hidden=4,steps=9", "./mine.py:a=1",
     ]  # fmt: skip
     assert split_choices("aux,hidden=4") == ["aux:hidden=4"]
-    assert with_part(["aux:hidden=4", "none"], "aleatoric")[0] == [
-        "aux:hidden=4,part=aleatoric",
-        "none:part=aleatoric",
-    ]
-    assert with_part(["aux"], "total") == (["aux"], [])
-    own = ["none", "sigma:part=total"]  # what is said of one goes before what is said of all
-    assert with_part(own, "aleatoric") == (["none:part=aleatoric", "sigma:part=total"], [])
 
 
 def test_the_installed_command_from_an_empty_folder(tmp_path):

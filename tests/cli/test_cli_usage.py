@@ -73,7 +73,7 @@ def test_debug_shows_the_traceback_and_faults_of_ours_are_1(folder, run, monkeyp
     code, out, err = run(*TYPICAL)
     assert (code, out) == (1, "")
     assert err == (
-        "error: RuntimeError: cog slipped. This is a fault of ours, or of a plug-in file; --debug shows where.\n"
+        "error: RuntimeError: cog slipped. This is a bug in truesigma: please report it, with what --debug shows.\n"
     )
 
 
@@ -177,8 +177,8 @@ def test_missing_targets(folder, run):
         "-",
     ]
     code, _, err = run(*command)
-    assert (code, "--mask-missing" in err) == (2, True)
-    code, out, err = run(*command, "--mask-missing")
+    assert (code, "--missing empty" in err) == (2, True)
+    code, out, err = run(*command, "--missing", "empty")
     rest = ts.read("test.csv")[1:]
     assert json.loads(out)["cases"]["test"] == json.loads(out)["data"]["test"][0]["cases"] == len(rest)
     assert f"note: {len(rest)} of {len(rest) + 1} cases in gap.csv have a target that counts." in err
@@ -191,7 +191,7 @@ def test_cards_and_comparisons_count_the_cases_that_count(folder, run):
     first = lines[1].split(",")
     first[lines[0].split(",").index("target")] = ""
     Path("gap.csv").write_text("\n".join([lines[0], ",".join(first), *lines[2:]]) + "\n")
-    masked = ["--calibration", "gap.csv", "--mask-missing"]
+    masked = ["--calibration", "gap.csv", "--missing", "empty"]
     code, out, _ = run("calibrate", *masked, "-o", "card.json")
     assert (code, out.startswith("sigma fitted on 299 cases")) == (0, True)
     assert json.loads(Path("card.json").read_text())["data"]["cases"] == 299

@@ -40,12 +40,6 @@ def test_json_alone_on_stdout_and_the_python_result(folder, run):
     assert json.loads(out)["rows"] == json.loads(json.dumps(expected.to_dict()))["rows"]
 
 
-def test_parts(folder, run):
-    code, out, _ = run(*QUICK, "--part", "aleatoric", "--json", "-")
-    labels = [row["recalibration"] for row in json.loads(out)["rows"]]
-    assert (code, labels) == (0, ["none", "none:part=aleatoric", "sigma:part=aleatoric"])
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [

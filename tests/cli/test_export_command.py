@@ -24,12 +24,12 @@ def place(tmp_path_factory):
     rows = [{**row, "target": f"{grey_image(folder / row['image'], rng, 24):.3f}"} for row in rows]
     write_table(folder / "table.csv", rows)
     for seed in (0, 1):
-        do("train", "table", "--root", folder, "--option", "unit=months", "--backbone", TINY, "--epochs", 1,
-           "--batch", 8, "--device", "cpu", "--seed", seed, "-o", folder / f"run{seed}")  # fmt: skip
+        do("train", "table", "--root", folder, "--set", "data.unit=months", "--backbone", TINY,
+           "--set", "train.epochs=1", "--set", "train.batch=8", "--device", "cpu", "--seed", seed, "-o", folder / f"run{seed}")  # fmt: skip
     do("predict", folder / "run0", "--split", "valid", "-o", folder / "valid.npz")
-    do("ensemble", folder / "run0", "--split", "valid", "-o", folder / "single.npz")
+    do("predict", folder / "run0", "--deterministic", "--split", "valid", "-o", folder / "single.npz")
     do(
-        "ensemble",
+        "predict",
         folder / "run0",
         folder / "run1",
         "--split",
@@ -63,7 +63,7 @@ def test_single_passes_and_ensembles_give_what_predict_writes(place, run, tmp_pa
     code, said, err = run("export", *folders, "--card", card, *more, "--level", "0.5,0.9", "-o", out)
     assert code == 0, err
     assert said.startswith("image case x 1 x 24 x 24 -> location, aleatoric, epistemic, scale, lower_50,")
-    do("ensemble", *folders, "--images", *images, "--card", card, "--level", "0.5,0.9", "-o", table)
+    do("predict", *folders, *more, "--images", *images, "--card", card, "--level", "0.5,0.9", "-o", table)
     session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
     found = session.run(None, {"image": np.concatenate([stored(path) for path in images])})
     for output, values in zip(session.get_outputs(), found):

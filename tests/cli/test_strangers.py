@@ -46,7 +46,7 @@ def test_a_terminal_of_ascii_alone(tmp_path, words):
     assert b"warning" not in done.stdout
 
 
-def test_the_limit_of_unpacking_is_an_option_anywhere(tmp_path, monkeypatch, run):
+def test_the_limit_of_unpacking_can_be_raised(tmp_path, monkeypatch, run):
     import numpy as np
 
     monkeypatch.chdir(tmp_path)
@@ -56,6 +56,7 @@ def test_the_limit_of_unpacking_is_an_option_anywhere(tmp_path, monkeypatch, run
     words = ["evaluate", "--calibration", "a.npz", "--test", "a.npz", "--metrics", "rmse"]
     code, _, err = run(*words)
     assert code == 2
-    assert "--unpack-limit 1" in err
-    code, _, err = run(*words, "--unpack-limit", "1")
+    assert "TRUESIGMA_UNPACK_LIMIT to 1" in err
+    monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "1")
+    code, _, err = run(*words)
     assert code == 0, err

@@ -279,7 +279,7 @@ def test_questions_are_asked_on_a_terminal(place, monkeypatch, run):
     """Enter is enough for all but the folder; what was said by a flag is not asked."""
     asked = []
 
-    def answer(question, default="", choices=None):
+    def answer(question, default=""):
         asked.append(question)
         return "scans" if question.startswith("Folder") else "labels.csv" if "csv" in question else default
 
@@ -289,7 +289,7 @@ def test_questions_are_asked_on_a_terminal(place, monkeypatch, run):
     code, _, err = run("init", "--set", "train.epochs=3", "--device", "cpu")
     assert code == 0, err
     starts = [question.split()[0] for question in asked]
-    assert starts == ["Folder", "Their", "Columns", "Unit", "Column", "Pixels", "Backbone", "Networks"]
+    assert starts == ["Folder", "Their", "Columns", "Unit", "Column"]
     project = read_project(place / "recipe.toml")
     assert project.options["target"] == "age"
     assert project.train.epochs == 3
@@ -306,15 +306,12 @@ def test_enter_takes_the_unit_in_the_name_and_its_scale(place, monkeypatch, run)
     rows = make_images(place / "more", 12)
     rows = [{**row, "length_mm": row["age"], "spacing": 1 + k} for k, row in enumerate(rows)]
     write_table(place / "t.csv", rows)
-    answers = {"Folder": "more/scans", "Their": "t.csv", "Columns": "length_mm", "Pixels": "32"}
-    monkeypatch.setattr(
-        asking, "ask", lambda question, default="", *_: answers.get(question.split()[0], default)
-    )
+    answers = {"Folder": "more/scans", "Their": "t.csv", "Columns": "length_mm"}
+    monkeypatch.setattr(asking, "ask", lambda question, default="": answers.get(question.split()[0], default))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    for mm, scaled in (("", True), ("0", False)):
-        answers |= {"mm": mm} if mm else {}
-        code, _, err = run("init", "--set", "train.epochs=3", "--device", "cpu", "--force")
+    for more, scaled in ([], True), (["--set", "data.mm_per_pixel=0"], False):
+        code, _, err = run("init", "--set", "data.size=32", *more, "--device", "cpu", "--force")
         assert code == 0, err
         options = read_project(place / "recipe.toml").options
         assert options["unit"] == "mm"
@@ -367,7 +364,8 @@ def test_a_gap_in_what_keeps_cases_apart_is_refused(column, tmp_path, monkeypatc
     given = ["init", "--images", "scans", "--table", "t.csv", "--target", "age", "--set", "train.epochs=2"]
     code, _, err = run(*given)
     assert (code, f"'{column}' is empty in 1 row, the first is row 6" in err) == (2, True)
-    assert run(*given, f"--{'group' if column == 'patient' else column}", "")[0] == 0
+    without = ["--group", ""] if column == "patient" else ["--set", "data.split="]
+    assert run(*given, *without)[0] == 0
 
 
 def test_a_patient_that_is_spelt_in_two_ways_is_said_once(tmp_path, monkeypatch, run):

@@ -201,7 +201,7 @@ def test_an_ensemble(begun, run):
     test = ts.read(place / "output" / "test.npz")
     assert test.draws.mean.shape[0] == 2
     assert not np.array_equal(test.draws.mean[0], test.draws.mean[1])
-    line = next(line for line in err.splitlines() if line.startswith("new images: truesigma ensemble"))
+    line = next(line for line in err.splitlines() if line.startswith("new images: truesigma predict"))
     words = line.removeprefix("new images: truesigma ").replace("NEW_IMAGES", "scans").split()
     code, _, err = run(*words)
     assert code == 0, err

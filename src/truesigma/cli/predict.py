@@ -259,6 +259,6 @@ def _settled(runs: list["OpenRun"], how: Mapping[str, Any], card: "ReadCard | No
 def _refuse(beside: str, given: Mapping[str, Any]) -> None:
     """Refuse options that would have no effect."""
     for name, value in given.items():
-        if value not in (None, False):
+        if value is not None and value is not False:
             hint = "; `truesigma apply` recalibrates draws" if name == "--card" else ""
             raise ValueError(f"{name} has no meaning for {beside}{hint}; leave it out.")

@@ -1,4 +1,4 @@
-"""ensemble as a user types it."""
+"""predict with several runs: an ensemble."""
 
 import json
 
@@ -11,18 +11,20 @@ import truesigma as ts
 
 def test_ensemble(place, run, tmp_path):
     runs = [place / "run0", place / "run1"]
-    code, out, err = run("ensemble", *runs, "--split", "test", "-o", tmp_path / "e.npz", "--json", "-")
+    code, out, err = run("predict", *runs, "--split", "test", "-o", tmp_path / "e.npz", "--json", "-")
     assert code == 0, err
     result = json.loads(out)
     assert (result["members"], result["cases"]) == (2, 12)
     joined = ts.read(tmp_path / "e.npz")
     assert joined.draws.mean.shape == (2, 12, 1)
     for k, folder in enumerate(runs):
-        assert run("ensemble", folder, "--split", "test", "-o", tmp_path / "one.npz")[0] == 0
+        assert (
+            run("predict", folder, "--deterministic", "--split", "test", "-o", tmp_path / "one.npz")[0] == 0
+        )
         np.testing.assert_array_equal(ts.read(tmp_path / "one.npz").draws.mean[0], joined.draws.mean[k])
     image = place / "ages" / "28.png"
     code, _, err = run(
-        "ensemble", *runs, "--images", image, place / "ages" / "29.png", "-o", tmp_path / "e.csv"
+        "predict", *runs, "--images", image, place / "ages" / "29.png", "-o", tmp_path / "e.csv"
     )
     assert code == 0, err
     frame = pd.read_csv(tmp_path / "e.csv")
@@ -32,7 +34,7 @@ def test_ensemble(place, run, tmp_path):
 def test_networks_of_different_data_are_no_ensemble(place, run, tmp_path):
     train(place, "width", target="width")
     code, _, err = run(
-        "ensemble", place / "run0", place / "width", "--split", "test", "-o", tmp_path / "e.npz"
+        "predict", place / "run0", place / "width", "--split", "test", "-o", tmp_path / "e.npz"
     )
     assert code == 2
     assert "cannot be one ensemble: offset is" in err

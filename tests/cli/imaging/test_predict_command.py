@@ -173,7 +173,7 @@ def test_a_folder_of_images(place, run, tmp_path):
     shutil.copytree(place / "ages", folder)
     (folder / "more").mkdir()
     shutil.move(folder / "09.png", folder / "more")
-    words = ["ensemble", place / "run0", "--images", folder, "-o"]  # quicker than draws
+    words = ["predict", place / "run0", "--deterministic", "--images", folder, "-o"]  # quicker than draws
     code, _, err = run(*words, tmp_path / "all.parquet")
     assert code == 0, err
     assert "40 new images (1 of them in subfolders), 1 member each" in err
@@ -192,16 +192,6 @@ def test_a_folder_of_images(place, run, tmp_path):
     assert len(pd.read_csv(tmp_path / "some.csv")) == 38
 
 
-def test_repeats_have_seeds_one_apart(place, run, tmp_path):
-    base = ["predict", place / "run0", "--split", "valid", "--draws", "4"]
-    assert run(*base, "--repeat", "2", "--seed", "5", "-o", tmp_path / "v.npz")[0] == 0
-    assert run(*base, "--seed", "6", "-o", tmp_path / "six.npz")[0] == 0
-    one, two, six = (ts.read(tmp_path / name).draws.mean for name in ("v-0.npz", "v-1.npz", "six.npz"))
-    np.testing.assert_array_equal(two, six)
-    assert (one != two).any()
-    assert not (tmp_path / "v.npz").exists()
-
-
 def test_compile_reaches_the_sampler(place, run, tmp_path, monkeypatch):
     chosen = []
     plain = predict.dropout_draws
@@ -209,7 +199,7 @@ def test_compile_reaches_the_sampler(place, run, tmp_path, monkeypatch):
         predict, "dropout_draws", lambda *a, compile, **k: chosen.append(compile) or plain(*a, **k)
     )
     base = ["predict", place / "run0", "--split", "valid", "--draws", "2", "-o", tmp_path / "v.npz"]
-    assert [run(*base)[0], run(*base, "--compile")[0]] == [0, 0]
+    assert [run(*base)[0], run(*base, "--set", "sample.compile=true")[0]] == [0, 0]
     assert chosen == [False, True]
 
 

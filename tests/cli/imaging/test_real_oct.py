@@ -1,4 +1,4 @@
-"""train, predict and ensemble on real OCT projections and raw volumes."""
+"""train and predict on real OCT projections and raw volumes."""
 
 import json
 import signal
@@ -24,8 +24,10 @@ def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, run, t
     root = real_data / "oct"
 
     def words(out, epochs=2):
-        options = ["--root", root, "--option", "size=64", "--backbone", "small", "--device", "cpu"]
-        return command("train", OCT, *options, "--epochs", epochs, "--seed", "3", "-o", tmp_path / out)
+        options = ["--root", root, "--set", "data.size=64", "--backbone", "small", "--device", "cpu"]
+        return command(
+            "train", OCT, *options, "--set", f"train.epochs={epochs}", "--seed", "3", "-o", tmp_path / out
+        )
 
     process = subprocess.Popen(words("killed"), env=environment(), stderr=subprocess.DEVNULL)
     last, deadline = tmp_path / "killed" / "last.safetensors", time.monotonic() + 300
@@ -77,8 +79,11 @@ def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, run, t
     assert 0.75 < np.mean(inside) <= 1.0
 
     # without dropout a raw volume of the test split is predicted as its projection is
-    assert run("ensemble", folder, "--split", "test", "-o", tmp_path / "member.npz")[0] == 0
-    assert run("ensemble", folder, "--images", root / "raw", "-o", tmp_path / "member.csv")[0] == 0
+    assert run("predict", folder, "--deterministic", "--split", "test", "-o", tmp_path / "member.npz")[0] == 0
+    assert (
+        run("predict", folder, "--deterministic", "--images", root / "raw", "-o", tmp_path / "member.csv")[0]
+        == 0
+    )
     member, single = ts.read(tmp_path / "member.npz"), pd.read_csv(tmp_path / "member.csv").set_index("id")
     row = {name: k for k, name in enumerate(member.id)}
     shared = [name for name in single.index if name in row]

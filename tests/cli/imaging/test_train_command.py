@@ -18,8 +18,15 @@ from truesigma.imaging.training import start as launch
 
 def test_train_says_what_it_does_and_goes_on(place, run, tmp_path):
     columns = ["image=file", "target=months,width", "unit=months,px"]
-    base = ["train", "table", "--root", place / "ages", *(word for c in columns for word in ("--option", c))]
-    base += ["--variances", "each", "--likelihood", "laplace", "--head-dropout", "0.3"]
+    base = [
+        "train",
+        "table",
+        "--root",
+        place / "ages",
+        *(word for c in columns for word in ("--set", f"data.{c}")),
+    ]
+    network = ("variances=each", "likelihood=laplace", "head_dropout=0.3")
+    base += [word for key in network for word in ("--set", f"network.{key}")]
     words = [*base, *SMALL, "--backbone", "small", "-o", tmp_path / "run"]
     code, out, err = run(*words, "--json", tmp_path / "t.json")
     assert code == 0, err
@@ -34,7 +41,7 @@ def test_train_says_what_it_does_and_goes_on(place, run, tmp_path):
     assert result["finished"]
     assert result["recipe"]["network"]["head_dropout"] == {"small": 0.3, "other": 0.3}
     before = read_state(tmp_path / "run" / "last.safetensors")[0]
-    more = [word if word != "2" else "3" for word in words]
+    more = ["train.epochs=3" if word == "train.epochs=2" else word for word in words]
     code, out, err = run(*more)
     assert code == 0, err
     assert "going on after epoch 2" in err
@@ -45,8 +52,8 @@ def test_train_says_what_it_does_and_goes_on(place, run, tmp_path):
     assert any(not torch.equal(before[name], after[name]) for name in before)
     for change, message in (
         (["--seed", "4"], "a run with seed = 0, now 4"),
-        (["--option", "size=64"], "a run with options = "),
-        (["--pretrained"], "a run with start = "),
+        (["--set", "data.size=64"], "a run with options = "),
+        (["--set", "network.pretrained=true"], "a run with start = "),
     ):
         code, _, err = run(*more, *change)
         assert code == 2
@@ -70,20 +77,8 @@ def test_files_of_ones_own_work_as_names_do(place, run, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "images.npy", rng.integers(0, 255, (30, 32, 32), dtype=np.uint8))
     np.save(tmp_path / "radius.npy", rng.uniform(1, 16, 30))
-    code, _, err = run(
-        "train",
-        "dataset.py",
-        "--root",
-        ".",
-        "--backbone",
-        "backbone.py",
-        "--epochs",
-        "1",
-        "--device",
-        "cpu",
-        "-o",
-        "own",
-    )
+    words = ["dataset.py", "--root", ".", "--backbone", "backbone.py", "--set", "train.epochs=1"]
+    code, _, err = run("train", *words, "--device", "cpu", "-o", "own")
     assert code == 0, err
     monkeypatch.chdir(place)  # paths were recorded whole
     code, _, err = run("predict", tmp_path / "own", "--draws", "3", "-o", tmp_path / "own.npz")
@@ -100,7 +95,7 @@ def test_ctrl_c_says_how_to_go_on(place, run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(launch, "train", interrupted)
     code, _, err = run(
-        "train", "table", "--root", place / "ages", "--option", "image=file", "--option", "target=months",
+        "train", "table", "--root", place / "ages", "--set", "data.image=file", "--set", "data.target=months",
         *SMALL, "-o", tmp_path / "x",
     )  # fmt: skip
     assert code == 130
@@ -111,7 +106,7 @@ def test_ctrl_c_says_how_to_go_on(place, run, tmp_path, monkeypatch):
 def test_two_processes(place, tmp_path):
     words = ["train", "table", "--root", place / "ages"]
     for option in ("image=file", "target=months", "inputs=width"):
-        words += ["--option", option]
+        words += ["--set", f"data.{option}"]
     program = tmp_path / "truesigma"  # processes start each other by the program's path
     program.write_text("from truesigma.cli import main\nmain()\n")
     done = subprocess.run(
