@@ -25,7 +25,8 @@ def place(tmp_path_factory):
     write_table(folder / "table.csv", rows)
     for seed in (0, 1):
         do("train", "table", "--root", folder, "--set", "data.unit=months", "--backbone", TINY,
-           "--set", "train.epochs=1", "--set", "train.batch=8", "--device", "cpu", "--seed", seed, "-o", folder / f"run{seed}")  # fmt: skip
+           "--set", "train.epochs=1", "--set", "train.batch=8", "--device", "cpu", "--seed", seed,
+           "-o", folder / f"run{seed}")  # fmt: skip
     do("predict", folder / "run0", "--split", "valid", "-o", folder / "valid.npz")
     do("predict", folder / "run0", "--deterministic", "--split", "valid", "-o", folder / "single.npz")
     do(

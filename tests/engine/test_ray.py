@@ -107,8 +107,7 @@ def test_the_command_on_a_cluster(tmp_path, cluster, on_ray, monkeypatch):
 
     calibration, test = files(tmp_path)
     results = []
-    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-    for extra in ([], ["--engine", "ray"]):
+    for extra in ([], ["--engine", cluster.address]):
         out = tmp_path / f"{len(extra)}.json"
         words = ["evaluate", "--calibration", *calibration, "--test", *test[0], "--recalibrate", "none,sigma"]
         with pytest.raises(SystemExit) as stopped:
@@ -120,13 +119,12 @@ def test_the_command_on_a_cluster(tmp_path, cluster, on_ray, monkeypatch):
 
 
 @pytest.mark.slow
-def test_quiet_is_meant_for_ray_too(tmp_path, cluster, monkeypatch):
+def test_quiet_is_meant_for_ray_too(tmp_path, cluster):
     """Not a line of its own, neither where all goes well nor beside our error; in a process whose output is its own."""
     calibration, test = files(tmp_path)
     words = [sys.executable, "-m", "truesigma", "--quiet", "evaluate", "--calibration", *calibration]
     words += ["--test", *test[0]]
-    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-    words += ["--engine", "ray", "--json", tmp_path / "scores.json"]
+    words += ["--engine", cluster.address, "--json", tmp_path / "scores.json"]
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert json.loads((tmp_path / "scores.json").read_text())["rows"]

@@ -78,11 +78,14 @@ def _unpacked(path: Path) -> int:
 
 
 def engine_run(engine: str | None) -> Callable[..., Any]:
-    """Load the `run` of the engine that was asked for; RAY_ADDRESS names a cluster."""
+    """Load the `run` of the engine that was asked for: local, ray, or the address of a Ray cluster."""
     from ..engine import load_engine
 
-    run = load_engine(engine or "local")
-    return run if engine != "ray" else partial(run, quiet=QUIET.get())
+    cluster = engine is not None and (engine == "auto" or ":" in engine)
+    run = load_engine("ray" if cluster else engine or "local")
+    if cluster or engine == "ray":
+        return partial(run, address=engine if cluster else None, quiet=QUIET.get())
+    return run
 
 
 def evaluate_many(

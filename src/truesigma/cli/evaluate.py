@@ -57,7 +57,7 @@ def evaluate(
     by_group: Annotated[bool, Option("--by-group", help="Score each group, too.")] = False,
     one_pass: Annotated[bool, Option("--one-pass", help="Read files once: UCE and ENCE within 1 %.")] = False,
     engine: Annotated[
-        str | None, Option(help="local or ray, which RAY_ADDRESS tells its cluster: where to read files.")
+        str | None, Option(help="local, ray, or a Ray cluster's address, such as auto: where to read files.")
     ] = None,
     keep: Annotated[
         Path | None, Option(metavar="DIR", help="Keep what each file adds up to, and resume from it.")
