@@ -31,7 +31,7 @@ Drawn = tuple[Any, Any]  # axes, and plain values of what they show
 
 
 @dataclass(frozen=True)
-class Asked:
+class FigureRequest:
     """What is to be shown, and how. calibration: the cases to fit on; None: nothing is recalibrated."""
 
     files: list[Path]
@@ -130,7 +130,7 @@ def figure(
     check_output(out, *files, calibration, image, endings=ENDINGS)
     refuse_maps(*files, calibration)
     how = reading(column, missing, law)
-    asked = Asked(files, calibration, recalibrate, image, title, unit, recipe, how)
+    asked = FigureRequest(files, calibration, recalibrate, image, title, unit, recipe, how)
     axes, table = draw(asked, **options)
     from ..diagrams._style import write_figure
 
@@ -138,7 +138,7 @@ def figure(
     deliver(f"written to {out}", {"output": out.name, "table": table}, json)
 
 
-def _calibration(asked: Asked, *, bins: int = 15, spacing: str = "width", log: bool = False) -> Drawn:
+def _calibration(asked: FigureRequest, *, bins: int = 15, spacing: str = "width", log: bool = False) -> Drawn:
     from ..diagrams import calibration as diagram
     from ..evaluation.recipe import load_recipe
 
@@ -150,14 +150,14 @@ def _calibration(asked: Asked, *, bins: int = 15, spacing: str = "width", log: b
     return axes, _columns(tables)
 
 
-def _coverage(asked: Asked) -> Drawn:
+def _coverage(asked: FigureRequest) -> Drawn:
     from ..diagrams import coverage as diagram
 
     tables = _tables(diagram, asked, asked.runs())
     return diagram.draw(tables, title=asked.title), _columns(tables)
 
 
-def _rejection(asked: Asked, *, over: str = "share") -> Drawn:
+def _rejection(asked: FigureRequest, *, over: str = "share") -> Drawn:
     from ..diagrams import rejection as diagram
 
     cases = read_set(asked.one(), asked.how)
@@ -169,7 +169,7 @@ def _rejection(asked: Asked, *, over: str = "share") -> Drawn:
     return diagram.draw(tables, over=axis, title=asked.title, unit=asked.unit_of(cases)), _columns(tables)
 
 
-def _shift(asked: Asked) -> Drawn:
+def _shift(asked: FigureRequest) -> Drawn:
     from ..diagrams import shift as diagram
 
     values = {path.stem: read_unlabelled(path, asked.how) for path in asked.files}
@@ -185,7 +185,7 @@ def _shift(asked: Asked) -> Drawn:
     return axes, {"histogram": table.columns, "auroc": dict(table.auroc)}
 
 
-def _region(asked: Asked, *, case: int = 0) -> Drawn:
+def _region(asked: FigureRequest, *, case: int = 0) -> Drawn:
     import numpy as np
 
     from ..diagrams import region as diagram
@@ -209,7 +209,7 @@ def _region(asked: Asked, *, case: int = 0) -> Drawn:
     return axes, table.columns
 
 
-def _history(asked: Asked, *, calibrated: bool = False) -> Drawn:
+def _history(asked: FigureRequest, *, calibrated: bool = False) -> Drawn:
     from ..diagrams import history as diagram
 
     table = diagram.table(asked.one())
@@ -227,7 +227,7 @@ FIGURES = {
 }
 
 
-def _tables(diagram: Any, asked: Asked, runs: list["Cases"], **options: Any) -> dict[str, Any]:
+def _tables(diagram: Any, asked: FigureRequest, runs: list["Cases"], **options: Any) -> dict[str, Any]:
     """The tables of repeated runs by recalibration."""
     shown: dict[str, Any] = {
         "target": [run.target for run in runs],

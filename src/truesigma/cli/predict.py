@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SampleWords:
     """What `--set sample.` takes. masks: common to all images, or independent, as published; None: the card's, or
     common. batch: cases at a time. precision: None: the run's. compile: for minutes; pays on a GPU with many images.
     """
@@ -128,7 +128,7 @@ def predict(
     from ..imaging.prediction.runs import mark_of, open_runs
 
     pictures, single = paths_of(images), deterministic or len(runs) > 1
-    chosen = read_settings(settings, {"data": None, "sample": words_of(Sampling)})
+    chosen = read_settings(settings, {"data": None, "sample": words_of(SampleWords)})
     if single:
         _refuse("a single pass of each run", {"--draws": draws, "--seed": seed})
     if pictures:
@@ -145,7 +145,7 @@ def predict(
     if loaded is not None:
         check_network(loaded, mark_of(opened))
     source = recorded(opened[0].about, root=root, options=chosen["data"])
-    how = {"draws": draws, "seed": seed, **vars(Sampling(**chosen["sample"]))}
+    how = {"draws": draws, "seed": seed, **vars(SampleWords(**chosen["sample"]))}
     drawing = Drawing(opened, single, _settled(opened, how, None if single else loaded))
     if pictures:
         cases, about = _images(drawing, source, pictures, table, loaded, levels, skip_broken, out)
