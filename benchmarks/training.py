@@ -27,8 +27,10 @@ from truesigma.imaging.gpu.captured_step import Step, captured
 from truesigma.imaging.gpu.faster import faster
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import load_recipe
+from truesigma.imaging.training.devices import Alone
 from truesigma.imaging.training.epoch import train_epoch
-from truesigma.imaging.training.step import Meter, channels_last, make_optimizer, plain
+from truesigma.imaging.training.job import Job, channels_last
+from truesigma.imaging.training.step import Meter, Stepping, make_optimizer, plain
 
 OUTPUTS = 6
 
@@ -103,14 +105,11 @@ def ours(name: str, data: DataSet, batch: int, steps: int) -> dict[str, Any]:
         found |= {"faster": quick is not None, "setup_s": time.perf_counter() - start}
         step = quick or step
     alone = milliseconds(lambda: step(images, target), steps, device)
-    seconds = []
+    seconds, job = [], Job(net, data, recipe, processes=Alone(device), workers=1)
     for epoch in (1, 2):  # the first one warms the augmentation up
         wait(device)
         start = time.perf_counter()
-        train_epoch(
-            net, data, split, step, meter, seed=0, epoch=epoch, size=batch, full=True, rank=0, world=1, device=device,
-            workers=1,
-        )  # fmt: skip
+        train_epoch(job, Stepping(step, full=True), meter, epoch)
         wait(device)
         seconds.append(time.perf_counter() - start)
     within = 1e3 * seconds[-1] / (len(split) // batch)

@@ -21,12 +21,6 @@ TRAIN = (
     "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "patience", "factor",
     "floor", "watch", "keep", "smoothing", "warm_up", "stop", "loss", "draws", "repeats",
 )  # fmt: skip
-RAW = {
-    "floor": 0.0,
-    "smoothing": 0.0,
-    "warm_up": 0.0,
-    "stop": 0.0,
-}  # of recipes stored before there were these choices
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +173,7 @@ def from_dict(stored: Mapping[str, Any]) -> TrainingRecipe:
     7
     """
     known = {f.name for f in dataclasses.fields(TrainingRecipe)}
-    values = {"name": stored["name"], **stored["network"], **RAW, **stored["train"]}
+    values = {"name": stored["name"], **stored["network"], **stored["train"]}
     if unknown := sorted(set(values) - known):
         raise ValueError(f"the stored recipe has the unknown keys {unknown}; it comes from another version")
     return TrainingRecipe(**values)

@@ -5,6 +5,7 @@ import os
 import sys
 import weakref
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -17,8 +18,10 @@ from truesigma.imaging.gpu import faster as fast
 from truesigma.imaging.gpu.captured_step import captured
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import TrainingRecipe
-from truesigma.imaging.training import loop
-from truesigma.imaging.training.step import Meter, channels_last, make_optimizer, plain
+from truesigma.imaging.training import step as steps
+from truesigma.imaging.training.devices import Alone
+from truesigma.imaging.training.job import Job, channels_last
+from truesigma.imaging.training.step import Meter, make_optimizer, plain
 from truesigma.imaging.training.validate import random_parts, validate
 
 pytest.importorskip("triton")
@@ -273,8 +276,8 @@ def test_a_faster_captured_step_on_a_gpu_trains_as_the_plain_one() -> None:
 @needs_gpu
 def test_training_on_a_gpu_takes_the_faster_step_where_it_pays(data, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
-    monkeypatch.setattr(loop, "WORTH_IT", 10)
-    monkeypatch.setattr(loop, "faster", lambda *a, **k: taken.append(fast.faster(*a, **k)) or taken[-1])
+    monkeypatch.setattr(steps, "WORTH_IT", 10)
+    monkeypatch.setattr(steps, "faster", lambda *a, **k: taken.append(fast.faster(*a, **k)) or taken[-1])
     still = dataset(*(data.splits[name] for name in ("train", "valid", "test")), augment=same)
     long = fit(still, device="cuda", precision="bf16")
     assert len(taken) == 1
@@ -286,10 +289,9 @@ def test_training_on_a_gpu_takes_the_faster_step_where_it_pays(data, monkeypatch
 def test_validation_with_fused_kernels_gives_the_same_scores(data) -> None:
     """Two draws with dropout and one pass without; the network is left in training mode, with its own modules."""
     net = build("small:design=plain", 1, 2, QUICK, seed=0).to(DEVICE).train()
-    split = data.splits["valid"]
-    on = random_parts(net, data, split, precision="fp32", device=DEVICE)
+    job = Job(net, data, replace(QUICK, batch=1 if GPU else 3), processes=Alone(DEVICE))
+    on = random_parts(job)
     for some, near in ((None, 1e-4), (on, 0.02)):  # on a processor masks fall on channels that lie elsewhere
-        told = {"likelihood": "gaussian", "precision": "fp32", "size": 10, "device": DEVICE, "on": some}
-        plainly, quickly = (validate(net, data, split, **told, fast=fast) for fast in (False, True))
+        plainly, quickly = (validate(job, "valid", on=some, fast=fast) for fast in (False, True))
         assert torch.allclose(plainly, quickly, rtol=near)
     assert not any("forward" in vars(module) for module in net.modules())

@@ -1,6 +1,7 @@
 """A run that was stopped or killed goes on bit for bit, and never with other choices."""
 
 import os
+import warnings
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from blob_images import blobs, dataset, equal, fit, numbers, shaken, weights
 from torch import Tensor
 
 from truesigma.imaging.data.dataset import DataSet
-from truesigma.imaging.network.tensors import read_state, write_state
+from truesigma.imaging.network.tensors import read_state
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.folder import load_run
@@ -46,34 +47,6 @@ def test_resume_after_a_break_in_an_epoch_is_bit_identical(
         assert equal(a, b)
 
 
-def test_a_run_of_an_earlier_version_is_read(data: DataSet, tmp_path: Path) -> None:
-    """Its rows have no error of one pass beside that of the draws: they were of one pass."""
-    recipe = TrainingRecipe(epochs=1, batch=8)
-    fit(data, recipe, out=tmp_path)
-    tensors, values = read_state(tmp_path / "last.safetensors")
-    del values["rows"][0]["valid_mse_one_pass"]
-    write_state(tmp_path / "last.safetensors", tensors, values)
-    row = fit(data, recipe, out=tmp_path).history[0]
-    assert row["valid_mse_one_pass"] == row["valid_mse"]
-
-
-def test_a_run_begun_with_the_product_of_two_draws_is_resumed_with_it(data: DataSet, tmp_path: Path) -> None:
-    """Recipe `exact` of an earlier version watched valid_mse, and its rows have no valid_mse_two_draws."""
-    earlier = TrainingRecipe(epochs=4, batch=8, watch="valid_mse", keep="valid_mse")
-    whole = fit(data, earlier, out=tmp_path / "whole")
-    fit(data, earlier, out=tmp_path / "part", time_limit=0.0)
-    tensors, values = read_state(tmp_path / "part" / "last.safetensors")
-    del values["rows"][0]["valid_mse_two_draws"]
-    write_state(tmp_path / "part" / "last.safetensors", tensors, values)
-    with pytest.warns(UserWarning, match="begun with valid_mse as watch and keep; it is resumed with it"):
-        again = fit(data, TrainingRecipe(epochs=4, batch=8), out=tmp_path / "part")
-    assert again.recipe.keep == "valid_mse"
-    assert again.best_epoch == whole.best_epoch
-    assert equal(weights(again), weights(whole))
-    header, first, *_ = (tmp_path / "part" / "history.csv").read_text().splitlines()
-    assert dict(zip(header.split(","), first.split(",")))["valid_mse_two_draws"] == ""
-
-
 def test_time_limit_stops_and_the_same_call_goes_on(data: DataSet, tmp_path: Path) -> None:
     whole = fit(data)
     part = fit(data, out=tmp_path, time_limit=0.0)
@@ -88,14 +61,12 @@ def test_time_limit_stops_and_the_same_call_goes_on(data: DataSet, tmp_path: Pat
     assert equal(weights(done), weights(whole))
 
 
-@pytest.mark.parametrize("moment", range(1, 10))
-def test_a_kill_between_two_files_of_a_checkpoint_leaves_a_pair(
+@pytest.mark.parametrize("moment", [1, 2, 3, 4])
+def test_a_kill_while_a_checkpoint_is_written_costs_one_epoch_at_most(
     data: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
     """The kept epoch is never one that the history does not have, also where the next call ends soon."""
-    recipe = TrainingRecipe(
-        epochs=4, batch=8, keep="last"
-    )  # better in every epoch: three moments of each checkpoint
+    recipe = TrainingRecipe(epochs=3, batch=8, keep="last")  # better in every epoch: two files each
     whole = fit(data, recipe)
     swap, swaps = os.replace, 0
 
@@ -111,24 +82,26 @@ def test_a_kill_between_two_files_of_a_checkpoint_leaves_a_pair(
         patched.setattr(os, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
             fit(data, recipe, out=tmp_path)
-    part = fit(data, recipe, out=tmp_path, time_limit=0.0)
-    assert part.best_epoch == len(part.history) == (moment - 1) // 3 + (2 if moment % 3 == 0 else 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # after the first epoch there is no best.safetensors yet
+        part = fit(data, recipe, out=tmp_path, time_limit=0.0)
+    assert part.best_epoch == len(part.history) == moment // 2 + 1
+    assert read_state(tmp_path / "best.safetensors")[1]["epoch"] == part.best_epoch
     assert sorted(path.name for path in tmp_path.glob("*.safetensors")) == [
-        "best.safetensors", "last.safetensors"
-    ]  # fmt: skip
+        "best.safetensors",
+        "last.safetensors",
+    ]
     assert equal(weights(fit(data, recipe, out=tmp_path)), weights(whole))
 
 
-def test_weights_from_ahead_that_an_earlier_version_left_are_found_again(
-    data: DataSet, tmp_path: Path
-) -> None:
-    recipe = TrainingRecipe(epochs=3, batch=8, keep="last")
-    whole = fit(data, recipe, out=tmp_path / "whole")
-    fit(data, recipe, out=tmp_path / "part", time_limit=0.0)
-    (tmp_path / "whole" / "best.safetensors").rename(tmp_path / "part" / "best.safetensors")
-    part = fit(data, recipe, out=tmp_path / "part", time_limit=0.0)
-    assert part.best_epoch == len(part.history) == 2
-    assert equal(weights(fit(data, recipe, out=tmp_path / "part")), weights(whole))
+def test_the_kept_weights_of_an_earlier_epoch_are_in_the_checkpoint(data: DataSet, tmp_path: Path) -> None:
+    first = TrainingRecipe(epochs=4, batch=8, learning_rate=0.3)  # so fast that an early epoch stays the best
+    whole = fit(data, first, out=tmp_path, time_limit=0.0)
+    while not whole.finished:
+        whole = fit(data, first, out=tmp_path, time_limit=0.0)
+    assert whole.best_epoch < 4
+    assert equal(weights(whole), weights(fit(data, first)))
+    assert equal(read_state(tmp_path / "best.safetensors")[0], weights(whole))
 
 
 def test_a_file_is_no_folder_of_a_run(data: DataSet, tmp_path: Path) -> None:

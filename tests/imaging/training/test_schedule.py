@@ -1,7 +1,6 @@
 """The learning rate: it falls on a plateau as torch's does, or along a cosine."""
 
 import csv
-import json
 import math
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from truesigma.imaging.data.dataset import DataSet
-from truesigma.imaging.recipe import TrainingRecipe, from_dict, load_recipe
-from truesigma.imaging.training.checkpoint import Plateau, State, done, fresh, improves
-from truesigma.imaging.training.checkpoint import advance as take_in
+from truesigma.imaging.recipe import TrainingRecipe, load_recipe
+from truesigma.imaging.training.schedule import Plateau, best_epoch, done, plateau
 
 PAPER = Path(__file__).parents[3] / "paper" / "results"
 RECORDED = sorted(path.parent.name for path in PAPER.glob("*/history.csv"))
@@ -30,7 +28,6 @@ def test_plateau_is_torchs(values: list[float], patience: int) -> None:
     ours = Plateau(1.0)
     for value in values:
         theirs.step(value)
-        ours = Plateau.from_dict(json.loads(json.dumps(ours.to_dict())))
         ours = ours.after(value, patience=patience, factor=0.5)
         assert ours.rate == optimizer.param_groups[0]["lr"]
 
@@ -60,12 +57,12 @@ def test_training_ends_early_without_gain_in_the_smoothed_validation() -> None:
     values, ended = [5.0, 3.0, 2.0, 2.6, 2.5, 2.4, 2.3], []
     for count in range(1, len(values) + 1):
         rows = [{"epoch": k + 1, recipe.watch: values[k]} for k in range(count)]
-        ended.append(done(State(count, Plateau(1.0), rows, {}), recipe))
+        ended.append(done(rows, recipe))
     # smoothed: 5, 4, 3, 2.8, 2.65, ...: still falling, although the values rose
     assert not any(ended)
     # while the rate is high nothing ends it: three epochs without gain are counted from the middle on
     rows = [{"epoch": k + 1, recipe.watch: 2.0 if k == 0 else 3.0} for k in range(9)]
-    ended = [done(State(n, Plateau(1.0), rows[:n], {}), recipe) for n in range(1, 10)]
+    ended = [done(rows[:n], recipe) for n in range(1, 10)]
     assert ended == [False] * 8 + [True]
 
 
@@ -119,23 +116,16 @@ def test_the_published_recipes_have_neither_floor_nor_smoothing() -> None:
     assert load_recipe("exact").floor > 0 < load_recipe("exact").smoothing
     assert {load_recipe("paper").watch, load_recipe("paper").keep} == {"valid_mse"}
     assert {load_recipe("exact").watch, load_recipe("exact").keep} == {"valid_mse_two_draws"}
-    stored = load_recipe("exact").to_dict()
-    for name in ("floor", "smoothing"):  # a run made before there was a choice
-        del stored["train"][name]
-    assert (from_dict(stored).floor, from_dict(stored).smoothing) == (0.0, 0.0)
 
 
-def replay(column: list[float], recipe: TrainingRecipe) -> State:
-    """What the schedule makes of the errors of a recorded run; the end it comes to, if any."""
-    state, net = fresh(recipe), nn.Linear(1, 1)
-    for epoch, value in enumerate(column, start=1):
-        row = {"epoch": epoch, recipe.watch: value, recipe.keep: value}
-        better = improves(state, row, recipe)
-        take_in(state, row, net, recipe)
-        assert better == (state.best_epoch == epoch)
-        if done(state, recipe):
+def replay(column: list[float], recipe: TrainingRecipe) -> list[dict[str, float]]:
+    """The rows of a recorded run up to where the schedule would have ended it."""
+    rows: list[dict[str, float]] = []
+    for value in column:
+        rows.append({recipe.watch: value, recipe.keep: value})
+        if done(rows, recipe):
             break
-    return state
+    return rows
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -147,28 +137,29 @@ def test_on_recorded_histories(name: str) -> None:
     for recipe in (load_recipe("paper"), load_recipe("exact")):
         column = recipe.keep if two else "valid_mse"
         valid = [abs(float(row[column])) for row in rows]
-        state = replay(valid, recipe)
+        seen = replay(valid, recipe)
+        best = best_epoch(seen, recipe)
         weights = [[recipe.smoothing**back for back in range(epoch)] for epoch in range(1, len(valid) + 1)]
         watched = []
         for epoch, weight in enumerate(weights):
             past = valid[epoch::-1]
             first = recipe.smoothing**epoch * past[-1]
             watched.append((1 - recipe.smoothing) * sum(w * v for w, v in zip(weight, past[:-1])) + first)
-        watched = watched[: state.epoch]
-        assert state.best_epoch == min(range(len(watched)), key=watched.__getitem__) + 1
-        assert state.plateau.rate >= recipe.floor * recipe.learning_rate * (1 - 1e-9)
+        watched = watched[: len(seen)]
+        assert best == min(range(len(watched)), key=watched.__getitem__) + 1
+        assert plateau(seen, recipe).rate >= recipe.floor * recipe.learning_rate * (1 - 1e-9)
     if two:
         for row in rows:
             assert float(row["valid_mse_two_draws"]) > (1 - 1e-6) * max(0.0, float(row["valid_mse"]))
-    lowest = min(valid[: state.epoch])
-    assert valid[state.best_epoch - 1] < 1.3 * lowest or "one_pass" in name or "chance" in name
+    lowest = min(valid[: len(seen)])
+    assert valid[best - 1] < 1.3 * lowest or "one_pass" in name or "chance" in name
 
 
 def test_an_error_below_zero_is_not_the_best() -> None:
     """Two draws that differ widely can estimate one; it says no more than its size."""
     for name in ("paper", "exact", "own"):
         recipe = load_recipe(name, watch="valid_mse", keep="valid_mse")
-        assert replay([-0.5, 0.4, 0.3, 0.2, 0.1, -0.6], recipe).best_epoch == 5
+        assert best_epoch(replay([-0.5, 0.4, 0.3, 0.2, 0.1, -0.6], recipe), recipe) == 5
 
 
 def test_draws_that_differ_widely_do_not_choose_the_kept_epoch() -> None:
@@ -186,10 +177,10 @@ def test_draws_that_differ_widely_do_not_choose_the_kept_epoch() -> None:
         columns["valid_mse"].append(float((a * b).mean()))
         columns["valid_mse_two_draws"].append(float((((a + b) / 2) ** 2).mean()))
     assert min(columns["valid_mse"]) < 0
-    kept = {
-        name: replay(values, load_recipe("exact", watch=name, keep=name, smoothing=0.0)).best_epoch
-        for name, values in columns.items()
-    }
+    kept = {}
+    for name, values in columns.items():
+        recipe = load_recipe("exact", watch=name, keep=name, smoothing=0.0)
+        kept[name] = best_epoch(replay(values, recipe), recipe)
     assert kept["valid_mse"] <= 20 < 40 < kept["valid_mse_two_draws"]
 
 
@@ -197,7 +188,7 @@ def test_the_noise_of_a_fixed_network_does_not_go_on_for_ever() -> None:
     """Errors that only scatter reach the floor, and end, within four times the patience and some luck."""
     scatter = np.random.default_rng(0)
     errors = (1e-2 * (1 + 0.03 * scatter.standard_normal(400))).tolist()
-    assert not replay(errors, load_recipe("paper")).plateau.ended
+    assert len(replay(errors, load_recipe("paper"))) == len(errors)
     ended = replay(errors, load_recipe("exact"))
-    assert ended.plateau.ended
-    assert ended.epoch < 200
+    assert plateau(ended, load_recipe("exact")).ended
+    assert len(ended) < 200

@@ -1,6 +1,7 @@
 """Scores of an epoch against the slow loop; they choose the weights kept, the test split chooses nothing."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from truesigma.imaging.network.losses import gaussian
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.folder import load_run
+from truesigma.imaging.training.job import Job
 from truesigma.imaging.training.validate import validate
 
 STILL = TrainingRecipe(epochs=2, batch=8, stage_dropout=0.0, head_dropout={"other": 0.0})
@@ -32,15 +34,7 @@ def test_the_kept_weights_are_the_best_epochs(
         column[epoch] += smoothing * (column[epoch - 1] - column[epoch])
     best = len(column) if keep == "last" else min(range(len(column)), key=column.__getitem__) + 1
     assert trained.best_epoch == best
-    sums = validate(
-        trained.net,
-        data,
-        data.splits["valid"],
-        likelihood="gaussian",
-        precision="fp32",
-        size=7,
-        device=torch.device("cpu"),
-    )
+    sums = validate(Job(trained.net, data, recipe), "valid")
     assert float(sums[2] / sums[0]) == pytest.approx(
         trained.history[best - 1]["valid_mse_one_pass"], rel=1e-5
     )
@@ -74,9 +68,13 @@ def test_validate_is_the_slow_loop(data: DataSet) -> None:
             (torch.ones(1), loss, error.mean(), variance.mean(), (error / variance).mean(), error.mean())
         ):
             sums[j] += float(value)
-    for size, world in ((5, 1), (100, 1), (5, 3)):
-        options = {"likelihood": "gaussian", "precision": "fp32", "size": size, "device": torch.device("cpu")}
-        parts = [validate(net, data, split, **options, rank=rank, world=world) for rank in range(world)]
+    for batch, world in ((1, 1), (25, 1), (1, 3)):
+        ranks = [
+            SimpleNamespace(global_rank=rank, world_size=world, device=torch.device("cpu"))
+            for rank in range(world)
+        ]
+        recipe = TrainingRecipe(batch=batch)  # four times as many at once
+        parts = [validate(Job(net, data, recipe, processes=rank), "valid") for rank in ranks]
         torch.testing.assert_close(sum(parts), torch.tensor(sums, dtype=torch.float64), rtol=1e-5, atol=1e-6)
 
 

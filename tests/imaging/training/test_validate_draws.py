@@ -1,7 +1,6 @@
 """Scores with dropout, from two draws: against the slow loop and against many draws; they choose the weights kept."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -13,11 +12,11 @@ from truesigma.imaging.network.losses import LIKELIHOODS
 from truesigma.imaging.network.two_head import TwoHead, build
 from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.sampling.draws import dropout_moments
+from truesigma.imaging.training.job import Job, seed_of
 from truesigma.imaging.training.loop import NonFinite, train
 from truesigma.imaging.training.validate import random_parts, validate, warn_of_shift
 
-WHERE: dict[str, Any] = {"precision": "fp32", "device": torch.device("cpu")}
-HOW: dict[str, Any] = {**WHERE, "likelihood": "gaussian", "size": 8}
+PAIRS = replace(QUICK, batch=2)  # validation takes four times as many at once
 
 
 class Shifted(nn.Module):
@@ -39,15 +38,15 @@ class Shifted(nn.Module):
 @pytest.mark.parametrize("likelihood", ["gaussian", "laplace"])
 def test_two_draws_are_the_slow_loop(data: DataSet, likelihood: str) -> None:
     net, split = build("small", 1, 2, QUICK, seed=0).eval(), data.splits["valid"]
-    on = random_parts(net, data, split, **WHERE)
+    job = Job(net, data, replace(QUICK, batch=len(split)), seed=7, likelihood=likelihood)
+    on = random_parts(job)
     assert on is not None
-    how = {**HOW, "likelihood": likelihood, "size": len(split)}
-    found = validate(net, data, split, on=on, seed=7, **how)
+    found = validate(job, "valid", on=on)
     images = data.prepare(split.images)
     for module in net.modules():
         module.training = on(module)
     with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(7)
+        torch.manual_seed(seed_of(7, 0))
         (a, c), (b, d) = net(images), net(images)
     assert not torch.equal(a, b)
     loss, error, variance, term, of_two = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -70,8 +69,9 @@ def test_two_draws_are_the_slow_loop(data: DataSet, likelihood: str) -> None:
 def test_the_mean_over_seeds_is_the_error_of_the_mean_of_many_draws(data: DataSet) -> None:
     torch.manual_seed(0)
     net, split = TwoHead(nn.Flatten(), SIDE * SIDE, 2, dropout=0.5).eval(), data.splits["valid"]
-    on = random_parts(net, data, split, **WHERE)
-    found = torch.stack([validate(net, data, split, on=on, seed=k, **HOW) for k in range(200)])
+    job = Job(net, data, PAIRS)
+    on = random_parts(job)
+    found = torch.stack([validate(replace(job, seed=k), "valid", on=on) for k in range(200)])
     means = found[:, 2] / found[:, 0]
     many = dropout_moments(net, [data.prepare(split.images)], draws=8000, seed=1)
     error = float((torch.as_tensor(many.location) - split.target).square().mean())
@@ -88,10 +88,10 @@ def test_the_mean_over_seeds_is_the_error_of_the_mean_of_many_draws(data: DataSe
 
 @pytest.mark.parametrize("drawn", [True, False])
 def test_generators_modes_and_buffers_are_left_alone(data: DataSet, drawn: bool) -> None:
-    net, split = build("small", 1, 2, QUICK, seed=0).train(), data.splits["valid"]
+    net = build("small", 1, 2, QUICK, seed=0).train()
     before, state = {k: v.clone() for k, v in net.state_dict().items()}, torch.get_rng_state()
-    on = random_parts(net, data, split, **WHERE)
-    validate(net, data, split, on=on if drawn else None, **HOW)
+    job = Job(net, data, PAIRS)
+    validate(job, "valid", on=random_parts(job) if drawn else None)
     assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
     assert all(module.training for module in net.modules())
     assert torch.equal(torch.get_rng_state(), state)
@@ -100,7 +100,7 @@ def test_generators_modes_and_buffers_are_left_alone(data: DataSet, drawn: bool)
 def test_without_dropout_both_errors_are_one(data: DataSet) -> None:
     recipe = TrainingRecipe(epochs=2, batch=8, stage_dropout=0.0, head_dropout={"other": 0.0})
     net = build("small", 1, 2, recipe, seed=0)
-    assert random_parts(net, data, data.splits["valid"], **WHERE) is None
+    assert random_parts(Job(net, data, PAIRS)) is None
     rows = train(net, data, recipe, seed=0, device="cpu", quiet=True).history
     for row in rows:
         assert row["valid_mse"] == row["valid_mse_two_draws"] == row["valid_mse_one_pass"]
@@ -117,7 +117,7 @@ def test_a_network_that_cannot_be_sampled_is_warned_of_before_it_is_trained(data
 
     net = TwoHead(nn.Sequential(nn.Flatten(), Private()), SIDE * SIDE, 2, dropout=0.0)
     with pytest.warns(UserWarning, match=r"without dropout, and draws will fail: .* a generator of its own"):
-        assert random_parts(net, data, data.splits["valid"], **WHERE) is None
+        assert random_parts(Job(net, data, PAIRS)) is None
 
 
 def test_a_draw_that_is_not_finite_names_its_case(data: DataSet) -> None:
@@ -126,12 +126,12 @@ def test_a_draw_that_is_not_finite_names_its_case(data: DataSet) -> None:
             kept = nn.functional.dropout(1 + x.flatten(1).mean(1, keepdim=True), 0.5, self.training)
             return kept.expand(-1, 2) / (0 if self.training else 1), kept
 
-    net, split = Fails(), data.splits["valid"]
-    on = random_parts(net, data, split, **WHERE)
+    job = Job(Fails(), data, PAIRS)
+    on = random_parts(job)
     assert on is not None
-    assert torch.isfinite(validate(net, data, split, **HOW)).all()
-    with pytest.raises(NonFinite, match=split.name[0]):
-        validate(net, data, split, on=on, **HOW)
+    assert torch.isfinite(validate(job, "valid")).all()
+    with pytest.raises(NonFinite, match=data.splits["valid"].name[0]):
+        validate(job, "valid", on=on)
 
 
 def test_the_error_with_dropout_chooses_where_the_two_differ(data: DataSet) -> None:
@@ -153,12 +153,13 @@ def test_a_network_that_is_as_good_without_is_not_warned_of(
 
 def test_what_two_draws_share_is_computed_once(data: DataSet) -> None:
     """Where dropout comes after the backbone alone; the scores are those of two whole passes."""
-    net, split = build("small", 1, 2, replace(QUICK, stage_dropout=0.0), seed=0).eval(), data.splits["valid"]
-    on, passes = random_parts(net, data, split, **WHERE), [0]
+    net = build("small", 1, 2, replace(QUICK, stage_dropout=0.0), seed=0).eval()
+    job = Job(net, data, PAIRS, seed=3)
+    on, passes = random_parts(job), [0]
     net.backbone.register_forward_hook(lambda *_: passes.__setitem__(0, passes[0] + 1))
-    once = validate(net, data, split, on=on, seed=3, **HOW)
-    batches = -(-len(split) // HOW["size"])
+    once = validate(job, "valid", on=on)
+    batches = -(-len(data.splits["valid"]) // 8)
     assert passes == [batches]
-    whole = validate(nn.Sequential(net), data, split, on=on, seed=3, **HOW)
+    whole = validate(replace(job, net=nn.Sequential(net)), "valid", on=on)
     assert passes == [3 * batches]
     torch.testing.assert_close(once, whole, rtol=1e-6, atol=0)

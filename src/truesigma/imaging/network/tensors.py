@@ -15,9 +15,9 @@ from ...files.disk import BadFile, check_exists, reading, write_atomically
 
 __all__ = ["read_state", "read_tensors", "read_values", "write_state"]
 
-# The key of the header with the values and the hash as JSON; the first one, of earlier versions, has no hash.
-# One key, because the format does not keep the order of several, and the same tensors must give the same bytes.
-UNHASHED, KEY = "state", "truesigma"
+# The key of the header with values and hash as JSON: one, because the format does not keep the order of several,
+# and the same tensors must give the same bytes.
+KEY = "truesigma"
 KIND = "is damaged, or not a safetensors file"
 
 
@@ -81,10 +81,8 @@ def _head(path: Path) -> tuple[str, str]:
     check_exists(path)
     with reading(path, KIND), safe_open(path, framework="pt") as file:
         found = file.metadata() or {}
-        if KEY in found:
-            stored = json.loads(found[KEY])
-            return str(stored["values"]), str(stored["sha256"])
-        return str(found.get(UNHASHED, "{}")), ""
+        stored = json.loads(found.get(KEY, '{"values": "{}", "sha256": ""}'))
+        return str(stored["values"]), str(stored["sha256"])
 
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:

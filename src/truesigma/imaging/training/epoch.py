@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..data.dataset import DataSet, Split, batches, shuffled
-from ..gpu.captured_step import Step
-from .step import Meter, channels_last
+from ..data.dataset import Split, batches, shuffled
+from .job import Job, channels_last, seed_of
+from .step import Meter, Stepping
 from .validate import NonFinite
-
-__all__ = ["one_ahead", "seed_of", "shard", "train_epoch"]
 
 Pair = tuple[Tensor, Tensor]  # images, target
 LOOK_EVERY = 100  # steps between looks at the meter on a GPU, where looking waits for it
-
-
-def seed_of(*parts: int) -> int:
-    """A seed that depends on all of the numbers given (run, epoch, process, purpose).
-
-    >>> seed_of(1, 2) != seed_of(2, 1)
-    True
-    """
-    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
 
 
 def shard(cases: int, *, seed: int, epoch: int, rank: int, world: int) -> Tensor:
@@ -41,51 +29,37 @@ def shard(cases: int, *, seed: int, epoch: int, rank: int, world: int) -> Tensor
     return order[: cases - cases % world][rank::world]
 
 
-def train_epoch(
-    net: nn.Module,
-    data: DataSet,
-    split: Split,
-    step: Step,
-    meter: Meter,
-    *,
-    seed: int,
-    epoch: int,
-    size: int,
-    full: bool,
-    rank: int,
-    world: int,
-    device: torch.device,
-    workers: int,
-) -> Tensor:
+def train_epoch(job: Job, stepping: Stepping, meter: Meter, epoch: int) -> Tensor:
     """Train on every case once, in this epoch's order.
 
-    size: cases per batch of this process. full: leave out a smaller last batch. A batch of a single case is always left
-    out: batch norm has nothing to compare it with. The cases left out wait for the next epoch's order.
+    A batch of a single case is always left out: batch norm has nothing to compare it with. The cases left out wait for
+    the next epoch's order.
     Returns the meter's sums (cases, loss, squared error, variance) of this process, float64 on the host.
     """
+    device, rank, size = job.device, job.processes.global_rank, job.size
     # all randomness starts again from (seed, epoch, process): a resumed run needs no generator state
-    torch.manual_seed(seed_of(seed, epoch, rank, 0))
-    generator = torch.Generator(device).manual_seed(seed_of(seed, epoch, rank, 1))
-    order = shard(len(split), seed=seed, epoch=epoch, rank=rank, world=world)
+    torch.manual_seed(seed_of(job.seed, epoch, rank, 0))
+    generator = torch.Generator(device).manual_seed(seed_of(job.seed, epoch, rank, 1))
+    order = shard(len(job.train), seed=job.seed, epoch=epoch, rank=rank, world=job.processes.world_size)
     alone = size > 1 and len(order) % size == 1
-    net.train()
+    job.net.train()
     meter.reset()
     stored = batches(
-        split,
+        job.train,
         size,
         order=order,
-        prepare=data.prepare,
+        prepare=job.data.prepare,
         device=device,
-        drop_last=full or alone,
-        workers=workers,
+        drop_last=stepping.full or alone,
+        workers=job.workers,
     )
-    varied = (data.augment(batch.images, batch.target, generator) for batch in stored)
+    varied = (job.data.augment(batch.images, batch.target, generator) for batch in stored)
     ready = ((channels_last(images), target) for images, target in varied)
     for number, (images, target) in enumerate(one_ahead(ready, device), start=1):
-        step(images, target)
+        stepping.step(images, target)
         if device.type == "cpu" or number % LOOK_EVERY == 0:
-            _stop_if_bad(meter, split, order, size, epoch)
-    _stop_if_bad(meter, split, order, size, epoch)
+            _stop_if_bad(meter, job.train, order, size, epoch)
+    _stop_if_bad(meter, job.train, order, size, epoch)
     return meter.sums.cpu().double()
 
 

@@ -1,43 +1,27 @@
 """A training run's folder: what it says about itself, and the network read back from it."""
 
 import json
-import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from ...files.disk import check_like, fingerprint, read_json, reading, write_json
 from ...files.provenance import versions
-from ..data.dataset import DataSet, Split
+from ..data.dataset import Split
 from ..data.fingerprint import names_hash
 from ..data.units import units_from
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead, rebuild
 from ..network.weights import load_weights
-from ..recipe import RAW, TrainingRecipe
+from .job import Job
 
-__all__ = [
-    "BEST",
-    "FILES",
-    "HISTORY",
-    "LAST",
-    "RECIPE",
-    "as_begun",
-    "check_same",
-    "describe",
-    "load_run",
-    "read_recipe",
-    "weights_mark",
-    "write_recipe",
-]
+__all__ = ["load_run"]
 
 FILES = RECIPE, BEST, LAST, HISTORY = "recipe.json", "best.safetensors", "last.safetensors", "history.csv"
 PACKAGES = ("torch", "timm", "lightning")  # what a training depends on
-FREE = ("epochs", "draws", "repeats")  # of [train]: may differ when a run is resumed; not the end of a cosine
+RECORDED = ("dataset", "options", "fold", "image", "prepare", "inputs", "train", "start")
 LIKE = {  # of recipe.json
     "network": (dict, type(None)), "parameters": int, "seed": int, "precision": str,
     "likelihood": ("gaussian", "laplace"),
@@ -50,24 +34,15 @@ LIKE = {  # of recipe.json
         "fold?": {"number": int, "folds": int, "seed": int},
     },
 }  # fmt: skip
-DEFAULTS = {"schedule": "plateau", "loss": "nll", **RAW}  # of runs made before there was a choice
 
 
-def describe(
-    net: nn.Module,
-    data: DataSet,
-    recipe: TrainingRecipe,
-    *,
-    seed: int,
-    likelihood: str,
-    precision: str,
-    record: Mapping[str, Any],
-) -> dict[str, Any]:
+def describe(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
     """Everything needed to rebuild the network and to know what it was trained on, as plain values."""
+    net, data = job.net, job.data
     return {
         "network": net.plan if isinstance(net, TwoHead) else None,
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
-        "recipe": recipe.to_dict(),
+        "recipe": job.recipe.to_dict(),
         "data": {
             "name": data.name,
             "cases": {name: len(split) for name, split in data.splits.items()},
@@ -76,9 +51,9 @@ def describe(
             "offset": data.offset.tolist(),
             "factor": data.factor.tolist(),
         },
-        "seed": seed,
-        "likelihood": likelihood,
-        "precision": precision,
+        "seed": job.seed,
+        "likelihood": job.likelihood,
+        "precision": job.precision,
         "record": dict(record),
         "versions": versions(*PACKAGES),
     }
@@ -89,60 +64,33 @@ def write_recipe(out: Path, description: Mapping[str, Any]) -> None:
     write_json(dict(description), out / RECIPE, strict=True, seal=True)
 
 
-def as_begun(out: Path | None, recipe: TrainingRecipe) -> TrainingRecipe:
-    """The recipe for a resumed run, which watches, and keeps by, the same error as its first epoch.
-
-    Runs of earlier versions have no valid_mse_two_draws: their plateau has waited for another number.
-    """
-    if out is None or not (out / LAST).is_file():
-        return recipe
-    stored = read_recipe(out)["recipe"]["train"]
-    begun: dict[str, Any] = {
-        name: "valid_mse"
-        for name in ("watch", "keep")
-        if stored.get(name) == "valid_mse" and getattr(recipe, name) == "valid_mse_two_draws"
-    }
-    if begun:
-        warnings.warn(
-            f"{out} was begun with valid_mse as {' and '.join(begun)}; it is resumed with it", stacklevel=3
-        )
-    return replace(recipe, **begun)
-
-
 def check_same(out: Path, description: Mapping[str, Any]) -> None:
     """Refuse to resume a run that was started with other choices or other data, naming the first that differs."""
-    for key, before, after in _pairs(read_recipe(out), json.loads(json.dumps(description))):
-        if before != after:
-            what = f"{key} = {before!r}, now {after!r} was given"
-            if key in ("data.labels", "train"):  # hashes say nothing to a reader
-                what = "other training cases" if key == "train" else "other cases or targets"
-            raise ValueError(
-                f"{out} holds a run with {what}; take another folder, or resume=False (--no-resume) to start again and "
-                "overwrite it"
-            )
+    before, now = _compared(read_recipe(out)), _compared(json.loads(json.dumps(description)))
+    for key in (key for key in before if key in now and before[key] != now[key]):
+        what = f"{key} = {before[key]!r}, now {now[key]!r} was given"
+        if key in ("data.labels", "train"):  # hashes say nothing to a reader
+            what = "other training cases" if key == "train" else "other cases or targets"
+        raise ValueError(
+            f"{out} holds a run with {what}; take another folder, or resume=False (--no-resume) to start again and "
+            "overwrite it"
+        )
 
 
-def _pairs(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """What must be the same when a run is resumed: its name, what it was, what it is."""
-    for key in ("seed", "likelihood", "parameters"):
-        yield key, stored[key], now[key]
-    before, after = stored["network"] or {}, now["network"] or {}
-    for key in ("backbone", "variances"):
-        yield key, before.get(key), after.get(key)
-    # What earlier versions, or calls from Python, did not record is not compared.
-    parts = (
-        ("", "record", ("dataset", "options", "fold", "image", "prepare", "inputs", "train", "start")),
-        ("data.", "data", ("name", "cases", "unit", "offset", "factor", "labels")),
-    )
-    for name, part, keys in parts:
-        for key in keys:
-            if key in stored[part] and key in now[part]:
-                yield f"{name}{key}", stored[part][key], now[part][key]
-    free = [key for key in FREE if key != "epochs" or now["recipe"]["train"]["schedule"] == "plateau"]
-    for table in ("network", "train"):
-        before, after = stored["recipe"][table], now["recipe"][table]
-        for key in (key for key in after if key not in free):
-            yield f"{table}.{key}", before.get(key, DEFAULTS.get(key)), after[key]
+def _compared(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be the same when a run is resumed, by its name; what a call from Python did not record is missing."""
+    network, recipe = about["network"] or {}, about["recipe"]
+    free = {"draws", "repeats"}
+    if recipe["train"]["schedule"] == "plateau":  # a cosine has a known end
+        free.add("epochs")
+    return {
+        **{key: about[key] for key in ("seed", "likelihood", "parameters")},
+        **{key: network.get(key) for key in ("backbone", "variances")},
+        **{key: about["record"][key] for key in RECORDED if key in about["record"]},
+        **{f"data.{key}": value for key, value in about["data"].items()},
+        **{f"network.{key}": value for key, value in recipe["network"].items()},
+        **{f"train.{key}": value for key, value in recipe["train"].items() if key not in free},
+    }
 
 
 def _labels_hash(split: Split) -> str:

@@ -1,7 +1,8 @@
 """Train a two-head network: one visible loop."""
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,23 +13,21 @@ from torch.optim import Optimizer
 
 from ...core.checks import number_of
 from ...files.disk import locked
-from ..data.dataset import DataSet, Split, batches, resident
-from ..gpu.captured_step import Step, captured
-from ..gpu.faster import faster
-from ..network.two_head import TwoHead
+from ..data.dataset import DataSet
 from ..recipe import TrainingRecipe
-from .checkpoint import State, advance, done, fresh, improves, mend, rate, restore, save, tidy
+from .checkpoint import State, put_back, restore, save, tidy
 from .checks import check_choices, check_detached, check_network, warn_of_scale
-from .devices import Alone, Processes, average_buffers, over_all, said_by_first, start
-from .epoch import seed_of, train_epoch
-from .folder import BEST, HISTORY, LAST, as_begun, check_same, describe, write_recipe
+from .devices import average_buffers, over_all, said_by_first, start
+from .epoch import train_epoch
+from .folder import HISTORY, LAST, check_same, describe, write_recipe
 from .history import Board, Watch, rmse_in_unit, write_history
-from .step import Meter, channels_last, make_optimizer, plain, set_rate
-from .validate import NonFinite, means, random_parts, validate, warn_of_shift
+from .job import Job
+from .schedule import best_epoch, done, rate
+from .step import Meter, make_optimizer, make_step, set_rate
+from .validate import Choice, NonFinite, means, random_parts, validate, warn_of_shift
 
 __all__ = ["NonFinite", "Trained", "train"]
 
-WORTH_IT = 5000  # steps above which the faster one, 3 to 8 ms quicker, pays for compiling its kernels first
 LOOK_EVERY = 5  # epochs between looks at the test split and without dropout, which choose nothing
 
 
@@ -119,200 +118,147 @@ def train(
     >>> train(build("small", 1, 1, recipe, seed=0), data, recipe, seed=0, device="cpu", quiet=True).finished
     True
     """
-    called = time.monotonic()
+    began = time.monotonic()
     check_choices(data, recipe, likelihood=likelihood, precision=precision, graph=graph, devices=devices)
     check_network(net, data)
     if recipe.loss == "faithful":
         check_detached(net, data)
     warn_of_scale(data.splits["train"])
-    processes = start(device, devices, unused=recipe.loss == "mse")
-    where, rank, world = processes.device, processes.global_rank, processes.world_size
-    leads = processes.is_global_zero
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; expected the folder of a run, new or begun")
-    recipe = as_begun(folder, recipe) if resume else recipe
-    said = describe(
-        net, data, recipe, seed=seed, likelihood=likelihood, precision=precision, record=record or {}
-    )
-    splits = {
-        name: resident(data.splits[name], where) for name in ("train", "valid", "test") if name in data.splits
-    }
-    if "test" in splits and not (test and splits["test"].labelled):
-        del splits["test"]
-    held = locked(folder if leads else None)
-    with held, torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
-        net.to(where)
-        for parameter in net.parameters():
-            parameter.data = channels_last(parameter.data)
-        if recipe.loss in ("faithful", "mse") and isinstance(net, TwoHead):
-            # If the variance weighs the mean's errors, another start would train the mean differently.
-            net.expect(splits["train"].target.var(0, correction=0))
-        optimizer = make_optimizer(net, recipe, where)
-        if folder is not None and leads:
-            tidy(folder)
-            if resume and (folder / LAST).is_file():
-                check_same(folder, said)
-                mend(folder, recipe)
+    processes = start(device, devices, unused=recipe.loss == "mse")
+    job = Job(net, data, recipe, seed, likelihood, precision, processes, workers)
+    own = folder if processes.is_global_zero else None  # the others leave the folder alone
+    with locked(own), torch.random.fork_rng(devices=[job.device] if job.device.type == "cuda" else []):
+        said = describe(job, record or {})
+        job = job.placed(test=test)
+        optimizer = make_optimizer(net, recipe, job.device)
+        if own is not None:
+            tidy(own, resume=resume)
+            if (own / LAST).is_file():
+                check_same(own, said)
         processes.barrier()
-        state = _begin(net, optimizer, recipe, folder, resume=resume, leads=leads)
+        begun = folder is not None and (folder / LAST).is_file()
+        state = restore(folder, net, optimizer, recipe) if folder is not None and begun else State()
         processes.barrier()
-        if done(state, recipe):
-            return _trained(net, state, recipe, seed, folder)
-        if folder is not None and leads:
-            write_recipe(folder, said)  # again if a run resumes: for more epochs, or from another place
-        size, meter = min(recipe.batch, len(splits["train"])) // world, Meter(where)
-        step, full, fast = _step(
-            net,
-            optimizer,
-            meter,
-            processes,
-            data,
-            splits["train"],
-            graph,
-            size,
-            likelihood=likelihood,
-            precision=precision,
-            loss=recipe.loss,
-            steps=(recipe.epochs - state.epoch) * (len(splits["train"]) // (size * world)),
-        )
-        on = random_parts(net, data, splits["valid"], precision=precision, device=where)
-        seen: dict[str, Any] = {
-            "likelihood": likelihood, "precision": precision, "device": where, "rank": rank, "world": world,
-            "workers": workers, "size": (16 if where.type == "cuda" else 4) * recipe.batch, "fast": fast,
-        }  # fmt: skip
-        watch = Watch(recipe.epochs, state.epoch, quiet=quiet or not leads, unit=data.unit[0])
-        board = Board(folder / "tensorboard" if folder and leads else None, state.epoch + 1)
-        saved, stopped = time.monotonic(), False
-        try:
-            while not done(state, recipe) and not stopped:
-                began = time.monotonic()
-                set_rate(optimizer, rate(state, recipe))
-                sums = train_epoch(
-                    net, data, splits["train"], step, meter, seed=seed, epoch=state.epoch + 1, size=size,
-                    full=full, rank=rank, world=world, device=where, workers=workers,
-                )  # fmt: skip
-                trained = time.monotonic()
-                average_buffers(net, processes)
-                # The same draws in every epoch: what changes is the network.
-                drawn: dict[str, Any] = {"on": on, "seed": seed_of(seed, rank), **seen}
-                sums = over_all(processes, sums)
-                scores = {"valid": over_all(processes, validate(net, data, splits["valid"], **drawn))}
-                if on is None:
-                    scores["one pass"] = scores["valid"]
-                elif "valid_mse_one_pass" in (recipe.watch, recipe.keep):
-                    scores["one pass"] = over_all(processes, validate(net, data, splits["valid"], **seen))
-                row: dict[str, Any] = {"epoch": state.epoch + 1, **means(sums, scores, likelihood)}
-                if row["epoch"] % LOOK_EVERY == 0 or improves(state, row, recipe):
-                    if "one pass" not in scores:
-                        scores["one pass"] = over_all(processes, validate(net, data, splits["valid"], **seen))
-                    if "test" in splits:
-                        scores["test"] = over_all(processes, validate(net, data, splits["test"], **drawn))
-                    row |= means(sums, scores, likelihood)
-                row |= {
-                    **rmse_in_unit(row, data),
-                    "seconds": time.monotonic() - began,
-                    "train_seconds": trained - began,
-                    "learning_rate": rate(state, recipe),
-                }
-                advance(state, row, net, recipe)
-                spent, took = time.monotonic() - called, time.monotonic() - began
-                stopped = time_limit is not None and spent + took > time_limit
-                stopped = said_by_first(processes, stopped)
-                if folder is not None and leads:
-                    write_history(folder / HISTORY, state.rows, state.best_epoch)
-                    due = time.monotonic() - saved >= checkpoint_every
-                    if due or stopped or done(state, recipe):
-                        save(folder, state, net, optimizer)
-                        saved = time.monotonic()
-                board.add(row)
-                watch.show(row, kept=state.best_epoch == row["epoch"])
-                if progress is not None and leads:
-                    progress(row)
-        except NonFinite as error:
-            raise NonFinite(f"{error}. {_put_back(net, state, folder)}") from None
-        finally:
-            watch.close()
-            board.close()
+        if own is not None and begun:
+            put_back(own, state)
+        if not done(state.rows, recipe):
+            if own is not None:
+                write_recipe(own, said)  # again if a run resumes: for more epochs, or from another place
+            try:
+                _go_on(
+                    job,
+                    optimizer,
+                    state,
+                    folder=own,
+                    graph=graph,
+                    until=math.inf if time_limit is None else began + time_limit,
+                    checkpoint_every=checkpoint_every,
+                    quiet=quiet or not processes.is_global_zero,
+                    progress=progress,
+                )
+            except NonFinite as problem:
+                raise NonFinite(f"{problem}. {_back_to_best(net, state, own)}") from None
         processes.barrier()
-        return _trained(net, state, recipe, seed, folder)
+        return _trained(job, state, folder)
 
 
-def _trained(net: nn.Module, state: State, recipe: TrainingRecipe, seed: int, folder: Path | None) -> Trained:
-    """The network with its kept weights, ready to predict."""
-    net.load_state_dict(state.best)
-    net.zero_grad(set_to_none=True)  # gradients of a captured step would keep its memory
-    net.eval()
-    warn_of_shift(state.rows[state.best_epoch - 1])
-    return Trained(net, tuple(state.rows), state.best_epoch, done(state, recipe), recipe, seed, folder)
-
-
-def _begin(
-    net: nn.Module,
+def _go_on(
+    job: Job,
     optimizer: Optimizer,
-    recipe: TrainingRecipe,
+    state: State,
+    *,
     folder: Path | None,
-    *,
-    resume: bool,
-    leads: bool,
-) -> State:
-    """The state to start from: the checkpoint's if a run resumes, otherwise a fresh one."""
-    if folder is not None and resume and (folder / LAST).is_file():
-        return restore(folder, net, optimizer, recipe)
-    if folder is not None and leads:
-        for name in (LAST, BEST, HISTORY):
-            (folder / name).unlink(missing_ok=True)
-    return fresh(recipe)
-
-
-def _step(
-    net: nn.Module,
-    optimizer: Optimizer,
-    meter: Meter,
-    processes: Processes,
-    data: DataSet,
-    split: Split,
     graph: str,
-    size: int,
-    *,
-    likelihood: str,
-    precision: str,
-    loss: str,
-    steps: int,
-) -> tuple[Step, bool, bool]:
-    """The training step, whether it takes full batches only, and whether it is the faster one.
+    until: float,
+    checkpoint_every: float,
+    quiet: bool,
+    progress: Callable[[Mapping[str, Any]], None] | None,
+) -> None:
+    """Train epoch after epoch, from where the state is, until the recipe or the clock ends it."""
+    net, recipe, meter = job.net, job.recipe, Meter(job.device)
+    steps = (recipe.epochs - len(state.rows)) * (len(job.train) // (job.size * job.processes.world_size))
+    stepping = make_step(job, optimizer, meter, graph=graph, steps=steps)
+    on = random_parts(job)
+    watch = Watch(recipe.epochs, len(state.rows), quiet=quiet, unit=job.data.unit[0])
+    board = Board(None if folder is None else folder / "tensorboard", len(state.rows) + 1)
+    saved, stopped = time.monotonic(), False
+    try:
+        while not (stopped or done(state.rows, recipe)):
+            began = time.monotonic()
+            set_rate(optimizer, rate(state.rows, recipe))
+            sums = train_epoch(job, stepping, meter, len(state.rows) + 1)
+            trained = time.monotonic()
+            average_buffers(net, job.processes)
+            row = _measured(job, state.rows, over_all(job.processes, sums), on, fast=stepping.fast)
+            row |= {
+                "seconds": time.monotonic() - began,
+                "train_seconds": trained - began,
+                "learning_rate": rate(state.rows, recipe),
+            }
+            state.advance(row, net, recipe)
+            now = time.monotonic()
+            stopped = said_by_first(job.processes, now + (now - began) > until)
+            if folder is not None:
+                write_history(folder / HISTORY, state.rows, state.best_epoch)
+                if stopped or now - saved >= checkpoint_every or done(state.rows, recipe):
+                    save(folder, state, net, optimizer)
+                    saved = time.monotonic()
+            board.add(row)
+            watch.show(row, kept=state.best_epoch == row["epoch"])
+            if progress is not None and job.processes.is_global_zero:
+                progress(row)
+    finally:
+        watch.close()
+        board.close()
 
-    steps: how many there will be at most.
+
+def _measured(
+    job: Job, before: Sequence[Mapping[str, Any]], sums: Tensor, on: Choice | None, *, fast: bool
+) -> dict[str, Any]:
+    """The row of an epoch that was trained: its scores on the training, the validation and the test cases.
+
+    before: the rows so far. sums: of the training, over all processes. on: the modules that are random.
     """
 
-    def plainly(forward: Callable[[Tensor], Any], backward: Any, optimizer: Any) -> Step:
-        return plain(
-            forward, backward, optimizer, meter, likelihood=likelihood, precision=precision, loss=loss
-        )
+    def look(split: str, on: Choice | None) -> Tensor:
+        return over_all(job.processes, validate(job, split, on=on, fast=fast))
 
-    if not isinstance(processes, Alone):
-        module, wrapped = processes.setup(net, optimizer)
-        return plainly(module, processes.backward, wrapped), False, False
-    if graph == "auto" and processes.device.type == "cuda":
-        first = next(batches(split, size, prepare=data.prepare, device=processes.device))
-        images, target = channels_last(first.images), first.target
-        net.train()
-        if steps >= WORTH_IT:
-            quick = faster(plainly, net, optimizer, images, target, meter.reset, precision=precision)
-            if quick is not None:
-                return quick, True, True
-        step = plainly(net, Tensor.backward, optimizer)
-        graph_step = captured(step, net, optimizer, images, target, meter.reset)
-        return graph_step, graph_step is not step, False
-    return plainly(net, Tensor.backward, optimizer), False, False
+    recipe, scores = job.recipe, {"valid": look("valid", on)}
+    if on is None:
+        scores["one pass"] = scores["valid"]
+    elif "valid_mse_one_pass" in (recipe.watch, recipe.keep):
+        scores["one pass"] = look("valid", None)
+    row: dict[str, Any] = {"epoch": len(before) + 1, **means(sums, scores, job.likelihood)}
+    if row["epoch"] % LOOK_EVERY == 0 or best_epoch([*before, row], recipe) == row["epoch"]:
+        if "one pass" not in scores:
+            scores["one pass"] = look("valid", None)
+        if "test" in job.data.splits:
+            scores["test"] = look("test", on)
+        row |= means(sums, scores, job.likelihood)
+    return row | rmse_in_unit(row, job.data)
 
 
-def _put_back(net: nn.Module, state: State, folder: Path | None) -> str:
+def _trained(job: Job, state: State, folder: Path | None) -> Trained:
+    """The network with its kept weights, ready to predict."""
+    job.net.load_state_dict(state.best)
+    job.net.zero_grad(set_to_none=True)  # gradients of a captured step would keep its memory
+    job.net.eval()
+    warn_of_shift(state.rows[state.best_epoch - 1])
+    finished = done(state.rows, job.recipe)
+    return Trained(job.net, tuple(state.rows), state.best_epoch, finished, job.recipe, job.seed, folder)
+
+
+def _back_to_best(net: nn.Module, state: State, folder: Path | None) -> str:
     """Load the best weights so far after a failed epoch, and say what can be resumed from."""
     if not state.best:
         return "No epoch was completed before"
     net.load_state_dict(state.best)
     kept = f"The network has the weights of epoch {state.best_epoch} again"
-    return kept + (
-        f"; {folder} holds the state after epoch {state.on_disk}" if folder and state.on_disk else ""
+    return (
+        f"{kept}; {folder} holds the last checkpoint"
+        if folder is not None and (folder / LAST).is_file()
+        else kept
     )

@@ -10,7 +10,6 @@ from ..data.source import Source
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead, build
 from ..recipe import TrainingRecipe
-from .checkpoint import lost
 from .folder import LAST
 from .loop import Trained, train
 
@@ -61,7 +60,7 @@ def train_run(
     # A run may be read from another folder than it was made in.
     path, own, options = backbone.rpartition(".py")
     backbone = f"{Path(path).resolve()}{own}{options}" if own else backbone
-    begun = resume and (folder / LAST).is_file() and not lost(folder, recipe)
+    begun = resume and (folder / LAST).is_file()
     record = source.record(data) | {"start": _start(pretrained, weights)}
     # A run that is resumed has its weights: nothing is fetched for it again.
     net = build(

@@ -12,16 +12,14 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from ..data.dataset import DataSet, Split, batches
+from ..data.dataset import batches
 from ..gpu.faster import fused
 from ..network.losses import LIKELIHOODS, predicted_variance
 from ..network.outputs import pair
 from ..network.randomness import NotRandom, guarded_generators, modes, seed_generators, stochastic_modules
 from ..network.two_head import TwoHead
 from ..sampling.trace import autocast
-from .step import channels_last
-
-__all__ = ["NonFinite", "case_scores", "means", "random_parts", "validate", "warn_of_shift"]
+from .job import Job, channels_last, seed_of
 
 Choice = Callable[[nn.Module], bool]  # of modules, as `modes` takes it
 SHIFTED = 2.0  # times the error with dropout, above which the error without it is worth a warning
@@ -61,15 +59,14 @@ def case_scores(draws: Sequence[tuple[Tensor, Tensor]], target: Tensor, likeliho
 
 
 @torch.no_grad()
-def random_parts(
-    net: nn.Module, data: DataSet, split: Split, *, precision: str, device: torch.device
-) -> Choice | None:
+def random_parts(job: Job) -> Choice | None:
     """The modules that are random, as `modes` takes them; None if none is or, with a warning, none can be sampled."""
-    image = next(batches(split, 2, prepare=data.prepare, device=device)).images
+    split = job.data.splits["valid"]
+    image = next(batches(split, 2, prepare=job.data.prepare, device=job.device)).images
     two = channels_last(torch.cat([image[:1], image[-1:]]))
     try:
-        with guarded_generators(device), autocast(device, precision, cache=False):
-            return stochastic_modules(net, two)
+        with guarded_generators(job.device), autocast(job.device, job.precision, cache=False):
+            return stochastic_modules(job.net, two)
     except NotRandom:
         return None
     except ValueError as problem:
@@ -78,37 +75,25 @@ def random_parts(
 
 
 @torch.no_grad()
-def validate(
-    net: nn.Module,
-    data: DataSet,
-    split: Split,
-    *,
-    likelihood: str,
-    precision: str,
-    size: int,
-    device: torch.device,
-    on: Choice | None = None,
-    seed: int = 0,
-    rank: int = 0,
-    world: int = 1,
-    workers: int = 4,
-    fast: bool = False,
-) -> Tensor:
-    """Sums over the cases of a split: count, and what `case_scores` gives.
+def validate(job: Job, name: str, *, on: Choice | None = None, fast: bool = False) -> Tensor:
+    """Sums over the cases of a split, shared out over the processes: count, and what `case_scores` gives.
 
-    Running batch statistics, and two draws with these modules `on`; None: one pass without dropout. seed: of the draws.
-    size: cases per batch. rank, world: take every world-th case only. fast: with fused kernels, as `faster` trains.
+    Running batch statistics, and two draws with these modules `on`, the same in every epoch: what changes is the
+    network. None: one pass without dropout. fast: with fused kernels, as `faster` trains.
     Returns a float64 tensor (6,) on the host.
     """
-    order = torch.arange(rank, len(split), world)
+    net, split, device, rank = job.net, job.data.splits[name], job.device, job.processes.global_rank
+    size = (16 if device.type == "cuda" else 4) * job.recipe.batch
+    order = torch.arange(rank, len(split), job.processes.world_size)
     parts: list[Tensor] = []
     with guarded_generators(device), modes(net, on or (lambda _: False)), _kernels(net, size, fast):
-        seed_generators(device, seed)
-        for batch in batches(split, size, order=order, prepare=data.prepare, device=device, workers=workers):
+        seed_generators(device, seed_of(job.seed, rank))
+        made = batches(split, size, order=order, prepare=job.data.prepare, device=device, workers=job.workers)
+        for batch in made:
             images = channels_last(batch.images)
-            with autocast(device, precision, cache=False):
+            with autocast(device, job.precision, cache=False):
                 draws = _draws(net, images, on)
-            parts.append(case_scores(draws, batch.target, likelihood))
+            parts.append(case_scores(draws, batch.target, job.likelihood))
     if not parts:
         return torch.zeros(6, dtype=torch.float64)
     scores = torch.cat(parts, 1).cpu().double()
