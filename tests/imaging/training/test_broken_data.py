@@ -23,7 +23,7 @@ class TestBrokenData:
         fit(good, TrainingRecipe(epochs=1, batch=4), out=tmp_path)
         before = read_state(tmp_path / "last.safetensors")
         with pytest.raises(
-            NonFinite, match=r"Not finite in the data: case13.png.*state after epoch 1"
+            NonFinite, match=r"Not finite in the data: case13.png.*holds the last checkpoint"
         ) as caught:
             fit(dataset(broken, blobs(8, 2), None, same), recipe, out=tmp_path)
         assert str(caught.value).count(".png") == 4 + 1  # the four cases of the batch, and the cause
