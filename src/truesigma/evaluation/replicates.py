@@ -274,7 +274,8 @@ def stack_rows(cases: Cases, sums: Summed, options: Options, into: Host | None =
 
     into, outputs = np.arange(len(cases)) if into is None else into, outputs_in(options)
     width, parts = sums.by_case(cases, options)
-    whole = csr_array((int(into.max(initial=-1)) + 1, width))
+    clusters = int(into.max(initial=-1)) + 1
+    whole = csr_array((clusters, width))
     for block in blocks(cases.prediction, cases.target, cases.weight):
         for piece in block.pieces() if outputs == "separate" else [block]:
             elements = piece.wide.view(outputs)
@@ -282,7 +283,11 @@ def stack_rows(cases: Cases, sums: Summed, options: Options, into: Host | None =
                 found = parts(elements, weight_of(elements))
             each = [np.broadcast_arrays(into[block.rows, None], *part) for part in found]
             row, column, value = (np.concatenate([part[k].ravel() for part in each]) for k in range(3))
-            whole = whole + coo_array((value, (row, column)), shape=whole.shape).tocsr()
+            if clusters * width < value.size:  # many elements fall on each sum
+                dense = np.bincount(row * width + column, value, clusters * width)
+                whole = whole + csr_array(dense.reshape(whole.shape))
+            else:
+                whole = whole + coo_array((value, (row, column)), shape=whole.shape).tocsr()
     if not np.isfinite(whole.data).all():
         raise Undefined(
             "the sums overflow float64: errors, variances or weights are too far apart for this score."
@@ -330,7 +335,9 @@ def _counted(metric: ModuleType, options: Mapping[str, Any], cases: Cases, plan:
             return math.nan
 
     with ThreadPoolExecutor(workers(plan.code)) as pool:
-        return Replicates(float(score(1.0)), np.array(list(pool.map(drawn, plan.times()))), np.zeros(0))
+        return Replicates(
+            float(score(np.ones(len(cases)))), np.array(list(pool.map(drawn, plan.times()))), np.zeros(0)
+        )
 
 
 def _again(score: Callable[[Cases], float], cases: Cases, plan: Resampling) -> Replicates:

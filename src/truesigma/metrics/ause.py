@@ -50,18 +50,18 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "
 
 def resampled(
     prediction: Prediction, target: Any, *, weight: Any = None, by: By = "case"
-) -> Callable[[Host | float], float]:
-    """The score by how often each case counts, sorted once."""
+) -> Callable[[Host], float]:
+    """Return the score as a function of how often each case counts; sorts once."""
     cases = rank(prediction, target, weight=weight, by=by)
     sorted_by = []
     for key in (cases.variance, cases.error):
         rising, order = sort_with_places(key)
         sorted_by.append((rising, *(part[order] for part in (cases.error, cases.weight, cases.case))))
 
-    def score(times: Host | float) -> float:
+    def score(times: Host) -> float:
         areas, mse = [], 0.0
         for key, error, weight, case in sorted_by:
-            drawn = weight * (times if isinstance(times, float) else times[case])
+            drawn = weight * times[case]
             some = drawn > 0
             kept = in_order(key[some], error[some], drawn[some])
             areas.append(kept.area)

@@ -32,18 +32,18 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Reference: common to the field; uncertainty-toolbox reports it beside MAE and RMSE.
     """
-    return resampled(prediction, target, weight=weight)(1.0)
+    return resampled(prediction, target, weight=weight)(np.ones(len(prediction)))
 
 
-def resampled(prediction: Prediction, target: Any, *, weight: Any = None) -> Callable[[Host | float], float]:
-    """The score by how often each case counts, sorted once."""
+def resampled(prediction: Prediction, target: Any, *, weight: Any = None) -> Callable[[Host], float]:
+    """Return the score as a function of how often each case counts; sorts once."""
     found = columns_of(prediction, target, weight=weight)
     size, where = np.abs(found.residual).ravel(), np.flatnonzero(found.weight > 0)
     where = where[np.argsort(size[where], kind="stable")]
-    size = size[where]
+    size, weights, case = size[where], found.weight.ravel()[where], where // found.weight.shape[1]
 
-    def score(times: Host | float) -> float:
-        held = np.cumsum((found.weight * np.reshape(times, (-1, 1))).ravel()[where])
+    def score(times: Host) -> float:
+        held = np.cumsum(weights * times[case])
         ends = held[-1] * np.array([0.5 - 1e-12, 0.5 + 1e-12])
         low, high = np.minimum(np.searchsorted(held, ends), size.size - 1)
         return float((size[low] + size[high]) / 2)

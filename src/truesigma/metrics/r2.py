@@ -18,6 +18,7 @@ from ..core.values import Prediction
 TITLE = "R^2"
 BETTER = "higher"
 UNITS = 0
+ROUNDING = 1e-13  # of a sum of squares: targets that vary by less are the same number
 
 
 def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
@@ -32,24 +33,24 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Reference: common to the field; the mean is that of the targets that are scored.
     """
-    return resampled(prediction, target, weight=weight)(1.0)
+    return resampled(prediction, target, weight=weight)(np.ones(len(prediction)))
 
 
-def resampled(prediction: Prediction, target: Any, *, weight: Any = None) -> Callable[[Host | float], float]:
-    """The score by how often each case counts."""
+def resampled(prediction: Prediction, target: Any, *, weight: Any = None) -> Callable[[Host], float]:
+    """Return the score as a function of how often each case counts, from sums of each case."""
     found = columns_of(prediction, target, weight=weight)
+    error = (found.weight * found.residual**2).sum(axis=1)
+    total = found.weight.sum(axis=0)
+    mean = (found.weight * found.target).sum(axis=0) / np.where(total > 0, total, 1.0)
+    off = found.target - mean  # sums of squares lose no digits around the mean
+    powers = [found.weight, found.weight * off, found.weight * off**2]
 
-    def score(times: Host | float) -> float:
-        weight = found.weight * np.reshape(times, (-1, 1))
-        error = float((weight * found.residual**2).sum())
-        spread = sum(_squares(y, w) for y, w in zip(found.target.T, weight.T) if w.any())
-        if spread == 0:
+    def score(times: Host) -> float:
+        total, first, second = (np.einsum("c,co->o", times, power) for power in powers)
+        spread = second - first**2 / np.where(total > 0, total, 1.0)
+        explained = float(spread[spread > ROUNDING * second].sum())
+        if explained == 0:
             raise Undefined("all targets are the same number, so there is no variance to explain.")
-        return 1 - error / spread
+        return 1 - float((times * error).sum()) / explained
 
     return score
-
-
-def _squares(target: Host, weight: Host) -> float:
-    """The weighted sum of squares around the mean of one output."""
-    return float((weight * (target - np.average(target, weights=weight)) ** 2).sum())

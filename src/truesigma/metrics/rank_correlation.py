@@ -38,23 +38,28 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
 
     Reference: Spearman, 1904; as uncertainty-toolbox's and Levi et al.'s question of how sigma ranks the errors.
     """
-    return resampled(prediction, target, weight=weight)(1.0)
+    return resampled(prediction, target, weight=weight)(np.ones(len(prediction)))
 
 
-def resampled(prediction: Prediction, target: Any, *, weight: Any = None) -> Callable[[Host | float], float]:
-    """The score by how often each case counts, sorted once."""
+def resampled(prediction: Prediction, target: Any, *, weight: Any = None) -> Callable[[Host], float]:
+    """Return the score as a function of how often each case counts; sorts once."""
     found = columns_of(prediction, target, weight=weight)
-    some = found.weight > 0
-    places = [np.unique(v[some], return_inverse=True)[1] for v in (np.abs(found.residual), found.scale)]
+    some = np.flatnonzero(found.weight > 0)
+    some = some[np.argsort(found.scale.ravel()[some], kind="stable")]  # sums run faster over neighbours
+    weights, case = found.weight.ravel()[some], some // found.weight.shape[1]
+    places = [
+        np.unique(v.ravel()[some], return_inverse=True)[1] for v in (np.abs(found.residual), found.scale)
+    ]
 
-    def score(times: Host | float) -> float:
-        share = (found.weight * np.reshape(times, (-1, 1)))[some]
+    def score(times: Host) -> float:
+        share = weights * times[case]
         share /= share.sum()
         first, second = (_middle_ranks(place, share) for place in places)
-        spread = float((share * first * first).sum()) * float((share * second * second).sum())
+        of_first = share * first
+        spread = float((of_first * first).sum()) * float((share * second * second).sum())
         if spread < 1e-24:  # rounding: all of one are the same
             raise Undefined("all errors, or all scales, are the same number, so they have no order.")
-        return float(np.clip((share * first * second).sum() / np.sqrt(spread), -1, 1))
+        return float(np.clip((of_first * second).sum() / np.sqrt(spread), -1, 1))
 
     return score
 
