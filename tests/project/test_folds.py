@@ -112,7 +112,7 @@ def test_folds_of_few_patients(tmp_path):
     """Fewer patients than folds are refused before anything is trained, and intervals that will be infinite said."""
     make_images(tmp_path, 36)
     for patients, message in (
-        (5, "--folds 5, and the test split leaves 4 patients"),
+        (5, "train.folds is 5, and the test split leaves 4 patients"),
         (9, "7 patients in folds are few"),
     ):
         rows = [{"id": f"s{k:03}", "age": k, "patient": k % patients} for k in range(36)]
