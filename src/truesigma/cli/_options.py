@@ -8,10 +8,7 @@ from typer import Option
 
 SETS = ("--calibration", "--test")
 SEVERAL = {  # options that take several files, by command
-    "evaluate": SETS,
-    "calibrate": SETS,
-    "compare": SETS,
-    "report": SETS,
+    **dict.fromkeys(("evaluate", "calibrate", "compare", "report"), SETS),
     "predict": ("--images",),
 }
 EMPTY = "empty"
@@ -37,40 +34,24 @@ def names_of(kind: str) -> Callable[[str], list[str]]:
 
 
 Json = Annotated[str | None, Option("--json", metavar="FILE", help="Write the result as JSON; - for stdout.")]
-Calibration = Annotated[
-    Path,
-    Option("--calibration", metavar="FILE", help="Cases to fit on: .npz, .csv or .parquet, with targets."),
-]
-Like = Annotated[
-    Path | None,
-    Option(metavar="FILE", help="Predictions of a new site, to which the cases are weighted to be alike."),
-]
+Calibration = Annotated[Path, Option(metavar="FILE", help="Cases to fit on: .npz, .csv or .parquet.")]
+Like = Annotated[Path | None, Option(metavar="FILE", help="Weight the cases to be like these of a new site.")]
 Column = Annotated[
-    list[str] | None,
-    Option(
-        metavar="ROLE=NAME", help="Which column is which: target=age, group=site, weight=none; repeat it."
-    ),
+    list[str] | None, Option(metavar="ROLE=NAME", help="Columns by role: target=age, weight=none; repeat it.")
 ]
 Missing = Annotated[
-    list[str] | None,
-    Option(metavar="empty|NUMBER", help="Leave out cases whose target is empty, or this number; repeat it."),
+    list[str] | None, Option(metavar="empty|NUMBER", help="Leave out cases with such a target; repeat it.")
 ]
 Law = Annotated[str | None, Option(help="normal or laplace, for files that do not say it.")]
 Recalibrations = Annotated[
-    str,
-    Option(
-        "--recalibrate",
-        autocompletion=names_of("recalibrate"),
-        help="Comma list, with options as sigma:part=aleatoric,aux:hidden=4.",
-    ),
+    str, Option(autocompletion=names_of("recalibrate"), help="Comma list, as none,sigma:part=aleatoric,aux.")
 ]
 Recipe = Annotated[
-    str,
-    Option("--recipe", autocompletion=names_of("recipes"), help="exact, own, paper, code, or a TOML file."),
+    str, Option(autocompletion=names_of("recipes"), help="exact, own, paper, code, or a TOML file.")
 ]
 Settings = Annotated[
     list[str] | None,
-    Option("--set", metavar="TABLE.KEY=VALUE", help="What a recipe says, as train.batch=8; repeat it."),
+    Option("--set", metavar="TABLE.KEY=VALUE", help="In the words of a recipe, see above; repeat it."),
 ]
 Levels = Annotated[str | None, Option("--level", help="Of the intervals; several: 0.5,0.9. [default: 0.9]")]
 Card = Annotated[Path | None, Option("--card", metavar="FILE", help="Recalibrate with what calibrate wrote.")]

@@ -25,14 +25,13 @@ def compare(
     calibration: Calibration,
     recalibrate: Recalibrations = "none,sigma,aux",
     metric: Annotated[
-        str,
-        Option(autocompletion=names_of("metrics"), help="A proper score: nll, crps, winkler:level=0.9."),
+        str, Option(autocompletion=names_of("metrics"), help="A proper score: nll, crps, winkler:level=0.9.")
     ] = "nll",
     folds: Annotated[int, Option(help="Parts; a group is never divided.")] = 10,
     seed: Annotated[int, Option(help="Of the parts and the intervals.")] = 0,
     out: Annotated[
         Path | None,
-        Option("--out", "-o", metavar="FILE", help="Write the card of the choice, fitted on all cases."),
+        Option("--out", "-o", metavar="FILE", help="The card of the choice, fitted on all cases."),
     ] = None,
     recipe: Recipe = "exact",
     column: Column = None,

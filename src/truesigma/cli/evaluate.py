@@ -41,23 +41,18 @@ CalibrationFiles = Annotated[
 def evaluate(
     calibration: CalibrationFiles,
     test: Annotated[
-        list[str],
-        Option(metavar="FILES", help="Cases to score on, likewise; given again: repeats, mean and sd."),
+        list[str], Option(metavar="FILES", help="Cases to score on, likewise; repeat it for repeated runs.")
     ],
     recalibrate: Recalibrations = "none,sigma,aux",
     metrics: Annotated[
-        str | None,
-        Option(
-            autocompletion=names_of("metrics"),
-            help="Comma list, with options as uce:bins=10. [default: all]",
-        ),
+        str | None, Option(autocompletion=names_of("metrics"), help="Comma list, as nll,uce:bins=10.")
     ] = None,
     recipe: Recipe = "exact",
     like: Like = None,
     by_group: Annotated[bool, Option("--by-group", help="Score each group, too.")] = False,
     one_pass: Annotated[bool, Option("--one-pass", help="Read files once: UCE and ENCE within 1 %.")] = False,
     engine: Annotated[
-        str | None, Option(help="local, ray, or a Ray cluster's address, such as auto: where to read files.")
+        str | None, Option(help="local, ray, or a Ray cluster's address, such as auto: where files are read.")
     ] = None,
     keep: Annotated[
         Path | None, Option(metavar="DIR", help="Keep what each file adds up to, and resume from it.")
@@ -128,18 +123,14 @@ def calibrate(
     calibration: CalibrationFiles,
     out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="The card to write, a .json file.")],
     recalibrate: Annotated[
-        str,
-        Option(
-            autocompletion=names_of("recalibrate"), help="One recalibration, with options as aux:hidden=4."
-        ),
+        str, Option(autocompletion=names_of("recalibrate"), help="One recalibration, as aux:hidden=4.")
     ] = "sigma",
     recipe: Recipe = "exact",
     like: Like = None,
     refer: Annotated[
         str | None,
         Option(
-            metavar="tolerance=T,risk=R",
-            help="Keep cases of which at most a share R is off by more than T: `apply` writes whom to refer.",
+            metavar="tolerance=T,risk=R", help="Refer cases, so that of the rest R are off by more than T."
         ),
     ] = None,
     column: Column = None,

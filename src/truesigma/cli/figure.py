@@ -82,18 +82,13 @@ def figure(
     files: Annotated[list[Path], Argument(metavar="FILE...", help="Cases to show; several: repeated runs.")],
     out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="A .pdf, .png or .svg file.")],
     calibration: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Cases to fit on; without it nothing is recalibrated."),
+        Path | None, Option(metavar="FILE", help="Cases to fit on; without it nothing is recalibrated.")
     ] = None,
     recalibrate: Annotated[
-        str | None,
-        Option(
-            autocompletion=names_of("recalibrate"),
-            help="Comma list; shift and region take one. [default: none,sigma; sigma; region]",
-        ),
+        str | None, Option(autocompletion=names_of("recalibrate"), help="Comma list. [default: none,sigma]")
     ] = None,
     image: Annotated[
-        Path | None, Option(metavar="FILE", help="Of the region's case, whose pixels the outputs count.")
+        Path | None, Option(metavar="FILE", help="Of the region's case; the outputs count its pixels.")
     ] = None,
     title: Annotated[str, Option(help="Of the panel.")] = "",
     unit: Annotated[str | None, Option(help="Of the target. [default: the file's]")] = None,
@@ -112,9 +107,11 @@ def figure(
 
     rejection:over=share|threshold: error of the cases that are kept when the unsure ones are referred.
 
-    shift: histograms of the variance of the first file's cases and of shifted ones, with the AUROC.
+    shift: histograms of the variance of the first file's cases and of shifted ones, with the AUROC; by one
+    recalibration, usually sigma.
 
-    region:case=0: the joint region of one case with two outputs, such as a landmark, on its image.
+    region:case=0: the joint region of one case with two outputs, such as a landmark, on its image; by --recalibrate
+    region, or region:shape=box.
 
     history:calibrated=false: error and variance over the epochs of a training run, from its history.csv.
     """

@@ -15,37 +15,23 @@ if TYPE_CHECKING:
     from ..project.propose import Proposal, Wishes
     from ..project.survey import Survey
 
-OWN = {
-    "csv": "table",
-    "image": "image",
-    "target": "target",
-    "unit": "unit",
-    "patient": "patient",
-    "group": "group",
-}
+OWN = ("csv", "image", "target", "unit", "patient", "group")  # of [data], given by options of their own
+PLANNED = ("split", "size", "mm_per_pixel", "spacing", "inputs")  # of [data], on which others depend
 
 
 def init(
     images: Annotated[Path | None, Option(metavar="DIR", help="The folder of the images.")] = None,
-    table: Annotated[
-        Path | None, Option(metavar="CSV", help="Their table. [default: the only one there]")
-    ] = None,
-    target: Annotated[
-        list[str] | None, Option(metavar="COLUMN", help="What to predict; may be given again.")
-    ] = None,
+    table: Annotated[Path | None, Option(metavar="CSV", help="Their table, if there are several.")] = None,
+    target: Annotated[list[str] | None, Option(metavar="COLUMN", help="What to predict; repeat it.")] = None,
     unit: Annotated[list[str] | None, Option(help="Of the targets: one for all, or one each.")] = None,
     image: Annotated[
         str | None, Option(metavar="COLUMN", help="Of the paths, or a pattern: {patient}/{id}.png.")
     ] = None,
     patient: Annotated[
-        str | None,
-        Option(metavar="COLUMN", help="The patient, never in two splits; or a pattern: '([0-9]+)_'."),
+        str | None, Option(metavar="COLUMN", help="Never in two splits; or a pattern: '([0-9]+)_'.")
     ] = None,
     group: Annotated[
-        str | None,
-        Option(
-            metavar="COLUMN", help="Beside --patient what is looked at apart, as site; alone the patient."
-        ),
+        str | None, Option(metavar="COLUMN", help="Looked at apart, as site; without --patient, the patient.")
     ] = None,
     settings: Settings = None,
     out: Annotated[
@@ -108,11 +94,11 @@ def _wishes(
     from ..project.propose import Wishes, target_names, unit_names
 
     data, network, train, sample = (chosen[name] for name in ("data", "network", "train", "sample"))
-    if own := [f"--{option}" for key, option in OWN.items() if key in data]:
-        raise ValueError(f"--set data. is not for what has an option of its own; give {', '.join(own)}.")
-    texts = {
-        key: data.pop(key) for key in ("split", "size", "mm_per_pixel", "spacing", "inputs") if key in data
-    }
+    if own := [f"data.{key}" for key in OWN if key in data]:
+        raise ValueError(
+            f"--set {own[0]} has an option of its own; give --table, --image, --target and so on."
+        )
+    texts = {key: data.pop(key) for key in PLANNED if key in data}
     chosen["data"] = parse("datasets", ("table", data))[2]
     weights = network.pop("weights", "")
     return Wishes(
@@ -173,23 +159,13 @@ def _start(proposal: "Proposal") -> str:
 
 
 def _result(seen: "Survey", proposal: "Proposal", out: Path) -> dict[str, Any]:
-    project = proposal.project
     return {
         "recipe": str(out),
-        "rows": len(seen.rows),
-        "image": {
-            "column": seen.image,
-            "dimensions": seen.dimensions,
-            "channels": seen.channels,
-            "shapes": [list(shape) for shape in seen.shapes],
-            "dtype": seen.dtype,
-            "missing": list(seen.missing),
-            "unreadable": dict(seen.unreadable),
-        },
+        "image": {"column": seen.image, "shapes": [list(shape) for shape in seen.shapes]},
+        "missing": list(seen.missing),
+        "unreadable": dict(seen.unreadable),
         "candidates": seen.candidates,
-        "group": project.options["group"],
-        "patient": project.options.get("patient", ""),
         "cases": dict(proposal.cases),
         "notes": list(proposal.notes),
-        "choices": project.tables(),
+        "choices": proposal.project.tables(),
     }

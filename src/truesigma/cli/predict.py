@@ -80,37 +80,22 @@ def predict(
         list[Path], Argument(metavar="RUN...", help="Folders that train wrote; several: an ensemble.")
     ],
     out: Annotated[Path, Option("--out", "-o", metavar="FILE", help=".npz, .csv or .parquet to write.")],
-    split: Annotated[
-        str | None, Option(help="Cases of the data set: train, valid, test. [default: test]")
-    ] = None,
+    split: Annotated[str | None, Option(help="train, valid or test. [default: test]")] = None,
     images: Annotated[
-        list[str] | None,
-        Option(
-            metavar="FOLDER|FILE...", help="New images instead, without targets; folders with those below."
-        ),
+        list[str] | None, Option(metavar="FOLDER|FILE...", help="New images instead, without targets.")
     ] = None,
     table: Annotated[
-        Path | None,
-        Option(metavar="CSV", help="Of the new images: the columns that the network takes beside them."),
+        Path | None, Option(metavar="CSV", help="Columns that the network takes beside new images.")
     ] = None,
     card: Card = None,
     level: Levels = None,
     draws: Draws = None,
     seed: Seed = None,
     deterministic: Deterministic = False,
-    moments: Annotated[
-        bool,
-        Option("--moments", help="Keep location and variances only: memory does not grow with draws."),
-    ] = False,
-    scaled: Annotated[
-        bool, Option("--scaled", help="Leave targets in about [0, 1], not in their unit.")
-    ] = False,
-    skip_broken: Annotated[
-        bool, Option("--skip-broken", help="Leave out new images that cannot be read.")
-    ] = False,
-    root: Annotated[
-        str | None, Option(metavar="DIR", help="Where the data is now. [default: where it was]")
-    ] = None,
+    moments: Annotated[bool, Option("--moments", help="Keep location and variances only.")] = False,
+    scaled: Annotated[bool, Option("--scaled", help="In about [0, 1], not in the target's unit.")] = False,
+    skip_broken: Annotated[bool, Option("--skip-broken", help="Leave out unreadable images.")] = False,
+    root: Annotated[str | None, Option(metavar="DIR", help="Where the data is, if it has moved.")] = None,
     settings: Settings = None,
     device: Device = "auto",
     json: Json = None,

@@ -13,8 +13,8 @@ from ._options import (
     Law,
     Like,
     Missing,
+    Recalibrations,
     Recipe,
-    names_of,
     reading,
     split_choices,
 )
@@ -24,13 +24,7 @@ from ._output import check_output, deliver
 def report(
     calibration: Calibration,
     test: Annotated[Path, Option(metavar="FILE", help="Cases to report about, with targets.")],
-    recalibrate: Annotated[
-        str,
-        Option(
-            autocompletion=names_of("recalibrate"),
-            help="The page speaks of the first; others are scored beside it.",
-        ),
-    ] = "sigma",
+    recalibrate: Recalibrations = "sigma",
     shifted: Annotated[
         Path | None, Option(metavar="FILE", help="A second set, for shift; no targets needed.")
     ] = None,
@@ -40,9 +34,7 @@ def report(
         Path, Option("--out", "-o", metavar="FILE", help="The page to write, an .html file.")
     ] = Path("report.html"),
     level: Annotated[float, Option(help="Of the intervals the page speaks of.")] = 0.9,
-    by: Annotated[
-        str, Option(help="Bootstrap by case, patient, or auto: patients where they are named.")
-    ] = "auto",
+    by: Annotated[str, Option(help="Bootstrap by case, by patient, or auto.")] = "auto",
     replicates: Annotated[int, Option(help="Of the bootstrap.")] = 1000,
     title: Annotated[str, Option(help="Of the page; else target, unit, network and file, where known.")] = "",
     recipe: Recipe = "exact",
@@ -51,7 +43,10 @@ def report(
     law: Law = None,
     json: Json = None,
 ) -> None:
-    """Show in one HTML page whether sigma is true, and for whom not."""
+    """Show in one HTML page whether sigma is true, and for whom not.
+
+    The page speaks of the first recalibration; others are scored beside it.
+    """
     from ..evaluation.leaks import warn_leak, warn_unlike
     from ..files.described import describe_file
     from ..files.disk import fingerprint

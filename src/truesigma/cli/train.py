@@ -20,19 +20,13 @@ OF_RUN = ("likelihood", "variances", "pretrained", "weights", "precision", "work
 
 def train(
     dataset: Annotated[
-        str,
-        Argument(
-            autocompletion=names_of("datasets"), help="A name from `truesigma list datasets`, or a .py file."
-        ),
+        str, Argument(autocompletion=names_of("datasets"), help="See `list datasets`; or a .py file.")
     ],
     root: Annotated[str, Option(metavar="DIR", help="The data set's folder or zip file.")],
     out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="The run's folder.")],
     backbone: Annotated[
         str,
-        Option(
-            autocompletion=names_of("backbones"),
-            help="From `truesigma list backbones`, timm:NAME, or a .py file.",
-        ),
+        Option(autocompletion=names_of("backbones"), help="See `list backbones`; timm:NAME, or a .py file."),
     ] = "resnet101",
     recipe: Recipe = "exact",
     settings: Settings = None,
