@@ -31,7 +31,7 @@ def test_options_from_text(kind, text, options):
     ("text", "words"),
     [
         ("uce:bins", "option 'bins' has no value; expected name:option=value"),
-        ("uce:bin=3", "uce has no option 'bin'; expected one of error, outputs, bins, spacing, closed"),
+        ("uce:bin=3", "uce has no option 'bin'; did you mean 'bins'"),
         ("uce:weight=3", "uce has no option 'weight'"),
         ("uce:bins=3.5", "uce:bins is '3.5'; expected a value like 15"),
         ("uce:closed=maybe", "uce:closed is 'maybe'; expected a value like True"),

@@ -234,7 +234,7 @@ def test_laplace_has_all_rows():
         ),
         ({"recipe": "mine"}, "there is no recipe 'mine'; expected one of code, exact, own, paper"),
         ({"recalibrations": ["sgima"]}, "no recalibrate plug-in is called 'sgima'; expected one of .*sigma"),
-        ({"recalibrations": ["sigma:parts=total"]}, "sigma has no option 'parts'; expected one of part"),
+        ({"recalibrations": ["sigma:parts=total"]}, "sigma has no option 'parts'; did you mean 'part'"),
         ({"metrics": ["uce:bins=many"]}, "uce:bins is 'many'; expected a value like 15"),
         ({"metrics": ["uce:error=all"]}, "uce:error is 'all'; expected one of mean, draws"),
     ],

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from ..core import plugins
+from ..files.toml import nearest
 from .recipe import FOLDER, recipe_names
 
 KINDS = (*plugins.FOLDERS, "recipes")
@@ -128,7 +129,7 @@ def parse(kind: str, choice: str | tuple[str, Mapping[str, Any]]) -> tuple[str, 
     hints = typing.get_type_hints(getattr(module, plugins.FOLDERS[kind][1]))
     for key, value in given.items():
         if key not in taken:
-            raise ValueError(f"{name} has no option {key!r}; expected one of {', '.join(taken) or 'none'}.")
+            raise ValueError(f"{name} has no option {key!r}; {nearest(key, taken)}")
         default = taken[key].default  # says the type where the plug-in does not
         hint = hints.get(key, type(default) if isinstance(default, bool | int | float) else str)
         given[key] = _convert(f"{name}:{key}", value, hint, default)

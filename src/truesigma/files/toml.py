@@ -66,9 +66,17 @@ def check_keys(keys: Iterable[str], known: Collection[str], where: str = "") -> 
     """Refuse an unknown key, and name the one that is most like it."""
     for key in keys:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(known)}"
-            raise ValueError(f"{where}{key} is not known; {hint}")
+            raise ValueError(f"{where}{key} is not known; {nearest(key, known)}")
+
+
+def nearest(key: str, known: Collection[str]) -> str:
+    """Name the known key that is most like another one, or all of them.
+
+    >>> nearest("bathc", ["batch", "epochs"]), nearest("x", ["batch", "epochs"])
+    ("did you mean 'batch'?", 'expected one of batch, epochs')
+    """
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known) or 'none'}"
 
 
 def kind_of(hint: Any) -> Any:
