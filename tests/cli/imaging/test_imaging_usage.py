@@ -15,7 +15,7 @@ from truesigma.cli import main
     [
         (["train", "tabel", "--root", ".", "-o", "x"], "no datasets plug-in is called 'tabel'"),
         (["train", "table", "--root", ".", "-o", "x", "--set", "data.size"], "has no value"),
-        (["train", "table", "--root", ".", "-o", "x", "--set", "data.sise=3"], "table has no option 'sise'; did you mean 'size'"),
+        (["train", "table", "--root", ".", "-o", "x", "--set", "data.sise=3"], "did you mean 'size'"),
         (["train", "table", "--root", ".", "-o", "x", "--set", "data.size=big"], "size is 'big'"),
         (["train", "table", "--root", ".", "-o", "x"], "there is no file table.csv"),
         (["train", "table", "--root", ".", "-o", "x", "--time-limit", "soon"], "time limit is 'soon'"),
