@@ -19,7 +19,7 @@ from truesigma.core.law import LAWS
 from truesigma.core.values import Cases, Draws
 from truesigma.files.disk import BadFile, read_json
 from truesigma.files.npz import list_members, open_members, read_members
-from truesigma.files.tables import read_text, table_of
+from truesigma.files.tables import read_table
 
 from .plan import Planned
 from .whole import Damaged, check_about, check_draws, check_history, check_planned
@@ -82,7 +82,7 @@ class Run:
         if not (self.folder / "history.csv").is_file():
             raise Damaged("history.csv is missing")
         try:
-            rows = table_of(read_text(self.folder / "history.csv"), "history.csv", exact=True)[1]
+            rows = read_table(self.folder / "history.csv", exact=True)[1]
             return [{k: float(v) if v else None for k, v in row.items()} for row in rows]
         except (OSError, ValueError) as problem:
             raise Damaged(f"history.csv cannot be read ({problem})") from None

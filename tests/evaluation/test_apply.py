@@ -13,10 +13,11 @@ import truesigma as ts
 from truesigma.core.values import raw_spread
 from truesigma.evaluation.apply import apply_file
 from truesigma.evaluation.card import calibrate, read_card
-from truesigma.files.arrow import read_csv, read_parquet, write_csv, write_parquet
 from truesigma.files.disk import BadFile
 from truesigma.files.fileset import open_fileset
+from truesigma.files.parquet import read_parquet, write_parquet
 from truesigma.files.store import read, read_cases, write
+from truesigma.files.tables import read_csv, write_csv
 
 
 @pytest.fixture
@@ -301,4 +302,4 @@ def test_a_checkpoint_for_each_case_is_a_column_like_others(tmp_path, card, own,
 
 
 def frame(path):
-    return (read_csv(path, text=True) if path.suffix == ".csv" else read_parquet(path)).to_pydict()
+    return (read_csv(path) if path.suffix == ".csv" else read_parquet(path)).to_pydict()

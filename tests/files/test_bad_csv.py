@@ -14,25 +14,13 @@ CSV = {
         "target,location\n1,2\n",
         "location is given without an uncertainty; expected location with scale",
     ),
-    "no location": (
-        "target,scale\n1,2\n",
-        "column 'location' is missing; there are 'target', 'scale', expected",
-    ),
     "names of another framework": (
         "image,y_true,Pred,sigma\n1,2,3,4\n",
         "location_1. Rename y_true to target, Pred to location, sigma to scale, if that is what they are.",
     ),
-    "names of yet others": (
-        "true_age,yhat,unc,patientID\n1,2,3,4\n",
-        "Rename true_age to target, yhat to location, unc to scale, patientID to patient, if that is what they are.",
-    ),
     "a patient and a group": (
         "y,pred,sd,PatientID,site\n1,2,3,4,5\n",
         "sd to scale, site to group, PatientID to patient, if that is what they are.",
-    ),
-    "one that is the group": (
-        "y,pred,sd,group,site\n1,2,3,4,5\n",
-        "Rename y to target, pred to location, sd to scale, if that is what they are.",
     ),
     "quantiles": (
         "target,q0.05,q50,q95,p1\n1,2,3,4,5\n",
@@ -46,23 +34,18 @@ CSV = {
         "gt,location,log_var\n1,2,3\n",
         "Rename gt to target, .*Write the exponential of log_var as variance.",
     ),
-    "capital letters": (
-        "Target,Location,SCALE\n1,2,3\n",
-        "Rename Target to target, Location to location, SCALE to scale, if that is what they are.",
-    ),
     "half of a split": (
         "target,location,aleatoric\n1,2,3\n",
         "aleatoric is given without epistemic; give both",
     ),
     "doubled": ("target,location,scale,target\n1,2,3,4\n", "column 'target' appears 2 times"),
-    "doubled output": ("target_0,target_0,location_0,scale\n1,1,2,3\n", "column 'target_0' appears 2 times"),
     "plain and numbered": (
         "target,target_0,location,scale\n1,1,2,3\n",
-        "columns 'target' and 'target_0' are both",
+        "columns 'target', 'target_0' are all there",
     ),
     "gap": (
         "target_0,target_2,location_0,location_1,scale\n1,1,2,2,3\n",
-        "column 'target_1' is missing beside 'target_2'",
+        "column 'target_1' is missing among",
     ),
     "too few targets": ("target,location_0,location_1,scale\n1,2,2,3\n", "expected target_0, target_1"),
     "too many targets": ("target_0,target_1,location,scale\n1,1,2,3\n", "expected target."),
@@ -75,12 +58,14 @@ CSV = {
         'target,location,scale\n"1,5",2,3\n',
         "row 1 below the header holds '1,5' in column 'target'",
     ),
-    "date": ("target,location,scale\n2020-01-01,2,3\n", "holds '2020-01-01' in column 'target'"),
     "mask": (
         "target,location,scale,mask\n1,2,3,maybe\n",
         "holds 'maybe' in column 'mask'; expected true or false",
     ),
-    "empty mask": ("target,location,scale,mask\n1,2,3,\n", "1 empty cells; expected true or false"),
+    "empty mask": (
+        "target,location,scale,mask\n1,2,3,\n",
+        "row 1 below the header holds '' in column 'mask'; expected true",
+    ),
     "empty target": (
         "target,location,scale\n1,2,3\n,5,6\n",
         r"target is missing in 1 of 2 places.*--mask-missing",
@@ -93,20 +78,23 @@ CSV = {
         "target,location,scale,group\n1,2,3,a\n1,2,3,\n",
         "'group' is empty in 1 row, the first is row 2",
     ),
-    "infinite": ("target,location,scale\ninf,2,3\n", "target is not finite"),
-    "overflow": ("target,location,scale\n1e999,2,3\n", "target is not finite"),
     "negative scale": (
         "target,location,scale\n1,2,3\n4,5,-6\n",
         r"scale is negative at index \(1,\) .*wrong in 1 place",
     ),
-    "no uncertainty": ("target,location,scale\n1,2,0\n", r"scale is 0 at index \(0,\)"),
     "negative variance": ("target,location,aleatoric,epistemic\n1,2,3,-1\n", "epistemic is negative"),
     "disagreement": (
         "target,location,scale,aleatoric,epistemic\n1,2,3,3,3\n",
         "do not agree; expected scale",
     ),
-    "short row": ("target,location,scale\n1,2,3\n4,5\n", "Expected 3 columns, got 2.*cut short"),
-    "long row": ("target,location,scale\n1,2,3\n4,5,6,7\n", "Expected 3 columns, got 4"),
+    "short row": (
+        "target,location,scale\n1,2,3\n4,5\n",
+        "row 2 below the header has 2 cells under 3 columns; is it cut short",
+    ),
+    "long row": (
+        "target,location,scale\n1,2,3\n4,5,6,7\n",
+        "row 2 below the header has 4 cells under 3 columns",
+    ),
     "no rows": ("target,location,scale\n", "there are columns and no rows"),
     "decimal commas and points": (
         "target;location;scale\n1,5;2.5;3\n",

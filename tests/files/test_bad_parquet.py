@@ -7,7 +7,7 @@ import truesigma as ts
 from truesigma.files.chunks import chunked_cases
 from truesigma.files.disk import BadFile
 from truesigma.files.find import find_sources
-from truesigma.files.pages import read_head
+from truesigma.files.pages import read_struct
 from truesigma.files.store import read, write
 
 
@@ -65,7 +65,7 @@ def test_a_page_that_asks_for_gigabytes(tmp_path):
     write(cases, tmp_path / "a.parquet")
     whole = bytearray((tmp_path / "a.parquet").read_bytes())
     # The first page's head: its kind, then the sizes that are replaced by one of five bytes, as numbers are written.
-    fields, size = read_head(bytes(whole[4:200]))
+    fields, size = read_struct(bytes(whole[4:200]))
     assert fields[2] > 0
     at = 4 + bytes(whole[4:20]).index(b"\x15", 1) + 1
     length = 1 + next(k for k in range(5) if whole[at + k] < 128)
@@ -100,7 +100,7 @@ def test_a_footer_whose_texts_lost_their_name(tmp_path):
     path = tmp_path / "a.parquet"
     data = grouped_parquet(path)
     path.write_bytes(data.replace(b"truesigma", b"trwesigma", 1))
-    with pytest.raises(BadFile, match="its unit, law or checkpoint are not what they are elsewhere"):
+    with pytest.raises(BadFile, match="contradicts itself about its unit, law or checkpoint"):
         read(path)
 
 
@@ -120,4 +120,4 @@ def test_a_footer_that_would_end_the_process(tmp_path):
 
 def test_a_list_that_is_longer_than_the_file():
     with pytest.raises(ValueError, match="longer than what holds it"):
-        read_head(bytes([0x19, 0xF1, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0x00]))
+        read_struct(bytes([0x19, 0xF1, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0x00]))

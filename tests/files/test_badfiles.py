@@ -116,7 +116,7 @@ def test_frames():
     with pytest.raises(ValueError, match="column 'target' appears 2 times"):
         from_frame(doubled)
     text = pandas.DataFrame({"target": [1.0, 2.0], "location": ["1", "x"], "scale": [1.0, 1.0]})
-    with pytest.raises(ValueError, match=r"column 'location' holds .*string, not numbers \(row 1: '1'\)"):
+    with pytest.raises(ValueError, match="row 2 below the header holds 'x' in column 'location'"):
         from_frame(text)
     with pytest.raises(ValueError, match="object cannot be read as a table"):
         from_frame(object())

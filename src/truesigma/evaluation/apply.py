@@ -1,6 +1,5 @@
 """Apply a card to a file of predictions: its uncertainty recalibrated, interval bounds added, the rest as it was."""
 
-import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,13 +14,14 @@ from ..core.by_case import Stated, beside, laws_of
 from ..core.law import Bounded, Law, too_few_for
 from ..core.recalibration import Across, JointRegion, Recalibration
 from ..core.values import Draws, Prediction, changed, raw_spread
-from ..files.arrow import FORMULAS, read_csv, read_parquet, write_csv, write_parquet
-from ..files.columns import METADATA, ORDER, columns_of, field_columns
+from ..files.columns import ORDER, case_table, columns_of, field_columns
 from ..files.disk import BadFile, check_folder
 from ..files.fields import LABELS, MARKS, from_fields, groups_in, is_group, law_text, to_fields
 from ..files.npz import list_members, open_members, read_members
+from ..files.parquet import with_texts, write_parquet
 from ..files.roles import Columns, renamed, with_names
 from ..files.store import check_suffix, law_cell, read_fields, refusal, write_fields
+from ..files.tables import FORMULAS, read_csv, write_csv
 from .card import Card, as_cases, check_network
 
 if TYPE_CHECKING:
@@ -289,14 +289,13 @@ def _with_constants(table: "pa.Table", fields: Mapping[str, Any], law: str, to_c
                 text = f"'{text}" if text.startswith(FORMULAS) else text
                 table = table.append_column(name, pa.array([text] * table.num_rows))
         return table
-    metadata = dict(table.schema.metadata or {})
-    return table.replace_schema_metadata({**metadata, METADATA: json.dumps(said).encode()})
+    return with_texts(table, said)
 
 
 def _read_again(source: Path, *, text: bool = False) -> "pa.Table":
     """The table of a file; what is odd about it was said when its fields were read."""
     with warnings.catch_warnings(action="ignore"):
-        return read_csv(source, text=text) if check_suffix(source) == ".csv" else read_parquet(source)
+        return read_csv(source) if text and check_suffix(source) == ".csv" else case_table(source)
 
 
 def _append(table: "pa.Table", columns: Mapping[str, Any]) -> "pa.Table":

@@ -9,6 +9,7 @@ from ..core.law import Undefined
 from ..core.recalibration import Recalibration, applied
 from ..core.scores import Request, measure_each
 from ..core.values import Cases, Prediction, changed
+from ..files.disk import plain
 from ..files.provenance import versions
 from .fit import Choice, Fit, Named, choose_all, each, fit_all
 from .items import Item, asked_metrics, items_of, row_of
@@ -64,7 +65,7 @@ class Evaluation:
         """Plain values only, as written to JSON; a recalibration goes by its bare name if that is unique."""
         bare = [label.partition(":")[0] for label in self.recalibrations]
         names = [name if bare.count(name) == 1 else label for name, label in zip(bare, self.recalibrations)]
-        return {
+        described = {
             "recipe": self.recipe.name,
             "choices": {table: dict(choices) for table, choices in self.recipe.tables.items()},
             "rows": [dict(row) for row in self.rows],
@@ -73,6 +74,7 @@ class Evaluation:
             "unit": self.unit,
             "versions": versions(),
         }
+        return {key: plain(one) for key, one in described.items()}  # a score that is not defined is None
 
     def __repr__(self) -> str:
         return f"Evaluation({len(self.rows)} rows, recipe {self.recipe.name!r})"

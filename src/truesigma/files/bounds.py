@@ -1,10 +1,11 @@
-"""Predicted bounds in a table, as a quantile model gives them: columns `lower_90` and `upper_90` for 90 %.
+"""Predicted bounds, as a quantile model gives them: columns or arrays `lower_90` and `upper_90` for 90 %.
 
 They take the place of a scale. Several levels may be there; `lower` and `upper` alone need a column `level`.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,51 +18,58 @@ NAME = re.compile(r"(lower|upper)_(\d+(?:\.\d+)?)(?:_(0|[1-9]\d*))?")
 SMALLEST = 1e-3  # of the usual width: gives a scale if bounds have crossed
 
 
+def with_bounds(
+    fields: Mapping[str, Any], names: Sequence[str], column: Callable[[str], Host]
+) -> dict[str, Any]:
+    """The fields with the bounds that columns state, if the law needs them or no scale is given."""
+    scaled = {"scale", "variance", "aleatoric", "epistemic"} & set(fields)
+    bounds = None if scaled and "bounded" not in fields.get("law", "") else bounds_in(names, column)
+    if bounds is None:
+        return dict(fields)
+    middle = (bounds.low[0] + bounds.high[0]) / 2  # of the narrowest, where no location is stated
+    return {"location": middle, **fields, "bounds": bounds}
+
+
 def bounds_in(names: Sequence[str], column: Callable[[str], Host]) -> Stated | None:
     """The bounds that a table states, as they are, about 0 and in units of 1; None if it has none.
 
     >>> columns = {"lower_90": np.array([1.0]), "upper_90": np.array([3.0])}
-    >>> found = bounds_in(list(columns), columns.__getitem__)
-    >>> found.levels, found.z(0.9)[1]
+    >>> stated = bounds_in(list(columns), columns.__getitem__)
+    >>> stated.levels, stated.z(0.9)[1]
     ((0.9,), array([3.]))
     """
-    held: dict[float, dict[str, dict[int | None, str]]] = {}
+    ends: dict[tuple[str, float], dict[int, str]] = {}  # the column of each output, -1 for one column of all
     for name in names:
         if match := NAME.fullmatch(name):
             end, percent, output = match.groups()
-            places = held.setdefault(float(percent), {}).setdefault(end, {})
-            places[None if output is None else int(output)] = name
-    if not held and {"lower", "upper"} <= set(names):
-        held[_stated_level(names, column)] = {end: {None: end} for end in ("lower", "upper")}
-    levels: list[float] = []
-    low: list[Host] = []
-    high: list[Host] = []
-    for percent, ends in sorted(held.items()):
-        if (
-            not 0 < percent < 100
-            or set(ends) != {"lower", "upper"}
-            or set(ends["lower"]) != set(ends["upper"])
-        ):
-            some = next(iter(next(iter(ends.values())).values()))
+            ends.setdefault((end, float(percent)), {})[-1 if output is None else int(output)] = name
+    if not ends and {"lower", "upper"} <= set(names):
+        level = _stated_level(names, column)
+        ends = {("lower", level): {-1: "lower"}, ("upper", level): {-1: "upper"}}
+    for (end, percent), outputs in ends.items():
+        other = ends.get(("upper" if end == "lower" else "lower", percent), {})
+        if not 0 < percent < 100 or set(outputs) != set(other):
             raise BadFile(
-                f"column {some!r} has no partner, or no level; expected lower_90 and upper_90 for bounds of 90 %, and "
-                "with several outputs lower_90_0, upper_90_0 and so on."
+                f"column {next(iter(outputs.values()))!r} has no partner, or no level; expected lower_90 and upper_90 "
+                "for bounds of 90 %, and with several outputs lower_90_0, upper_90_0 and so on."
             )
-        levels.append(percent / 100)
-        for end, parts in (("lower", low), ("upper", high)):
-            columns = [column(ends[end][k]) for k in sorted(ends[end], key=lambda k: -1 if k is None else k)]
-            parts.append(columns[0] if None in ends[end] else np.stack(columns, axis=1))
-    if not levels:
+    percents = sorted({percent for _, percent in ends})
+    if not percents:
         return None
-    for name, parts in (("lower", low), ("upper", high)):
-        empty = [
-            row for part in parts for row in np.flatnonzero(np.isnan(part.reshape(len(part), -1)).any(axis=1))
-        ]
-        if empty:
-            raise BadFile(
-                f"a bound ({name}) is empty in row {min(empty) + 1}; expected numbers in every row."
-            )
-    return Stated(tuple(levels), np.stack(low), np.stack(high))
+    low, high = (
+        np.stack([_end(ends[end, percent], column) for percent in percents]) for end in ("lower", "upper")
+    )
+    empty = np.isnan(low) | np.isnan(high)
+    if empty.any():
+        raise BadFile(
+            f"a bound is empty in row {np.nonzero(empty)[1].min() + 1}; expected numbers in every row."
+        )
+    return Stated(tuple(percent / 100 for percent in percents), low, high)
+
+
+def _end(outputs: Mapping[int, str], column: Callable[[str], Host]) -> Host:
+    parts = [column(outputs[output]) for output in sorted(outputs)]
+    return parts[0] if -1 in outputs else np.stack(parts, axis=1)
 
 
 def is_bound(name: str) -> bool:
@@ -77,12 +85,6 @@ def _stated_level(names: Sequence[str], column: Callable[[str], Host]) -> float:
             "column level that is 0.9 in every row."
         )
     return 100 * float(given[0])
-
-
-def middle(bounds: Stated) -> Host:
-    """The middle of the narrowest bounds, for a table that states no location."""
-    found: Host = (bounds.low[0] + bounds.high[0]) / 2
-    return found
 
 
 def scale_of(bounds: Stated, law: Law) -> Host:

@@ -1,27 +1,31 @@
-"""Tables with named columns, in .csv and .parquet files and in data frames, and the fields in them.
+"""Tables with named columns, from .csv and .parquet files and data frames, and the fields in them.
 
 One output is a column (`target`), several are numbered columns (`target_0`, `target_1`, ...). In a .csv file `law`,
 `unit` and `checkpoint` are columns with one text throughout; a .parquet file may keep them in its metadata instead.
 """
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.arrays import Host
 from ..core.checks import number_of
-from .bounds import bounds_in, middle
+from .bounds import is_bound, with_bounds
 from .disk import BadFile
-from .fields import CONSTANTS, EXPECTED, GROUP, LABELS, MARKS, NUMBERS, PARTS, stem_of
+from .fields import CONSTANTS, EXPECTED, LABELS, MARKS, NUMBERS, PARTS, is_field, is_group, stem_of
+from .parquet import read_parquet, texts_in, with_texts
+from .roles import Columns, renamed, with_names
 from .synonyms import rename_hint
+from .tables import EMPTY, is_number, read_csv, read_head
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
     import pyarrow as pa
 
 ORDER = (*LABELS, *NUMBERS, "mask", *CONSTANTS)
-METADATA = b"truesigma"
+TRUE, FALSE = ("true", "1"), ("false", "0")
 
 
 def columns_of(stem: str, names: Sequence[str]) -> list[str]:
@@ -30,30 +34,137 @@ def columns_of(stem: str, names: Sequence[str]) -> list[str]:
     >>> columns_of("target", ["target_1", "id", "target_0"])
     ['target_0', 'target_1']
     """
-    for name in names:
-        if stem_of(name) == stem:
-            _check_once(name, names)
-    numbered = sorted((int(n[len(stem) + 1 :]), n) for n in names if stem_of(n) == stem and n != stem)
-    if stem not in names:
-        missing = [f"{stem}_{k}" for k in range(len(numbered)) if k not in dict(numbered)]
-        if missing:
+    own = [name for name in names if stem_of(name) == stem]
+    for name in own:
+        _check_once(name, names)
+    if stem not in own:
+        expected = [f"{stem}_{k}" for k in range(len(own))]
+        if missing := [name for name in expected if name not in own]:
             raise BadFile(
-                f"column {missing[0]!r} is missing beside {numbered[-1][1]!r}; expected them numbered from 0."
+                f"column {missing[0]!r} is missing among {_listed(own)}; expected them numbered from 0."
             )
-        return [name for _, name in numbered]
-    if numbered:
+        return expected
+    if len(own) > 1:
         raise BadFile(
-            f"columns {stem!r} and {numbered[0][1]!r} are both there; expected {stem!r} for one output, or {stem}_0, "
-            f"{stem}_1, ... for several. Remove or rename one."
+            f"columns {_listed(own)} are all there; expected {stem!r} for one output, or {stem}_0, {stem}_1, ... for "
+            "several. Remove or rename some."
         )
-    return [stem]
+    return own
 
 
 def _check_once(name: str, names: Sequence[str]) -> None:
-    if names.count(name) > 1:
+    if (count := names.count(name)) > 1:
         raise BadFile(
-            f"column {name!r} appears {names.count(name)} times; expected it once. Rename or remove the others."
+            f"column {name!r} appears {count} times; expected it once. Rename or remove the others."
         )
+
+
+def case_table(path: Path, columns: Columns | None = None) -> "pa.Table":
+    """Read a .csv or .parquet file with its fields as numbers and all else as it is; `columns` choose roles."""
+    if path.suffix.lower() != ".csv":
+        table = read_parquet(path)
+        return with_names(table, renamed(table.column_names, columns))
+    table = read_csv(path)
+    table = with_names(table, renamed(table.column_names, columns))
+    return with_numbers(table, path, "." if read_head(path).separator == "," else ".,")
+
+
+def with_numbers(table: "pa.Table", path: Path, points: str) -> "pa.Table":
+    """Turn the columns of text that fields are read from into numbers and truths; empty numbers become nulls.
+
+    Only if a column cannot be read with the first of the decimal points, all are read with the next.
+    """
+    names = list(table.column_names)
+    bare = not set(PARTS) & set(map(stem_of, names))  # then bounds take the place of a scale
+    places = [k for k, one in enumerate(names) if stem_of(one) in NUMBERS or (bare and is_bound(one))]
+    numbers, point = _floats([(names[k], table.column(k)) for k in places], points)
+    if point == ",":
+        warnings.warn(f"{path} has decimal commas: 1,5 in it is read as 1.5.", stacklevel=1)
+    for k, column in zip(places, numbers):
+        table = table.set_column(k, names[k], column)
+    for k, name in enumerate(names):
+        if stem_of(name) == "mask":
+            table = table.set_column(k, name, _truths(name, table.column(k)))
+    return table
+
+
+def _floats(columns: Sequence[tuple[str, Any]], points: str = ".") -> tuple[list[Any], str]:
+    """Columns of text as numbers, and their decimal point; the error names the first cell that is none."""
+    import pyarrow as pa
+
+    for point in points:
+        try:
+            return [_cast(cells, point) for _, cells in columns], point
+        except pa.ArrowInvalid:
+            continue
+    wrong = {point: _no_numbers(columns, point) for point in points}
+    counts = {point: len(cells) for point, cells in wrong.items()}
+    point = min(counts, key=counts.__getitem__)
+    row, name, cell = (
+        wrong[point][0] if wrong[point] else (1, columns[0][0], "a number of a form that is not known")
+    )
+    mark = "point" if point == "." else "comma"
+    raise BadFile(
+        f"row {row} below the header holds {cell!r} in column {name!r}; expected a number with a decimal {mark}, as in "
+        "other rows, and no other sign, or an empty cell."
+    )
+
+
+def _no_numbers(columns: Sequence[tuple[str, Any]], point: str) -> list[tuple[int, str, str]]:
+    """The cells that are no numbers, with their row and column."""
+    cells = [(row, name, cell) for name, column in columns for row, cell in enumerate(column.to_pylist(), 1)]
+    return [one for one in cells if not is_number(one[2] or "", point)]
+
+
+def _cast(cells: Any, point: str) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    cells = compute.utf8_trim_whitespace(cells)
+    if point != ".":
+        if compute.any(compute.match_substring(cells, ".")).as_py():
+            raise pa.ArrowInvalid("thousands, or another decimal point")
+        cells = compute.replace_substring(cells, point, ".")
+    empty = compute.is_in(cells, value_set=pa.array(EMPTY, cells.type))
+    return compute.if_else(empty, pa.scalar(None, cells.type), cells).cast(pa.float64())
+
+
+def _truths(name: str, cells: Any) -> Any:
+    """A column of text as true and false."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    words = compute.utf8_lower(compute.utf8_trim_whitespace(cells))
+    row = compute.index(compute.is_in(words, value_set=pa.array([*TRUE, *FALSE])), False).as_py()
+    if row >= 0:
+        raise BadFile(
+            f"row {row + 1} below the header holds {cells[row].as_py()!r} in column {name!r}; expected true or false."
+        )
+    return compute.is_in(words, value_set=pa.array(TRUE))
+
+
+def frame_table(frame: Any) -> "pa.Table":
+    """A pandas or polars frame, or whatever else speaks Arrow, as a table."""
+    import pyarrow as pa
+
+    names = [str(name) for name in getattr(frame, "columns", ())]
+    for name in names:
+        columns_of(stem_of(name), names)  # before Arrow's own error, which names no remedy
+    try:
+        if type(frame).__module__.split(".")[0] != "pandas":
+            return pa.table(frame)
+        columns = {}
+        for name, series in frame.items():
+            try:
+                columns[str(name)] = pa.array(series, from_pandas=True)
+            except (
+                pa.ArrowException
+            ):  # mixed objects, which have no type in Arrow, and are kept only if they are read
+                if is_field(stem_of(str(name))):
+                    raise
+        return pa.table(columns)
+    except (pa.ArrowException, TypeError) as problem:
+        raise ValueError(f"this {type(frame).__name__} cannot be read as a table: {problem}.") from problem
 
 
 def table_fields(table: "pa.Table") -> dict[str, Any]:
@@ -61,68 +172,62 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
     names = list(table.column_names)
     if table.num_rows == 0:
         raise BadFile("there are columns and no rows; expected at least one case.")
-    found: dict[str, Any] = {}
+
+    def numbers(name: str) -> Host:
+        return _numbers(name, table.column(name))
+
+    fields: dict[str, Any] = {}
     for stem in (*NUMBERS, "mask"):
-        columns = columns_of(stem, names)
-        if columns:
-            parts = [_numbers(name, table.column(name), stem == "mask") for name in columns]
-            found[stem] = parts[0] if columns == [stem] else np.stack(parts, axis=1)
-    stated = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
-    law = stated.get("law") or (_constant("law", table.column("law")) if "law" in names else "")
-    if not set(PARTS) & set(found) or "bounded" in str(law):
-        bounds = bounds_in(names, lambda name: _bound(name, table.column(name)))
-        if bounds is not None:
-            found |= {"location": found.get("location", middle(bounds)), "bounds": bounds}
-    if "location" not in found:
+        if columns := columns_of(stem, names):
+            parts = [numbers(name) for name in columns]
+            fields[stem] = parts[0] if columns == [stem] else np.stack(parts, axis=1)
+    texts = texts_in(table)
+    for name in names:
+        if name in LABELS or is_group(name):
+            _check_once(name, names)
+            fields[name] = _labels(name, table.column(name))
+        elif name in CONSTANTS and not texts.get(name):
+            texts[name] = _constant(name, table.column(name))
+    fields |= {name: str(texts[name]) for name in CONSTANTS if texts.get(name) is not None}
+    fields = with_bounds(fields, names, numbers)
+    if "location" not in fields:
         raise BadFile(
             f"column 'location' is missing; there are {_listed(names)}, {EXPECTED}{rename_hint(names)}."
         )
-    if not {*PARTS, "bounds"} & set(found):
+    if not {*PARTS, "bounds"} & set(fields):
         raise BadFile(f"location is given without an uncertainty; {EXPECTED}{rename_hint(names)}.")
     for stem in ("target", "mask", "weight", "spread", *PARTS):
-        _check_outputs(stem, found)
-    for stem in LABELS:
-        for name in columns_of(stem, names)[:1]:
-            found[stem] = _labels(name, table.column(name))
-    for name in names:
-        if name.startswith(GROUP):
-            _check_once(name, names)
-            found[name] = _labels(name, table.column(name))
-    for stem in CONSTANTS:
-        if stem in stated:
-            found[stem] = str(stated[stem])
-        elif stem in names and (text := _constant(stem, table.column(stem))) is not None:
-            found[stem] = text
-    return found
+        _check_outputs(stem, fields)
+    return fields
 
 
-def _check_outputs(stem: str, found: Mapping[str, Any]) -> None:
+def _check_outputs(stem: str, fields: Mapping[str, Any]) -> None:
     """Check that the outputs of a field are the location's, or one column for all; a target is never shared."""
-    if stem not in found or found[stem].shape == found["location"].shape:
+    if stem not in fields or fields[stem].shape == fields["location"].shape:
         return
-    if stem != "target" and found[stem].ndim == 1:
+    if stem != "target" and fields[stem].ndim == 1:
         return
-    outputs = found["location"].shape[1:]
+    outputs = fields["location"].shape[1:]
     wanted = [f"{stem}_{k}" for k in range(outputs[0])] if outputs else [stem]
-    given = f"numbered {stem}_0 to {stem}_{found[stem].shape[1] - 1}" if found[stem].ndim > 1 else f"{stem!r}"
+    given = (
+        f"numbered {stem}_0 to {stem}_{fields[stem].shape[1] - 1}" if fields[stem].ndim > 1 else f"{stem!r}"
+    )
     raise BadFile(f"the columns of {stem} are {given}, beside the location's; expected {', '.join(wanted)}.")
 
 
 def fields_table(fields: Mapping[str, Any], *, metadata: bool) -> "pa.Table":
-    """A table with a column for each field and output; law and unit as metadata, or as columns."""
+    """A table with a column for each field and output; law, unit and marks as metadata, or as columns."""
     import pyarrow as pa
 
+    texts = {name: fields[name] for name in CONSTANTS if isinstance(fields.get(name), str)}
     columns: dict[str, Any] = {}
-    rows = len(fields["location"])
     for stem in (*(s for s in ORDER if s in fields), *(s for s in fields if s not in ORDER)):
-        if stem in CONSTANTS and isinstance(fields[stem], str):
-            if not metadata and fields[stem] != "normal":
-                columns[stem] = pa.array([fields[stem]] * rows)
-            continue
-        columns.update(field_columns(stem, fields[stem]))
+        if stem not in texts:
+            columns.update(field_columns(stem, fields[stem]))
+        elif not metadata and texts[stem] != "normal":
+            columns[stem] = pa.array([texts[stem]] * len(fields["location"]))
     table = pa.table(columns)
-    constants = {stem: fields[stem] for stem in CONSTANTS if isinstance(fields.get(stem), str)}
-    return table.replace_schema_metadata({METADATA: json.dumps(constants).encode()}) if metadata else table
+    return with_texts(table, texts) if metadata else table
 
 
 def field_columns(stem: str, values: Any) -> dict[str, Any]:
@@ -136,71 +241,54 @@ def field_columns(stem: str, values: Any) -> dict[str, Any]:
         )
     if values.dtype.hasobject:
         raise ValueError(f"{stem} holds Python objects; expected numbers, or text for every case.")
-    named = (
-        {stem: values} if values.ndim == 1 else {f"{stem}_{k}": values[:, k] for k in range(values.shape[1])}
-    )
+    columns = {stem: values}
+    if values.ndim == 2:
+        columns = {f"{stem}_{k}": column for k, column in enumerate(values.T)}
     if values.dtype.kind == "U":  # whose texts pyarrow would end at a NUL
-        return {name: pa.array(column.tolist(), pa.string()) for name, column in named.items()}
-    return {name: pa.array(np.ascontiguousarray(column), from_pandas=True) for name, column in named.items()}
+        return {name: pa.array(column.tolist(), pa.string()) for name, column in columns.items()}
+    return {
+        name: pa.array(np.ascontiguousarray(column), from_pandas=True) for name, column in columns.items()
+    }
 
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
 
 
-def _bound(name: str, column: Any) -> Host:
-    """A column of bounds; if there is also a scale, a .csv has it as text."""
-    import pyarrow as pa
-
-    if pa.types.is_string(column.type):
-        try:
-            column = column.cast(pa.float64())
-        except pa.ArrowInvalid as problem:
-            raise BadFile(f"column {name!r} holds something else than numbers: {problem}.") from problem
-    found: Host = _numbers(name, column, False).astype(np.float64)
-    return found
-
-
-def _numbers(name: str, column: Any, boolean: bool) -> Any:
+def _numbers(name: str, column: Any) -> Host:
     """A column as a numpy array; empty cells become NaN."""
     import pyarrow as pa
 
-    kind = column.type
-    if boolean:
-        if column.null_count or not (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):
+    types, kind = pa.types, column.type
+    if stem_of(name) == "mask":
+        if column.null_count or not (types.is_boolean(kind) or types.is_integer(kind)):
             raise BadFile(
-                f"column {name!r} has type {kind} and {column.null_count} empty cells; expected true or false."
+                f"column {name!r} holds {kind}, {column.null_count} of them empty; expected true or false."
             )
         return np.asarray(column.to_numpy(), dtype=bool)
-    if pa.types.is_decimal(kind) or pa.types.is_null(kind):
+    if types.is_string(kind) or types.is_large_string(kind):
+        [column], _ = _floats([(name, column)])
+    elif types.is_decimal(kind) or types.is_null(kind):
         column = column.cast(pa.float64())
-    elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
-        first = next((row for row, cell in enumerate(column.to_pylist(), 1) if cell is not None), 1)
-        raise BadFile(
-            f"column {name!r} holds {kind}, not numbers (row {first}: {column[first - 1].as_py()!r}); convert it to "
-            "floating point numbers."
-        )
+    elif not (types.is_floating(kind) or types.is_integer(kind)):
+        raise BadFile(f"column {name!r} holds {kind}, not numbers; convert it to floating point numbers.")
     return np.asarray(column.to_numpy())
 
 
-def _labels(name: str, column: Any) -> Any:
+def _labels(name: str, column: Any) -> Host:
     cells = column.to_pylist()
     empty = [row for row, cell in enumerate(cells, 1) if cell is None or cell == ""]
     if empty:
+        rows = number_of(len(empty), "row")
         raise BadFile(
-            f"column {name!r} is empty in {number_of(len(empty), 'row')}, the first is row {empty[0]}; expected "
-            "a name in each."
+            f"column {name!r} is empty in {rows}, the first is row {empty[0]}; expected a name in each."
         )
     return np.asarray(cells)
 
 
 def _constant(name: str, column: Any) -> str | None:
-    texts: Iterable[Any] = column.unique().to_pylist()
-    found = [str(text).strip() for text in texts]
-    if name in MARKS and len(set(found)) > 1:  # folds in one table, each with a network of its own
-        return None
-    if len(set(found)) != 1:
-        raise BadFile(
-            f"column {name!r} holds {', '.join(sorted(set(found))[:4])}; expected the same in every row."
-        )
-    return found[0]
+    """The one text of a column; None for a mark of several, as of folds in one table, each with its own network."""
+    texts = sorted({str(text).strip() for text in column.unique().to_pylist()})
+    if len(texts) > 1 and name not in MARKS:
+        raise BadFile(f"column {name!r} holds {', '.join(texts[:4])}; expected the same in every row.")
+    return texts[0] if len(texts) == 1 else None

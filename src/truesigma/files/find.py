@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists, content_kind, reading
+from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists
 from .fields import LABELS, NUMBERS, is_group
 from .roles import Columns, chosen_of, renamed
-from .tables import read_table, read_text, split
+from .tables import read_head, read_table, read_text
 
 WHOLE = (".npz", ".csv", ".parquet")  # files with every field
 NIFTI = (".nii", ".nii.gz")
@@ -204,13 +204,11 @@ def _manifest(
     path: Path, columns: Columns | None = None
 ) -> list[tuple[dict[str, str], dict[str, str], Columns]]:
     """Files, labels and the chosen columns of each row's files; None if the file is a table of cases."""
-    if ending_of(path) != ".csv" or content_kind(path):
+    if ending_of(path) != ".csv":
         return []
-    with reading(path):
-        start = split(read_text(path, size=END), most=2)
-    names = [name.strip() for name in start[0]] if start else []
-    first = start[1] if start[1:] else []
-    paths = [n for n, cell in zip(names, first) if cell.strip().lower().endswith((*WHOLE, *SINGLE))]
+    head = read_head(path)
+    names = head.names
+    paths = [n for n, cell in zip(names, head.first) if cell.strip().lower().endswith((*WHOLE, *SINGLE))]
     if paths and not {"file", "location", "location_0"} & set(names):
         raise BadFile(
             f"{path} names files in its column {paths[0]!r}; expected a column 'file', or a column for each field, "

@@ -8,7 +8,7 @@ import math
 import os
 import sys
 import zipfile
-import zlib
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
-from .bounds import bounds_in, is_bound
+from .bounds import with_bounds
 from .disk import BadFile, check_exists, content_kind, reading, write_atomically
 from .fields import CONSTANTS, KNOWN, MARKS, is_field
 from .roles import Columns, renamed
 from .synonyms import rename_hint
 
 LIMIT, VARIABLE = 1.0, "TRUESIGMA_UNPACK_LIMIT"  # in GB, of what a packed file unpacks to
-PIECE = 1 << 20  # bytes that are read at a time: as many as fit a processor's cache, for their checksum
 TEXT = 1 << 26  # bytes of a text; the law of a million observed errors has as many
 
 
@@ -52,13 +51,13 @@ def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
     """The members of an archive by their arrays' names; an error says what the file is instead, or what is double."""
     check_exists(path)
     if not zipfile.is_zipfile(path):
-        kind = content_kind(path)
+        kind = content_kind(path) or "text"
         if kind.startswith("a zip archive"):
             raise BadFile(
                 f"{path} is cut short: it begins as an .npz file and has no end. Write or copy it again."
             )
         raise BadFile(
-            f"{path} is {kind or 'text'}, not the .npz file its name says; give it its right ending, or write it with "
+            f"{path} is {kind}, not the .npz file its name says; give it its right ending, or write it with "
             "numpy.savez or truesigma.write."
         )
     with reading(path), zipfile.ZipFile(path) as archive:
@@ -68,14 +67,11 @@ def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
         raise BadFile(
             f"{path} is damaged: its end says {said} arrays, and its list has {len(infos)}; write or copy it again."
         )
-    found = {info.filename.removesuffix(".npy"): info for info in infos}
-    if len(found) < len(infos):
-        names = [info.filename.removesuffix(".npy") for info in infos]
-        doubled = next(name for name in names if names.count(name) > 1)
-        raise BadFile(
-            f"{path} holds {doubled!r} {names.count(doubled)} times; expected it once. Write it again."
-        )
-    return found
+    counts = Counter(info.filename.removesuffix(".npy") for info in infos)
+    for name, count in counts.items():
+        if count > 1:
+            raise BadFile(f"{path} holds {name!r} {count} times; expected it once. Write it again.")
+    return dict(zip(counts, infos))
 
 
 def _listed(path: Path, archive: zipfile.ZipFile) -> int:
@@ -90,16 +86,14 @@ def open_members(
 ) -> dict[str, Member]:
     """The arrays of those names, from their headers alone; None: all fields. `columns` choose roles."""
     infos = list_members(path)
-    infos = dict(zip(renamed(list(infos), columns), infos.values()))
-    found = {}
+    members = {}
     with reading(path), zipfile.ZipFile(path) as archive:
-        for name in infos:
-            with archive.open(infos[name]) as file:  # the others, too: their names are in two places
-                if not (is_field(name) if names is None else name in names):
-                    continue
-                found[name] = Member(name, infos[name], *read_head(file), file.tell())
-                _check_size(path, found[name], infos[name].file_size - file.tell())
-    return found
+        for name, info in zip(renamed(list(infos), columns), infos.values()):
+            with archive.open(info) as file:  # of the others, too: their names are in two places
+                if is_field(name) if names is None else name in names:
+                    members[name] = Member(name, info, *read_head(file), file.tell())
+                    _check_size(path, members[name], info.file_size - file.tell())
+    return members
 
 
 def _check_size(path: Path, member: Member, size: int) -> None:
@@ -131,50 +125,22 @@ def read_head(file: Any) -> tuple[tuple[int, ...], bool, Any]:
 def read_members(path: Path, members: Collection[Member]) -> dict[str, Host]:
     """Unpack those arrays, after checking how large they will be."""
     check_unpacked(path, sum(one.info.file_size for one in members if one.packed))
-    with reading(path), zipfile.ZipFile(path) as archive, path.open("rb") as whole:
-        found = {}
+    arrays = {}
+    with reading(path), zipfile.ZipFile(path) as archive:
         for one in members:
-            if one.packed or one.fortran:
-                with archive.open(one.info) as file:
-                    array = np.lib.format.read_array(file, allow_pickle=False)
-            else:
-                array = _read_stored(whole, one)
-            found[one.name] = native(array)
-            if one.dtype.kind == "U" and found[one.name].size:
-                check_letters(path, found[one.name])
-        return found
-
-
-def place_of(whole: Any, member: Member) -> int:
-    """Where the bytes of a member, header first, begin in an archive that is not packed."""
-    whole.seek(member.info.header_offset + 26)
-    name, extra = (int.from_bytes(whole.read(2), "little") for _ in range(2))
-    return int(member.info.header_offset + 30 + name + extra)
-
-
-def _read_stored(whole: Any, member: Member) -> Host:
-    """Read the numbers from the file straight into their array, checking the checksum on the way."""
-    whole.seek(place_of(whole, member))
-    checksum = zlib.crc32(whole.read(member.start))
-    array = np.empty(member.shape, member.dtype)
-    left = array.reshape(-1).view(np.uint8).data if array.nbytes else memoryview(b"")
-    while left:
-        count = whole.readinto(left[:PIECE])
-        if not count:
-            raise EOFError(f"{member.name} ends too early")
-        checksum = zlib.crc32(left[:count], checksum)
-        left = left[count:]
-    if checksum != member.info.CRC:
-        raise zipfile.BadZipFile(f"Bad CRC-32 for file {member.info.filename!r}")
-    return array
+            with archive.open(one.info) as file:
+                array = np.lib.format.read_array(file, allow_pickle=False)
+                file.read()  # to the end, where the checksum is checked
+            arrays[one.name] = native(array)
+            if one.dtype.kind == "U":
+                check_letters(path, arrays[one.name])
+    return arrays
 
 
 def check_letters(path: Path, array: Host) -> None:
     """Refuse texts with code points that are not characters, which Python could not even print."""
-    if (
-        array.dtype.itemsize
-        and np.ascontiguousarray(array).reshape(-1).view(np.uint32).max() > sys.maxunicode
-    ):
+    letters = np.ascontiguousarray(array).reshape(-1).view(np.uint32) if array.dtype.itemsize else array[:0]
+    if letters.size and letters.max() > sys.maxunicode:
         raise BadFile(f"{path} is damaged: it holds texts that are none; write or copy it again.")
 
 
@@ -190,21 +156,29 @@ def check_unpacked(path: Path, size: int) -> None:
 
 
 def read_npz(path: Path, columns: Columns | None = None) -> dict[str, Any]:
-    """The fields of the file by their names; `law` and `unit` as text. `columns` choose roles."""
-    members = open_members(path, columns=columns)
-    if not {"mean", "location"} & set(members):
-        held = sorted(list_members(path))
-        raise BadFile(
-            f"{path} holds {', '.join(held) or 'nothing'}; expected mean and variance (draws), or location with scale "
-            f"or with aleatoric and epistemic, and the target{rename_hint(held)}."
-        )
-    found: dict[str, Any] = dict(read_members(path, list(members.values())))
-    texts = texts_of(path, found)
-    if "bounded" in texts.get("law", ""):
-        names = [name for name in list_members(path) if is_bound(name)]
-        known = read_members(path, list(open_members(path, names).values()))
-        found["bounds"] = bounds_in(names, known.__getitem__)
-    return {**{k: v for k, v in found.items() if k not in CONSTANTS}, **texts}
+    """The fields of the file by their names; law, unit and marks as text. `columns` choose roles."""
+    arrays = read_members(path, list(open_members(path, columns=columns).values()))
+    fields = {
+        **{name: array for name, array in arrays.items() if name not in CONSTANTS},
+        **texts_of(path, arrays),
+    }
+
+    def bound(name: str) -> Host:
+        return read_members(path, list(open_members(path, [name]).values()))[name]
+
+    fields = with_bounds(fields, list(list_members(path)), bound)
+    if not {"mean", "location"} & set(fields):
+        raise without_location(path)
+    return fields
+
+
+def without_location(path: Path) -> BadFile:
+    """The error of a file that has neither locations nor draws."""
+    names = sorted(list_members(path))
+    return BadFile(
+        f"{path} holds {', '.join(names) or 'nothing'}; expected mean and variance (draws), or location with scale "
+        f"or with aleatoric and epistemic, and the target{rename_hint(names)}."
+    )
 
 
 def write_npz(fields: Mapping[str, Any], path: Path) -> None:
@@ -233,13 +207,13 @@ def native(array: Host) -> Host:
 
 def texts_of(path: Path, arrays: Mapping[str, Host]) -> dict[str, str]:
     """The texts among arrays, such as `law` and `unit`; a mark of another kind is the user's own, and ignored."""
-    found = {}
+    texts = {}
     for name in (name for name in CONSTANTS if name in arrays):
         array = arrays[name]
         if array.size == 1 and array.dtype.kind == "U":
-            found[name] = str(array.reshape(-1)[0])
+            texts[name] = str(array.reshape(-1)[0])
         elif name not in MARKS:
             raise BadFile(
                 f"{path}: {name} has shape {array.shape} and type {array.dtype}; expected one text."
             )
-    return found
+    return texts

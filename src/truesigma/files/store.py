@@ -7,24 +7,21 @@ import json
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..core.checks import WrongValue
 from ..core.law import Law
 from ..core.values import Cases, Draws, Prediction
-from ..evaluation.evaluate import Evaluation
-from .arrow import frame_table, read_csv, read_parquet, write_csv, write_parquet
-from .columns import fields_table, table_fields
+from .columns import case_table, fields_table, frame_table, table_fields
 from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists, read_json, write_json
 from .fields import from_fields, to_fields
 from .npz import list_members, read_npz, write_npz
+from .parquet import write_parquet
 from .roles import Columns, renamed, warn_measurement, with_names
 from .synonyms import rename_hint, warn_near_misses
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .tables import read_head, write_csv
 
 SUFFIXES = (".npz", ".csv", ".parquet")
 LAW = ".law.json"  # appended to the name of a .csv: the file with its law, if that has a table of its own
@@ -108,11 +105,18 @@ def read_cases(
         raise ValueError(
             f"the frame has no column 'target', which cases need; read(frame) gives the {found!r} alone."
         )
-    npz = check_suffix(Path(source)) == ".npz"
-    hint = rename_hint(list(list_members(Path(source))) if npz else _table(Path(source)).column_names)
+    hint = rename_hint(names_in(Path(source)))
     raise BadFile(
         f"{source} has no target, without which nothing can be fitted or scored; add it to the file{hint}."
     )
+
+
+def names_in(path: Path) -> list[str]:
+    """The names of a file's arrays or columns."""
+    suffix = check_suffix(path)
+    if suffix == ".npz":
+        return list(list_members(path))
+    return read_head(path).names if suffix == ".csv" else case_table(path).column_names
 
 
 def read_new(
@@ -132,28 +136,34 @@ def read_new(
 
 def read_fields(source: Any, columns: Columns | None = None) -> dict[str, Any]:
     """The named arrays of a file or a frame, before they become a value; `columns` choose roles."""
-    if not isinstance(source, str | PathLike):
-        table = frame_table(source)
-        table = with_names(table, renamed(table.column_names, columns))
-        found, names = table_fields(table), table.column_names
-    else:
+    if isinstance(source, str | PathLike):
         path = Path(source)
-        suffix = check_suffix(path)
+        check_suffix(path)
         check_exists(path)
         try:
-            if suffix == ".npz":
-                found, names = read_npz(path, columns), renamed(list(list_members(path)), columns)
-            else:
-                table = _table(path, columns)
-                found, names = table_fields(table), table.column_names
-                if suffix == ".csv" and "law" in found:
-                    found["law"] = _law_beside(path, found["law"])
+            fields, names = _fields_of(path, columns)
         except ValueError as problem:
             said = str(problem)
             raise BadFile(said if said.startswith(str(path)) else f"{path}: {said}") from problem
+    else:
+        table = frame_table(source)
+        table = with_names(table, renamed(table.column_names, columns))
+        fields, names = table_fields(table), table.column_names
     warn_near_misses(names)  # after the errors, which name what to rename as well
-    warn_measurement(found.get("weight"), columns)
-    return found
+    warn_measurement(fields.get("weight"), columns)
+    return fields
+
+
+def _fields_of(path: Path, columns: Columns | None) -> tuple[dict[str, Any], list[str]]:
+    """The fields of a file, and the names that are read."""
+    suffix = check_suffix(path)
+    if suffix == ".npz":
+        return read_npz(path, columns), renamed(list(list_members(path)), columns)
+    table = case_table(path, columns)
+    fields = table_fields(table)
+    if suffix == ".csv" and "law" in fields:
+        fields["law"] = _law_beside(path, fields["law"])
+    return fields, table.column_names
 
 
 def refusal(name: str, fields: Mapping[str, Any], problem: ValueError) -> BadFile:
@@ -190,11 +200,8 @@ def write(value: Any, path: str | Path) -> None:
     if hasattr(value, "to_dict") and not isinstance(value, Cases | Draws | Prediction):
         if path.suffix.lower() != ".json":
             raise ValueError(f"{path.name} should end in .json: a {type(value).__name__} is written as JSON.")
-        # A score that is not defined is null; a recalibration with such a number could not be applied.
         described = value.to_dict()
-        return write_json(
-            described, path, strict=not isinstance(value, Evaluation), seal="format" in described
-        )
+        return write_json(described, path, strict=True, seal="format" in described)
     if not isinstance(value, Cases | Draws | Prediction):
         raise ValueError(
             f"a {type(value).__name__} cannot be written; expected Cases, Prediction, Draws, or a result."
@@ -255,8 +262,3 @@ def check_suffix(path: Path) -> str:
             f"{path} ends in {suffix or 'nothing'!r}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.{hint}"
         )
     return suffix
-
-
-def _table(path: Path, columns: Columns | None = None) -> "pa.Table":
-    csv = check_suffix(path) == ".csv"
-    return read_csv(path, columns=columns) if csv else read_parquet(path, columns)

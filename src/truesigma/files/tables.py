@@ -1,21 +1,52 @@
-"""Small .csv tables besides the cases: labels, manifests, histories. Only this file decides what a row is."""
+"""Tables in .csv files: only this file decides what is a header, a row and a cell.
 
+Cases become Arrow tables of text (`read_csv`), labels, manifests and histories become rows (`read_table`). Cells are
+separated by commas, semicolons or tabs, as the header shows; Excel may write a line `sep=;` before it.
+"""
+
+import codecs
 import csv
 import io
+import itertools
+import mmap
+import os
 import re
 import warnings
-from collections import Counter
-from collections.abc import Sequence
-from itertools import islice
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from .disk import BadFile, check_exists, reading
+from .disk import BadFile, check_exists, content_kind, reading, write_rows
+
+if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when cases are read
+    import pyarrow as pa
 
 Row = dict[str, str]
-WITH_COMMA = re.compile(
-    r"[+-]?\d*,?\d+([eE][+-]?\d+)?"
-)  # a number, as spreadsheets of many countries write it
 NO_TEXT = ("is not text in UTF-8", "save it as CSV UTF-8")
+HEAD = 1 << 20  # characters in which the names of the columns and the first row end
+COMMENTS = ("#", "//")
+EMPTY = (  # what stands for a missing number
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL",
+    "NaN", "n/a", "nan", "null",
+)  # fmt: skip
+FORMULAS = ("=", "+", "-", "@")  # first characters of cells that spreadsheets would run
+
+
+@dataclass(frozen=True)
+class Head:
+    """How a .csv file begins.
+
+    Args:
+        names: of the columns. separator: of the cells. before: lines before the names. first: the cells of the first
+            row, if there is one.
+    """
+
+    names: list[str]
+    separator: str
+    before: int
+    first: list[str]
 
 
 def read_text(path: Path, size: int = -1) -> str:
@@ -25,8 +56,109 @@ def read_text(path: Path, size: int = -1) -> str:
         return file.read(size)
 
 
+def read_head(path: Path) -> Head:
+    """Read the names of the columns and what separates them, which is what gives the most names."""
+    check_exists(path)
+    if kind := content_kind(path):
+        todo = "save it as CSV UTF-8" if kind.startswith("text") else "give it its right ending"
+        raise BadFile(f"{path} is {kind}, not the .csv file its name says; {todo}.")
+    text = read_text(path, HEAD)
+    before = re.match(r"[\r\n]*(?:sep=(.)[\r\n]+)?", text)
+    assert before is not None  # for it may be empty
+    head = Head([], ",", len(before[0].splitlines()), [])
+    for separator in before[1] or ",;\t":
+        with reading(path, *NO_TEXT):
+            rows = csv.reader(io.StringIO(text[before.end() :], newline=""), delimiter=separator)
+            names, first = [*itertools.islice(filter(None, rows), 2), [], []][:2]
+        if len(names) > len(head.names):
+            head = Head([name.strip() for name in names], separator, head.before, first)
+    if len(head.names) == 1 and head.names[0].startswith(COMMENTS):
+        raise BadFile(f"{path} begins with a comment, {head.names[0][:40]!r}; remove lines above the names.")
+    return head
+
+
+def read_csv(path: Path) -> "pa.Table":
+    """Read the cells of a .csv file as columns of text, up to the last row that is not empty."""
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
+
+    head = read_head(path)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if content.find(b'"') >= 0:  # for Arrow a quote that never closes ends with the file
+            _check_rows(path, head)
+    options = arrow_csv.ReadOptions(skip_rows=head.before, autogenerate_column_names=True)
+    parsing = arrow_csv.ParseOptions(delimiter=head.separator, newlines_in_values=True)
+    text = arrow_csv.ConvertOptions(column_types={f"f{k}": pa.string() for k in range(len(head.names))})
+    try:
+        table = arrow_csv.read_csv(open_for_arrow(path), options, parsing, text).rename_columns(head.names)
+    except ValueError as problem:
+        _check_rows(path, head)
+        raise BadFile(f"{path} cannot be read: {problem}.") from problem
+    rows = filled = table.num_rows
+    while filled > 1 and not any(str(column[filled - 1]).strip() for column in table.columns):
+        filled -= 1
+    if filled < rows:
+        warnings.warn(f"{path}: {rows - filled} empty row(s) at its end are left out.", stacklevel=1)
+    return table.slice(1, filled - 1)  # the first is the header
+
+
+def open_for_arrow(path: Path) -> Any:
+    """Open a file for Arrow; the system knows a name that is not text in this locale only by its bytes."""
+    import pyarrow as pa
+
+    return pa.OSFile(os.fsencode(path))
+
+
+def _check_rows(path: Path, head: Head) -> None:
+    """Raise `BadFile` for the first row that is incomplete, or whose quotes do not close."""
+    deque(_rows(path, head, exact=True), maxlen=0)
+
+
+def _rows(path: Path, head: Head, *, exact: bool) -> Iterator[list[str]]:
+    """Each row below the header that has a cell; only if `exact`, spaces count and no cell may be missing."""
+    number, width = -1, len(head.names)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = itertools.islice(file, head.before, None)
+        rows = csv.reader(lines, delimiter=head.separator, skipinitialspace=not exact, strict=True)
+        while True:
+            try:
+                cells = next(rows, None)
+            except csv.Error as problem:
+                raise BadFile(
+                    f"{path}: row {number + 1} below the header has a quote that does not close where its cell ends "
+                    f"({problem}); remove it, or write it twice."
+                ) from problem
+            except ValueError as problem:
+                raise BadFile(f"{path} {NO_TEXT[0]} ({problem}); {NO_TEXT[1]}.") from problem
+            if cells is None:
+                return
+            number += bool(cells)
+            if number < 1 or not any(map(str.strip, cells)):
+                continue
+            while len(cells) > width and not cells[-1].strip():
+                cells.pop()
+            if len(cells) > width or (exact and len(cells) < width):
+                todo = (
+                    "is it cut short?"
+                    if len(cells) < width
+                    else "put cells that hold the separator in quotes."
+                )
+                raise BadFile(
+                    f"{path}: row {number} below the header has {len(cells)} cells under {width} columns; {todo}"
+                )
+            yield cells + [""] * (width - len(cells))
+
+
 def read_table(path: Path, *, need: Sequence[str] = (), exact: bool = False) -> tuple[list[str], list[Row]]:
-    """Column names and rows of a .csv file in UTF-8, as `table_of` takes them.
+    """Column names and rows of a .csv file.
+
+    If commas do not separate, columns of numbers may have decimal commas; their cells then have points.
+
+    Args:
+        path: the file.
+        need: columns that must be there.
+        exact: written by a program: spaces count, and every row has all its cells. In tables that people make, a row
+            may lack cells at its end.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "table.csv"
@@ -34,93 +166,108 @@ def read_table(path: Path, *, need: Sequence[str] = (), exact: bool = False) -> 
     >>> read_table(path)
     (['id', 'age'], [{'id': '7', 'age': '12.5'}])
     """
-    return table_of(read_text(path), path, need=need, exact=exact)
-
-
-def table_of(
-    text: str, path: str | Path, *, need: Sequence[str] = (), exact: bool = False
-) -> tuple[list[str], list[Row]]:
-    """Column names and rows of a table.
-
-    Args:
-        text: its content. path: where that is from, for errors.
-        need: columns that must be there.
-        exact: written by a program, with commas: spaces count, and every row has all its cells. In tables that people
-            make, the separator is detected, spaces around names do not count, and a row may lack cells at its end.
-            If commas do not separate, columns of numbers may have decimal commas; their cells then have points.
-    """
-    with reading(path):
-        found = split(text, exact=exact)
-    if not exact:
-        found = _without_blank_columns(found)
-    header = [name if exact else name.strip() for name in found[0]] if found else []
-    doubled = [name for name, count in Counter(header).items() if count > 1]
-    if doubled:
+    head = read_head(path)
+    header = [name for name in head.names if name]
+    if doubled := [name for name, count in Counter(header).items() if count > 1]:
         raise BadFile(f"{path} has more than one column {', '.join(doubled)}; rename them.")
     need_columns(path, header, need)
-    rows = found[1:]
+    rows = []
+    for cells in _rows(path, head, exact=exact):
+        rows.append({name: cell for name, cell in zip(head.names, cells) if name})
     if not rows:
         raise BadFile(f"{path} has a header but no rows.")
-    for number, cells in enumerate(rows, start=1):
-        there = f"{path}: row {number} has {len(cells)} cells under {len(header)} columns"
-        if len(cells) > len(header):
-            raise BadFile(f"{there}; put cells that hold the delimiter in quotes.")
-        if exact and len(cells) < len(header):
-            raise BadFile(f"{there}: a row is cut short; write or copy it again.")
-    table = [dict(zip(header, [*cells, *[""] * (len(header) - len(cells))])) for cells in rows]
-    if not exact and separator_of(text) != ",":
-        _with_points(table, header, path)
-    return header, table
+    if head.separator != ",":
+        _with_points(rows, header, path)
+    return header, rows
 
 
-def _without_blank_columns(found: list[list[str]]) -> list[list[str]]:
-    """The cells without the columns at the end that have neither name nor content, as spreadsheets leave them."""
-    used = max((k for cells in found for k, cell in enumerate(cells, 1) if cell.strip()), default=0)
-    return [cells[:used] for cells in found]
-
-
-def _with_points(rows: Sequence[Row], header: Sequence[str], path: str | Path) -> None:
+def _with_points(rows: Sequence[Row], header: Sequence[str], path: Path) -> None:
     """Write numbers with decimal commas with points, in columns that hold nothing else, and say so."""
     pointed = []
     for name in header:
-        cells = [cell for row in rows if (cell := row[name].strip())]
-        if any("," in cell for cell in cells) and all(map(WITH_COMMA.fullmatch, cells)):
+        if _has_decimal_commas([row[name] for row in rows]):
             pointed.append(name)
             for row in rows:
                 row[name] = row[name].replace(",", ".")
     if pointed:
-        warnings.warn(
-            f"{path} has decimal commas in {', '.join(pointed)}: 1,5 there is read as 1.5.", stacklevel=3
-        )
+        columns = ", ".join(pointed)
+        warnings.warn(f"{path} has decimal commas in {columns}: 1,5 there is read as 1.5.", stacklevel=3)
 
 
-def need_columns(path: str | Path, header: Sequence[str], wanted: Sequence[str]) -> None:
-    """Raise `BadFile`, naming the columns that are missing and those there are."""
-    missing = [name for name in dict.fromkeys(wanted) if name not in header]
-    if missing:
-        comma = (
-            " A name with a comma in it cannot be given: rename it." if any("," in n for n in header) else ""
-        )
-        raise BadFile(f"{path} has no column {', '.join(missing)}; it has {', '.join(header)}.{comma}")
+def _has_decimal_commas(cells: Sequence[str]) -> bool:
+    return any("," in cell for cell in cells) and all(is_number(cell, ",") for cell in cells)
 
 
-def separator_of(text: str) -> str:
-    """What separates the cells of a table that people made, by its header."""
-    return max(",;\t", key=re.split("[\r\n]", _from_header(text), maxsplit=1)[0].count)
+def is_number(cell: str, point: str) -> bool:
+    """Whether a cell is a number with that decimal point, or empty.
 
-
-def _from_header(text: str) -> str:
-    """A table that people made from its header on: Excel may write a line `sep=;` before it."""
-    return re.sub(r"\A[\r\n]*(sep=.[\r\n]+)?", "", text)
-
-
-def split(text: str, most: int | None = None, *, exact: bool = False) -> list[list[str]]:
-    """The cells of each line that has any, or of that many lines; the header shows what separates them.
-
-    >>> split("id; age\\n\\n7;12,5\\n")
-    [['id', 'age'], ['7', '12,5']]
+    >>> is_number("1,5", ","), is_number("1.305,42", ","), is_number("", ".")
+    (True, False, True)
     """
-    text = text.lstrip("\r\n") if exact else _from_header(text)
-    separator = "," if exact else separator_of(text)
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=not exact)
-    return list(islice((cells for cells in lines if any(map(str.strip, cells))), most))
+    cell = cell.strip()
+    if cell in EMPTY:
+        return True
+    if "_" in cell or (point != "." and "." in cell):  # thousands, or another row's point
+        return False
+    try:
+        float(cell.replace(point, "."))
+    except ValueError:
+        return False
+    return True
+
+
+def need_columns(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
+    """Raise `BadFile`, naming the columns that are missing and those there are."""
+    if missing := [name for name in dict.fromkeys(wanted) if name not in header]:
+        comma = any("," in name for name in header)
+        hint = " A name with a comma in it cannot be given: rename it." if comma else ""
+        raise BadFile(f"{path} has no column {', '.join(missing)}; it has {', '.join(header)}.{hint}")
+
+
+def write_csv(table: "pa.Table", path: Path, *, like: Path | None = None) -> None:
+    """Write a table as .csv, atomically; floats as the shortest text that gives them back exactly.
+
+    `like` is a .csv file whose separator, decimal commas and byte order mark are copied, so that the spreadsheet it
+    came from opens this one, too.
+    """
+    separator, point, encoding = (",", ".", "utf-8") if like is None else _style(like)
+    columns = [_cells(column, point) for column in table.columns]
+    texts = {
+        name: some for name, some in zip(table.column_names, columns) if some and isinstance(some[0], str)
+    }
+    for name, cells in texts.items():
+        if any("\0" in cell for cell in cells):
+            raise BadFile(f"column {name!r} holds a NUL, which no .csv file can; write .npz or .parquet.")
+        if any(cell.startswith(FORMULAS) and not is_number(cell, point) for cell in cells):
+            warnings.warn(
+                f"{path}: cells of {name!r} begin with {' '.join(FORMULAS)} and are kept as they are; a spreadsheet "
+                "would run them as formulas.",
+                stacklevel=1,
+            )
+    rows = itertools.chain([table.column_names], zip(*columns))
+    # The csv module leaves a bare carriage return without quotes, where readers see the end of the row.
+    quote = any("\r" in cell for cells in texts.values() for cell in cells)
+    write_rows(path, rows, separator=separator, encoding=encoding, quote_text=quote)
+
+
+def _style(path: Path) -> tuple[str, str, str]:
+    """How a readable .csv file is written: its separator, its decimal point, and its encoding."""
+    separator = read_head(path).separator
+    with path.open("rb") as file:
+        encoding = "utf-8-sig" if file.read(3) == codecs.BOM_UTF8 else "utf-8"
+    with warnings.catch_warnings(action="ignore"):  # said when it was read
+        table = read_csv(path)
+    comma = separator != "," and any(_has_decimal_commas(column.to_pylist()) for column in table.columns)
+    return separator, "," if comma else ".", encoding
+
+
+def _cells(column: Any, point: str) -> list[Any]:
+    """What the csv module writes as the cells of a column: empty for nothing, floats by their shortest exact text."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(column.type):
+        return [{True: "true", False: "false"}.get(value, "") for value in column.to_pylist()]
+    cells = ["" if value is None else value for value in column.to_pylist()]
+    if point != ".":
+        cells = [str(cell).replace(".", point) if isinstance(cell, float) else cell for cell in cells]
+    return cells

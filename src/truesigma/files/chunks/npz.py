@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
+from ..bounds import is_bound, with_bounds
 from ..disk import BadFile, reading
+from ..fields import PARTS
 from ..npz import (
     Member,
     check_letters,
     list_members,
     native,
     open_members,
-    place_of,
     read_head,
     read_members,
-    read_npz,
     texts_of,
+    without_location,
 )
 from ..roles import Columns, renamed
 from ..synonyms import warn_near_misses
@@ -30,47 +31,58 @@ from .reader import Fields, Next, Opened, Stored, cut
 
 def open_archive(path: Path, columns: Columns | None = None) -> Opened:
     members = open_members(path, columns=columns)
-    warn_near_misses(renamed(list(list_members(path)), columns))
-    if not {"mean", "location"} & set(members):
-        read_npz(path, columns)  # says what is missing
-    main = members.get("location") or members["mean"]
-    drawn = {"mean", "variance"} & set(members) if "mean" in members else set()
-    axis = 1 if main.name == "mean" else 0
-    if len(main.shape) <= axis:
-        axes = "(draw, case, output...)" if axis else "(case, output...)"
-        raise BadFile(f"{path}: {main.name} has shape {main.shape}; expected the axes {axes}.")
-    cases, outputs = main.shape[axis], main.shape[axis + 1 :]
-    for member in members.values():
-        along = 1 if member.name in drawn else 0
-        if not member.is_text and (len(member.shape) <= along or member.shape[along] != cases):
-            raise BadFile(
-                f"{path}: {member.name} has shape {member.shape}; expected {cases} cases, as {main.name} has, on axis "
-                f"{along}."
-            )
+    names = renamed(list(list_members(path)), columns)
+    warn_near_misses(names)
     texts = texts_of(path, read_members(path, [m for m in members.values() if m.is_text]))
+    members = {name: member for name, member in members.items() if not member.is_text}
+    bounded = "bounded" in texts.get("law", "") or not set(PARTS) & set(members)
+    bounds = [name for name in names if bounded and is_bound(name)]
+    members |= open_members(path, bounds)
     draws = members["mean"].shape[0] if "mean" in members else 1
-    mapped = {m.name: m for m in members.values() if m.name in drawn or m.fortran}
+    drawn = {"mean", "variance"} & set(members) if "mean" in members else set()
+    cases, outputs = _sizes(path, members, drawn)
+    mapped = {name: one for name, one in members.items() if name in drawn or one.fortran}
     stored = {
-        m.name: Stored(m.shape, partial(_values, path, m))
-        for m in members.values()
-        if not m.is_text and m.name not in mapped
+        name: Stored(one.shape, partial(_values, path, one))
+        for name, one in members.items()
+        if name not in mapped
     }
 
     def chunks(rows: int) -> Iterator[Fields]:
-        with reading(path), zipfile.ZipFile(path) as archive, ExitStack() as stack:
-            whole = {name: _mapped(path, archive, m) for name, m in mapped.items()}
+        with reading(path), ExitStack() as stack:
+            whole = {name: _mapped(path, one) for name, one in mapped.items()}
             read = {name: stack.enter_context(one.open()) for name, one in stored.items()}
             for start in range(0, cases, rows):
                 some = slice(start, min(start + rows, cases))
                 fields: Fields = dict(texts)
-                for name, mapped_anew in whole.items():
-                    array = mapped_anew()
-                    fields[name] = native(array[:, some] if name in drawn else array[some])
+                for name, array in whole.items():
+                    fields[name] = native(array()[:, some] if name in drawn else array()[some])
                 for name, one in stored.items():
                     fields[name] = one.cases(read[name], some.stop - some.start)
-                yield fields
+                ends = {name: fields.pop(name) for name in bounds}
+                yield with_bounds(fields, bounds, ends.__getitem__)
 
-    return Opened(cases, outputs, draws, texts, chunks, None if mapped else cut(stored, texts))
+    return Opened(cases, outputs, draws, texts, chunks, None if mapped or bounds else cut(stored, texts))
+
+
+def _sizes(path: Path, members: dict[str, Member], drawn: set[str]) -> tuple[int, tuple[int, ...]]:
+    """The number of cases and the axes of their outputs, which every array must have."""
+    known = [one for name, one in members.items() if name in ("location", "mean") or is_bound(name)]
+    if not known:
+        raise without_location(path)
+    main = members.get("location") or members.get("mean") or known[0]
+    axis = 1 if main.name in drawn else 0
+    if len(main.shape) <= axis:
+        axes = "(draw, case, output...)" if axis else "(case, output...)"
+        raise BadFile(f"{path}: {main.name} has shape {main.shape}; expected the axes {axes}.")
+    for name, member in members.items():
+        along = 1 if name in drawn else 0
+        if len(member.shape) <= along or member.shape[along] != main.shape[axis]:
+            raise BadFile(
+                f"{path}: {name} has shape {member.shape}; expected {main.shape[axis]} cases, as {main.name} has, on "
+                f"axis {along}."
+            )
+    return main.shape[axis], main.shape[axis + 1 :]
 
 
 @contextmanager
@@ -86,27 +98,28 @@ def _values(path: Path, member: Member) -> Iterator[Next]:
                 raise BadFile(
                     f"{path} is cut short: {member.name} ends before its last case. Write it again."
                 )
-            found = native(np.frombuffer(data, member.dtype))
-            if member.dtype.kind == "U" and found.size:
-                check_letters(path, found)
-            return found
+            values = native(np.frombuffer(data, member.dtype))
+            if member.dtype.kind == "U":
+                check_letters(path, values)
+            return values
 
         yield read
 
 
-def _mapped(path: Path, archive: zipfile.ZipFile, member: Member) -> Callable[[], Host]:
-    """The array where it lies in the file, or unpacked if it is packed and small.
+def _mapped(path: Path, member: Member) -> Callable[[], Host]:
+    """An array of draws, or in Fortran's order, where it lies in the file; unpacked if it is packed.
 
     It is mapped again each time: what was read from a map counts as memory as long as the map exists.
     """
-    with archive.open(member.info) as file:
-        while file.read(1 << 20):  # to the end, where the checksum is checked
+    if member.packed:
+        array = read_members(path, [member])[member.name]
+        return lambda: array
+    with zipfile.ZipFile(path) as archive, archive.open(member.info) as packed:
+        while packed.read(1 << 20):  # to the end, where the checksum is checked
             pass
-    if not member.packed:
-        with path.open("rb") as whole:
-            offset = place_of(whole, member) + member.start
-        order: Any = "F" if member.fortran else "C"
-        return partial(np.memmap, path, member.dtype, "r", offset, member.shape, order)
-    # Draws, and arrays in Fortran's order, are read in part only from archives that are not packed.
-    array = read_members(path, [member])[member.name]
-    return lambda: array
+    with path.open("rb") as file:
+        file.seek(member.info.header_offset + 26)
+        name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
+    offset = member.info.header_offset + 30 + name + extra + member.start
+    order: Any = "F" if member.fortran else "C"
+    return partial(np.memmap, path, member.dtype, "r", offset, member.shape, order)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..arrow import parquet_file
 from ..columns import columns_of, table_fields
 from ..disk import BadFile
 from ..fields import CONSTANTS, is_field, stem_of
 from ..pages import check_pages
+from ..parquet import parquet_file
 from ..roles import Columns, renamed, with_names
 from ..store import read_fields
 from ..synonyms import warn_near_misses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import warnings
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ...files.disk import UNREADABLE, reading, reason, write_atomically
-from ...files.tables import NO_TEXT, Row, split, table_of
+from ...files.tables import NO_TEXT, Row
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 
@@ -53,13 +54,13 @@ class Archive:
 
     def table(self, name: str, columns: Sequence[str]) -> list[Row]:
         """The rows of the csv file called `name`, or else of the only csv file that has the columns."""
-        found = [n for n in self.names if PurePosixPath(n).name == name]
-        for candidate in found or [n for n in self.names if n.endswith(".csv")]:
-            path = self.root / candidate
-            with reading(path, *NO_TEXT):
+        named = [one for one in self.names if PurePosixPath(one).name == name]
+        for candidate in named or [one for one in self.names if one.endswith(".csv")]:
+            with reading(self.root / candidate, *NO_TEXT):
                 text = self.read(candidate).decode("utf-8-sig")
-            if set(columns) <= {name.strip() for cells in split(text, 1) for name in cells}:
-                return table_of(text, path)[1]
+            rows = list(csv.DictReader(io.StringIO(text, newline=""), restval="", skipinitialspace=True))
+            if rows and set(columns) <= set(rows[0]):
+                return rows
         raise ValueError(
             f"{self.root} holds no {name} with the columns {', '.join(columns)}; see the layout above"
         )

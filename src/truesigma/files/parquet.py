@@ -1,0 +1,84 @@
+"""Tables in .parquet files: read with every checksum there is, and a footer, which has none, by what it says twice."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .disk import BadFile, content_kind, reading, write_atomically
+from .pages import check_levels
+from .tables import open_for_arrow
+
+if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
+    import pyarrow as pa
+
+METADATA = b"truesigma"
+HASH = "hash"  # of the other texts in the footer
+
+
+def read_parquet(path: Path) -> "pa.Table":
+    """Read a .parquet file as a table."""
+    with parquet_file(path) as file:
+        return file.read()
+
+
+@contextmanager
+def parquet_file(path: Path, **options: Any) -> Iterator[Any]:
+    """Open a .parquet file whose footer agrees with itself; whatever fails inside is reported as damage."""
+    import pyarrow.parquet as parquet
+
+    kind = content_kind(path)
+    if kind != "a Parquet file":
+        raise BadFile(
+            f"{path} is {kind or 'text'}, not the .parquet file its name says; give it its right ending."
+        )
+    options |= {"page_checksum_verification": True}
+    with reading(path), parquet.ParquetFile(open_for_arrow(path), **options) as file:
+        if wrong := _contradiction(path, file.metadata, file.schema_arrow):
+            raise BadFile(
+                f"{path} is damaged: its footer contradicts itself about {wrong}; write or copy it again."
+            )
+        yield file
+
+
+def _contradiction(path: Path, footer: Any, schema: Any) -> str:
+    """What a footer says in two ways: the format gives it no checksum."""
+    check_levels(path, footer)
+    texts = [(one or {}).get(METADATA, b"{}") for one in (schema.metadata, footer.metadata)]
+    said = json.loads(texts[0])
+    groups = [footer.row_group(k) for k in range(footer.num_row_groups)]
+    names = [footer.schema.column(k).path for k in range(footer.num_columns)]
+    if any([group.column(k).path_in_schema for k in range(group.num_columns)] != names for group in groups):
+        return "the names of its columns"
+    if sum(group.num_rows for group in groups) != footer.num_rows:
+        return f"the number of its rows, {footer.num_rows}"
+    if texts[0] != texts[1] or said.pop(HASH, None) not in (None, _hash(said)):
+        return "its unit, law or checkpoint"
+    return ""
+
+
+def _hash(said: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(dict(said), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def texts_in(table: "pa.Table") -> dict[str, Any]:
+    """The law, the unit and the marks that a table's metadata say."""
+    said = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
+    return {name: text for name, text in said.items() if name != HASH}
+
+
+def with_texts(table: "pa.Table", texts: Mapping[str, Any]) -> "pa.Table":
+    """The table with these as its metadata."""
+    metadata = dict(table.schema.metadata or {})
+    return table.replace_schema_metadata({**metadata, METADATA: json.dumps(dict(texts)).encode()})
+
+
+def write_parquet(table: "pa.Table", path: Path) -> None:
+    """Write a table as .parquet, atomically, with checksums of its pages and of its texts."""
+    import pyarrow.parquet as parquet
+
+    said = texts_in(table)
+    table = with_texts(table, {**said, HASH: _hash(said)})
+    write_atomically(path, lambda part: parquet.write_table(table, part, write_page_checksum=True))
