@@ -68,7 +68,7 @@ CSV = {
     ),
     "empty target": (
         "target,location,scale\n1,2,3\n,5,6\n",
-        r"target is missing in 1 of 2 places.*--mask-missing",
+        r"target is missing in 1 of 2 places",
     ),
     "all targets empty": ("target,location,scale\n,2,3\n,5,6\n", "target is missing in 2 of 2 places"),
     "empty location": ("target,location,scale\n1,,3\n", "location is not finite in 1 place"),
