@@ -17,22 +17,28 @@ Images are padded to squares around their centre and resized to 256 x 256 grey. 
 paper's text says 6811); `truesigma.imaging.data.splits.published` says where they are looked for.
 """
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from truesigma.imaging.data.archive import Archive, decoded, open_archive, recall, remember
-from truesigma.imaging.data.augment import chain, crop, flip
-from truesigma.imaging.data.dataset import DataSet, Split
-from truesigma.imaging.data.prepare import Normalise
-from truesigma.imaging.data.splits import published, seeded
+from truesigma.imaging import (
+    DataSet,
+    Normalise,
+    Split,
+    chain,
+    crop,
+    decoded,
+    flip,
+    open_archive,
+    published,
+    seeded,
+)  # fmt: skip
 
 TITLE = "RSNA paediatric bone age"
 SOURCE = "https://www.rsna.org/rsnai/ai-image-challenge/rsna-pediatric-bone-age-challenge-2017"
@@ -96,11 +102,9 @@ def load(
     }
     if clahe > 0:
         test = parts["test"]
-        parts["test_clahe"] = Split(
-            _equalised(archive, images, names, index["test"], clahe, cache), test.target, test.name
-        )
+        parts["test_clahe"] = Split(equalised(test.images, clahe), test.target, test.name)
     if other_root:
-        parts["test_other"] = _other(other_root, size, splits, seed)
+        parts["test_other"] = other_domain(other_root, size, splits, seed)
     augment = chain(flip, partial(crop, padding=8, value=-MEAN / SD))
     offset, factor = torch.tensor([low]).float(), torch.tensor([high - low]).float()
     return DataSet("boneage", parts, Normalise((MEAN,), (SD,)), augment, ("months",), offset, factor)
@@ -129,29 +133,16 @@ def square(image: Image.Image, size: int) -> NDArray[np.uint8]:
     return np.asarray(grey.resize((size, size), Image.Resampling.BILINEAR))
 
 
-def _equalised(
-    archive: Archive,
-    images: NDArray[np.uint8],
-    names: tuple[str, ...],
-    at: NDArray[np.int64],
-    limit: float,
-    cache: bool,
-) -> torch.Tensor:
+def equalised(images: Any, limit: float) -> torch.Tensor:
+    """Images (case, 1, size, size) after adaptive histogram equalisation."""
     from skimage.exposure import equalize_adapthist
 
-    ids, size = np.asarray(names)[at], images.shape[1]
-    path = archive.cache(f"boneage-{size}-clahe-{limit:g}.npz")
-    changed = recall(path, ids) if cache else None
-    if changed is None:
-        changed = np.empty((len(at), size, size), np.uint8)
-        for k, row in enumerate(at):
-            changed[k] = np.rint(255 * equalize_adapthist(images[row], clip_limit=limit))
-        if cache:
-            remember(path, {"image": changed, "name": ids})
-    return torch.from_numpy(changed)[:, None]
+    changed = [np.rint(255 * equalize_adapthist(one, clip_limit=limit)) for one in images[:, 0].numpy()]
+    return torch.from_numpy(np.stack(changed).astype(np.uint8))[:, None]
 
 
-def _other(root: str, size: int, splits: str, seed: int) -> Split:
+def other_domain(root: str, size: int, splits: str, seed: int) -> Split:
+    """The test images of BreastPathQ in grey, without targets."""
     archive = open_archive(root)
     rows = archive.table("train_labels.csv", ("slide", "rid"))
     sizes = {"train": 1379, "valid": 600, "test": 600}

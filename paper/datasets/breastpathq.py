@@ -14,8 +14,6 @@ the training csv alone, indices beyond it are left out, and a warning says how m
 slide may have patches in several; `group` holds the slide.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 
@@ -24,11 +22,17 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from truesigma.imaging.data.archive import decoded, open_archive
-from truesigma.imaging.data.augment import chain, flip, transpose
-from truesigma.imaging.data.dataset import DataSet, Split
-from truesigma.imaging.data.prepare import CENTRED, Normalise
-from truesigma.imaging.data.splits import published
+from truesigma.imaging import (
+    DataSet,
+    Normalise,
+    Split,
+    chain,
+    decoded,
+    flip,
+    open_archive,
+    published,
+    transpose,
+)  # fmt: skip
 
 TITLE = "BreastPathQ"
 SOURCE = "https://breastpathq.grand-challenge.org"
@@ -70,7 +74,7 @@ def load(
     names = tuple(f"{row['slide']}_{row['rid']}" for row in rows)
     index = published("breastpathq", len(rows), CASES, SIZES, root=Path(root), path=splits, seed=seed)
     kept = f"breastpathq-{size}.npz" if cache else ""
-    shape, resize = (3, size, size), partial(_resized, size=size)
+    shape, resize = (3, size, size), partial(resized, size=size)
     images = decoded(archive, names, shape, resize, source=SOURCE, cache=kept, without="validation")
     target = torch.tensor([[float(row["y"])] for row in rows])
     parts = {
@@ -83,15 +87,16 @@ def load(
         for split, at in index.items()
     }
     augment = chain(transpose, flip, partial(flip, axis=-2))
-    prepare = CENTRED if centred else Normalise(MEAN, SD)
+    prepare = Normalise((0.5,) * 3, (0.5,) * 3) if centred else Normalise(MEAN, SD)
     return DataSet("breastpathq", parts, prepare, augment, ("",), torch.zeros(1), torch.ones(1))
 
 
 def read(path: str, *, size: int = 384) -> torch.Tensor:
     """One image file as this data set stores it: uint8 (3, size, size)."""
-    return torch.from_numpy(_resized(Image.open(path), size).copy())
+    return torch.from_numpy(resized(Image.open(path), size).copy())
 
 
-def _resized(image: Image.Image, size: int) -> NDArray[np.uint8]:
-    resized = image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
-    return np.asarray(resized).transpose(2, 0, 1)
+def resized(image: Image.Image, size: int) -> NDArray[np.uint8]:
+    """A patch as uint8 (3, size, size)."""
+    small = image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
+    return np.asarray(small).transpose(2, 0, 1)

@@ -15,10 +15,9 @@ each one whole; the published split (4483/2248/2253 frames) is not known by vide
 (rows x columns), targets are (x / 720, y / 576), and `group` holds the video.
 """
 
-from __future__ import annotations
-
 import io
 import re
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -27,11 +26,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from truesigma.imaging.data.archive import IMAGES, Archive, complain, fill, open_archive
-from truesigma.imaging.data.augment import chain, flip, jitter
-from truesigma.imaging.data.dataset import DataSet, Split
-from truesigma.imaging.data.prepare import Normalise
-from truesigma.imaging.data.splits import SPLITS, by_group
+from truesigma.imaging import Archive, DataSet, Normalise, Split, by_group, chain, flip, jitter, open_archive
 
 TITLE = "EndoVis 2015 instrument tracking"
 SOURCE = "https://endovissub-instrument.grand-challenge.org"
@@ -41,6 +36,8 @@ CITATION = (
     "surgery. arXiv:1805.02475, 2018."
 )
 WIDTH, HEIGHT = 720, 576
+SPLITS = ("train", "valid", "test")
+IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 LABELS = "Right_Instrument_Pose.txt"
 
 
@@ -59,16 +56,9 @@ def load(root: str, *, scale: float = 0.5, valid: float = 0.25, test: float = 0.
     archive = open_archive(root)
     names, points = labelled_frames(archive)
     videos = tuple(str(PurePosixPath(name).parent) for name in names)
-    index = _split(names, videos, valid, test, seed)
-    images = np.zeros((len(names), 3, *_size(scale)), np.uint8)
-
-    def decode(name: str) -> NDArray[np.uint8]:
-        if name not in present:
-            raise FileNotFoundError(name)
-        return _resized(Image.open(io.BytesIO(archive.read(name))), scale)
-
-    present = set(archive.names)
-    complain(fill(images, names, decode), names, remedy=f"Fetch them from {SOURCE}.")
+    index = split_videos(names, videos, valid, test, seed)
+    with ThreadPoolExecutor() as pool:
+        images = np.stack(list(pool.map(partial(frame, archive, scale=scale), names)))
     target = torch.from_numpy((points / [WIDTH, HEIGHT]).astype(np.float32))
     parts = {
         split: Split(
@@ -97,7 +87,7 @@ def labelled_frames(archive: Archive) -> tuple[tuple[str, ...], NDArray[np.float
     points: list[tuple[float, float]] = []
     for label in labels:
         video = str(PurePosixPath(label).parent)
-        frames = _frames(archive, video)
+        numbered = frames(archive, video)
         for line, text in enumerate(archive.read(label).decode().splitlines(), start=1):
             if not text.strip():
                 continue
@@ -110,7 +100,7 @@ def labelled_frames(archive: Archive) -> tuple[tuple[str, ...], NDArray[np.float
             if not (x < WIDTH and y < HEIGHT):
                 raise ValueError(f"{label}, line {line}: ({x}, {y}) lies outside {WIDTH} x {HEIGHT} pixels")
             # A missing frame keeps its published name, so that the error can name it.
-            names.append(frames.get(line, f"{video}/{line:04}.png"))
+            names.append(numbered.get(line, f"{video}/{line:04}.png"))
             points.append((x, y))
     if not names:
         raise ValueError(f"{archive.root}: no frame shows the instrument; all positions are negative")
@@ -119,10 +109,10 @@ def labelled_frames(archive: Archive) -> tuple[tuple[str, ...], NDArray[np.float
 
 def read(path: str, *, scale: float = 0.5) -> torch.Tensor:
     """One frame as this data set stores it: uint8 (3, 288, 360)."""
-    return torch.from_numpy(_resized(Image.open(path), scale).copy())
+    return torch.from_numpy(resized(Image.open(path), scale).copy())
 
 
-def _split(
+def split_videos(
     names: tuple[str, ...], videos: tuple[str, ...], valid: float, test: float, seed: int
 ) -> dict[str, NDArray[np.int64]]:
     """Split by the folders train, valid and test if there are any; otherwise whole videos, by the seed."""
@@ -139,24 +129,27 @@ def _split(
     return index
 
 
-def _frames(archive: Archive, video: str) -> dict[int, str]:
-    """Image files of a video by their number."""
-    found = {}
+def frame(archive: Archive, name: str, *, scale: float) -> NDArray[np.uint8]:
+    """One frame of the archive as this data set stores it."""
+    try:
+        return resized(Image.open(io.BytesIO(archive.read(name))), scale)
+    except (OSError, KeyError, ValueError) as problem:
+        raise ValueError(f"{name} cannot be read ({problem}); fetch the frames from {SOURCE}") from None
+
+
+def frames(archive: Archive, video: str) -> dict[int, str]:
+    """Image files of a video by the number at the end of their names."""
+    numbered = {}
     for name in archive.names:
-        path = PurePosixPath(name)
-        if name.startswith(f"{video}/") and path.suffix.lower() in IMAGES:
-            number = re.search(r"(\d+)$", path.stem)
-            if number:
-                found[int(number[1])] = name
-    return found
+        number = re.search(r"(\d+)$", PurePosixPath(name).stem)
+        if number and name.startswith(f"{video}/") and name.lower().endswith(IMAGES):
+            numbered[int(number[1])] = name
+    return numbered
 
 
-def _size(scale: float) -> tuple[int, int]:
-    return int(HEIGHT * scale), int(WIDTH * scale)
-
-
-def _resized(image: Image.Image, scale: float) -> NDArray[np.uint8]:
+def resized(image: Image.Image, scale: float) -> NDArray[np.uint8]:
+    """A frame as uint8 (3, row, column), smaller by `scale`."""
     if image.size != (WIDTH, HEIGHT):
         raise ValueError(f"has {image.size[0]} x {image.size[1]} pixels; expected {WIDTH} x {HEIGHT}")
-    resized = image.convert("RGB").resize(_size(scale)[::-1], Image.Resampling.BILINEAR)
-    return np.asarray(resized).transpose(2, 0, 1)
+    small = image.convert("RGB").resize((int(WIDTH * scale), int(HEIGHT * scale)), Image.Resampling.BILINEAR)
+    return np.asarray(small).transpose(2, 0, 1)

@@ -16,7 +16,7 @@ from .files.store import from_frame, read, write
 
 if TYPE_CHECKING:
     from .engine.evaluate_files import evaluate_files
-    from .evaluation.bootstrap import bootstrap
+    from .evaluation.bootstrap import bootstrap, paired
     from .evaluation.compare import Comparison, compare
 
 __version__ = "0.1.0"
@@ -46,6 +46,7 @@ __all__ = [
     "from_frame",
     "load_recalibration",
     "metrics",
+    "paired",
     "read",
     "read_card",
     "recalibrate",
@@ -56,6 +57,7 @@ __all__ = [
 _LATER = {
     "Comparison": "evaluation.compare",
     "bootstrap": "evaluation.bootstrap",
+    "paired": "evaluation.bootstrap",
     "compare": "evaluation.compare",
     "evaluate_files": "engine.evaluate_files",
 }

@@ -9,8 +9,6 @@ from PIL import Image
 from scipy.ndimage import zoom
 
 from paper.datasets import oct
-from truesigma.imaging.data.archive import BrokenFiles
-from truesigma.imaging.data.oct_projections import LARGEST, project
 
 
 def published_projection(volume):
@@ -32,12 +30,7 @@ def make_volumes(root, cases, seed=0):
 
 def test_projection_is_the_published_one_on_noise():
     volume = np.random.default_rng(0).integers(0, 9, (512, 64, 64), dtype=np.uint8)  # many ties
-    assert np.array_equal(project(volume), published_projection(volume))
-
-
-def test_wrong_shape_is_refused():
-    with pytest.raises(ValueError, match=r"\(500, 64, 64\); expected \(512, 64, 64\)"):
-        project(np.zeros((500, 64, 64), np.uint8))
+    assert np.array_equal(oct.project(volume), published_projection(volume))
 
 
 def test_raw_volumes_are_projected_once_and_kept(tmp_path):
@@ -59,29 +52,13 @@ def test_raw_volumes_are_projected_once_and_kept(tmp_path):
         assert kept["pose"][row] == pytest.approx(np.arange(6) * 0.1 + 0.03)
 
 
-def test_a_read_only_folder_is_left_alone(tmp_path):
-    root = make_volumes(tmp_path / "oct", 2)
-    root.chmod(0o555)
-    try:
-        with pytest.warns(UserWarning, match="could not be kept"):
-            oct.projected(root)
-        assert not (root / "projections.npz").exists()
-    finally:
-        root.chmod(0o755)
-
-
-def test_broken_volumes_are_all_named(tmp_path):
+def test_a_broken_volume_is_named(tmp_path):
     root = make_volumes(tmp_path / "oct", 4)
-    (root / "data" / "1001.5.npz").write_bytes(b"not a volume")
     np.savez(root / "data" / "1002.5.npz", data=np.zeros((3, 3, 3)), pos=np.zeros(6))
-    path = root / "data" / "1003.5.npz"
-    np.savez_compressed(
-        path, data=np.random.default_rng(0).integers(0, 9, (512, 64, 64), np.uint8), pos=np.zeros(6)
-    )
-    damaged = bytearray(path.read_bytes())
-    damaged[5000:6000] = bytes(1000)
-    path.write_bytes(damaged)
-    with pytest.raises(BrokenFiles, match=r"3 of 4 images.*1001\.5\.npz.*1002\.5\.npz.*expected \(512.*1003"):
+    with pytest.raises(ValueError, match=r"1002\.5\.npz cannot be read .*expected \(512"):
+        oct.load(str(root))
+    (root / "data" / "1002.5.npz").write_bytes(b"not a volume")
+    with pytest.raises(ValueError, match=r"1002\.5\.npz cannot be read"):
         oct.load(str(root))
     assert not (root / "projections.npz").exists()
 
@@ -110,7 +87,7 @@ def test_all_fifty_raw_volumes_reproduce_the_published_rows(real_data):
     assert len(files) == 50
     for file in files:
         with np.load(file) as raw:
-            assert np.array_equal(project(raw["data"]), image[row[file.name]])
+            assert np.array_equal(oct.project(raw["data"]), image[row[file.name]])
             assert np.array_equal(raw["pos"], pose[row[file.name]])
 
 
@@ -127,7 +104,7 @@ def test_real_set_has_the_published_splits_and_scaling(real_data):
             assert split.name == tuple(kept["name"][rows])
             assert np.array_equal(split.images.numpy(), kept["image"][rows].transpose(0, 3, 1, 2))
             assert data.in_unit(split.target).numpy() == pytest.approx(kept["pose"][rows], rel=1e-6)
-    assert data.factor.numpy() == pytest.approx(np.array(LARGEST))
+    assert data.factor.numpy() == pytest.approx(np.array(oct.LARGEST))
     assert all(
         0 <= float(split.target.min()) <= float(split.target.max()) <= 1 for split in data.splits.values()
     )
@@ -150,3 +127,22 @@ def test_enlarged_like_the_published_loader(tmp_path):
     for split in data.splits.values():
         for k, name in enumerate(split.name):
             assert torch.equal(data.prepare(split.images[k : k + 1])[0], published(image[name]))
+
+
+def test_read_is_what_load_stores(tmp_path):
+    root = make_volumes(tmp_path / "oct", 3)
+    with pytest.warns(UserWarning, match="3 of the 5000"):
+        split = oct.load(str(root), size=128).splits["train"]
+    assert torch.equal(oct.read(str(root / "data" / split.name[0]), size=128), split.images[0])
+
+
+def test_centred_shows_the_network_the_same_images_about_zero(tmp_path):
+    root = make_volumes(tmp_path / "oct", 3)
+    with pytest.warns(UserWarning, match="3 of the 5000"):
+        plain, centred = (oct.load(str(root), size=64, centred=value) for value in (False, True))
+    made = []
+    for data in (plain, centred):
+        split = data.splits["train"]
+        generator = torch.Generator().manual_seed(0)
+        made.append(data.augment(data.prepare(split.images), split.target, generator)[0])
+    assert torch.allclose(2 * made[0] - 1, made[1], atol=1e-6)

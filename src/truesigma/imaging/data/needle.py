@@ -11,9 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .oct_projections import LARGEST, ROWS, SIDE, VOLUME
-
 Floats = NDArray[np.float64]
+SIDE, TOP = 64, 8
+VOLUME = (512, SIDE, SIDE)  # of a raw file
+# The 64 of its 504 rows below the first 8 that are kept, as a nearest-neighbour zoom picks them.
+ROWS = TOP + np.rint(np.arange(SIDE) * ((VOLUME[0] - TOP - 1) / (SIDE - 1))).astype(np.int64)
+# Largest pose values, in mm and degrees, by which targets are divided.
+LARGEST = (0.999612, 0.999535, 0.599804, 5.99884, 5.998696, 7.998165)
 BEVEL, SHAFT, SPECKLE, STREAKS = 1600, 700, 240, 6  # points of each kind in a case, at most
 
 # How the needle lies in the cube, as in the real set: columns are its directions across, out and along.
@@ -86,6 +90,14 @@ def projections(voxels: Voxels) -> NDArray[np.uint8]:
         found = np.where(best > 0, SIDE - 1 - best % SIDE, 0)
         out[..., axis] = found.reshape(cases, SIDE, SIDE)
     return out
+
+
+def project(volume: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The arg-max projections (64, 64, 3) of a raw volume (512, 64, 64)."""
+    if volume.shape != VOLUME:
+        raise ValueError(f"volume has shape {volume.shape}; expected {VOLUME}")
+    cube = volume[ROWS].transpose(2, 0, 1)
+    return np.stack([cube.argmax(axis) for axis in range(3)], axis=-1).astype(np.uint8)
 
 
 def volume(voxels: Voxels, case: int) -> NDArray[np.uint8]:

@@ -2,7 +2,7 @@
 
 Where to get it: `load` makes it, from a seed, in a few seconds. Public domain.
 
-Layout, the same as that of the `oct` data set, whose loader reads it too::
+Layout, that of the real set, which `paper/datasets/oct.py` in a checkout reads::
 
     root/projections.npz        `image`, `pose`, `name`, and beside them `truth` (case, 6) and `sigma` (case, 6)
     root/data/<name>.npz        a few raw volumes, which project to the same rows
@@ -15,20 +15,23 @@ network can see how noisy a label is. Few cases are for training, so that networ
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from ...files.disk import BadFile, reading
 from ..data.archive import save_arrays
-from ..data.dataset import DataSet
-from ..data.needle import draw_voxels, projections, volume
-from ..data.oct_projections import LARGEST, Projections, data_set, jitters, read_projections, read_volume
+from ..data.augment import chain
+from ..data.dataset import DataSet, Split
+from ..data.needle import LARGEST, draw_voxels, project, projections, volume
+from ..data.prepare import Normalise
 
 TITLE = "Simulated needle poses"
 SOURCE = "made by truesigma.imaging.datasets.simulated"
 LICENCE = "CC0"
 CITATION = ""
+UNIT = ("mm", "mm", "mm", "deg", "deg", "deg")
 CHUNK = 250  # cases made at once: 30 MB
 
 
@@ -38,9 +41,7 @@ def load(
     cases: int = 4000,
     train: int = 400,
     valid: int = 1000,
-    size: int = 64,
     seed: int = 0,
-    jitter: str = "none",
 ) -> DataSet:
     """Simulated needle poses: six pose values, with label noise that is known case by case.
 
@@ -48,30 +49,32 @@ def load(
         root: folder of the simulation, which is made where it is not there.
         cases: all cases; those that are not for training or validation are for testing.
         train, valid: cases for training and validation.
-        size: side of the images in pixels; 64 leaves the projections as they are.
         seed: of the simulation.
-        jitter: augmentation: `none`, `exact` or `paper`, as in the `oct` data set.
 
     Returns:
-        DataSet of uint8 images (3, size, size) and six targets, in mm and degrees.
+        DataSet of uint8 images (3, 64, 64) and six targets, in mm and degrees.
     """
     if train < 1 or valid < 1 or train + valid >= cases:
         raise ValueError(f"train={train}, valid={valid} of cases={cases}; expected some left for testing")
-    augment = jitters(jitter)
-    folder = Path(root)
-    if not (folder / "projections.npz").exists():
+    path = Path(root) / "projections.npz"
+    if not path.exists():
         simulate(root, cases=cases, seed=seed)
-    _check(folder / "projections.npz", cases, seed)
+    kept = _read(path, cases, seed)
+    images = torch.from_numpy(np.ascontiguousarray(kept["image"].transpose(0, 3, 1, 2)))
+    target = torch.from_numpy((kept["pose"] / LARGEST).astype(np.float32))
     index = np.split(np.arange(cases), [train, train + valid])
-    splits = dict(zip(("train", "valid", "test"), index))
-    return data_set(
-        "simulated", read_projections(folder / "projections.npz"), splits, size=size, augment=augment
-    )
+    splits = {
+        split: Split(images[rows], target[rows], tuple(map(str, kept["name"][rows])))
+        for split, rows in zip(("train", "valid", "test"), index)
+    }
+    factor = torch.tensor(LARGEST, dtype=torch.float32)
+    return DataSet("simulated", splits, Normalise(), chain(), UNIT, torch.zeros(6), factor)
 
 
-def read(path: str, *, size: int = 64) -> torch.Tensor:
-    """One raw volume file as this data set stores it: uint8 (3, size, size)."""
-    return read_volume(path, size)
+def read(path: str) -> torch.Tensor:
+    """One raw volume file as this data set stores it: uint8 (3, 64, 64)."""
+    with reading(path), np.load(path, allow_pickle=False) as raw:
+        return torch.from_numpy(project(raw["data"]).transpose(2, 0, 1).copy())
 
 
 def simulate(root: str, *, cases: int = 4000, raw: int = 3, seed: int = 0) -> None:
@@ -86,7 +89,7 @@ def simulate(root: str, *, cases: int = 4000, raw: int = 3, seed: int = 0) -> No
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
     >>> simulate(folder, cases=5, raw=1)
-    >>> read_projections(Path(folder) / "projections.npz").image.shape
+    >>> np.load(f"{folder}/projections.npz")["image"].shape
     (5, 64, 64, 3)
     """
     if cases < 1 or not 0 <= raw <= cases:
@@ -110,19 +113,21 @@ def simulate(root: str, *, cases: int = 4000, raw: int = 3, seed: int = 0) -> No
             whole = {"data": volume(voxels, k - start), "pos": pose[k - start]}
             save_arrays(folder / "data" / names[k], whole, compress=True)
     image, pose, truth, sigma = (np.concatenate(part)[:cases] for part in zip(*parts))
-    kept = vars(Projections(image, pose, np.asarray(names)))
+    kept = {"image": image, "pose": pose, "name": np.asarray(names)}
     more = {"truth": truth, "sigma": sigma, "seed": np.array(seed)}
     save_arrays(folder / "projections.npz", {**kept, **more}, compress=True)
 
 
-def _check(path: Path, cases: int, seed: int) -> None:
-    """Refuse a simulation of another seed or size."""
-    with reading(path), np.load(path, allow_pickle=False) as kept:
-        if "sigma" not in kept or "seed" not in kept:
+def _read(path: Path, cases: int, seed: int) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of a simulation, which must be of this seed and size."""
+    with reading(path), np.load(path, allow_pickle=False) as stored:
+        if "sigma" not in stored or "seed" not in stored:
             raise BadFile(f"{path} is not a simulation; give a folder of its own")
-        found = (len(kept["name"]), int(kept["seed"]))
-    if found != (cases, seed):
+        kept = {name: stored[name] for name in ("image", "pose", "name", "seed")}
+    there = (len(kept["name"]), int(kept["seed"]))
+    if there != (cases, seed):
         raise ValueError(
-            f"{path} holds {found[0]} cases of seed {found[1]}, but cases={cases} and seed={seed} were asked for: "
+            f"{path} holds {there[0]} cases of seed {there[1]}, but cases={cases} and seed={seed} were asked for: "
             "give another folder, or delete the file"
         )
+    return kept
