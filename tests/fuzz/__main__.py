@@ -1,116 +1,121 @@
-"""python -m tests.fuzz READER[,READER...]|all COUNT SEED [FILE [SECONDS]]: damage files of readers, count what happens.
+"""python -m tests.fuzz READER[,READER...]|all COUNT SEED: damage files of readers, read them, count what happens.
 
-Exit 1 where one of them is a fault. With FILE the counts are in it, and the same command resumes; SECONDS
-is the time that may pass.
-
-python -m tests.fuzz table FILE...: put counts together, each reader's from the file with most, and into the docs.
-python -m tests.fuzz READER keep SEED INDEX FOLDER: write the damaged file of that number.
+Exit 1 if one of them is a fault: a traceback, an error that does not name the file, another number under a right
+checksum, ten seconds, a gigabyte, or the end of the process.
 """
 
+import hashlib
 import importlib
 import json
+import os
+import resource
+import signal
 import sys
-import time
+import tempfile
+import warnings
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import numpy as np
+
+os.environ["OMP_NUM_THREADS"] = "1"
 sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parents[2] / "src")]
 
-from .readers import READERS  # noqa: E402
-from .server import fuzz, keep  # noqa: E402
+from .mutations import damaged  # noqa: E402
+from .readers import READERS, Reader  # noqa: E402
 
-HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "failures.md"
-START, END = "<!-- made by python -m tests.fuzz table -->\n", "<!-- end -->\n"
-COLUMNS = ("files", "read", "refused", "changed", "changed behind a checksum")
-LAST = ("faults", "seconds at most", "MB at most")
-LOT = 250  # files after which counts are written
-
-
-def table() -> str:
-    """The committed counts as a table of the docs."""
-    kept = json.loads((HERE / "counts.json").read_text())
-    head = (*COLUMNS, *LAST)
-    lines = [f"| reader | {' | '.join(head)} |", "| --- |" + " ---: |" * len(head)]
-    for name, count in kept["counts"].items():
-        numbers = [count[column] for column in (*COLUMNS, *LAST)]
-        lines.append(f"| {name} | {' | '.join(map(str, numbers))} |")
-    return "\n".join(lines) + "\n"
+SECONDS, GIGABYTE = 10, 1 << 30
+WARM = (
+    "pyarrow.parquet",
+    "pyarrow.csv",
+    "nibabel",
+    "pydicom",
+    "PIL.Image",
+    "truesigma.imaging.prediction.runs",
+)
+PLACE = "at.txt"  # in the folder: the number of the file that is being read
 
 
-def write_table() -> None:
-    """Put the table into the page."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
-    PAGE.write_text(before + START + table() + END + rest.partition(END)[2], encoding="utf-8")
+def digest(value: Any) -> str:
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+        return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
-def put_together(files: list[str]) -> None:
-    """Take each reader's counts from the file that has most of them."""
-    counts: dict[str, dict[str, Any]] = {}
-    for file in files:
-        for name, one in json.loads(Path(file).read_text())["counts"].items():
-            if name in READERS and one["files"] > counts.get(name, {"files": 0})["files"]:
-                counts[name] = one
-    (HERE / "counts.json").write_text(text_of({name: counts[name] for name in READERS if name in counts}))
+def late(*_: Any) -> None:
+    raise TimeoutError
 
 
-def text_of(counts: dict[str, Any]) -> str:
-    return json.dumps({"counts": counts}, indent=1) + "\n"
+def outcome(reader: Reader, path: Path, whole: str, inside: bool) -> str:
+    """Read one damaged file: "read", "refused", "changed", or what is wrong."""
+    signal.alarm(SECONDS)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            same = digest(reader.read(path)) == whole
+    except TimeoutError:
+        return "took too long"
+    except (ValueError, OSError) as problem:
+        names = [one.name for one in path.parent.iterdir()]
+        return "refused" if any(name in str(problem) for name in names) else f"no name: {problem}"
+    except Exception as problem:
+        return f"failed: {type(problem).__name__}: {problem}"
+    finally:
+        signal.alarm(0)
+    return "read" if same else "changed" if inside or not reader.checked else "changed under a checksum"
 
 
-def added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """The counts of two lots of files; of seconds and memory the larger."""
-    most = {key for key in other if key.endswith("at most")} | {"seed"}
-    return {
-        key: max(one.get(key, 0), other[key]) if key in most else one.get(key, 0) + other[key]
-        for key in other
-    } | {key: one[key] for key in one.keys() - other.keys()}
+def outcomes(name: str, folder: Path, count: int, seed: int) -> list[str]:
+    """Damage a reader's file so many times, every third time behind its checksum."""
+    signal.signal(signal.SIGALRM, late)
+    resource.setrlimit(resource.RLIMIT_AS, (64 * GIGABYTE, 64 * GIGABYTE))
+    reader = READERS[name]
+    path = folder / reader.file
+    content, whole = path.read_bytes(), digest(reader.read(path))
+    before, found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, []
+    for index in range(count):
+        (folder / PLACE).write_text(str(index))
+        random, inside = Random(f"{name} {seed} {index}"), index % 3 == 0
+        path.write_bytes((reader.inside if inside else damaged)(content, random))
+        found.append(outcome(reader, path, whole, inside))
+    path.write_bytes(content)
+    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return [*found, "took too much memory"] if more > GIGABYTE >> 10 else found
 
 
-def warm(names: list[str]) -> None:
-    """Import here what need not be imported in every process that is forked."""
-    modules = ["pyarrow.parquet", "pyarrow.csv", "nibabel", "pydicom", "PIL.Image", "truesigma.files.images"]
-    if {"run", "weights", "safetensors", "recipe", "onnx", "verified-run"} & set(names):
-        modules += ["truesigma.imaging.prediction.runs", "blob_images"]
-    for module in [*modules, "truesigma.project.ledger", "truesigma.evaluation.card"]:
-        importlib.import_module(module)
+def alone(work: Any, *given: Any) -> Any:
+    """What a function returns, from a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        return pool.submit(work, *given).result()
 
 
 def main(words: list[str]) -> int:
-    if len(words) == 5 and words[1] == "keep":
-        keep(words[0], int(words[2]), int(words[3]), Path(words[4]))
-        return 0
-    if words[:1] == ["table"]:
-        if words[1:]:
-            put_together(words[1:])
-        write_table()
-        return 0
-    names = list(READERS) if words[:1] == ["all"] else words[0].split(",") if words else []
-    if len(words) not in (3, 4, 5) or not set(names) <= set(READERS):
-        print(__doc__, f"READER is one of {', '.join(READERS)}.", sep="\n")
-        return 2
-    count, seed, end = (
-        int(words[1]),
-        int(words[2]),
-        time.monotonic() + float(words[4] if words[4:] else "inf"),
-    )
-    file = Path(words[3]) if words[3:] else None
-    counts = json.loads(file.read_text())["counts"] if file is not None and file.is_file() else {}
-    warm(names)
-    for name in names:
-        done = counts.get(name, {"files": 0})
-        while done["files"] < count and time.monotonic() < end:
-            first = done["files"]
-            last = min(first + LOT, count) if file is not None else count
-            found = fuzz(name, last, seed, first)
-            for fault in found["faults"]:
-                print(name, json.dumps(fault), file=sys.stderr, flush=True)
-            found = {"files": last - first, "seed": seed, **found, "faults": len(found["faults"])}
-            done = counts[name] = added(done, found)
-            if file is not None:
-                file.write_text(text_of(counts))
-        print(name, json.dumps(done), flush=True)
-    return 1 if any(counts.get(name, {}).get("faults") for name in names) else 0
+    names = list(READERS) if words[0] == "all" else words[0].split(",")
+    count, seed, faults = int(words[1]), int(words[2]), 0
+    for module in WARM:
+        importlib.import_module(module)
+    with tempfile.TemporaryDirectory() as place:
+        folders = {}
+        for make in dict.fromkeys(READERS[name].make for name in names):
+            folders[make] = Path(place, make.__name__)
+            folders[make].mkdir()
+            alone(make, folders[make])
+        for name in names:
+            folder = folders[READERS[name].make]
+            content = (folder / READERS[name].file).read_bytes()
+            try:
+                counts = Counter(alone(outcomes, name, folder, count, seed))
+            except BrokenProcessPool:
+                counts = Counter([f"the process ended over file {(folder / PLACE).read_text()}"])
+                (folder / READERS[name].file).write_bytes(content)
+            print(name, json.dumps(counts), flush=True)
+            faults += sum(
+                number for one, number in counts.items() if one not in ("read", "refused", "changed")
+            )
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

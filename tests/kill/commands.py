@@ -16,11 +16,14 @@ TIMES = {"seconds", "train_seconds", "date", "content_sha256", "sha256", "files"
 
 @dataclass(frozen=True)
 class Command:
-    """A command line; `make` writes what it reads into a folder, `out` is what it writes there."""
+    """A command line that writes into the folder `out`; `make` writes what it reads."""
 
     make: Callable[[Path], None]
-    words: tuple[str, ...]
-    out: str
+    line: str
+
+    @property
+    def words(self) -> list[str]:
+        return self.line.split()
 
 
 def make_project(folder: Path) -> None:
@@ -75,35 +78,19 @@ def make_maps(folder: Path) -> None:
 
 
 COMMANDS = {
-    "train": Command(
-        make_project,
-        ("train", "table", "--root", "scans", "--set", "data.csv=../labels.csv", "--set", "data.image={id}.png",
-         "--set", "data.target=age", "--set", "data.group=patient", "--backbone", "small",
-         "--set", "train.epochs=4", "-o", "out"),
-        "out",
-    ),
-    "run": Command(make_project, ("run", "recipe.toml", "-o", "out"), "out"),
+    "run": Command(make_project, "run recipe.toml -o out --device cpu"),
     "predict": Command(
-        make_trained, ("predict", "output/runs/0", "--split", "test", "--draws", "3", "-o", "out/test.npz"), "out"
+        make_trained, "predict output/runs/0 --split test --draws 3 -o out/test.npz --device cpu"
     ),
     "evaluate": Command(
         make_predictions,
-        ("evaluate", "--calibration", "c0.npz", "c1.npz", "--test", "t0.npz", "t1.npz", "t2.npz", "--keep", "out/sums",
-         "--json", "out/scores.json"),
-        "out",
+        "evaluate --calibration c0.npz c1.npz --test t0.npz t1.npz t2.npz --keep out/sums --json out/scores.json",
     ),
-    "calibrate": Command(
-        make_predictions,
-        ("calibrate", "--calibration", "c0.npz", "--recalibrate", "conformal", "-o", "out/card.json"),
-        "out",
-    ),
-    "apply": Command(make_maps, ("apply", "card.json", "maps", "-o", "out"), "out"),
+    "apply": Command(make_maps, "apply card.json maps -o out"),
     "export": Command(
-        make_trained,
-        ("export", "output/runs/0", "--card", "output/card.json", "--draws", "2", "-o", "out/model.onnx"),
-        "out",
+        make_trained, "export output/runs/0 --card output/card.json --draws 2 -o out/model.onnx"
     ),
-}  # fmt: skip
+}
 
 
 def contents(folder: Path) -> dict[str, Any]:
