@@ -69,7 +69,10 @@ def make_run(folder: Path) -> None:
 
     write_table(folder / "labels.csv", make_images(folder, 32))
     recipe = folder / "recipe.toml"
-    assert call("--quiet", "init", *asked(folder), "--set", "train.epochs=1", "--device", "cpu", "-o", recipe) == 0
+    assert (
+        call("--quiet", "init", *asked(folder), "--set", "train.epochs=1", "--device", "cpu", "-o", recipe)
+        == 0
+    )
     tiny(recipe)
     assert call("--quiet", "run", recipe, "--device", "cpu", "-o", folder / "output") == 0
 
