@@ -29,3 +29,15 @@ def folder(tmp_path, monkeypatch):
     write(simulated(200, 1, "t"), "test.csv")
     write(simulated(200, 2, "r"), "test2.parquet")
     return tmp_path
+
+
+@pytest.fixture
+def done(run):
+    """Run a command that must succeed; (stdout, stderr)."""
+
+    def call(*words):
+        code, out, err = run(*words)
+        assert code == 0, err
+        return out, err
+
+    return call

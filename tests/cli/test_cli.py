@@ -51,10 +51,7 @@ def test_json_alone_on_stdout(folder, run):
     code, out, err = run(*TYPICAL, *QUICK, "--json", "-")
     assert code == 0
     stored = json.loads(out)
-    names = {(row["recalibration"], row["metric"], row["level"]) for row in stored["rows"]}
-    assert ("sigma", "coverage", 0.9) in names
-    assert ("none", "uce", None) in names
-    assert [row["metric"] for row in stored["rows"] if row["recalibration"] == "none"].count("uce") == 1
+    assert {row["recalibration"] for row in stored["rows"]} == {"none", "sigma"}
     assert table_of(err)["metric"] == ["none", "sigma"]
     code, out, err = run("--quiet", *TYPICAL, *QUICK, "--json", "-")
     assert (json.loads(out)["rows"], err) == (stored["rows"], "")
@@ -92,8 +89,7 @@ def test_options_of_each_recalibration_and_metric(folder, run):
 def test_recipes_are_recorded(folder, run, recipe):
     _, out, _ = run(*TYPICAL, *QUICK, "--recipe", recipe, "--metrics", "uce,nll", "--json", "-")
     stored = json.loads(out)
-    assert stored["recipe"] == recipe
-    assert stored["choices"]["uce"]["error"] == "draws"
+    assert (stored["recipe"], stored["choices"]["uce"]["error"]) == (recipe, "draws")
     assert [row["metric"] for row in stored["rows"][:3]] == ["uce", "uce_mean", "nll"]
 
 
@@ -144,8 +140,6 @@ def test_calibrate_and_apply(folder, run):
     assert card["recalibration"] == fitted.to_dict()
     assert (card["data"]["file"], card["data"]["cases"], card["unit"]) == ("cal.csv", 300, "mm")
     assert f"sigma fitted on 300 cases: factor {fitted.factor:.6g}, standard error" in out
-    aux = ("calibrate", "--calibration", "cal.csv", "--recalibrate", "aux:hidden=0", "-o", "aux.json")
-    assert run(*aux)[1] == "aux:hidden=0 fitted on 300 cases; written to aux.json\n"
     code, out, err = run(
         "apply", "card.json", "test.csv", "-o", "out.csv", "--level", "0.5,0.9", "--json", "-"
     )
@@ -199,25 +193,20 @@ def test_the_installed_command_from_an_empty_folder(tmp_path):
     command = Path(sys.executable).with_name("truesigma")
     if not command.exists():
         pytest.skip("truesigma is not installed beside this Python")
-    script = """
-import numpy as np, truesigma as ts
-rng = np.random.default_rng(0)
-for name, cases in (("cal", 60), ("test", 40)):
-    mean, variance = rng.normal(size=(5, cases, 2)), rng.lognormal(size=(5, cases, 1))
-    draws = ts.Draws(mean, variance)
-    target = rng.normal(size=(cases, 2))
-    ts.write(ts.Cases(ts.decompose(draws), target, draws=draws), f"{name}.npz")
-"""
+    rng = np.random.default_rng(0)
+    for name, cases in (("cal", 60), ("test", 40)):
+        draws = ts.Draws(rng.normal(size=(5, cases, 2)), rng.lognormal(size=(5, cases, 1)))
+        write(
+            ts.Cases(ts.decompose(draws), rng.normal(size=(cases, 2)), draws=draws), tmp_path / f"{name}.npz"
+        )
 
     def call(*arguments):
         return subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=120)
 
-    assert call(sys.executable, "-c", script).returncode == 0
     files = ["--calibration", "cal.npz", "--test", "test.npz"]
-    done = call(command, "evaluate", *files, "--recipe", "code", "--recalibrate", "none,sigma", "--json", "-")
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["choices"]["decompose"]["aleatoric"] == "geometric"
-    assert call(command, "calibrate", "--calibration", "cal.npz", "-o", "card.json").returncode == 0
+    made = call(command, "evaluate", *files, "--recipe", "code", *QUICK, "--json", "-")
+    assert json.loads(made.stdout)["choices"]["decompose"]["aleatoric"] == "geometric"
+    assert call(command, "calibrate", *files[:2], "-o", "card.json").returncode == 0
     module = (sys.executable, "-m", "truesigma")  # the same without a path to the command
     assert call(*module, "apply", "card.json", "test.npz", "-o", "out.csv").returncode == 0
     header = (tmp_path / "out.csv").read_text().split("\n")[0]
@@ -226,4 +215,3 @@ for name, cases in (("cal", 60), ("test", 40)):
     failed = call(command, "evaluate", "--calibration", "none.npz", "--test", "test.npz")
     assert (failed.returncode, failed.stdout) == (2, "")
     assert failed.stderr.startswith("error: there is no file none.npz")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["cal.npz", "card.json", "out.csv", "test.npz"]

@@ -15,37 +15,30 @@ TYPICAL = ["evaluate", "--calibration", "cal.csv", "--test", "test.csv"]
 QUICK = ["--recalibrate", "none,sigma"]
 
 
+FIT, APPLY = "calibrate --calibration cal.csv", "apply card.json test.csv -o out.csv"
+SCORE = " ".join(TYPICAL)
 BAD = {
-    "no such file": [*TYPICAL[:3], "--test", "none.csv"],
-    "no such command": ["evalute"],
-    "no options": ["evaluate"],
-    "no such recalibration": [*TYPICAL, "--recalibrate", "magic"],
-    "no such option": [*TYPICAL, "--recalibrate", "sigma:magic=1"],
-    "option of nothing": [*TYPICAL, "--recalibrate", "part=total"],
-    "bad value": [*TYPICAL, "--recalibrate", "aux:hidden=many"],
-    "nothing": [*TYPICAL, "--recalibrate", ","],
-    "no such metric": [*TYPICAL, "--metrics", "magic"],
-    "no such recipe": [*TYPICAL, "--recipe", "magic"],
-    "no folder for the result": [*TYPICAL, "--json", "none/result.json"],
-    "no folder for the card": ["calibrate", "--calibration", "cal.csv", "-o", "none/card.json"],
-    "two recalibrations": [
-        "calibrate",
-        "--calibration",
-        "cal.csv",
-        "--recalibrate",
-        "none,sigma",
-        "-o",
-        "c.json",
-    ],
-    "no card": ["apply", "none.json", "test.csv", "-o", "out.csv"],
-    "not a card": ["apply", "test.csv", "test.csv", "-o", "out.csv"],
-    "percent": ["apply", "card.json", "test.csv", "-o", "out.csv", "--level", "90"],
-    "word for a level": ["apply", "card.json", "test.csv", "-o", "out.csv", "--level", "high"],
-    "result over the data": [*TYPICAL, "--json", "test.csv"],
-    "result over the card": ["apply", "card.json", "test.csv", "-o", "out.csv", "--json", "./card.json"],
-    "predictions over themselves": ["apply", "card.json", "test.csv", "-o", "./test.csv"],
-    "card that is no json": ["calibrate", "--calibration", "cal.csv", "-o", "card.csv"],
-    "unknown ending": ["apply", "card.json", "test.csv", "-o", "out.xlsx"],
+    "no such file": "evaluate --calibration cal.csv --test none.csv",
+    "no such command": "evalute",
+    "no options": "evaluate",
+    "no such recalibration": f"{SCORE} --recalibrate magic",
+    "option of nothing": f"{SCORE} --recalibrate part=total",
+    "nothing": f"{SCORE} --recalibrate ,",
+    "no such recipe": f"{SCORE} --recipe magic",
+    "a column without a role": f"{SCORE} --column site",
+    "two codes": f"{SCORE} --missing -9 --missing -99",
+    "no folder for the result": f"{SCORE} --json none/result.json",
+    "result over the data": f"{SCORE} --json test.csv",
+    "two recalibrations": f"{FIT} --recalibrate none,sigma -o c.json",
+    "card that is no json": f"{FIT} -o card.csv",
+    "referral without numbers": f"{FIT} --refer tolerance -o c.json",
+    "not a card": "apply test.csv test.csv -o out.csv",
+    "percent": f"{APPLY} --level 90",
+    "word for a level": f"{APPLY} --level high",
+    "result over the card": f"{APPLY} --json ./card.json",
+    "predictions over themselves": "apply card.json test.csv -o ./test.csv",
+    "several tables": "apply card.json test.csv cal.csv -o out.csv",
+    "unknown ending": "apply card.json test.csv -o out.xlsx",
 }
 
 
@@ -53,7 +46,7 @@ BAD = {
 def test_bad_usage(folder, run, name):
     run("--quiet", "calibrate", "--calibration", "cal.csv", "-o", "card.json")
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    code, out, err = run(*BAD[name])
+    code, out, err = run(*BAD[name].split())
     assert (code, out) == (2, "")
     assert "Traceback" not in err
     assert "rror" in err
@@ -164,18 +157,7 @@ def test_missing_targets(folder, run):
     cells = text[1].split(",")
     text[1] = ",".join([cells[0], "", *cells[2:]])
     Path("gap.csv").write_text("\n".join(text))
-    command = [
-        "evaluate",
-        "--calibration",
-        "cal.csv",
-        "--test",
-        "gap.csv",
-        *QUICK,
-        "--metrics",
-        "mse",
-        "--json",
-        "-",
-    ]
+    command = [*TYPICAL[:-1], "gap.csv", *QUICK, "--metrics", "mse", "--json", "-"]
     code, _, err = run(*command)
     assert (code, "--missing empty" in err) == (2, True)
     code, out, err = run(*command, "--missing", "empty")

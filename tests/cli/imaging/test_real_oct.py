@@ -19,7 +19,7 @@ OCT = Path(__file__).parents[3] / "paper" / "datasets" / "oct.py"
 
 
 @pytest.mark.slow
-def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, run, tmp_path):
+def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, done, tmp_path):
     """Train, be killed, go on, predict, evaluate, calibrate, and predict raw volumes with the card."""
     root = real_data / "oct"
 
@@ -36,38 +36,31 @@ def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, run, t
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert read_state(last)[1]["epoch"] == 1
-    done = subprocess.run(words("killed"), env=environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert (
-        "oct: 2450 train, 850 valid, 850 test cases; images 3 x 64 x 64, 6 outputs in mm, deg" in done.stderr
-    )
-    assert "going on after epoch 1" in done.stderr
+    resumed = subprocess.run(words("killed"), env=environment(), capture_output=True, text=True)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "2450 train, 850 valid, 850 test cases; images 3 x 64 x 64, 6 outputs in mm, deg" in resumed.stderr
+    assert "going on after epoch 1" in resumed.stderr
     assert subprocess.run(words("whole"), env=environment(), capture_output=True).returncode == 0
     one, two = (read_state(tmp_path / name / "last.safetensors")[0] for name in ("killed", "whole"))
     assert all(torch.equal(one[name], two[name]) for name in two)
 
     folder = tmp_path / "killed"
     for split in ("valid", "test"):
-        file = tmp_path / f"{split}.npz"
-        code, _, err = run("predict", folder, "--split", split, "--draws", "5", "-o", file)
-        assert code == 0, err
-    code, _, err = run(
-        "evaluate", "--calibration", tmp_path / "valid.npz", "--test", tmp_path / "test.npz", "--recalibrate",
-        "none,sigma", "--metrics", "coverage,rmse", "--json", tmp_path / "e.json",
-    )  # fmt: skip
-    assert code == 0, err
-    rows = json.loads((tmp_path / "e.json").read_text())["rows"]
-    held = {
-        row["recalibration"]: row["value"]
-        for row in rows
-        if row["metric"] == "coverage" and row["level"] == 0.9
-    }
-    assert abs(held["sigma"] - 0.9) < 0.05
-    card = tmp_path / "card.json"
-    assert run("calibrate", "--calibration", tmp_path / "valid.npz", "-o", card)[0] == 0
-    raw = tmp_path / "raw.csv"
-    code, _, err = run("predict", folder, "--images", root / "raw", "--card", card, "--draws", "5", "-o", raw)
-    assert code == 0, err
+        done("predict", folder, "--split", split, "--draws", "5", "-o", tmp_path / f"{split}.npz")
+    sets = [
+        "--calibration",
+        tmp_path / "valid.npz",
+        "--test",
+        tmp_path / "test.npz",
+        "--recalibrate",
+        "sigma",
+    ]
+    done("evaluate", *sets, "--metrics", "coverage:level=0.9", "--json", tmp_path / "e.json")
+    (row,) = json.loads((tmp_path / "e.json").read_text())["rows"]
+    assert abs(row["value"] - 0.9) < 0.05
+    card, raw = tmp_path / "card.json", tmp_path / "raw.csv"
+    done("calibrate", *sets[:2], "-o", card)
+    done("predict", folder, "--images", root / "raw", "--card", card, "--draws", "5", "-o", raw)
     frame = pd.read_csv(raw)
     assert len(frame) == 50
     assert list(frame["unit"].unique()) == ["mm, mm, mm, deg, deg, deg"]
@@ -79,11 +72,8 @@ def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, run, t
     assert 0.75 < np.mean(inside) <= 1.0
 
     # without dropout a raw volume of the test split is predicted as its projection is
-    assert run("predict", folder, "--deterministic", "--split", "test", "-o", tmp_path / "member.npz")[0] == 0
-    assert (
-        run("predict", folder, "--deterministic", "--images", root / "raw", "-o", tmp_path / "member.csv")[0]
-        == 0
-    )
+    done("predict", folder, "--deterministic", "--split", "test", "-o", tmp_path / "member.npz")
+    done("predict", folder, "--deterministic", "--images", root / "raw", "-o", tmp_path / "member.csv")
     member, single = ts.read(tmp_path / "member.npz"), pd.read_csv(tmp_path / "member.csv").set_index("id")
     row = {name: k for k, name in enumerate(member.id)}
     shared = [name for name in single.index if name in row]
