@@ -20,7 +20,7 @@ from truesigma.report.blocks import cell, table
 from truesigma.report.formula import formulas
 from truesigma.report.markup import Html, element, join, json_text
 from truesigma.report.numbers import estimate_parts, number, percent
-from truesigma.report.thumbnails import SIZE, find_images, thumbnail
+from truesigma.report.thumbnails import SIZE, find_images, picture
 
 
 @given(st.text(), st.text())
@@ -153,11 +153,11 @@ def test_thumbnails(images):
 
     sizes = {"t1.png": (SIZE // 2, SIZE), "below/t2.jpg": (30, 30), "t3.npy": (50, 40)}
     for name, size in sizes.items():
-        address = thumbnail(images / name)
+        address = picture(images / name).address
         assert address.startswith("data:image/jpeg;base64,")
-        picture = Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2])))
-        assert picture.size == size
-    assert thumbnail(images / "t4.png") is None
+        shown = Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2])))
+        assert shown.size == size
+    assert picture(images / "t4.png") is None
 
 
 def test_worst_cases_with_thumbnails(images):

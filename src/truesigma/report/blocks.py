@@ -16,10 +16,16 @@ class Section:
 
     key: str
     title: str
-    body: Html
+    body: Sequence[str]
     link: str = ""  # its name in the list of sections, if the title is too long
     table: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)  # what else the page's script needs
+
+    @property
+    def html(self) -> Html:
+        given: Attributes = {"type": "button", "class": "csv", "data-csv": self.key}
+        saved = [element("button", {**given, "aria-label": "Download as csv"}, "csv")] if self.table else []
+        return element("section", {"id": self.key}, element("h2", None, self.title), *self.body, *saved)
 
 
 def paragraph(*children: str, kind: str | None = None) -> Html:
@@ -34,11 +40,6 @@ def figure(key: str, label: str) -> Html:
     return element("div", {"class": "figure", "id": f"figure-{key}", "data-label": label}, empty)
 
 
-def csv_button(key: str) -> Html:
-    given: Attributes = {"type": "button", "class": "csv", "data-csv": key, "aria-label": "Download as csv"}
-    return element("button", given, "csv")
-
-
 def choice(name: str, legend: str, options: Mapping[str, str]) -> Html:
     """Make radio buttons of which the first is chosen."""
     buttons = []
@@ -46,6 +47,12 @@ def choice(name: str, legend: str, options: Mapping[str, str]) -> Html:
         given: Attributes = {"type": "radio", "name": name, "value": value, "checked": index == 0}
         buttons.append(element("label", None, element("input", given), element("span", None, words)))
     return element("fieldset", {"class": "choice"}, element("legend", None, legend), *buttons)
+
+
+def before_after(name: str, labels: Sequence[str]) -> Html:
+    """Make radio buttons for sigma before and after recalibration, if it was recalibrated."""
+    options = {label: "before" if label == "none" else f"after {label}" for label in labels}
+    return controls(choice(name, "Sigma", options)) if len(options) > 1 else Html()
 
 
 def split(words: Sequence[str], picture: Html) -> Html:
@@ -61,14 +68,16 @@ def details(summary: str, *children: str) -> Html:
     return element("details", None, element("summary", None, summary), *children)
 
 
+def how_to_read(words: str) -> Html:
+    return details("How to read this", paragraph(words))
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[Html]], *, caption: str, sort: bool = False) -> Html:
     """Make a table that scrolls sideways if it is too wide; cells come from `cell` and `value_cell`."""
     lines = list(rows)
-    aligned = (
-        ["number" if one.startswith('<td class="number"') else None for one in lines[0]] if lines else []
-    )
     titles = []
-    for words, kind in zip(head, aligned or [None] * len(head)):
+    for words, first in zip(head, lines[0] if lines else [Html()] * len(head)):
+        kind = "number" if first.startswith('<td class="number"') else None
         button = element("button", {"type": "button", "class": "sort"}, words) if sort and words else words
         titles.append(element("th", {"scope": "col", "class": kind}, button))
     # A narrow page shows each row as a small card, in which every number carries the name of its column.
@@ -94,22 +103,20 @@ def cell(text: str, *, number: bool = False, sort: float | None = None, head: bo
 
 
 def value_cell(
-    found: Estimate, *, unit: str = "", power: int = 1, share: bool = False, best: bool = False
+    shown: Estimate, *, unit: str = "", power: int = 1, share: bool = False, best: bool = False
 ) -> Html:
     """Make a cell of a number with its interval below."""
-    value, interval = estimate_parts(found, share=share, digits=1 if share else None)
-    shown = with_unit(value, unit, power)
-    children = [element("strong", None, shown) if best else element("span", None, shown)]
+    value, interval = estimate_parts(shown, share=share, digits=1 if share else None)
+    children = [element("strong" if best else "span", None, with_unit(value, unit, power))]
     if interval:
         children.append(element("small", None, interval))
-    given: Attributes = {"class": "number", "data-sort": found.value, "title": found.reason}
-    return element("td", given, *children)
+    return element("td", {"class": "number", "data-sort": shown.value, "title": shown.reason}, *children)
 
 
 def gauge(shown: Mapping[str, Estimate], nominal: float) -> Html:
     """Draw shares on a line from 0 to 100 %: a dot and its interval for each, a mark where they should be."""
-    drawn = whiskers(shown, nominal, middle=12)
-    return element("svg", {"class": "gauge", "height": 24, "width": "100%", "aria-hidden": "true"}, drawn)
+    given: Attributes = {"class": "gauge", "height": 24, "width": "100%", "aria-hidden": "true"}
+    return element("svg", given, whiskers(shown, nominal, middle=12))
 
 
 def whiskers(shown: Mapping[str, Estimate], nominal: float, *, middle: int, reach: int = 9) -> Html:
@@ -123,13 +130,13 @@ def whiskers(shown: Mapping[str, Estimate], nominal: float, *, middle: int, reac
         element("line", {"class": "rail", "x1": "0%", "x2": "100%", "y1": middle, "y2": middle}),
         element("line", {"class": "nominal", "x1": at(nominal), "x2": at(nominal), "y1": top, "y2": bottom}),
     ]
-    for kind, found in shown.items():
-        if found.value is None:
+    for kind, share in shown.items():
+        if share.value is None:
             continue
-        if found.low is not None and found.high is not None:
-            ends: Attributes = {"x1": at(found.low), "x2": at(found.high), "y1": middle, "y2": middle}
+        if share.low is not None and share.high is not None:
+            ends: Attributes = {"x1": at(share.low), "x2": at(share.high), "y1": middle, "y2": middle}
             parts.append(element("line", {"class": f"whisker {kind}", **ends}))
-        parts.append(element("circle", {"class": f"dot {kind}", "cx": at(found.value), "cy": middle, "r": 5}))
+        parts.append(element("circle", {"class": f"dot {kind}", "cx": at(share.value), "cy": middle, "r": 5}))
     return join(parts)
 
 

@@ -3,10 +3,9 @@
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,20 @@ from .subject import BEFORE, make_subject
 
 FOLDER = Path(__file__).parent / "assets"
 SCRIPTS = ("chart.js", "figures.js", "page.js")
+SECTIONS = (
+    agreement.section,
+    calibration.section,
+    intervals.section,
+    content.section,
+    content.shape_section,
+    breakdown.section,
+    region.section,
+    rejection.section,
+    scatter.section,
+    shares.section,
+    shift.section,
+    worst.section,
+)
 FIGURES = 6  # significant figures of the numbers in the page
 
 
@@ -108,49 +121,30 @@ def report(
     """
     if docs and not re.match(r"https?://[^\s\"'<>]+$", docs):
         raise ValueError(f"docs is {docs!r}; expected an address such as https://example.org/truesigma.")
-    chosen = [c for c in each(recalibrations) if c != BEFORE]
     subject = make_subject(
-        calibration_cases, test, recalibrations=chosen, recipe=recipe, shifted=shifted, level=level, by=by,
-        replicates=replicates, seed=seed,
-    )  # fmt: skip
-    size, folder = len(calibration_cases), None if images is None else Path(images)
-    tables: list[Callable[..., Any]] = [scores.table_of, rejection.table, shares.table, shift.table]
-    tables += [breakdown.groups, breakdown.outputs, partial(region.table, calibration=calibration_cases)]
-    tables += [agreement.section, calibration.section, intervals.section, content.section]
-    tables += [content.shape_section, scatter.section]
-    scored, referral, shared, moved, by_group, by_output, regions, *own = _together(
-        [partial(table, subject) for table in tables], workers(subject.before.target)
+        calibration_cases,
+        test,
+        recalibrations=[c for c in each(recalibrations) if c != BEFORE],
+        recipe=recipe,
+        shifted=shifted,
+        level=level,
+        by=by,
+        replicates=replicates,
+        seed=seed,
+        images=None if images is None else Path(images),
+        files=files,
     )
-    sections = [
-        headline.section(subject, scored, calibration_cases),
-        *own[:-1],
-        breakdown.section(subject, by_group, by_output),
-        region.section(subject, regions, size, folder),
-        rejection.section(subject, referral),
-        own[-1],
-        shares.section(subject, shared),
-        shift.section(subject, moved),
-        worst.section(subject, folder),
-        scores.section(subject, scored),
-        origin.section(subject, files or {}, size),
-        definitions.section(docs),
-    ]
-    shown = [one for one in sections if one is not None]
-    said = headline.sentence(subject, scored)
-    page = assemble(shown, title=title or headline.title_of(subject, files or {}), unit=subject.unit)
-    found = {one.key: plain(one.table) for one in shown if one.table}
-    return Report(page, said, found, " ".join(shift.sentences(subject, moved)), subject.answers)
-
-
-def _together(works: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
-    """What each of them returns, computed by several threads; if one fails, those that wait are not started."""
-    with ThreadPoolExecutor(threads) as pool:
-        begun = [pool.submit(work) for work in works]
-        try:
-            return [one.result() for one in begun]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with ThreadPoolExecutor(workers(subject.before.target)) as pool:
+        scoring = pool.submit(scores.table_of, subject)  # first, as it takes longest
+        begun = [pool.submit(section, subject) for section in SECTIONS]
+        scored = scoring.result()
+        made = [one.result() for one in begun]
+    sections = [headline.section(subject, scored), *(one for one in made if one is not None)]
+    sections += [scores.section(subject, scored), origin.section(subject), definitions.section(docs)]
+    page = assemble(sections, title=title or headline.title_of(subject), unit=subject.unit)
+    tables = {one.key: plain(one.table) for one in sections if one.table}
+    moved = " ".join(shift.sentences(subject, shift.table(subject)))
+    return Report(page, headline.sentence(subject, scored), tables, moved, subject.answers)
 
 
 def assemble(sections: list[Section], *, title: str, unit: str) -> str:
@@ -175,15 +169,11 @@ def assemble(sections: list[Section], *, title: str, unit: str) -> str:
         "script": Html(script),
         "data": json_text({"unit": unit, "sections": shown}),
         "links": join(links),
-        "sections": join(_section(one) for one in sections),
+        "sections": join(one.html for one in sections),
     }
     template = (FOLDER / "page.html").read_text(encoding="utf-8")
     # In one pass, so that a name from the data that looks like a placeholder stays as it is.
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: filled[mark[1]], template)
-
-
-def _section(one: Section) -> Html:
-    return element("section", {"id": one.key}, element("h2", None, one.title), one.body)
 
 
 def _hash(text: str) -> str:

@@ -1,7 +1,8 @@
 """What a report is about: the same test cases before and after recalibration, and how they are resampled."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ BEFORE = "none"
 class Subject:
     """Test cases under every recalibration by its label; the first is none, the second the one the page is about."""
 
+    calibration: Cases
     cases: Mapping[str, Cases]
     cards: Mapping[str, Card]
     recipe: Recipe
@@ -34,6 +36,8 @@ class Subject:
     plan: Resampling
     answers: Sequence[Mapping[str, Any]] = ()  # to the five questions
     shifted: Cases | Prediction | None = None  # recalibrated as `after`
+    images: Path | None = None
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what to say about the data
 
     @property
     def before(self) -> Cases:
@@ -73,10 +77,24 @@ class Subject:
 
     def options(self, metric: str) -> dict[str, Any]:
         """Say what the recipe asks of a metric."""
-        known = plugins.options("metrics", plugins.load("metrics", metric))
-        aleatoric = getattr(self.cards[self.label].recalibration, "part", "total") == "aleatoric"
-        chosen = self.recipe.score_options(metric, "aleatoric" if aleatoric else "total")
-        return {key: value for key, value in chosen.items() if key in known}
+        accepted = plugins.options("metrics", plugins.load("metrics", metric))
+        part = getattr(self.cards[self.label].recalibration, "part", "total")
+        chosen = self.recipe.score_options(metric, "aleatoric" if part == "aleatoric" else "total")
+        return {key: value for key, value in chosen.items() if key in accepted}
+
+    def name_of(self, case: Any) -> str:
+        """Return the case's id, or its number (from 0)."""
+        return f"case {case}" if self.before.id is None else str(self.before.id[case])
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What the cases are called besides their id: patients, then groups by their columns."""
+        patient = self.before.patient
+        return {**({} if patient is None else {"patient": patient}), **self.before.groups}
+
+    def labels_of(self, case: Any) -> str:
+        """Return these names for one case."""
+        return ", ".join(str(names[case]) for names in self.labels.values())
 
 
 def make_subject(
@@ -90,42 +108,48 @@ def make_subject(
     by: By,
     replicates: int,
     seed: int,
+    images: Path | None = None,
+    files: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Subject:
     """Fit the recalibrations, as `evaluate` does, and apply them to test cases on the host, in float64."""
     check_level(level)
     chosen, recalibrations = load_recipe(recipe), list(each(recalibrations))
-    shapes = [tuple(c.prediction.location.shape[1:]) for c in (calibration, test)]
-    if shapes[0] != shapes[1]:
-        raise ValueError(
-            f"the test cases have outputs of shape {shapes[1]}, the calibration cases {shapes[0]}; expected the same."
-        )
-    about_bounds = any(one.name == "cqr" for one in choose_all(recalibrations, chosen).values())
+    shape = _outputs(calibration.prediction)
+    _check_outputs("test", test.prediction, shape)
+    judged, whole = calibration, test
+    wanted = choose_all(recalibrations, chosen).values()
+    about_bounds = any("bounds" in plugins.said(one.module, "NEEDS") for one in wanted)
     if isinstance(calibration.prediction.bounds, Stated) and not about_bounds:
-        calibration, test = (
-            with_prediction(c, changed(c.prediction, bounds=None)) for c in (calibration, test)
-        )
-    test = on_host(test)
-    fits = fit_around([*recalibrations, BEFORE][0], [BEFORE, *recalibrations], calibration, chosen)
-    cards = {label: describe(one.fitted, calibration, recipe=chosen) for label, one in fits.items()}
-    cases = {label: with_prediction(test, card(test)) for label, card in cards.items()}
-    plan = Resampling.of(test, by=by, replicates=replicates, seed=seed)
+        judged, whole = (_with(c, changed(c.prediction, bounds=None)) for c in (calibration, test))
+    host = on_host(whole)
+    fits = fit_around([*recalibrations, BEFORE][0], [BEFORE, *recalibrations], judged, chosen)
+    cards = {label: describe(one.fitted, judged, recipe=chosen) for label, one in fits.items()}
+    cases = {label: _with(host, card(host)) for label, card in cards.items()}
+    plan = Resampling.of(host, by=by, replicates=replicates, seed=seed)
     clusters: Any = plan.by  # how `by` was read
-    asked = answers(calibration, test, {k: one.fitted for k, one in fits.items()}, chosen, by=clusters)
-    subject = Subject(cases, cards, chosen, level, plan, asked)
-    if shifted is None:
-        return subject
-    host = on_host(shifted) if isinstance(shifted, Cases) else shifted
-    applied = cards[subject.label](host)
-    if tuple(applied.location.shape[1:]) != shapes[1]:
+    asked = answers(judged, host, {k: one.fitted for k, one in fits.items()}, chosen, by=clusters)
+    moved: Cases | Prediction | None = None
+    if shifted is not None:
+        given = on_host(shifted) if isinstance(shifted, Cases) else shifted
+        made = cards[list(cards)[-1 if len(cards) < 2 else 1]](given)
+        _check_outputs("shifted", made, shape)
+        moved = _with(given, made) if isinstance(given, Cases) else made
+    return Subject(calibration, cases, cards, chosen, level, plan, asked, moved, images, files or {})
+
+
+def _outputs(prediction: Prediction) -> tuple[int, ...]:
+    return tuple(prediction.location.shape[1:])
+
+
+def _check_outputs(name: str, prediction: Prediction, shape: tuple[int, ...]) -> None:
+    if _outputs(prediction) != shape:
         raise ValueError(
-            f"the shifted cases have outputs of shape {tuple(applied.location.shape[1:])}, the test cases {shapes[1]}; "
-            "expected the same."
+            f"the {name} cases have outputs of shape {_outputs(prediction)}, the calibration cases {shape}; expected "
+            "the same."
         )
-    moved: Cases | Prediction = with_prediction(host, applied) if isinstance(host, Cases) else applied
-    return replace(subject, shifted=moved)
 
 
-def with_prediction(cases: Cases, prediction: Prediction) -> Cases:
+def _with(cases: Cases, prediction: Prediction) -> Cases:
     """Return the same cases with another prediction, which does not come from their draws."""
     return changed(cases, prediction=prediction, draws=None)
 
@@ -142,16 +166,16 @@ def _all_on_host(value: T) -> T:
     return changed(value, **{name: _host(part) for name, part in vars(value).items() if name not in apart})
 
 
-def sigma_of(prediction: Prediction) -> Host:
-    """Return the predictive standard deviation, or the scale if the law has no variance."""
-    return np.sqrt(prediction.total * of_each(prediction.law, variance_ratio, prediction.total))
-
-
 def _host(values: Any) -> Any:
     if values is None:
         return None
-    found = to_host(values)
-    return found if found.dtype == bool else found.astype(np.float64)
+    held = to_host(values)
+    return held if held.dtype == bool else held.astype(np.float64)
+
+
+def sigma_of(prediction: Prediction) -> Host:
+    """Return the predictive standard deviation, or the scale if the law has no variance."""
+    return np.sqrt(prediction.total * of_each(prediction.law, variance_ratio, prediction.total))
 
 
 def counted(cases: Cases) -> Host:

@@ -47,12 +47,6 @@ class Picture:
     size: tuple[int, int]
 
 
-def thumbnail(path: Path) -> str | None:
-    """Write the picture as a data: address; for a volume, its middle slice. None if it cannot be read."""
-    found = picture(path)
-    return None if found is None else found.address
-
-
 def picture(path: Path) -> Picture | None:
     """Write the picture, and say how large the image is; None if it cannot be read."""
     from PIL import Image

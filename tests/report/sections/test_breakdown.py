@@ -27,7 +27,7 @@ def test_the_group_that_is_off_is_found():
         ts.recalibrate.sigma.fit(cases.prediction, cases.target).factor
     )
     assert first.factor.low < 1.6 < first.factor.high
-    assert "too sure" in breakdown.section(subject, parts, []).body
+    assert "too sure" in breakdown.section(subject).html
 
 
 def test_groups_that_are_right_are_seldom_called_off():
@@ -46,17 +46,17 @@ def test_groups_that_are_right_are_seldom_called_off():
 def test_small_groups_are_not_judged():
     subject = subject_of(make(groups=tuple(f"p{k}" for k in range(60))))
     assert breakdown.groups(subject) == []
-    found = breakdown.section(subject, [], [])
+    found = breakdown.section(subject)
     assert found.title == "For whom"
-    assert "None of the 60 groups has 20 test cases" in found.body
-    assert breakdown.section(subject_of(make()), [], []) is None  # no groups, nothing to say
+    assert "None of the 60 groups has 20 test cases" in found.html
+    assert breakdown.section(subject_of(make())) is None  # no groups, nothing to say
 
 
 def test_how_many_groups_are_judged_is_said():
     group = np.array(["large"] * 200 + ["second"] * 90 + ["small"] * 10)
     plain = make()
     subject = subject_of(ts.Cases(plain.prediction, plain.target, group=group))
-    body = breakdown.section(subject, breakdown.groups(subject), []).body
+    body = breakdown.section(subject).html
     assert "2 of 3 groups are judged: those of at least 20 test cases." in body
 
 
@@ -96,8 +96,8 @@ def test_patients_are_not_judged_one_by_one():
     subject = subject_of(cases, fitted_on=cases, recalibrations=(), replicates=50)
     parts = breakdown.groups(subject)
     assert {part.verdict for part in parts} == {""}
-    found = breakdown.section(subject, parts, [])
-    assert "none of the 25 groups is judged on its own" in found.body
+    found = breakdown.section(subject)
+    assert "none of the 25 groups is judged on its own" in found.html
     as_sites = subject_of(cases, fitted_on=cases, recalibrations=(), replicates=50, by="case")
     assert any("too sure" in part.verdict for part in breakdown.groups(as_sites))
 
@@ -119,4 +119,4 @@ def test_no_remedy_is_named_whose_effect_was_not_computed():
         subject = subject_of(cases, fitted_on=cases, recalibrations=(name,), replicates=50)
         parts = breakdown.outputs(subject)
         assert [("sure" in part.verdict) for part in parts] == [off, off]
-        assert "remedy" not in str(breakdown.section(subject, [], parts).body)
+        assert "remedy" not in breakdown.section(subject).html

@@ -32,7 +32,7 @@ def test_what_is_undefined_is_a_dash():
     found = {score.name: score for score in scores.table_of(subject)}
     assert found["nll"].values["isotonic"].value is None
     assert found["nll"].change.value is None
-    body = scores.section(subject, list(found.values())).body
+    body = scores.section(subject, list(found.values())).html
     assert "no density" in body
     assert "–" in body
 

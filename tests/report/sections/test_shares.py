@@ -23,4 +23,4 @@ def test_without_the_split_there_are_no_shares():
     y = np.arange(50.0)
     subject = subject_of(ts.Cases(ts.Prediction(y + 1, aleatoric=0 * y + 1), y))
     assert shares.table(subject) is None
-    assert shares.section(subject, None) is None
+    assert shares.section(subject) is None

@@ -18,7 +18,7 @@ def test_shift_numbers():
     drawn = [auroc(*(rng.choice(v, v.size) for v in variances)) for _ in range(400)]
     assert (found.auroc.high - found.auroc.low) / 2 == pytest.approx(1.96 * np.std(drawn), rel=0.12)
     assert found.coverage is None
-    assert "AUROC" in shift.section(subject, found).body
+    assert "AUROC" in shift.section(subject).html
     with_targets = shift.table(subject_of(make(), shifted=make(seed=5, factor=0.9)))
     assert with_targets.coverage.value > 0.95
 

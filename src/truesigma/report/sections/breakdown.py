@@ -1,7 +1,7 @@
 """For whom sigma is not true: coverage, error and the factor that is still needed, by group and by output."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,7 @@ from ...evaluation.inference.estimates import LEAST, RISK
 from ...evaluation.questions import MOST_GROUPS as MOST
 from ...evaluation.questions import MOST_OUTPUTS
 from ...evaluation.replicates import Replicates, Resampling, factor_rows, from_rows, metric_rows
-from ..blocks import (
-    Section,
-    cell,
-    columns,
-    csv_button,
-    details,
-    gauge,
-    paragraph,
-    table,
-    value_cell,
-)
+from ..blocks import Section, cell, columns, gauge, how_to_read, paragraph, table, value_cell
 from ..markup import Html, element, join
 from ..numbers import number, percent, with_unit
 from ..subject import Subject, counted, sigma_of
@@ -60,8 +50,11 @@ def groups(subject: Subject) -> list[Subset]:
     If groups take the patients' place, the cases of each share one error: all of them miss, or none. No test by case
     can distinguish that from a sigma that is off, so they are shown without a verdict.
     """
+    counting = np.asarray(counted(subject.before).reshape(len(subject.before), -1).any(axis=1))
+    counted_in = [(name, places[counting[places]]) for name, places in _parts(subject)]
+    large = sorted((one for one in counted_in if one[1].size >= LEAST), key=lambda one: -one[1].size)
     parts = []
-    for name, rows in _large(subject):
+    for name, rows in large[:MOST]:
         pair = [cases[rows] for cases in subject.pair.values()]
         parts.append(_part(subject, "group", name, pair, _inner(subject, pair[0])))
     return sorted(_judged(subject, parts), key=_distance)
@@ -72,13 +65,6 @@ def _parts(subject: Subject) -> list[tuple[str, Host]]:
     columns = subject.before.groups
     several = {column for column, names in columns.items() if len(np.unique(names)) > 1}
     return [(name, places) for column, name, places in labelled(columns) if column in several]
-
-
-def _large(subject: Subject) -> list[tuple[str, Host]]:
-    """The largest groups, and the places of those of their cases that count."""
-    counting = np.asarray(counted(subject.before).reshape(len(subject.before), -1).any(axis=1))
-    found = [(name, places[counting[places]]) for name, places in _parts(subject)]
-    return sorted((one for one in found if one[1].size >= LEAST), key=lambda one: -one[1].size)[:MOST]
 
 
 def outputs(subject: Subject) -> list[Subset]:
@@ -110,29 +96,25 @@ def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: R
     coverage, rmse = (plugins.load("metrics", n) for n in ("coverage", "rmse"))
     asked = [metric_rows(cases, coverage, {"level": subject.level}, plan.code) for cases in (before, after)]
     asked.append(metric_rows(after, rmse, {}, plan.code))
-    found: list[Replicates | Undefined] = list(from_rows(asked, plan))
+    drawn: list[Replicates | Undefined] = list(from_rows(asked, plan))
     try:
-        found += from_rows([factor_rows(after, plan.code)], plan)
+        drawn += from_rows([factor_rows(after, plan.code)], plan)
     except Undefined as reason:
-        found.append(reason)
-    held, reached, error, factor = (estimate(one, plan, share=k < 2) for k, one in enumerate(found))
-    sigma = float(np.sqrt(np.mean(sigma_of(after.prediction)[_counts(after)] ** 2)))
+        drawn.append(reason)
+    held, reached, error, factor = (estimate(one, plan, share=k < 2) for k, one in enumerate(drawn))
+    inside = slice(None) if after.prediction.mask is None else after.prediction.mask
+    sigma = float(np.sqrt(np.mean(sigma_of(after.prediction)[inside] ** 2)))
     return Subset(kind, name, len(after), error, sigma, held, reached, factor)
-
-
-def _counts(cases: Cases) -> Any:
-    return slice(None) if cases.prediction.mask is None else cases.prediction.mask
 
 
 def _judged(subject: Subject, parts: list[Subset]) -> list[Subset]:
     """Give each part its verdict, as the five questions found it."""
-    rows = [[row for row in subject.answers if _is_of(row, subject.label, part)] for part in parts]
-    return [Subset(**{**vars(part), "verdict": _verdict(own)}) for part, own in zip(parts, rows)]
-
-
-def _is_of(row: Mapping[str, Any], label: str, part: Subset) -> bool:
-    name = row["group"] if part.kind == "group" else f"output {row['output']}"
-    return row["recalibration"] == label and row[part.kind] is not None and str(name) == part.name
+    rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in subject.answers:
+        for kind, name in (("group", row["group"]), ("output", f"output {row['output']}")):
+            if row["recalibration"] == subject.label and row[kind] is not None:
+                rows.setdefault((kind, str(name)), []).append(row)
+    return [replace(part, verdict=_verdict(rows.get((part.kind, part.name), []))) for part in parts]
 
 
 def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -149,38 +131,27 @@ def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
     return RIGHT if fine else NO_SIGN
 
 
-def section(subject: Subject, by_group: list[Subset], by_output: list[Subset]) -> Section | None:
+def section(subject: Subject) -> Section | None:
+    by_group, by_output = groups(subject), outputs(subject)
     unjudged = _unjudged(subject, len(by_group))
-    if not by_group and not by_output:
-        return Section("breakdown", TITLE, paragraph(unjudged, kind="note")) if unjudged else None
-    blocks: list[Html] = [paragraph(unjudged, kind="note")] if unjudged else []
-    for kind, parts in (("group", by_group), ("output", by_output)):
-        if parts:
-            blocks += [paragraph(_summary(kind, parts, subject)), _table(subject, kind, parts[:SHOWN])]
-            if len(parts) > SHOWN:
-                blocks.append(
-                    paragraph(f"The {SHOWN} most off of {len(parts)} {kind}s are shown.", kind="note")
-                )
-    blocks.append(
-        details(
-            "How to read this",
-            paragraph(
-                f"Small numbers in brackets are {100 * subject.plan.level:g} % bootstrap intervals (by case "
-                "inside a group). “Factor still needed” is what sigma scaling fitted on this part alone would "
-                "multiply sigma by: 1 is right, 2 means that sigma is half of what it should be. A part is "
-                "called off where one of the five questions is, corrected for the number of parts (Holm, "
-                f"{percent(RISK)} over all). Groups of fewer than {LEAST} cases are left out."
-            ),
-        )
-    )
-    blocks.append(csv_button("breakdown"))
+    body: list[Html] = [paragraph(unjudged, kind="note")] if unjudged else []
     parts = [*by_group, *by_output]
-    return Section("breakdown", title_of(parts), join(blocks), "", columns([_row(part) for part in parts]))
-
-
-def title_of(parts: Sequence[Subset]) -> str:
-    """Title the section, and links to it."""
-    return TITLE if any(part.kind == "group" for part in parts) else "By output"
+    if not parts:
+        return Section("breakdown", TITLE, body) if body else None
+    for kind, some in (("group", by_group), ("output", by_output)):
+        if some:
+            body += [paragraph(_summary(kind, some, subject)), _table(subject, kind, some[:SHOWN])]
+        if len(some) > SHOWN:
+            body.append(paragraph(f"The {SHOWN} most off of {len(some)} {kind}s are shown.", kind="note"))
+    words = how_to_read(
+        f"Small numbers in brackets are {100 * subject.plan.level:g} % bootstrap intervals (by case inside a group). "
+        "“Factor still needed” is what sigma scaling fitted on this part alone would multiply sigma by: 1 is right, 2 "
+        "means that sigma is half of what it should be. A part is called off where one of the five questions is, "
+        f"corrected for the number of parts (Holm, {percent(RISK)} over all). Groups of fewer than {LEAST} cases are "
+        "left out."
+    )
+    title = TITLE if by_group else "By output"
+    return Section("breakdown", title, [*body, words], "", columns([_row(part) for part in parts]))
 
 
 def _unjudged(subject: Subject, judged: int) -> str:
@@ -217,29 +188,19 @@ def _summary(kind: str, parts: list[Subset], subject: Subject) -> str:
 
 
 def _table(subject: Subject, kind: str, parts: Sequence[Subset]) -> Html:
-    head = [
-        kind,
-        "cases",
-        f"{percent(subject.level)} intervals hold",
-        "",
-        "before",
-        "factor still needed",
-        "RMSE",
-        "mean sigma",
-    ]
+    head = [kind, "cases", f"{percent(subject.level)} intervals hold", "", "before", "factor still needed"]
+    head += ["RMSE", "mean sigma"]
     rows = []
     for part in parts:
-        off = part.verdict not in FINE
-        verdict = element("span", {"class": "verdict off" if off else "verdict"}, part.verdict)
-        name = join([element("span", {"class": "name"}, part.name), verdict])
+        off = "" if part.verdict in FINE else " off"
+        verdict = element("span", {"class": f"verdict{off}"}, part.verdict)
+        drawn = gauge({"before": part.before, "after": part.after}, subject.level)
         rows.append(
             [
-                cell(name, head=True),
+                cell(join([element("span", {"class": "name"}, part.name), verdict]), head=True),
                 cell(f"{part.cases:,}", number=True, sort=part.cases),
                 value_cell(part.after, share=True),
-                cell(
-                    gauge({"before": part.before, "after": part.after}, subject.level), sort=part.after.value
-                ),
+                cell(drawn, sort=part.after.value),
                 value_cell(part.before, share=True),
                 value_cell(part.factor),
                 value_cell(part.rmse, unit=subject.unit),
@@ -250,9 +211,7 @@ def _table(subject: Subject, kind: str, parts: Sequence[Subset]) -> Html:
 
 
 def _row(part: Subset) -> dict[str, Any]:
-    numbers: dict[str, Any] = {}
-    for name in ("after", "before", "factor", "rmse"):
-        label = f"coverage_{name}" if name in ("after", "before") else name
-        numbers |= getattr(part, name).columns(label)
-    head = {"part": part.kind, "name": part.name, "cases": part.cases}
-    return {**head, "verdict": part.verdict, **numbers, "sigma": part.sigma}
+    head = {"part": part.kind, "name": part.name, "cases": part.cases, "verdict": part.verdict}
+    numbers = part.after.columns("coverage_after") | part.before.columns("coverage_before")
+    numbers |= part.factor.columns("factor") | part.rmse.columns("rmse")
+    return {**head, **numbers, "sigma": part.sigma}

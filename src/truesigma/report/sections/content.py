@@ -9,8 +9,7 @@ from ...core.by_case import laws_of
 from ...core.law import Undefined
 from ...core.ranking import columns_of
 from ...core.values import Cases
-from ..blocks import Section, choice, columns, controls, csv_button, figure, paragraph
-from ..markup import join
+from ..blocks import Section, before_after, choice, columns, controls, figure, paragraph
 from ..numbers import percent
 from ..subject import Subject
 
@@ -56,17 +55,14 @@ def _sums(subject: Subject, cell: Host, weight: Host, inside: Host, cells: int) 
 
 
 def section(subject: Subject) -> Section:
-    body = join(
-        [
-            paragraph(
-                f"The share that the {percent(subject.level)} intervals hold, in tenths of the cases. A sigma that "
-                "knows the hard cases holds the same share everywhere: along the dashed line."
-            ),
-            controls(choice("sorted", "Tenths", KEYS)),
-            figure("content", "Share inside the intervals, by sigma and by predicted value"),
-            csv_button("content"),
-        ]
-    )
+    body = [
+        paragraph(
+            f"The share that the {percent(subject.level)} intervals hold, in tenths of the cases. A sigma that "
+            "knows the hard cases holds the same share everywhere: along the dashed line."
+        ),
+        controls(choice("sorted", "Tenths", KEYS)),
+        figure("content", "Share inside the intervals, by sigma and by predicted value"),
+    ]
     settings = {"labels": list(subject.pair), "level": subject.level}
     return Section("content", "Easy and hard cases", body, "Hard cases", columns(by_size(subject)), settings)
 
@@ -103,21 +99,17 @@ def _transform(cases: Cases) -> Host:
 
 
 def shape_section(subject: Subject) -> Section | None:
-    found = pit(subject)
-    if not found:
+    rows = pit(subject)
+    if not rows:
         return None
-    labels = list(dict.fromkeys(row["recalibration"] for row in found))
-    options = {label: "before" if label == "none" else f"after {label}" for label in reversed(labels)}
-    body = join(
-        [
-            paragraph(
-                "Where the truth lies in the predicted distribution, from its lower to its upper end (PIT). True "
-                "predictions give bars of equal height. A hill: sigma is too large; a valley: too small; a slope: "
-                "predictions are biased; bars at the ends alone: heavier tails than assumed."
-            ),
-            controls(choice("pit", "Sigma", options)) if len(options) > 1 else "",
-            figure("pit", "Histogram of the probability integral transform"),
-            csv_button("pit"),
-        ]
-    )
-    return Section("pit", "Shape of the errors", body, "Shape", columns(found), {"labels": list(options)})
+    labels = [*dict.fromkeys(row["recalibration"] for row in rows)][::-1]
+    body = [
+        paragraph(
+            "Where the truth lies in the predicted distribution, from its lower to its upper end (PIT). True "
+            "predictions give bars of equal height. A hill: sigma is too large; a valley: too small; a slope: "
+            "predictions are biased; bars at the ends alone: heavier tails than assumed."
+        ),
+        before_after("pit", labels),
+        figure("pit", "Histogram of the probability integral transform"),
+    ]
+    return Section("pit", "Shape of the errors", body, "Shape", columns(rows), {"labels": labels})

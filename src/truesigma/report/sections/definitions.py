@@ -36,19 +36,15 @@ def section(docs: str = "") -> Section:
             element("h3", None, capital(str(metric.TITLE))),
             paragraph(words.strip()),
             *formulas(metric.__doc__ or ""),
+            paragraph(" ".join(reference[1].split()) if reference else "", _place(name, docs), kind="note"),
         ]
-        if reference:
-            parts.append(paragraph(" ".join(reference[1].split()), _place(name, docs), kind="note"))
-        else:
-            parts.append(paragraph(_place(name, docs), kind="note"))
         entries.append(element("div", {"class": "definition", "id": f"definition-{name}"}, *parts))
     intro = paragraph(
         "Location μ is what is predicted, y what is true, v the predicted variance (aleatoric plus epistemic), e "
         "the squared error, B a bin of elements with about the same v, m the number of elements."
     )
-    return Section(
-        "definitions", "Definitions", join([intro, element("div", {"class": "definitions"}, *entries)])
-    )
+    body = [intro, element("div", {"class": "definitions"}, *entries)]
+    return Section("definitions", "Definitions", body)
 
 
 def _place(name: str, docs: str) -> Html:

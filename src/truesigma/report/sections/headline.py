@@ -3,26 +3,27 @@
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
+from ...core.checks import number_of
+from ...core.recalibration import factors_of
 from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate
 from ...evaluation.compare import remedy, remedy_words
 from ...evaluation.doubts import doubts, few_clusters
 from ...evaluation.questions import QUESTIONS
 from ...evaluation.verdicts import for_whom_not, headline, told
-from ..blocks import Section, csv_button, paragraph, whiskers
-from ..markup import Attributes, Html, element, join
-from ..numbers import estimate_parts, number, percent
+from ..blocks import Section, paragraph, whiskers
+from ..markup import Attributes, Html, element
+from ..numbers import capital, estimate_parts, number, percent
 from ..subject import BEFORE, Subject, counted, on_host
 from .scores import Score
 
 CONFIDENCE = 0.95  # of the factor's interval
 SHORT = 12  # letters of a network's mark that are enough to identify it
-COLUMNS = (
+COLUMNS = [
     "recalibration",
     "question",
     "output",
@@ -33,36 +34,37 @@ COLUMNS = (
     "low",
     "high",
     "level",
-)
+]
 
 
-def section(subject: Subject, scores: list[Score], calibration: Cases) -> Section:
+def section(subject: Subject, scores: list[Score]) -> Section:
     before, after = _coverage(subject, scores)
-    clusters = clusters_of(calibration)
+    factor = factor_of(subject, clusters_of(subject.calibration))
     shown = {"before": before, "after": after} if subject.recalibrated else {"before": before}
     notes = (
-        _remedy(subject, calibration),
-        _about(subject, calibration),
-        few_clusters(on_host(calibration)) if factor_of(subject, clusters) is not None else "",
+        _remedy(subject),
+        _about(subject),
+        few_clusters(on_host(subject.calibration)) if factor is not None else "",
         groups_not_counted(subject),
     )
-    body = join(
-        [
-            *_big(_first(subject)),
-            *_alerts(subject, calibration),
-            element("div", {"class": "hero"}, _hero(shown, subject.level, _held(subject, before, after))),
-            _answers(subject, factor_of(subject, clusters)),
-            *[paragraph(words, kind="note") for words in notes if words],
-            csv_button("summary"),
-        ]
-    )
+    first, mark, more = re.match(r"(.*?)(?: (But|Also,) (.*))?$", _first(subject)).groups()  # type: ignore[union-attr]
+    body = [
+        paragraph(first, kind="headline"),
+        paragraph(f"{mark} {more}", kind="lead")
+        if mark
+        else "",  # what speaks against it, in smaller letters
+        *[paragraph(words, kind="alert") for words in _alerts(subject)],
+        element("div", {"class": "hero"}, _hero(shown, subject.level, _held(subject, before, after))),
+        _answers(subject, factor),
+        *[paragraph(words, kind="note") for words in notes if words],
+    ]
     table = {name: [row[name] for row in subject.answers] for name in COLUMNS}
     return Section("summary", "Summary", body, "", table)
 
 
-def title_of(subject: Subject, files: Mapping[str, Mapping[str, Any]]) -> str:
+def title_of(subject: Subject) -> str:
     """Name what is predicted, its unit, the network and the file, as far as they are known."""
-    about = files.get("test", {})
+    about = subject.files.get("test", {})
     target = " and ".join(about.get("columns", {}).get("target", [])) or "target"
     network = subject.before.checkpoint
     parts = [
@@ -84,13 +86,6 @@ def _first(subject: Subject) -> str:
     return headline(subject.answers, subject.label, _named(subject))
 
 
-def _big(words: str) -> list[Html]:
-    """The sentence in large letters, with what speaks against it in small ones below."""
-    first, mark, more = re.match(r"(.*?)(?: (But|Also,) (.*))?$", words).groups()  # type: ignore[union-attr]
-    found = [element("p", {"class": "headline"}, first)]
-    return [*found, element("p", {"class": "lead"}, f"{mark} {more}")] if mark else found
-
-
 def _answers(subject: Subject, factor: Estimate | None) -> Html:
     """The five questions: a line each, and one more if recalibration changes the answer."""
     lines = []
@@ -98,17 +93,11 @@ def _answers(subject: Subject, factor: Estimate | None) -> Html:
         lines.append(element("dt", None, QUESTIONS[key]))
         for when, row in said.items():
             scaled, sure = _factor_words(factor) if (when, key) == ("after", "size") else ("", "")
-            lines.append(
-                element(
-                    "dd",
-                    None,
-                    element("span", {"class": f"chip {row['verdict']}"}, row["verdict"]),
-                    element("b", {"class": when, "title": sure or None}, f" {when}{scaled}: ")
-                    if when
-                    else " ",
-                    str(row["words"]),
-                )
+            chip = element("span", {"class": f"chip {row['verdict']}"}, row["verdict"])
+            named = (
+                element("b", {"class": when, "title": sure or None}, f" {when}{scaled}: ") if when else " "
             )
+            lines.append(element("dd", None, chip, named, str(row["words"])))
     whom = for_whom_not(subject.answers, subject.label)
     if whom:
         link = element("a", {"href": "#breakdown"}, "See each of them.")
@@ -120,10 +109,10 @@ def _factor_words(factor: Estimate | None) -> tuple[str, str]:
     """The factor that the calibration cases gave, and how sure it is."""
     if factor is None:
         return "", ""
+    words = f" \N{MULTIPLICATION SIGN}{number(factor.value)}"
     if factor.low is None:
-        return f" \N{MULTIPLICATION SIGN}{number(factor.value)}, how sure that is cannot be told", ""
-    interval = estimate_parts(factor)[1]
-    return f" \N{MULTIPLICATION SIGN}{number(factor.value)}", f"of the calibration cases {interval}"
+        return f"{words}, how sure that is cannot be told", ""
+    return words, f"of the calibration cases {estimate_parts(factor)[1]}"
 
 
 def _coverage(subject: Subject, scores: list[Score]) -> tuple[Estimate, Estimate]:
@@ -133,13 +122,13 @@ def _coverage(subject: Subject, scores: list[Score]) -> tuple[Estimate, Estimate
 
 def _held(subject: Subject, before: Estimate, after: Estimate) -> str:
     """Write how many cases the intervals hold."""
-    held = [estimate_parts(found, share=True, digits=0)[0] for found in (before, after)]
+    held = [estimate_parts(share, share=True, digits=0)[0] for share in (before, after)]
     what = "targets" if subject.outputs > 1 else "cases"
     said = f"The {percent(subject.level)} intervals hold {held[0]} of the {what}."
     if not subject.recalibrated:
         return said
-    factor = getattr(subject.cards[subject.label].recalibration, "factor", None)
-    s = f", s\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{number(factor)}," if isinstance(factor, float) else ""
+    factor = factors_of(subject.cards[subject.label].recalibration).get("")
+    s = f", s\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{number(factor.value)}," if factor else ""
     return f"{said} After {_named(subject)}{s} they hold {held[1]}."
 
 
@@ -148,18 +137,14 @@ def _named(subject: Subject) -> str:
     return title if title.endswith("scaling") else f"{title} recalibration"
 
 
-def _about(subject: Subject, calibration: Cases) -> str:
+def _about(subject: Subject) -> str:
     """How many cases and patients."""
-    test = subject.before
-    sizes = f"{len(test):,} test"
-    if subject.plan.by != "case":
-        read = ", whose cases are taken to err together" if subject.plan.by == "group" else ""
-        sizes += f" (of {subject.plan.units:,} {_plural(subject.plan.by, subject.plan.units)}{read})"
-    return f"Cases: {sizes}, {len(calibration):,} calibration. Brackets: {percent(CONFIDENCE)}."
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
+    plan = subject.plan
+    sizes = f"{len(subject.before):,} test"
+    if plan.by != "case":
+        read = ", whose cases are taken to err together" if plan.by == "group" else ""
+        sizes += f" (of {number_of(plan.units, plan.by)}{read})"
+    return f"Cases: {sizes}, {len(subject.calibration):,} calibration. Brackets: {percent(CONFIDENCE)}."
 
 
 def clusters_of(calibration: Cases) -> int:
@@ -169,20 +154,19 @@ def clusters_of(calibration: Cases) -> int:
     return int(some.sum()) if cases.cluster is None else len(np.unique(np.asarray(cases.cluster)[some]))
 
 
-def _remedy(subject: Subject, calibration: Cases) -> str:
+def _remedy(subject: Subject) -> str:
     """Say which other recalibration the calibration cases need, if its gain is beyond chance; otherwise nothing.
 
     If calibration and test cases disagree, what one gains says nothing about the other.
     """
     if any(row["parts"].get("differ") for row in subject.answers):
         return ""
-    found = remedy(calibration, recipe=subject.recipe)
-    if found is None or found.choice in (BEFORE, subject.label):
+    better = remedy(subject.calibration, recipe=subject.recipe)
+    if better is None or better.choice in (BEFORE, subject.label):
         return ""
-    if next(row for row in found.rows if row["recalibration"] == found.choice)["high"] >= 0:
+    if next(row for row in better.rows if row["recalibration"] == better.choice)["high"] >= 0:
         return ""
-    words = remedy_words(found, subject.label)
-    return f"{words[:1].upper()}{words[1:]}."
+    return f"{capital(remedy_words(better, subject.label))}."
 
 
 def groups_not_counted(subject: Subject) -> str:
@@ -205,53 +189,49 @@ def factor_of(subject: Subject, clusters: int) -> Estimate | None:
     The interval is that of log s: a factor is above 0, and the standard error falls with it. A symmetric interval of s
     itself would miss the truth more often, nearly always from below.
     """
-    fitted = subject.cards[subject.label].recalibration
-    factor, error = (getattr(fitted, name, None) for name in ("factor", "standard_error"))
-    if not isinstance(factor, float):
+    factor = factors_of(subject.cards[subject.label].recalibration).get("")
+    if factor is None:
         return None
-    if not isinstance(error, float) or clusters < 2:
-        return Estimate(factor)
-    reach = math.exp(float(stdtrit(clusters - 1, (1 + CONFIDENCE) / 2)) * error / factor)
-    return Estimate(factor, factor / reach, factor * reach)
+    if factor.standard_error is None or clusters < 2:
+        return Estimate(factor.value)
+    error = factor.standard_error / factor.value
+    reach = math.exp(float(stdtrit(clusters - 1, (1 + CONFIDENCE) / 2)) * error)
+    return Estimate(factor.value, factor.value / reach, factor.value * reach)
 
 
 def _hero(shown: Mapping[str, Estimate], nominal: float, words: str) -> Html:
     """Draw the shares on a line with their names: before below it, after above it, and a mark where they should be."""
     parts = [whiskers(shown, nominal, middle=30, reach=14)]
-    for kind, found in shown.items():
-        if found.value is not None:
-            anchor = "start" if found.value < 0.1 else "end" if found.value > 0.9 else "middle"
+    for kind, share in shown.items():
+        if share.value is not None:
             given: Attributes = {
                 "class": f"label {kind}",
-                "x": f"{100 * found.value:.2f}%",
-                "text-anchor": anchor,
+                "x": f"{100 * share.value:.2f}%",
+                "y": 14 if kind == "after" else 54,
+                "text-anchor": "start" if share.value < 0.1 else "end" if share.value > 0.9 else "middle",
             }
-            named = f"{kind} {percent(found.value)}"
-            parts.append(element("text", {**given, "y": 14 if kind == "after" else 54}, named))
+            parts.append(element("text", given, f"{kind} {percent(share.value)}"))
+    anchor = "middle" if nominal < 0.9 else "end"
     place: Attributes = {
         "class": "axis promised",
         "x": f"{100 * nominal:.2f}%",
         "y": 74,
-        "text-anchor": "middle" if nominal < 0.9 else "end",
+        "text-anchor": anchor,
     }
     parts.append(element("text", place, f"{percent(nominal)} promised"))
     given = {"class": "gauge", "height": 80, "width": "100%", "role": "img", "aria-label": words}
     return element("svg", given, *parts)
 
 
-def _alerts(subject: Subject, calibration: Cases) -> list[Html]:
+def _alerts(subject: Subject) -> list[str]:
     """Say what looks like a mistake in the data, and that infinite intervals hold everything."""
-    found = [
-        paragraph(f"{text[:1].upper()}{text[1:]}", kind="alert")
-        for text in doubts(calibration, subject.before)
-    ]
-    if calibration.shift is not None:
-        found.append(paragraph(f"All numbers are {calibration.shift.words}.", kind="alert"))
+    alerts = [capital(text) for text in doubts(subject.calibration, subject.before)]
+    if subject.calibration.shift is not None:
+        alerts.append(f"All numbers are {subject.calibration.shift.words}.")
     interval = subject.after.prediction.interval(subject.level)
-    if np.isfinite(interval.upper - interval.lower)[counted(subject.after)].all():
-        return found
-    text = (
-        f"The {percent(subject.level)} intervals are infinite after {_named(subject)}: it has too few calibration "
-        "cases for this level. That they hold everything means nothing."
-    )
-    return [*found, paragraph(text, kind="alert")]
+    if not np.isfinite(interval.upper - interval.lower)[counted(subject.after)].all():
+        alerts.append(
+            f"The {percent(subject.level)} intervals are infinite after {_named(subject)}: it has too few calibration "
+            "cases for this level. That they hold everything means nothing."
+        )
+    return alerts

@@ -9,7 +9,7 @@ from ...core import plugins
 from ...core.by_case import Stated
 from ...diagrams.coverage import LEVELS
 from ...evaluation.replicates import metric_rows
-from ..blocks import Section, columns, csv_button, details, figure, paragraph, split
+from ..blocks import Section, columns, figure, how_to_read, paragraph, split
 from ..numbers import percent
 from ..subject import Subject
 
@@ -28,9 +28,8 @@ def table(subject: Subject) -> list[dict[str, Any]]:
         low, high = subject.plan.band(drawn[:, 1::2] / weight)
         observed = whole[1::2] / whole[::2]
         for level, share, below, above in zip(levels, observed, low, high):
-            rows.append(
-                {"recalibration": label, "level": level, "observed": share, "low": below, "high": above}
-            )
+            held_there = {"observed": share, "low": below, "high": above}
+            rows.append({"recalibration": label, "level": level, **held_there})
     return rows
 
 
@@ -40,17 +39,13 @@ def section(subject: Subject) -> Section:
             "For every level, the share of targets that fell inside the interval of that level. Below the dashed "
             "line intervals hold less than they promise."
         ),
-        details(
-            "How to read this",
-            paragraph(
-                f"Bands are {percent(subject.plan.level)} bootstrap intervals by {subject.plan.by}, at each level "
-                "on its own. This picture can look right while the calibration diagram does not: intervals too "
-                "wide for easy cases and too narrow for hard ones cancel out."
-            ),
+        how_to_read(
+            f"Bands are {percent(subject.plan.level)} bootstrap intervals by {subject.plan.by}, at each level on its "
+            "own. This picture can look right while the calibration diagram does not: intervals too wide for easy "
+            "cases and too narrow for hard ones cancel out."
         ),
-        csv_button("intervals"),
     ]
-    body = split(words, figure("intervals", "Observed over estimated intervals"))
+    body = [split(words, figure("intervals", "Observed over estimated intervals"))]
     return Section(
         "intervals", "Intervals", body, "", columns(table(subject)), {"labels": list(subject.pair)}
     )

@@ -7,56 +7,50 @@ import numpy as np
 
 from ...files.provenance import versions
 from ..blocks import Section, details, paragraph
-from ..markup import Html, element, join
+from ..markup import Html, element
 from ..numbers import percent
 from ..subject import BEFORE, Subject
 
 
-def section(subject: Subject, files: Mapping[str, Mapping[str, Any]], calibration_cases: int) -> Section:
-    test = subject.before
-    sizes = {"calibration": calibration_cases, "test": len(test)}
+def section(subject: Subject) -> Section:
+    sizes = {"calibration": len(subject.calibration), "test": len(subject.before)}
     if subject.shifted is not None:
         sizes["shifted"] = len(subject.shifted)
-    rows: list[tuple[str, str]] = []
+    rows = {}
     for name, size in sizes.items():
-        about = files.get(name, {})
-        parts = [f"{size:,} cases"]
-        parts += [f"file {about['file']}"] if "file" in about else []
-        parts += [f"SHA-256 {about['sha256']}"] if "sha256" in about else []
-        rows.append((f"{name} data", ", ".join(parts)))
-    rows.append(("law", test.prediction.law.name))
-    rows.append(("recipe", subject.recipe.name))
+        about = subject.files.get(name, {})
+        named = {"file": about.get("file"), "SHA-256": about.get("sha256")}
+        said = [f"{what} {text}" for what, text in named.items() if text is not None]
+        rows[f"{name} data"] = ", ".join([f"{size:,} cases", *said])
+    rows |= {"law": subject.before.prediction.law.name, "recipe": subject.recipe.name}
     for label, card in subject.cards.items():
         if label != BEFORE:
-            rows.append((f"fitted: {label}", _fitted(card.recalibration.to_dict())))
+            rows[f"fitted: {label}"] = _fitted(card.recalibration.to_dict())
     plan = subject.plan
     what = "cases" if plan.by == "case" else f"{plan.by}s, whose cases are drawn together"
-    rows.append(
-        (
-            "intervals",
-            f"{percent(plan.level)} bootstrap intervals (BCa for scores, percentiles for bands): {plan.replicates:,} "
-            f"replicates of {plan.units:,} {what}, seed {plan.seed}; the fitted recalibration is held fixed",
-        )
+    rows["intervals"] = (
+        f"{percent(plan.level)} bootstrap intervals (BCa for scores, percentiles for bands): {plan.replicates:,} "
+        f"replicates of {plan.units:,} {what}, seed {plan.seed}; the fitted recalibration is held fixed"
     )
-    rows += [(f"version of {name}", text) for name, text in versions().items()]
-    tables = {
-        name: table for name, table in subject.recipe.tables.items() if name not in ("network", "train")
+    rows |= {f"version of {name}": text for name, text in versions().items()}
+    choices = {
+        f"{table}.{key}": str(value)
+        for table, chosen in subject.recipe.tables.items()
+        if table not in ("network", "train")
+        for key, value in chosen.items()
     }
-    choices = [
-        (f"{table}.{key}", str(value)) for table, chosen in tables.items() for key, value in chosen.items()
+    body = [
+        paragraph("Everything that is needed to make this page again."),
+        _list(rows),
+        details("The choices of the recipe", _list(choices)),
     ]
-    body = join(
-        [
-            paragraph("Everything that is needed to make this page again."),
-            _list(rows),
-            details("The choices of the recipe", _list(choices)),
-        ]
-    )
     return Section("origin", "Where this comes from", body, "Origin")
 
 
-def _list(rows: list[tuple[str, str]]) -> Html:
-    pairs = [join([element("dt", None, name), element("dd", None, text)]) for name, text in rows]
+def _list(rows: Mapping[str, str]) -> Html:
+    pairs = [
+        part for name, text in rows.items() for part in (element("dt", None, name), element("dd", None, text))
+    ]
     return element("dl", {"class": "facts"}, *pairs)
 
 

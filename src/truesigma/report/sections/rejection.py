@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -10,8 +9,8 @@ from ...core.arrays import Host
 from ...core.ranking import keep_lowest
 from ...core.scores import Mean
 from ...evaluation.replicates import stack_rows
-from ..blocks import Section, columns, controls, csv_button, details, figure, paragraph
-from ..markup import element, join
+from ..blocks import Section, columns, controls, figure, how_to_read, paragraph
+from ..markup import Attributes, element
 from ..numbers import number, percent, with_unit
 from ..subject import Subject
 
@@ -99,51 +98,41 @@ def sentence(subject: Subject, row: dict[str, float], mse: float) -> str:
     )
 
 
-def section(subject: Subject, found: Referred) -> Section:
+def section(subject: Subject) -> Section:
+    found = table(subject)
     mse = float(found.mse[0])
-    slider = element(
-        "input",
-        {"type": "range", "id": "refer", "min": 0, "max": STEPS - 1, "step": 1, "value": START},
-    )
-    shown = element(
-        "output",
-        {"id": "referred", "for": "refer", "aria-live": "polite"},
-        sentence(subject, found.row(START), mse),
-    )
+    range_of: Attributes = {
+        "type": "range",
+        "id": "refer",
+        "min": 0,
+        "max": STEPS - 1,
+        "step": 1,
+        "value": START,
+    }
+    said = sentence(subject, found.row(START), mse)
+    shown = element("output", {"id": "referred", "for": "refer", "aria-live": "polite"}, said)
     note = " Sigma and error of a case are root means over its outputs." if subject.outputs > 1 else ""
-    body = join(
-        [
-            paragraph("Hand the least sure cases to an expert: move the slider to see what error is left."),
-            controls(
-                element("label", {"for": "refer", "class": "slider"}, "Refer the least sure cases"), slider
-            ),
-            element("p", {"class": "answer"}, shown),
-            figure("rejection", "Error of the cases that are kept, over the share that is referred"),
-            details(
-                "How to read this",
-                paragraph(
-                    "The curve should fall; the dotted one is what perfect knowledge of the errors would give, "
-                    "the dashed line what referring blindly gives. One factor on all sigmas changes the "
-                    "threshold, not the curve. The threshold is for the scale "
-                    f"{'after ' + subject.label if subject.recalibrated else 'as it is'}, as apply writes it. "
-                    f"The band is the {100 * subject.plan.level:g} % bootstrap interval by {subject.plan.by}, at "
-                    f"thresholds held fixed.{note}"
-                ),
-            ),
-            csv_button("rejection"),
-        ]
-    )
-    rows: list[dict[str, Any]] = [
-        {
-            "wished": r["wished"],
-            "referred": r["referred"],
-            "cases": int(r["cases"]),
-            "sigma_threshold": r["threshold"],
-        }
-        | {"mse": r["mse"], "mse_low": r["low"], "mse_high": r["high"], "rmse": math.sqrt(r["mse"])}
-        | {"mse_oracle": r["oracle"], "mse_blind": mse}
-        for r in (found.row(k) for k in range(STEPS))
+    scale = f"after {subject.label}" if subject.recalibrated else "as it is"
+    body = [
+        paragraph("Hand the least sure cases to an expert: move the slider to see what error is left."),
+        controls(
+            element("label", {"for": "refer", "class": "slider"}, "Refer the least sure cases"),
+            element("input", range_of),
+        ),
+        element("p", {"class": "answer"}, shown),
+        figure("rejection", "Error of the cases that are kept, over the share that is referred"),
+        how_to_read(
+            "The curve should fall; the dotted one is what perfect knowledge of the errors would give, the dashed line "
+            "what referring blindly gives. One factor on all sigmas changes the threshold, not the curve. The "
+            f"threshold is for the scale {scale}, as apply writes it. The band is the {100 * subject.plan.level:g} % "
+            f"bootstrap interval by {subject.plan.by}, at thresholds held fixed.{note}"
+        ),
     ]
-    return Section(
-        "rejection", "Referring the unsure", body, "Referring", columns(rows), {"start": START, "gain": GAIN}
-    )
+    rows = []
+    for r in map(found.row, range(STEPS)):
+        referred = {"wished": r["wished"], "referred": r["referred"], "cases": int(r["cases"])}
+        kept = {"mse": r["mse"], "mse_low": r["low"], "mse_high": r["high"], "rmse": math.sqrt(r["mse"])}
+        bounds = {"mse_oracle": r["oracle"], "mse_blind": mse}
+        rows.append({**referred, "sigma_threshold": r["threshold"], **kept, **bounds})
+    settings = {"start": START, "gain": GAIN}
+    return Section("rejection", "Referring the unsure", body, "Referring", columns(rows), settings)

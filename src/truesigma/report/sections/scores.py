@@ -10,13 +10,13 @@ from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.catalogue import catalogue
 from ...evaluation.chance import calibrated_range
 from ...evaluation.items import LEVELS
-from ...evaluation.replicates import Replicates, replicate
-from ..blocks import Section, cell, columns, csv_button, details, paragraph, table, value_cell
+from ...evaluation.replicates import Replicates, Resampling, replicate
+from ..blocks import Section, cell, columns, how_to_read, table, value_cell
 from ..markup import Html, element, join
 from ..numbers import DASH, capital, number, percent
 from ..subject import BEFORE, Subject
 
-FIRST = (
+FIRST = [
     "coverage",
     "width",
     "winkler",
@@ -27,12 +27,13 @@ FIRST = (
     "uce_mean",
     "ence",
     "miscalibration_area",
-)
+]
 PRICES = ("width", "sharpness")  # low is good only along with good calibration: none is marked as the best
 OTHER = {  # what a row says that is not quite its metric
     "uce_draws": "The same with the error of every draw, (μ − y)² + spread, as the paper compares it.",
     "uce_mean": "The same with the error of the mean prediction, (μ − y)².",
 }
+Request = tuple[str, str, dict[str, Any]]
 COST = 2_000_000  # cases that such a score is computed for again, over all replicates
 FEWER = 200  # replicates of a score that must be computed again for each
 
@@ -62,31 +63,33 @@ class Score:
 
 def table_of(subject: Subject) -> list[Score]:
     """Score all metrics with the recipe's options; those with a level at the report's, coverage at several."""
-    asked = _requests(subject)
-    summed = [(name, metric, options) for name, metric, options in asked if _has_sums(metric)]
-    other = [(name, metric, options) for name, metric, options in asked if not _has_sums(metric)]
+    summed, other = [], []
+    for line in _requests(subject):
+        (summed if hasattr(plugins.load("metrics", line[1]), "SUMS") else other).append(line)
     fewer = min(max(20, min(FEWER, COST // len(subject.before))), subject.plan.replicates)
     few = replace(subject.plan, replicates=fewer)
     wanted = [(metric, options) for _, metric, options in summed]
     ideal = calibrated_range(subject.after, wanted, grouped=subject.plan.by != "case")
-    found = []
-    for lines, plan in ((summed, subject.plan), (other, few)):
-        drawn = {
-            label: replicate(cases, [(metric, options) for _, metric, options in lines], plan)
-            for label, cases in subject.cases.items()
-        }
-        for k, (name, metric, options) in enumerate(lines):
-            values = {
-                label: estimate(rows[k], plan, share=metric == "coverage") for label, rows in drawn.items()
-            }
-            change = None
-            first, second = drawn[BEFORE][k], drawn[subject.label][k]
-            if subject.recalibrated and isinstance(first, Replicates):
-                change = _rounded(estimate(second, plan, minus=first), first.value)
-            bounds = ideal[k] if lines is summed else None
-            title = _title(name, metric, options)
-            found.append(Score(name, metric, title, options, values, change, bounds, plan.replicates))
-    return sorted(found, key=lambda one: FIRST.index(one.name) if one.name in FIRST else len(FIRST))
+    scores = _scored(subject, summed, subject.plan, ideal) + _scored(subject, other, few, [None] * len(other))
+    return sorted(scores, key=lambda one: FIRST.index(one.name) if one.name in FIRST else len(FIRST))
+
+
+def _scored(
+    subject: Subject, lines: Sequence[Request], plan: Resampling, ideal: Sequence[tuple[float, float] | None]
+) -> list[Score]:
+    wanted = [(metric, options) for _, metric, options in lines]
+    drawn = {label: replicate(cases, wanted, plan) for label, cases in subject.cases.items()}
+    scores = []
+    for k, (name, metric, options) in enumerate(lines):
+        share = metric == "coverage"
+        values = {label: estimate(rows[k], plan, share=share) for label, rows in drawn.items()}
+        change = None
+        first, second = drawn[BEFORE][k], drawn[subject.label][k]
+        if subject.recalibrated and isinstance(first, Replicates):
+            change = _rounded(estimate(second, plan, minus=first), first.value)
+        title = _title(name, metric, options)
+        scores.append(Score(name, metric, title, options, values, change, ideal[k], plan.replicates))
+    return scores
 
 
 def _rounded(change: Estimate, size: float) -> Estimate:
@@ -96,24 +99,22 @@ def _rounded(change: Estimate, size: float) -> Estimate:
     return Estimate(value, low, high, change.reason)
 
 
-def _has_sums(metric: str) -> bool:
-    return hasattr(plugins.load("metrics", metric), "SUMS")
-
-
-def _requests(subject: Subject) -> list[tuple[str, str, dict[str, Any]]]:
-    found = []
+def _requests(subject: Subject) -> list[Request]:
+    """List what to score: the name of the row, its metric, and its options."""
+    lines: list[Request] = []
     for metric in plugins.usual("metrics"):
         options = subject.options(metric)
-        known = plugins.options("metrics", plugins.load("metrics", metric))
-        levels: Sequence[float | None] = [subject.level] if "level" in known else [None]
+        levels = (
+            [subject.level] if "level" in plugins.options("metrics", plugins.load("metrics", metric)) else []
+        )
         if metric == "coverage":
             levels = sorted({*LEVELS, subject.level})
-        for level in levels:
-            found.append((metric, metric, options if level is None else {**options, "level": level}))
+        lines += [(metric, metric, {**options, "level": level}) for level in levels]
+        lines += [] if levels else [(metric, metric, options)]
         if metric == "uce" and subject.before.prediction.epistemic is not None:
             other = "draws" if options.get("error", "mean") == "mean" else "mean"
-            found.append((f"uce_{other}", metric, {**options, "error": other}))
-    return found
+            lines.append((f"uce_{other}", metric, {**options, "error": other}))
+    return lines
 
 
 def _title(name: str, metric: str, options: dict[str, Any]) -> str:
@@ -151,22 +152,14 @@ def section(subject: Subject, scores: list[Score]) -> Section:
     plan = subject.plan
     again = [score for score in scores if score.replicates < plan.replicates]
     fewer = f" ({again[0].replicates} for {', '.join(score.title for score in again)})" if again else ""
-    body = join(
-        [
-            table(head, rows, caption="Scores on the test cases"),
-            details(
-                "How to read this",
-                paragraph(
-                    f"Brackets are {percent(plan.level)} bootstrap intervals: {plan.replicates:,} replicates by "
-                    + f"{plan.by}{fewer}. A change is paired: both predictions are scored on the same replicates; for "
-                    "coverage it is in percentage points. “If sigma were true” is the range of 95 % of test sets "
-                    "of this size whose truths are drawn from the recalibrated predictions (for UCE and ENCE from "
-                    "their own errors, made the right size): UCE, ENCE and miscalibration area are above 0 even then."
-                ),
-            ),
-            csv_button("scores"),
-        ]
+    words = (
+        f"Brackets are {percent(plan.level)} bootstrap intervals: {plan.replicates:,} replicates by {plan.by}{fewer}. "
+        "A change is paired: both predictions are scored on the same replicates; for coverage it is in percentage "
+        "points. “If sigma were true” is the range of 95 % of test sets of this size whose truths are drawn from the "
+        "recalibrated predictions (for UCE and ENCE from their own errors, made the right size): UCE, ENCE and "
+        "miscalibration area are above 0 even then."
     )
+    body = [table(head, rows, caption="Scores on the test cases"), how_to_read(words)]
     return Section("scores", "Scores", body, "", columns([_row(score, labels) for score in scores]))
 
 

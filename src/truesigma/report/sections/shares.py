@@ -8,7 +8,7 @@ from ...core.bins import assign, bin_edges
 from ...core.scores import Mean
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.replicates import from_rows, mean_of, stack_rows
-from ..blocks import Section, columns, csv_button, figure, paragraph, split
+from ..blocks import Section, columns, figure, paragraph, split
 from ..numbers import estimate_text, percent
 from ..subject import Subject
 
@@ -40,10 +40,11 @@ def table(subject: Subject) -> tuple[list[dict[str, Any]], Estimate] | None:
     return rows, estimate(found, subject.plan)
 
 
-def section(subject: Subject, found: tuple[list[dict[str, Any]], Estimate] | None) -> Section | None:
-    if found is None:
+def section(subject: Subject) -> Section | None:
+    known = table(subject)
+    if known is None:
         return None
-    rows, share = found
+    rows, share = known
     ends = [row["epistemic"] / (row["aleatoric"] + row["epistemic"]) for row in (rows[0], rows[-1])]
     words = [
         paragraph(
@@ -54,9 +55,7 @@ def section(subject: Subject, found: tuple[list[dict[str, Any]], Estimate] | Non
             f"The epistemic part makes up {estimate_text(share, share=True)} of the variance before recalibration: "
             f"{percent(ends[0])} for the surest tenth of the cases, {percent(ends[1])} for the least sure."
         ),
-        csv_button("shares"),
     ]
     label = "Aleatoric and epistemic variance, from the surest to the least sure tenth of the cases"
-    return Section(
-        "shares", "Aleatoric and epistemic", split(words, figure("shares", label)), "Parts", columns(rows)
-    )
+    body = [split(words, figure("shares", label))]
+    return Section("shares", "Aleatoric and epistemic", body, "Parts", columns(rows))

@@ -11,7 +11,7 @@ from ...diagrams.shift import Shift
 from ...diagrams.shift import table as shift_table
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.replicates import Resampling, replicate
-from ..blocks import Section, csv_button, figure, paragraph, split
+from ..blocks import Section, figure, paragraph, split
 from ..numbers import estimate_text, percent
 from ..subject import Subject
 
@@ -99,13 +99,12 @@ def sentences(subject: Subject, found: ShiftFound | None) -> list[str]:
     return words
 
 
-def section(subject: Subject, found: ShiftFound | None) -> Section | None:
+def section(subject: Subject) -> Section | None:
+    found = table(subject)
     if found is None:
         return None
-    body = split(
-        [*map(paragraph, sentences(subject, found)), csv_button("shift")],
-        figure("shift", "Histograms of the predicted sigma of test and shifted cases"),
-    )
+    picture = figure("shift", "Histograms of the predicted sigma of test and shifted cases")
+    body = [split([paragraph(words) for words in sentences(subject, found)], picture)]
     root = np.sqrt(found.shift.edges)
     columns = {"sigma_from": root[:-1], "sigma_to": root[1:], **{n: found.shift.share[n] for n in NAMES}}
     medians = {n: found.shift.median[n] ** 0.5 for n in NAMES}
