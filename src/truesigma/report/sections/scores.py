@@ -63,9 +63,9 @@ class Score:
 
 def table_of(subject: Subject) -> list[Score]:
     """Score all metrics with the recipe's options; those with a level at the report's, coverage at several."""
-    summed, other = [], []
-    for line in _requests(subject):
-        (summed if hasattr(plugins.load("metrics", line[1]), "SUMS") else other).append(line)
+    lines = _requests(subject)
+    summed = [line for line in lines if hasattr(plugins.load("metrics", line[1]), "SUMS")]
+    other = [line for line in lines if line not in summed]
     fewer = min(max(20, min(FEWER, COST // len(subject.before))), subject.plan.replicates)
     few = replace(subject.plan, replicates=fewer)
     wanted = [(metric, options) for _, metric, options in summed]
