@@ -28,8 +28,9 @@ HEAVY = {
 LAYERS = [
     {"core"},
     {"metrics", "recalibrate", "files"},
+    {"engine"},
     {"evaluation"},
-    {"diagrams", "engine"},
+    {"diagrams"},
     {"report", "imaging"},
     {"project"},
     {"cli"},

@@ -15,7 +15,6 @@ from .evaluation.evaluate import Evaluation, evaluate
 from .files.store import from_frame, read, write
 
 if TYPE_CHECKING:
-    from .engine.evaluate_files import evaluate_files
     from .evaluation.bootstrap import bootstrap, paired
     from .evaluation.compare import Comparison, compare
 
@@ -42,7 +41,6 @@ __all__ = [
     "decompose",
     "diagrams",
     "evaluate",
-    "evaluate_files",
     "from_frame",
     "load_recalibration",
     "metrics",
@@ -59,7 +57,6 @@ _LATER = {
     "bootstrap": "evaluation.bootstrap",
     "paired": "evaluation.bootstrap",
     "compare": "evaluation.compare",
-    "evaluate_files": "engine.evaluate_files",
 }
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from engine_files import files
 
+import truesigma as ts
 from truesigma.engine import load_engine, local
-from truesigma.engine.evaluate_files import evaluate_files
 from truesigma.engine.sumfile import read_sums
 from truesigma.evaluation.passes import work
 from truesigma.files.disk import BadFile
@@ -71,11 +71,11 @@ def test_a_node_that_is_lost_changes_nothing(tmp_path, cluster, on_ray):
 
     seen = [0]
     choice = {"recalibrations": ["none", "sigma", "aux:steps=20"]}
-    found = evaluate_files(calibration, test, run=run, keep=tmp_path / "there", report=report, **choice)
+    found = ts.evaluate(calibration, test, engine=run, keep=tmp_path / "there", report=report, **choice)
     assert lost
-    expected = evaluate_files(calibration, test, keep=tmp_path / "here", **choice)
-    assert found.evaluation.rows == expected.evaluation.rows
-    assert found.evaluation.to_dict()["recalibrations"] == expected.evaluation.to_dict()["recalibrations"]
+    expected = ts.evaluate(calibration, test, keep=tmp_path / "here", **choice, engine="local")
+    assert found.rows == expected.rows
+    assert found.to_dict()["recalibrations"] == expected.to_dict()["recalibrations"]
     here, there = (sorted(path.name for path in (tmp_path / n).glob("*.npz")) for n in ("here", "there"))
     assert here == there
     for name in here:
@@ -95,7 +95,7 @@ def test_errors_are_those_of_one_machine(tmp_path, cluster, on_ray):
     messages = []
     for run in (on_ray, local.run):
         with pytest.raises(BadFile) as caught:
-            evaluate_files(calibration, test, recalibrations=["none", "sigma"], run=run)
+            ts.evaluate(calibration, test, recalibrations=["none", "sigma"], engine=run)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
     assert "test3.npz: target is missing" in messages[0]
@@ -144,9 +144,9 @@ def test_relative_paths_are_those_of_the_command(tmp_path, cluster, on_ray, monk
     monkeypatch.chdir(tmp_path)
     options = {"recalibrations": ["none", "sigma"], "metrics": ["rmse"]}
     found, expected = (
-        evaluate_files(["cal*.npz"], [["test*.npz"]], run=run, **options) for run in (on_ray, local.run)
+        ts.evaluate(["cal*.npz"], [["test*.npz"]], engine=run, **options) for run in (on_ray, local.run)
     )
-    assert found.evaluation.rows == expected.evaluation.rows
+    assert found.rows == expected.rows
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def test_what_a_card_cannot_be_fitted_from_is_said():
             calibrate(tally, name)
     with pytest.raises(ValueError, match="no element is left"):
         calibrate(ts.Tally.empty())
-    with pytest.raises(ValueError, match=r"cases is a Prediction; expected Cases, as Cases\(prediction"):
+    with pytest.raises(ValueError, match="cases holds a Prediction"):
         calibrate(cases.prediction)
 
 

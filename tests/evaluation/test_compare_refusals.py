@@ -36,7 +36,7 @@ def test_too_little_to_compare():
     with pytest.raises(ValueError, match=r"10 folds need 10 groups or more, 4 given.*folds=4"):
         compare(few)
     assert compare(few, recalibrations=["sigma"], folds=4).plan["units"] == 4
-    with pytest.raises(ValueError, match="cases is a Prediction; expected Cases"):
+    with pytest.raises(ValueError, match="cases holds a Prediction"):
         compare(few.prediction)
     with pytest.raises(ValueError, match="one calibration case cannot show"):
         compare(make(2), recalibrations=["sigma"], folds=2)

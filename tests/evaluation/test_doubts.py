@@ -2,7 +2,6 @@
 
 import json
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,8 @@ import pytest
 import truesigma as ts
 from truesigma.cli import main
 from truesigma.evaluation.doubts import doubts
-from truesigma.evaluation.leaks import warn_leak
+from truesigma.evaluation.leaks import warn_leaks
+from truesigma.evaluation.sets import open_set
 
 
 def made(seed, size=300, sigma=1.0, group=None):
@@ -166,9 +166,8 @@ def test_a_few_cases_that_carry_the_weight_of_all_are_said_and_are_no_gross_erro
 
 def leaks(calibration, test):
     """What is said about cases that are in two files."""
-    described = {"calibration": {"sha256": "1"}, "test": [{"sha256": "2"}]}
     with warnings.catch_warnings(record=True) as said:
-        warn_leak(Path("cal.csv"), calibration, [Path("test.csv")], [test], described)
+        warn_leaks(open_set(calibration, "cal.csv"), [open_set(test, "test.csv")])
     return [str(one.message) for one in said]
 
 

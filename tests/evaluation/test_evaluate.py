@@ -222,8 +222,8 @@ def test_laplace_has_all_rows():
     ("change", "words"),
     [
         ({"test": []}, "test is empty"),
-        ({"test": with_draws(0).draws}, "test holds a Draws; expected Cases.*decompose"),
-        ({"calibration": draw(0).prediction()}, "calibration holds a Prediction; expected Cases"),
+        ({"test": with_draws(0).draws}, "test set 1 holds a Draws; expected Cases.*decompose"),
+        ({"calibration": draw(0).prediction()}, "calibration set holds a Prediction; expected Cases"),
         (
             {"test": [cases_of(draw(0)), cases_of(draw(0, outputs=(2,)))]},
             r"test set 2 has outputs of shape \(2,\)",

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
+import truesigma as ts
 from truesigma import Cases, Prediction, Tally, calibrate, evaluate, read, write
 from truesigma.core import plugins
-from truesigma.engine.evaluate_files import evaluate_files
 from truesigma.evaluation.compare import compare, fold_of
 from truesigma.evaluation.questions import questions
 from truesigma.evaluation.replicates import Resampling, clusters_by
@@ -102,8 +102,13 @@ def test_files_in_pieces_are_as_in_memory(tmp_path):
         for number, (site, sex) in enumerate(parts):
             names[site, sex] = f"p{number // 2}"  # a patient in two files
             rows.writerow([f"{site}{sex}.npz", names[site, sex], site, sex])
-    found = evaluate_files(
-        tmp_path / "all.csv", [tmp_path / "all.csv"], recalibrations=["sigma"], metrics=["mse"], by_group=True
+    found = ts.evaluate(
+        tmp_path / "all.csv",
+        [tmp_path / "all.csv"],
+        recalibrations=["sigma"],
+        metrics=["mse"],
+        by_group=True,
+        engine="local",
     )
     joined = Cases(
         Prediction(
@@ -118,10 +123,10 @@ def test_files_in_pieces_are_as_in_memory(tmp_path):
         },
     )
     whole = evaluate(joined, joined, recalibrations=["sigma"], metrics=["mse"])
-    fitted = [one.recalibrations["sigma"] for one in (found.evaluation, whole)]
+    fitted = [one.recalibrations["sigma"] for one in (found, whole)]
     assert fitted[0].factor == pytest.approx(fitted[1].factor, rel=1e-12)
     assert fitted[0].standard_error == pytest.approx(fitted[1].standard_error, rel=1e-9)
-    assert found.evaluation.value("sigma", "mse") == pytest.approx(whole.value("sigma", "mse"), rel=1e-12)
+    assert found.value("sigma", "mse") == pytest.approx(whole.value("sigma", "mse"), rel=1e-12)
     assert list(found.groups) == ["sex f", "sex m", "site A", "site B"]
     for name, one in found.groups.items():
         column, _, value = name.partition(" ")

@@ -7,7 +7,6 @@ import pytest
 from samples import draw
 
 import truesigma as ts
-from truesigma.engine.evaluate_files import evaluate_files
 from truesigma.files.chunks import LARGE, chunks_of
 from truesigma.files.disk import BadFile
 from truesigma.files.find import find_sources
@@ -73,7 +72,7 @@ def test_pieces_are_the_case(tmp_path, in_pieces, kind):
     calibration, test = make(0, 6), make(1, 8)
     paths = [write(cases, tmp_path, name, kind) for cases, name in ((calibration, "cal"), (test, "test"))]
     asked = ["none", "sigma", "aux:steps=20"]
-    found = evaluate_files(paths[:1], [paths[1:]], recalibrations=asked).evaluation
+    found = ts.evaluate(paths[:1], [paths[1:]], recalibrations=asked, engine="local")
     assert {chunk.cases.target.shape for chunk in in_pieces} == {(1, 30), (1, 20)}
     assert_same(found, ts.evaluate(calibration, test, recalibrations=asked))
 
@@ -83,13 +82,15 @@ def test_weights_and_groups_of_cases_in_pieces(tmp_path, in_pieces, group):
     """Outputs of a case are correlated, so a standard error counts cases, or groups of them: never pieces."""
     cases = make(2, 6, weight=True, group=group)
     path = write(cases, tmp_path, "all", ".npz")
-    found = evaluate_files([path], [[path]], recalibrations=["sigma"], by_group=group is not None)
+    found = ts.evaluate(
+        [path], [[path]], recalibrations=["sigma"], by_group=group is not None, engine="local"
+    )
     assert len(in_pieces) > 2 * 6
-    assert_same(found.evaluation, ts.evaluate(cases, cases, recalibrations=["sigma"]))
+    assert_same(found, ts.evaluate(cases, cases, recalibrations=["sigma"]))
     for name, one in found.groups.items():
         some = np.array(group) == name
         expected = ts.metrics.crps.score(
-            found.evaluation.recalibrations["sigma"](cases.prediction[some]),
+            found.recalibrations["sigma"](cases.prediction[some]),
             cases.target[some],
             weight=cases.weight[some],
         )
@@ -100,7 +101,7 @@ def test_weights_and_groups_of_cases_in_pieces(tmp_path, in_pieces, group):
 def test_averages_over_a_case_keep_it_whole(tmp_path, in_pieces, asked):
     calibration, test = make(0, 6), make(1, 8)
     paths = [write(cases, tmp_path, name, ".npz") for cases, name in ((calibration, "cal"), (test, "test"))]
-    found = evaluate_files(paths[:1], [paths[1:]], recalibrations=["sigma"], **asked).evaluation
+    found = ts.evaluate(paths[:1], [paths[1:]], recalibrations=["sigma"], **asked, engine="local")
     assert_same(found, ts.evaluate(calibration, test, recalibrations=["sigma"], **asked))
     assert (1, *SHAPE) in {chunk.cases.target.shape for chunk in in_pieces}
 
@@ -133,7 +134,7 @@ def test_volumes_of_different_sizes_in_pieces_and_whole(tmp_path, in_pieces):
             nibabel.save(nibabel.Nifti1Image(array, np.eye(4)), tmp_path / f"v{k}_{name}.nii")
         parts.append({name: array.ravel() for name, array in arrays.items()})
     path = str(tmp_path / "*.nii")
-    found = evaluate_files([path], [[path]], recalibrations=["none", "sigma"]).evaluation
+    found = ts.evaluate([path], [[path]], recalibrations=["none", "sigma"], engine="local")
     assert {chunk.cases.target.shape for chunk in in_pieces} >= {(1, 30), (1, 3, 2, 2)}
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     prediction = ts.Prediction(whole["location"], aleatoric=whole["scale"] ** 2)
@@ -157,7 +158,7 @@ def test_what_is_wrong_in_a_piece_is_named(tmp_path, in_pieces):
     with pytest.raises(
         BadFile, match=r"all\.npz, case 1, from element 60 of its 140 on: target is missing in 1"
     ):
-        evaluate_files([path], [[path]])
+        ts.evaluate([path], [[path]], engine="local")
 
 
 @pytest.mark.parametrize("large", [None, 100])
@@ -194,8 +195,14 @@ def test_a_case_whose_last_targets_are_missing_is_counted(tmp_path, in_pieces):
     arrays = {name: getattr(cases.prediction, name) for name in ("location", "aleatoric", "epistemic")}
     np.savez(tmp_path / "test.npz", **arrays, target=target, group=["a", "b"])
     path = str(tmp_path / "test.npz")
-    found = evaluate_files(
-        [path], [[path]], recalibrations=["none"], metrics=["rmse"], by_group=True, mask_missing=True
+    found = ts.evaluate(
+        [path],
+        [[path]],
+        recalibrations=["none"],
+        metrics=["rmse"],
+        by_group=True,
+        mask_missing=True,
+        engine="local",
     )
     assert {name: one.cases["test"] for name, one in found.groups.items()} == {"a": 1, "b": 1}
     assert len(in_pieces) == 2 * 2 * 3

@@ -1,6 +1,7 @@
 """evaluate and calibrate: from files of predictions to calibrated uncertainty and its scores."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ from typer import Option
 
 from ..core.checks import number_of
 from ._cases import read_set, warn_doubts, weighted
-from ._filesets import are_many, calibrate_many, engine_run, evaluate_many, files_of, one_set
+from ._filesets import are_many, calibrate_many, engine_of, evaluate_many, files_of, one_set
 from ._options import (
     Column,
     Json,
@@ -25,8 +26,7 @@ from ._options import (
 from ._output import check_output, deliver, say
 
 ONE_BY_ONE = (
-    "--like, and a number as --missing, are for files that are read as a whole; in files that are read in pieces "
-    "write NaN for a missing target, and give --missing empty."
+    "--like is for single files that are read as a whole; give one calibration file and one test file."
 )
 CalibrationFiles = Annotated[
     list[str],
@@ -66,8 +66,8 @@ def evaluate(
     from ..evaluation.doubts import few_clusters
     from ..evaluation.evaluate import evaluate as run
     from ..evaluation.fit import choose, fit_all
-    from ..evaluation.leaks import warn_leak, warn_repeated, warn_unlike
     from ..evaluation.recipe import load_recipe
+    from ..evaluation.sets import open_set
     from ..evaluation.text import evaluation_table
     from ..files.described import describe_file
 
@@ -78,7 +78,7 @@ def evaluate(
     choices = split_choices(recalibrate)
     asked = None if metrics is None else split_choices(metrics)
     if by_group or one_pass or engine or keep or any(map(are_many, sets)):
-        if how.pop("missing") is not None or like is not None:
+        if like is not None:
             raise ValueError(ONE_BY_ONE)
         shown, result = evaluate_many(
             sets[0],
@@ -89,9 +89,9 @@ def evaluate(
             recipe=recipe,
             by_group=by_group,
             one_pass=one_pass,
-            run=engine_run(engine),
+            engine=engine_of(engine),
             keep=keep,
-            **how,
+            how=how,
         )
         return deliver(shown, result, json)
     fitted_on, *repeats = (read_set(path, how) for path in inputs)
@@ -99,9 +99,6 @@ def evaluate(
         "calibration": describe_file(inputs[0], fitted_on, **how),
         "test": [describe_file(path, cases, **how) for path, cases in zip(inputs[1:], repeats)],
     }
-    warn_unlike(inputs[0], fitted_on, inputs[1:], repeats)
-    warn_leak(inputs[0], fitted_on, inputs[1:], repeats, data)
-    warn_repeated([[path] for path in inputs[1:]])
     warn_doubts(fitted_on, repeats[0])
     named = {"calibration": fitted_on, **{f"test set {k}": one for k, one in enumerate(repeats, start=1)}}
     (fitted_on, *repeats), about = weighted(like, named, how, recipe)
@@ -110,7 +107,11 @@ def evaluate(
     fits = fit_all(choices, fitted_on, chosen, {})
     # What cannot be fitted is asked for again, and becomes a column with its reason.
     wanted = [fits.get(choose(one, chosen).label, one) for one in choices]
-    evaluation = run(fitted_on, repeats, recalibrations=wanted, metrics=asked, recipe=recipe)
+    opened = [
+        replace(open_set(cases, str(path), recipe=chosen), paths=(path,))
+        for path, cases in zip(inputs, [fitted_on, *repeats])
+    ]
+    evaluation = run(opened[0], opened[1:], recalibrations=wanted, metrics=asked, recipe=recipe)
     few = few_clusters(fitted_on)
     if few and any("standard_error" in one.fitted.to_dict() for one in fits.values()):
         say(f"note: {few[:1].lower()}{few[1:]}")
@@ -157,7 +158,7 @@ def calibrate(
     asked = None if refer is None else numbers("--refer", refer)
     how = reading(column, missing, law)
     if are_many(files):
-        if how.pop("missing") is not None or like is not None:
+        if like is not None:
             raise ValueError(ONE_BY_ONE)
         if refer is not None:
             raise ValueError("--refer sorts all cases, and takes one file that is read as a whole.")

@@ -47,7 +47,8 @@ def report(
 
     The page speaks of the first recalibration; others are scored beside it.
     """
-    from ..evaluation.leaks import warn_leak, warn_unlike
+    from ..evaluation.leaks import warn_leaks
+    from ..evaluation.sets import open_set
     from ..files.described import describe_file
     from ..files.disk import fingerprint
     from ..report import report as make
@@ -65,8 +66,7 @@ def report(
     if shifted is not None:
         moved = read_unlabelled(shifted, how)
         files["shifted"] = {"file": shifted.name, "sha256": fingerprint(shifted), "cases": len(moved)}
-    warn_unlike(calibration, fitted_on, [test], [cases])
-    warn_leak(calibration, fitted_on, [test], [cases], {**files, "test": [files["test"]]})
+    warn_leaks(open_set(fitted_on, str(calibration)), [open_set(cases, str(test))])
     warn_doubts(fitted_on, cases)
     (fitted_on, cases), about = weighted(like, {"calibration": fitted_on, "test": cases}, how, recipe)
     files |= about

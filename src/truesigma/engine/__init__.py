@@ -5,20 +5,34 @@ and `merge` puts the sums of several tasks together, as a tree of the same shape
 each task are saved as a file in that folder, and a task that has one is not run again.
 """
 
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-NAMES = ("local", "ray")
+from ..core.errors import Refusal
+from .local import run as run_here
+
+Engine = str | Mapping[str, Any] | Callable[..., Any]
 
 
-def load_engine(name: str) -> Callable[..., Any]:
-    """Load the `run` of the engine of that name.
+def load_engine(engine: Engine) -> Callable[..., Any]:
+    """Load the `run` of an engine: "local", "ray", the address of a Ray cluster, or the options of `ray.run`.
 
-    >>> load_engine("local").__module__
-    'truesigma.engine.local'
+    >>> load_engine("local").__module__, load_engine({"address": "auto", "cpus": 2}).func.__module__
+    ('truesigma.engine.local', 'truesigma.engine.ray')
     """
-    if name not in NAMES:
-        raise ValueError(f"engine is {name!r}; expected one of {', '.join(NAMES)}.")
-    run: Callable[..., Any] = import_module(f"{__name__}.{name}").run
-    return run
+    if callable(engine):
+        return engine
+    if engine == "local":
+        return run_here
+    from .ray import run
+
+    if isinstance(engine, Mapping):
+        return partial(run, **engine)
+    if engine == "ray":
+        return run
+    if engine == "auto" or ":" in engine:
+        return partial(run, address=engine)
+    raise Refusal(
+        f"engine is {engine!r}; expected local, ray, or the address of a Ray cluster, such as auto or HOST:6379."
+    )

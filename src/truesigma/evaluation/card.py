@@ -14,13 +14,16 @@ from ..core.law import Law, Undefined, law_from_dict, law_of_moment
 from ..core.recalibration import Recalibration, applied, load_recalibration
 from ..core.tally import Tally
 from ..core.values import Cases, Draws, Prediction, first_group
+from ..engine import Engine
+from ..files.described import made_by
 from ..files.disk import BadFile, now, plain, read_json
 from ..files.provenance import versions
 from ..recalibrate._referral import Referral
 from ..recalibrate._referral import fit as fit_referral
-from .fit import Choice, fit
+from .fit import Choice, fit, fit_set
 from .leaks import check_extent, extent, warn_beyond
 from .recipe import Recipe, check_choices, load_recipe
+from .sets import CaseSet, Given, Report, open_set
 
 FORMAT = "truesigma recalibration"
 VERSION = 1
@@ -127,24 +130,35 @@ def as_cases(value: Prediction | Draws | Cases) -> Cases:
 
 
 def calibrate(
-    cases: Cases | Tally,
+    cases: Given | Tally,
     recalibration: Choice = "sigma",
     *,
     recipe: str | Recipe = "exact",
+    law: Law | str | None = None,
+    mask_missing: bool = False,
     data: Mapping[str, Any] | None = None,
     unit: str = "",
     refer: Mapping[str, float] | None = None,
+    engine: Engine | None = None,
+    keep: str | Path | None = None,
+    report: Report | None = None,
 ) -> Card:
     """Fit one recalibration and make its card.
 
     Args:
-        cases: the calibration cases; or a tally of them, for recalibrations that can be fitted from sums.
+        cases: the calibration cases: Cases, a path, a folder of maps, a glob, a manifest, or a list of these, which is
+            pooled; or a tally of them, for recalibrations that can be fitted from sums.
         recalibration: a name, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`.
         recipe: "exact", "paper", "code", the path of a TOML file, or a Recipe.
+        law: "normal" or "laplace", for files that do not say it.
+        mask_missing: leave out the elements of files whose target is missing.
         data: what to say about the data besides its size, such as its file and hash.
         unit: of the targets, if it differs from that of the cases.
         refer: `{"tolerance": 10, "risk": 0.05}` finds a threshold of sigma up to which at most that share of the cases
             is off by more than the tolerance, with confidence 1 - `delta` (0.05 unless given).
+        engine: as for `evaluate`.
+        keep: as for `evaluate`.
+        report: as for `evaluate`.
 
     Returns:
         The card: call it with a prediction, or write it as JSON: `write(card, "card.json")`, `read_card("card.json")`.
@@ -154,19 +168,19 @@ def calibrate(
         >>> card(Prediction([0.0], aleatoric=[9.0])).scale
         array([6.])
     """
-    if not isinstance(cases, Cases | Tally):
-        raise ValueError(
-            f"cases is a {type(cases).__name__}; expected Cases, as Cases(prediction, target), or a Tally."
-        )
     chosen = load_recipe(recipe)
-    fitted = fit(recalibration, cases, chosen)
     if isinstance(cases, Tally):
         if refer is not None:
             raise ValueError("a referral sorts the cases, which a tally does not hold; give the cases.")
-        law, seen = law_of_moment(cases.moment), int(cases.sums["factor total"][0])
-        return Card(fitted, law, chosen, {**(data or {}), "cases": seen}, unit, now(), versions())
-    card = describe(fitted, cases, recipe=chosen, data=data)
-    asked = None if refer is None else referral(cases, chosen, refer)
+        fitted = fit(recalibration, cases, chosen)
+        of_tally, seen = law_of_moment(cases.moment), int(cases.sums["factor total"][0])
+        return Card(fitted, of_tally, chosen, {**(data or {}), "cases": seen}, unit, now(), versions())
+    how: dict[str, Any] = {"recipe": chosen, "law": law, "mask_missing": mask_missing}
+    opened = open_set(cases, **how, engine=engine, keep=keep, report=report)
+    fits, count = fit_set([recalibration], opened)
+    about = {**opened.described(), **(data or {})}
+    card = _card_of(next(iter(fits.values())).fitted, opened, count, about)
+    asked = None if refer is None else referral(opened.read("a referral"), chosen, refer)
     return replace(card, unit=unit or card.unit, refer=asked)
 
 
@@ -194,39 +208,29 @@ def describe(
     fitted: Recalibration, cases: Cases, *, recipe: Recipe, data: Mapping[str, Any] | None = None
 ) -> Card:
     """The card of a recalibration that was fitted on these cases under this recipe."""
-    size: dict[str, Any] = {"cases": len(cases), "outputs": outputs_of(cases.prediction), **extent(cases)}
-    if cases.draws is not None:
-        size["draws"] = int(cases.draws.mean.shape[0])
-    law, about = cases.prediction.law, {**(data or {}), **size, **made_by(cases.checkpoint, cases.sampling)}
-    if cases.shift is not None:
-        found = {name: getattr(cases.shift, name) for name in ("effective", "auroc", "beyond")}
-        about["like"] = {**about.get("like", {}), **found}
-    ask = partial(_answers, cases, recipe)
-    return Card(fitted, law, recipe, about, cases.unit, now(), versions(), ask=ask)
+    return _card_of(fitted, open_set(cases, recipe=recipe), cases.counted, data or {})
 
 
-def _answers(cases: Cases, recipe: Recipe) -> list[dict[str, Any]]:
+def _card_of(fitted: Recalibration, opened: CaseSet, count: int, data: Mapping[str, Any]) -> Card:
+    """The card of a recalibration that was fitted on a set, of which so many cases count."""
+    about = {**data, "cases": count}
+    if (cases := opened.whole) is not None:
+        about |= {"outputs": outputs_of(cases.prediction), **extent(cases)}
+        about |= {} if cases.draws is None else {"draws": int(cases.draws.mean.shape[0])}
+        about |= made_by(cases.checkpoint, cases.sampling)
+        if cases.shift is not None:
+            shift = {name: getattr(cases.shift, name) for name in ("effective", "auroc", "beyond")}
+            about["like"] = {**about.get("like", {}), **shift}
+    ask = partial(_answers, opened)
+    return Card(fitted, opened.law, opened.recipe, about, opened.unit, now(), versions(), ask=ask)
+
+
+def _answers(cases: CaseSet) -> list[dict[str, Any]]:
     """The five questions about calibration cases as they are."""
-    from .questions import ANSWERED, answers, unanswered  # scipy is slow to import
+    from .answered import answers_of  # scipy is slow to import
     from .verdicts import NONE, whole
 
-    count = math.prod(cases.prediction.location.shape)
-    if count > ANSWERED:
-        return unanswered([], f"{count:,} elements are not looked at together")
-    return list(map(dict, whole(answers(cases, cases, {}, recipe), NONE).values()))
-
-
-def made_by(checkpoint: str, sampling: str) -> dict[str, Any]:
-    """What predictions say about their network and its draws, in the form a card keeps.
-
-    >>> made_by("", "masks=common seed=0 draws=25")
-    {'masks': 'common', 'seed': 0, 'draws': 25}
-    """
-    found: dict[str, Any] = {"checkpoint": checkpoint} if checkpoint else {}
-    for part in sampling.split():
-        name, _, value = part.partition("=")
-        found[name] = int(value) if value.isdecimal() else value
-    return found
+    return list(map(dict, whole(answers_of(cases, cases, []), NONE).values()))
 
 
 def check_network(card: Card, checkpoint: str) -> None:

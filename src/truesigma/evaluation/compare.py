@@ -15,7 +15,7 @@ from ..core.arrays import Host, like
 from ..core.checks import check_whole
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
-from ..core.law import Undefined
+from ..core.law import Law, Undefined
 from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration
 from ..core.scores import Mean
@@ -27,6 +27,7 @@ from .fit import Choice, Chosen, Named, choose_all, each, fit, label_of
 from .items import items_of
 from .recipe import Recipe, load_recipe
 from .replicates import Finish, Replicates, Resampling, Rows, from_rows, metric_rows
+from .sets import Given, open_set
 from .text import comparison_table, notebook_text, plain_text
 
 LEVEL = 0.9  # of the intervals whose width tells sharpness
@@ -84,7 +85,7 @@ class Comparison:
 
 
 def compare(
-    cases: Cases,
+    cases: Given,
     *,
     recalibrations: Iterable[Choice] = ("none", "sigma", "aux"),
     metric: Named = "nll",
@@ -93,6 +94,8 @@ def compare(
     level: float = 0.95,
     replicates: int = 1000,
     recipe: str | Recipe = "exact",
+    law: Law | str | None = None,
+    mask_missing: bool = False,
 ) -> Comparison:
     r"""Score recalibrations on cases they were not fitted on, and choose one.
 
@@ -104,7 +107,8 @@ def compare(
     by patient, or by case.
 
     Args:
-        cases: predictions with targets, none of which the network was trained on.
+        cases: predictions with targets, none of which the network was trained on: Cases, a path, a glob, a manifest, or
+            a list of these, which is pooled. They are all in memory at once.
         recalibrations: names, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`; `none` always takes part;
             "all": every one that takes predictions like these.
         metric: a proper score: "nll", "crps", "winkler:level=0.9", or one of your own that says `PROPER = True`.
@@ -113,6 +117,8 @@ def compare(
         level: of the intervals of the change.
         replicates: of the bootstrap.
         recipe: "exact", "paper", "code", or the path of a TOML file.
+        law: "normal" or "laplace", for files that do not say it.
+        mask_missing: leave out the elements of files whose target is missing.
 
     Returns:
         The comparison: `print` it, `.choice`, `.recalibration` (fitted on all), `.rows`, `.warnings`, `.to_dict()`.
@@ -127,9 +133,8 @@ def compare(
     Reference: Gneiting and Raftery, JASA 2007 (proper scores); Hastie, Tibshirani and Friedman, "The Elements of
     Statistical Learning", 2009, section 7.10 (the one-standard-error rule).
     """
-    if not isinstance(cases, Cases):
-        raise ValueError(f"cases is a {type(cases).__name__}; expected Cases, predictions with targets.")
     chosen = load_recipe(recipe)
+    cases = open_set(cases, recipe=chosen, law=law, mask_missing=mask_missing).read("compare")
     asked = _proper(metric)
     several = list(each(recalibrations))
     several = plugins.usual("recalibrate") if several == ["all"] else several

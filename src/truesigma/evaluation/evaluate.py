@@ -1,19 +1,24 @@
 """Recalibrations x metrics -> a table of rows: what the paper's tables are made of."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
-from ..core.law import Undefined
-from ..core.recalibration import Recalibration, applied
-from ..core.scores import Request, measure_each
-from ..core.values import Cases, Prediction, changed
+from ..core.errors import Refusal
+from ..core.law import Law, Undefined
+from ..core.recalibration import Recalibration
+from ..engine import Engine
 from ..files.disk import plain
 from ..files.provenance import versions
-from .fit import Choice, Fit, Named, choose_all, each, fit_all
-from .items import Item, asked_metrics, items_of, row_of
+from .fit import Choice, Named, choose_all, each, fit_set
+from .items import asked_metrics, items_of, row_of
+from .leaks import warn_leaks
+from .passes import CASES
 from .recipe import Recipe, load_recipe
+from .scoring import Placed, score_set
+from .sets import CaseSet, Given, Report, open_set
 from .text import evaluation_table, notebook_text, plain_text
 
 
@@ -33,6 +38,7 @@ class Evaluation:
     unit: str = ""
     ask: Callable[[], list[dict[str, Any]]] | None = None  # the five questions
     checkpoint: str = ""  # of the network that made the predictions, where it is known
+    groups: Mapping[str, "Evaluation"] = field(default_factory=dict)  # of each group, if that was asked for
 
     @cached_property
     def questions(self) -> tuple[dict[str, Any], ...]:
@@ -87,27 +93,49 @@ class Evaluation:
 
 
 def evaluate(
-    calibration: Cases,
-    test: Cases | Sequence[Cases],
+    calibration: Given,
+    test: Given,
     *,
     recalibrations: Iterable[Choice] = ("none", "sigma", "aux"),
     metrics: Iterable[Named] | None = None,
     recipe: str | Recipe = "exact",
+    law: Law | str | None = None,
+    mask_missing: bool = False,
+    by_group: bool = False,
+    one_pass: bool = False,
+    engine: Engine | None = None,
+    keep: str | Path | None = None,
+    report: Report | None = None,
 ) -> Evaluation:
     """Fit each recalibration on the calibration cases and score it on the test cases.
 
+    A set is `Cases`, a path, a folder of maps, a glob or a manifest. Several calibration sets are pooled to one.
+    Several test sets are repeated runs: rows then hold their mean and standard deviation. A list within that list is
+    pooled to one run.
+
     Args:
-        calibration: the cases the recalibrations are fitted on, never the test cases.
-        test: the cases to score, or a list of repeated test runs: rows then hold mean and standard deviation.
+        calibration: the cases the recalibrations are fitted on, never the test cases; a list is pooled.
+        test: the cases to score, or a list of repeated runs.
         recalibrations: names, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`.
-        metrics: names likewise; None for all. Metrics with a level are scored at 50, 90, 95 and 99 % unless told.
+        metrics: names likewise; None for all. Metrics with a level are scored at 50, 90, 95 and 99 % unless told. Those
+            that sort all cases, such as AUSE, only for sets that fit into memory.
         recipe: "exact", "paper", "code", or the path of a TOML file.
+        law: "normal" or "laplace", for files that do not say it.
+        mask_missing: leave out the elements of files whose target is missing.
+        by_group: score each group as well as the whole.
+        one_pass: score in a single pass: UCE and ENCE of more than 32,768 elements are then those of a `Tally`.
+        engine: "local", "ray", the address of a Ray cluster, or options of `engine.ray.run`: files are then read in
+            pieces there. None: what fits into memory is read at once, and the rest in pieces on this machine.
+        keep: a folder for the sums of each file and pass; sums that are already there are not computed again.
+        report: for a progress bar over files.
 
     Returns:
-        The evaluation: `print` it, `.rows` (for a data frame), `.value("sigma", "uce")`, `.questions`, `.to_dict()`.
+        The evaluation: `print` it, `.rows` (for a data frame), `.value("sigma", "uce")`, `.questions`, `.groups`,
+        `.to_dict()`.
 
     Example:
         >>> import numpy as np
+        >>> from truesigma import Cases, Prediction
         >>> rng = np.random.default_rng(0)
         >>> y = rng.normal(size=2000)
         >>> half = lambda y: Cases(Prediction(0 * y, scale=0 * y + 0.5), y)   # sigma is half of what it should be
@@ -118,99 +146,70 @@ def evaluate(
     Reference: Laves et al., MELBA 2021, Tables 1 and 2.
     """
     chosen, recalibrations = load_recipe(recipe), list(each(recalibrations))
-    repeats: list[Any] = list(test) if isinstance(test, list | tuple) else [test]
-    check_alike(_about("calibration", calibration), [_about("test", cases) for cases in repeats])
-    tested = [(chosen.prediction(cases), cases) for cases in repeats]
-    asked = asked_metrics(metrics)
+    how: dict[str, Any] = {"recipe": chosen, "law": law, "mask_missing": mask_missing}
+    how |= {"engine": engine, "keep": keep, "report": report}
+    fitted_on = open_set(calibration, "the calibration set", **how)
+    repeats = test if isinstance(test, list | tuple) else [test]
+    tested = [open_set(one, f"test set {number}", **how) for number, one in enumerate(repeats, start=1)]
+    check_alike(fitted_on, tested)
+    warn_leaks(fitted_on, tested)
     unfitted: dict[str, ValueError] = {}
-    fits = fit_all(recalibrations, calibration, chosen, unfitted)
-    items = {label: items_of(asked, chosen, fit.chosen.part) for label, fit in fits.items()}
-    scored = [_scores(fits, prediction, cases, items) for prediction, cases in tested]
-    rows = []
-    for label, one in choose_all(recalibrations, chosen).items():
-        if label in unfitted:
-            reason = Undefined(str(unfitted[label]))
-            rows += [row_of(one, item, [reason]) for item in items_of(asked, chosen, one.part)]
-            continue
-        columns = [values[label] for values in scored]
-        rows += [
-            row_of(fits[label].chosen, item, values) for item, values in zip(items[label], zip(*columns))
-        ]
-    sizes = {"calibration": calibration.counted, "test": repeats[0].counted, "repeats": len(repeats)}
-    fitted = {label: fit.fitted for label, fit in fits.items()}
+    fits, count = fit_set(recalibrations, fitted_on, unfitted)
+    asked = asked_metrics(metrics)
+    placed = [
+        Placed(number, f"{number}/{place}", item)
+        for number, one in enumerate(fits.values())
+        for place, item in enumerate(items_of(asked, chosen, one.chosen.part))
+    ]
+    choice = {"by_group": by_group, "one_pass": one_pass}
+    sums = [
+        score_set(one, list(fits.values()), placed, f"test {number}", **choice)
+        for number, one in enumerate(tested, start=1)
+    ]
+    fitted = {label: one.fitted for label, one in fits.items()}
 
     def ask() -> list[dict[str, Any]]:
-        from .questions import answers  # scipy is slow to import
+        from .answered import answers_of  # scipy is slow to import
 
-        return answers(calibration, repeats[0], fitted, chosen)
+        return answers_of(fitted_on, tested[0], list(fits.values()))
 
-    return Evaluation(chosen, tuple(rows), fitted, sizes, calibration.unit, ask, calibration.checkpoint)
+    def table(group: str | None) -> Evaluation:
+        rows = []
+        for label, one in choose_all(recalibrations, chosen).items():
+            if label in unfitted:
+                reason = Undefined(str(unfitted[label]))
+                rows += [row_of(one, item, [reason]) for item in items_of(asked, chosen, one.part)]
+                continue
+            own = [some for some in placed if some.number == list(fits).index(label)]
+            rows += [row_of(one, some.item, [some.value(each, group) for each in sums]) for some in own]
+        key = CASES if group is None else f"{CASES} {group}"
+        seen = next(int(some[key][0]) for some in sums if key in some)
+        sizes = {"calibration": count, "test": seen, "repeats": len(tested)}
+        asking = ask if group is None else None
+        unit, checkpoint = fitted_on.unit, fitted_on.checkpoint
+        return Evaluation(chosen, tuple(rows), fitted, sizes, unit, asking, checkpoint)
 
-
-def _scores(
-    fits: Mapping[str, Fit], prediction: Prediction, cases: Cases, items: Mapping[str, list[Item]]
-) -> dict[str, list[float | Undefined]]:
-    """The value of each item by label: sums together, other scores one by one, from all that a recalibration makes.
-
-    What needs no more than one pass over the cases shares it.
-    """
-    found: dict[str, list[float | Undefined]] = {}
-    passing: dict[str, tuple[Any, list[Request]]] = {}
-    for label, fit in fits.items():
-        requests = [item.request for item in items[label] if item.request is not None]
-        only_sums = len(requests) == len(items[label])
-        if only_sums and getattr(fit.fitted, "by_block", False):
-            passing[label] = fit.fitted, requests
-            continue
-        made = applied(fit.fitted, prediction, group=cases.first_group, draws=cases.draws)
-        if only_sums and made is prediction:
-            passing[label] = None, requests
-            continue
-        summed = iter(measure_each(changed(cases, prediction=made), [(None, requests)])[0])
-        found[label] = [
-            item.score(made, cases, fit.fitted) if item.request is None else next(summed)
-            for item in items[label]
-        ]
-    if passing:
-        found |= zip(passing, measure_each(changed(cases, prediction=prediction), passing.values()))
-    return found
+    starts = f"{CASES} "
+    names = sorted({key.removeprefix(starts) for some in sums for key in some if key.startswith(starts)})
+    return replace(table(None), groups={name: table(name) for name in names})
 
 
-class About(NamedTuple):
-    """What two sets of cases must have in common, and how an error calls the set."""
-
-    name: str
-    outputs: tuple[int, ...] | None  # None if they differ
-    law: str
-    unit: str
-    volumes: bool = False  # their shapes differ from patient to patient, within a set and between two
-
-
-def check_alike(calibration: About, tested: Sequence[About]) -> None:
+def check_alike(calibration: CaseSet, tested: Sequence[CaseSet]) -> None:
     """Refuse test sets that are not like the calibration set, wherever they are."""
     if not tested:
-        raise ValueError("test is empty; expected at least one set of cases.")
+        raise Refusal("test is empty; expected at least one set of cases.")
     for number, one in enumerate(tested, start=1):
-        volumes = one.volumes and calibration.volumes
+        volumes = one.of_volumes and calibration.of_volumes
         pairs = {
             "outputs of shape": (None, None) if volumes else (one.outputs, calibration.outputs),
-            "law": (repr(one.law), repr(calibration.law)),
+            "law": (repr(one.law.name), repr(calibration.law.name)),
             "targets": tuple(
                 f"in {unit}" for unit in (one.unit or calibration.unit, calibration.unit or one.unit)
             ),
         }
-        for words, (found, expected) in pairs.items():
-            if found != expected:
-                raise ValueError(
-                    f"test set {number}{one.name} has {words} {found}, the calibration set{calibration.name} "
+        for words, (given, expected) in pairs.items():
+            if given != expected:
+                raise Refusal(
+                    f"test set {number}{one.file} has {words} {given}, the calibration set{calibration.file} "
                     f"{expected}; expected the same."
                 )
-
-
-def _about(name: str, cases: Any) -> About:
-    if not isinstance(cases, Cases):
-        raise ValueError(
-            f"{name} holds a {type(cases).__name__}; expected Cases, predictions with their targets. From draws: "
-            "Cases(decompose(draws), target, draws=draws)."
-        )
-    return About("", tuple(cases.prediction.location.shape[1:]), cases.prediction.law.name, cases.unit)

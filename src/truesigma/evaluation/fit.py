@@ -9,11 +9,15 @@ from typing import Any, Union
 
 from ..core import plugins
 from ..core.errors import Refusal
-from ..core.recalibration import Recalibration
+from ..core.law import Undefined
+from ..core.recalibration import CaseSums, Recalibration
 from ..core.tally import Tally
 from ..core.values import Cases
+from ..files.fileset import NotWhole
 from .catalogue import parse
+from .passes import CASES, Gathering, pass_over
 from .recipe import Recipe
+from .sets import CaseSet, open_set
 
 Named = str | tuple[str, Mapping[str, Any]]  # "aux:hidden=4", or ("aux", {"hidden": 4})
 Choice = Union[Named, "Fit"]
@@ -47,8 +51,8 @@ class Fit:
     fitted: Recalibration
 
 
-def fit(choice: Choice | Chosen, cases: Cases | Tally, recipe: Recipe) -> Recalibration:
-    """Fit one recalibration on some cases, or on a tally of them, under a recipe.
+def fit(choice: Choice | Chosen, cases: Cases | Tally | CaseSums, recipe: Recipe) -> Recalibration:
+    """Fit one recalibration on some cases, or on their sums, under a recipe.
 
     >>> from truesigma import Prediction
     >>> from truesigma.evaluation.recipe import load_recipe
@@ -58,9 +62,11 @@ def fit(choice: Choice | Chosen, cases: Cases | Tally, recipe: Recipe) -> Recali
     if isinstance(choice, Fit):
         return choice.fitted
     one = choice if isinstance(choice, Chosen) else choose(choice, recipe)
-    if isinstance(cases, Tally):
-        if signature(one.module.fit).parameters["target"].default is not None:  # a tally holds the targets
-            raise Refusal(f"{one.name} cannot be fitted from the sums of a tally; give the cases.")
+    if isinstance(cases, Tally) and signature(one.module.fit).parameters["target"].default is not None:
+        raise Refusal(f"{one.name} cannot be fitted from the sums of a tally; give the cases.")
+    if not isinstance(cases, Cases):
+        if isinstance(cases, CaseSums) and isinstance(reason := cases.sums.get(""), Undefined):
+            raise reason  # which gathering them had to skip it for
         return one.module.fit(cases, **one.settings)
     data = {"weight": cases.weight, "group": cases.first_group}
     more = {"patient": cases.patient, "shift": cases.shift, "fold": cases.fold}
@@ -68,27 +74,52 @@ def fit(choice: Choice | Chosen, cases: Cases | Tally, recipe: Recipe) -> Recali
     return one.module.fit(recipe.prediction(cases), cases.target, **data, **one.settings)
 
 
-def fit_all(
-    choices: Iterable[Choice], cases: Cases, recipe: Recipe, unfitted: dict[str, ValueError] | None = None
-) -> dict[str, Fit]:
-    """Fit recalibrations on the same cases, by their labels; duplicates count once.
+def fit_set(
+    choices: Iterable[Choice], cases: CaseSet, unfitted: dict[str, ValueError] | None = None
+) -> tuple[dict[str, Fit], int]:
+    """Fit recalibrations on a set of cases, by their labels; and say how many of its cases count.
 
     One that cannot be fitted is an error, or goes into `unfitted` by its label unless only `none` would be left.
     """
     choices = list(each(choices))
     known = {choice.chosen.label: choice for choice in choices if isinstance(choice, Fit)}
-    chosen = choose_all(choices, recipe)
-    made = recipe.applied(cases) if chosen.keys() - known.keys() else cases
-    found: dict[str, Fit] = {}
+    chosen = choose_all(choices, cases.recipe)
+    asked = [one for label, one in chosen.items() if label not in known]
+    count, sums = _gathered(cases, asked)
+    whole = cases.whole if cases.whole is None or not asked else cases.recipe.applied(cases.whole)
+    fits: dict[str, Fit] = {}
     failed: dict[str, ValueError] = {} if unfitted is None else unfitted
     for label, one in chosen.items():
         try:
-            found[label] = known[label] if label in known else Fit(one, fit(one, made, recipe))
-        except Refusal as problem:
+            if label not in known and label not in sums and whole is None:
+                whole = cases.read(one.name)
+                count = whole.counted
+            fits[label] = known.get(label) or Fit(one, fit(one, sums.get(label, whole), cases.recipe))
+        except (Refusal, NotWhole) as problem:
             failed[label] = problem
-    if failed and (unfitted is None or all(one.chosen.name == "none" for one in found.values())):
+    if failed and (unfitted is None or all(one.chosen.name == "none" for one in fits.values())):
         raise next(iter(failed.values()))
-    return found
+    return fits, count
+
+
+def _gathered(cases: CaseSet, asked: Iterable[Chosen]) -> tuple[int, dict[str, CaseSums]]:
+    """How many cases count; and from one pass over files, what those need to know that are fitted from sums."""
+    if cases.whole is not None:
+        return cases.whole.counted, {}
+    summed = [one for one in asked if hasattr(one.module, "gather")]
+    if not summed:
+        return cases.cases, {}
+    gathered = pass_over(cases, Gathering([(one.module, one.settings) for one in summed]), "calibration")
+    count = int(gathered.pop(CASES)[0])
+    parts = CaseSums(gathered, cases.law).apart()
+    return count, {one.label: parts.get(str(k), CaseSums({}, cases.law)) for k, one in enumerate(summed)}
+
+
+def fit_all(
+    choices: Iterable[Choice], cases: Cases, recipe: Recipe, unfitted: dict[str, ValueError] | None = None
+) -> dict[str, Fit]:
+    """Fit recalibrations on cases in memory, by their labels, as `fit_set` does."""
+    return fit_set(choices, open_set(cases, recipe=recipe), unfitted)[0]
 
 
 def fit_around(first: Choice, others: Iterable[Choice], cases: Cases, recipe: Recipe) -> dict[str, Fit]:

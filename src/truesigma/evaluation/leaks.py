@@ -9,12 +9,16 @@ import numpy as np
 
 from ..core.arrays import Host, to_host
 from ..core.checks import number_of
+from ..core.errors import Refusal
 from ..core.values import Cases, Prediction
-from ..files.fileset import FileSet
+from .sets import CaseSet
 
 ALARMS = 0.05  # share of sets of new cases that raise a warning although they are like those fitted on
 # Values are many if at least ROWS differ, and at most the share SHARED of these has one like another's.
 ROWS, SHARED = 20, 0.01
+LOOKED_AT = 1000  # targets that tell whether a closer look is worth it
+ODD = np.uint64(0x9E3779B97F4A7C15)  # mixes the bits of a hash
+FROM_ONE = "From one file alone, `truesigma compare` scores each case by a fit on the others."
 CLUSTERS = {
     "patients": "patient",
     "groups": "first_group",
@@ -48,11 +52,11 @@ def check_extent(data: Mapping[str, Any]) -> None:
     for what in ("cases", *(set(CLUSTERS) & set(data))):
         count = data[what]
         if not isinstance(count, int) or not 0 < count < 2**53:  # beyond which not every integer is a float
-            raise ValueError(f"its number of {what} is {count!r}")
+            raise Refusal(f"its number of {what} is {count!r}")
     for name in ("location", "scale"):
         ends = np.asarray(data["range"][name], np.float64)
         if ends.shape != (data["outputs"], 2) or not (ends[:, 0] <= ends[:, 1]).all():
-            raise ValueError(f"the range of its {name} is not a smallest and a largest of each output")
+            raise Refusal(f"the range of its {name} is not a smallest and a largest of each output")
 
 
 def _looked_at(prediction: Prediction) -> dict[str, Host]:
@@ -133,75 +137,83 @@ def chance_beyond(beyond: int, new: int, known: int) -> float:
     return max(0.0, 1 - float(first * (1 + np.cumprod(steps).sum())))
 
 
-def warn_unlike(
-    calibration: Path,
-    fitted_on: Cases | FileSet,
-    test: Sequence[Path],
-    repeats: Sequence[Cases | FileSet],
-) -> None:
-    """Warn if one of two sets has a unit and the other none, or if two networks made them."""
-    for path, tested in zip(test, repeats):
-        if bool(fitted_on.unit) != bool(tested.unit):
-            named, bare = (calibration, path) if fitted_on.unit else (path, calibration)
-            warnings.warn(
-                f"{named} is in {fitted_on.unit or tested.unit}, and {bare} does not say its unit; it is taken to be "
-                "the same. If it is, say so in the file.",
-                stacklevel=1,
-            )
-        if fitted_on.checkpoint and tested.checkpoint and fitted_on.checkpoint != tested.checkpoint:
-            warnings.warn(
-                f"{calibration} and {path} are predictions of two networks (checkpoints {fitted_on.checkpoint} and "
-                f"{tested.checkpoint}): what is fitted on one says little about the other.",
-                stacklevel=1,
-            )
-
-
-def warn_repeated(repeats: Sequence[Sequence[Path]]) -> None:
-    """Warn if two test sets share predictions: the deviation between them is then too small."""
+def warn_leaks(calibration: CaseSet, tested: Sequence[CaseSet]) -> None:
+    """Warn if what was fitted on is scored, if two sets do not go together, or if two repeats share files."""
     seen: set[Path] = set()
-    for number, paths in enumerate(repeats, start=1):
-        both = [path for path in paths if path.resolve() in seen]
-        if both:
+    for number, test in enumerate(tested, start=1):
+        _warn_unlike(calibration, test)
+        if not _warn_same_files(calibration, test) and calibration.whole and test.whole:
+            _warn_same_cases(calibration, calibration.whole, test, test.whole)
+        paths = {path.resolve() for path in test.predicted}
+        if both := sorted(paths & seen):
             warnings.warn(
                 f"{len(both)} file(s) of test set {number} are in an earlier one, too, such as {both[0]}: the "
                 "deviation between the sets is too small.",
-                stacklevel=1,
+                stacklevel=3,
             )
-        seen |= {path.resolve() for path in paths}
+        seen |= paths
 
 
-def warn_leak(
-    calibration: Path, fitted_on: Cases, test: list[Path], repeats: list[Cases], data: dict[str, Any]
-) -> None:
-    """Warn if cases that were fitted on are scored, which flatters every recalibration."""
-    for path, cases, described in zip(test, repeats, data["test"]):
-        if described["sha256"] == data["calibration"]["sha256"]:
-            warnings.warn(
-                f"{path} is {calibration} again: these scores are of the cases that were fitted on. From one file "
-                "alone, `truesigma compare` scores each case by a fit on the others.",
-                stacklevel=1,
-            )
-            continue
-        both: set[str] = set()
-        if cases.id is not None and fitted_on.id is not None:
-            both = set(map(str, cases.id)) & set(map(str, fitted_on.id))
-        if both:
-            warnings.warn(
-                f"{number_of(len(both), 'id')} {'is' if len(both) == 1 else 'are'} in both {calibration} and {path}, "
-                f"such as {min(both)}: cases that were fitted on are scored.",
-                stacklevel=1,
-            )
-        elif 10 * (same := _same_rows(fitted_on, cases)) > len(cases):  # a few alike are chance
-            warnings.warn(
-                f"{same} of {len(cases)} cases in {path} have the prediction and the target of one in {calibration}: "
-                "are these the cases that were fitted on?",
-                stacklevel=1,
-            )
-        else:
-            _warn_shared_patients(calibration, fitted_on, path, cases)
+def _warn_unlike(calibration: CaseSet, test: CaseSet) -> None:
+    """Warn if one of two sets has a unit and the other none, or if two networks made them."""
+    if bool(calibration.unit) != bool(test.unit):
+        named, bare = (calibration, test) if calibration.unit else (test, calibration)
+        warnings.warn(
+            f"{named.name} is in {named.unit}, and {bare.name} does not say its unit; it is taken to be the same. If "
+            "it is, say so in the file.",
+            stacklevel=4,
+        )
+    if calibration.checkpoint and test.checkpoint and calibration.checkpoint != test.checkpoint:
+        warnings.warn(
+            f"{calibration.name} and {test.name} are predictions of two networks (checkpoints {calibration.checkpoint} "
+            f"and {test.checkpoint}): what is fitted on one says little about the other.",
+            stacklevel=4,
+        )
 
 
-def _warn_shared_patients(calibration: Path, fitted_on: Cases, path: Path, cases: Cases) -> None:
+def _warn_same_files(calibration: CaseSet, test: CaseSet) -> bool:
+    """Warn if a file that is fitted on is scored; files of a set may share targets and masks with others."""
+    both = sorted(
+        {path.resolve() for path in test.predicted} & {path.resolve() for path in calibration.predicted}
+    )
+    if both:
+        warnings.warn(
+            f"{number_of(len(both), 'file')} {'is' if len(both) == 1 else 'are'} fitted on and scored, such as "
+            f"{both[0].name}: these scores are too good. {FROM_ONE}",
+            stacklevel=4,
+        )
+    return bool(both)
+
+
+def _warn_same_cases(calibration: CaseSet, fitted_on: Cases, test: CaseSet, cases: Cases) -> None:
+    """Warn if cases that were fitted on are scored, or other cases of their patients."""
+    if fitted_on is cases or _all_the_same(fitted_on, cases):
+        warnings.warn(
+            f"{test.name} holds the cases of {calibration.name} again: these scores are of the cases that were fitted "
+            f"on. {FROM_ONE}",
+            stacklevel=4,
+        )
+        return
+    both: set[str] = set()
+    if cases.id is not None and fitted_on.id is not None:
+        both = set(map(str, cases.id)) & set(map(str, fitted_on.id))
+    if both:
+        warnings.warn(
+            f"{number_of(len(both), 'id')} {'is' if len(both) == 1 else 'are'} in both {calibration.name} and "
+            f"{test.name}, such as {min(both)}: cases that were fitted on are scored.",
+            stacklevel=4,
+        )
+    elif 10 * (same := _same_rows(fitted_on, cases)) > len(cases):  # a few alike are chance
+        warnings.warn(
+            f"{same} of {len(cases)} cases in {test.name} have the prediction and the target of one in "
+            f"{calibration.name}: are these the cases that were fitted on?",
+            stacklevel=4,
+        )
+    else:
+        _warn_shared_patients(calibration.name, fitted_on, test.name, cases)
+
+
+def _warn_shared_patients(calibration: str, fitted_on: Cases, test: str, cases: Cases) -> None:
     """Warn if patients are in both sets; a few groups, such as sites, may well be."""
     from .replicates import MANY
 
@@ -212,10 +224,26 @@ def _warn_shared_patients(calibration: Path, fitted_on: Cases, path: Path, cases
     if both and (named or min(map(len, names)) >= MANY):
         what, doubt = ("patients", "") if named else ("groups", " If they are patients,")
         warnings.warn(
-            f"{len(both)} {what} are in both {calibration} and {path}, such as {min(both)}.{doubt} "
+            f"{len(both)} {what} are in both {calibration} and {test}, such as {min(both)}.{doubt} "
             f"{'the' if doubt else 'The'} recalibration has seen them, and these scores may be too good.",
-            stacklevel=1,
+            stacklevel=5,
         )
+
+
+def _all_the_same(one: Cases, other: Cases) -> bool:
+    """Whether two sets have the same predictions and targets in the same order."""
+    if one.target.shape != other.target.shape:
+        return False
+    for some in (slice(20), slice(None)):  # most sets differ in the first few cases
+        for first, second in zip(_columns(one), _columns(other)):
+            if not np.array_equal(to_host(first[some]), to_host(second[some]), equal_nan=True):
+                return False
+    return True
+
+
+def _columns(cases: Cases) -> list[Any]:
+    """What is compared of each case."""
+    return [cases.prediction.location, cases.prediction.aleatoric, cases.target]
 
 
 def _same_rows(one: Cases, other: Cases) -> int:
@@ -223,13 +251,32 @@ def _same_rows(one: Cases, other: Cases) -> int:
 
     Rows that occur twice in one of the sets say nothing if values may be so few that cases are alike by chance.
     """
-    if one.prediction.location.shape[1:] != other.prediction.location.shape[1:]:
+    if one.prediction.location.shape[1:] != other.prediction.location.shape[1:] or not _may_share(one, other):
         return 0
-    keys = [_keys(c.prediction.location, c.prediction.aleatoric, c.target) for c in (one, other)]
+    keys = [_keys(*_columns(cases)) for cases in (one, other)]
     once = [_once(key) for key in keys]
     twice = sum(map(len, once)) < sum(map(len, keys))
     first, second = keys if twice and _are_many(np.concatenate(keys), (one, other)) else once
     return int(np.isin(second, first).sum())
+
+
+def _may_share(one: Cases, other: Cases) -> bool:
+    """Whether some of the other's targets, at most `LOOKED_AT` of them, are among the first one's: a quick look."""
+    targets = [
+        to_host(cases.target).reshape(len(cases), -1)[:, 0].astype(np.float64) for cases in (one, other)
+    ]
+    first, some = targets[0], targets[1][:: 1 + len(other) // LOOKED_AT].copy()
+    taken = np.zeros(1 << 16, dtype=bool)
+    taken[_places(some)] = True
+    # By 16 bits of a hash, few are left, which can be sorted; in parts that the cache holds.
+    parts = np.array_split(first, 1 + len(first) // taken.size)
+    near = np.concatenate([part[taken[_places(part)]] for part in parts])
+    return 20 * int(np.isin(some, near).sum()) > len(some)
+
+
+def _places(values: Host) -> Host:
+    """16 bits of a hash of each value."""
+    return ((values.view(np.uint64) * ODD) >> np.uint64(48)).view(np.int64)
 
 
 def _are_many(rows: Host, sets: Sequence[Cases]) -> bool:
@@ -251,7 +298,7 @@ def _keys(*parts: Any) -> Host:
     for part in parts:
         bits = to_host(part).reshape(len(part), -1).astype(np.float64).view(np.uint64)
         bits ^= bits >> np.uint64(32)
-        bits *= np.uint64(0x9E3779B97F4A7C15)
+        bits *= ODD
         bits ^= bits >> np.uint64(29)
         factors = rng.integers(1 << 63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
         key += bits @ factors
@@ -262,15 +309,3 @@ def _once(keys: Host) -> Host:
     """The keys that occur once."""
     found, count = np.unique(keys, return_counts=True)
     return found[count == 1]
-
-
-def warn_leaked_files(calibration: FileSet, tested: Sequence[FileSet]) -> None:
-    """Warn if a file that is fitted on is scored, which flatters every recalibration."""
-    paths = {path.resolve() for path in calibration.paths}
-    for files in tested:
-        both = [s.name for s in files.sources if {Path(p).resolve() for p in s.files.values()} & paths]
-        if both:
-            warnings.warn(
-                f"{len(both)} files are fitted on and scored, such as {both[0]}: these scores are too good.",
-                stacklevel=1,
-            )

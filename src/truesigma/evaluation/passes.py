@@ -1,206 +1,283 @@
-"""Passes over files: what a task asks for, and the sums it returns. A task is plain values, so it runs anywhere."""
+"""Passes over a set of cases, whose sums add up: over what is in memory at once, over files a few cases at a time.
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+A pass is one of four values that are called with some cases and the prediction for them. For an engine it becomes a
+task of plain values, so that it runs anywhere.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core import plugins
+from ..core.arrays import Host
 from ..core.cells import labelled
-from ..core.law import law_from_dict
-from ..core.scores import Request, plan, request, variance_sums
+from ..core.errors import Refusal
+from ..core.law import Undefined, law_from_dict
+from ..core.recalibration import Recalibration, applied
+from ..core.scores import Request, plan, range_plan, request, variance_sums
 from ..core.sketches import KEPT
 from ..core.sums import OfElements, Statistic, Sum, accumulate_each, add_sums, join_sums
-from ..core.values import Prediction, changed
+from ..core.values import Cases, Prediction, changed
 from ..files.chunks import LARGE, Chunk, chunks_of
+from ..files.described import without_code
 from ..files.disk import BadFile, fingerprint
-from ..files.fileset import FileSet
 from ..files.find import CaseFiles, check_unchanged
+from .catalogue import address
 from .recipe import Recipe
+from .sets import CaseSet
 
 Sums = dict[str, Sum]
-CASES = "cases of "  # and the name of a group: the key of how many it has
-EMPTY = "empty cases"  # the key of how many have no target that counts; none where it is not there
-Tick = Callable[[int], None]  # is called with how many more cases are done
-Report = Callable[[str, int], Tick]  # from what is being done, and the number of cases, to a tick
-Step = Callable[[Chunk, Prediction], Sums]  # what some cases, with their prediction, add to the sums
+CASES = (
+    "cases"  # the key of how many have a target that counts; with a space and the name of a group, of its own
+)
+Plan = Mapping[str, Statistic]
+
+
+class Wanted(NamedTuple):
+    """A number that is made of sums: of which recalibration, the key of its sums, and what it is."""
+
+    number: int
+    key: str
+    metric: ModuleType
+    options: Mapping[str, Any]
+    edges: Host | None = None  # of its bins, which an earlier pass found
+
+    @property
+    def request(self) -> Request:
+        return request(self.metric, self.options)
 
 
 @dataclass(frozen=True, eq=False)
-class Passes:
-    """How passes are made: under which recipe, and by which engine; `run` and `keep` are those of `engine`."""
+class Gathering:
+    """What each recalibration needs to know of cases to be fitted on them; keys are NUMBER/NAME."""
 
-    recipe: Recipe
-    run: Callable[..., Sums]
-    mask_missing: bool = False
-    keep: Any = None
-    report: Report | None = None
-    empty: dict[str, int] = field(
-        default_factory=dict
-    )  # cases without a target that counts, by the words of a pass
+    chosen: Sequence[tuple[ModuleType, Mapping[str, Any]]]
 
-    def over(self, files: FileSet, kind: str, words: str, settings: Mapping[str, Any]) -> Sums:
-        """The sums of a pass of that kind ("fit", "range", "sums" or "questions") over a set of files."""
-        tables = {name: dict(choices) for name, choices in self.recipe.tables.items()}
-        shared = {
-            "pass": kind,
-            "law": files.law.to_dict(),
-            "mask_missing": self.mask_missing,
-            "recipe": {"name": self.recipe.name, "tables": tables},
-            "code": _own_code(settings),
-            **settings,
-        }
-        parts = zip(files.sources, files.sizes)
-        tasks = [{**shared, "source": asdict(source), "cases": cases} for source, cases in parts]
-        tick = None if self.report is None else self.report(words, files.cases)
-        found = self.run(work, tasks, merge=join_sums, keep=self.keep, report=tick)
-        self.empty[words] = int(found.pop(EMPTY, np.zeros(1))[0])
+    def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
+        cases = changed(chunk.cases, prediction=prediction)
+        found: Sums = {}
+        for number, (module, given) in enumerate(self.chosen):
+            options = plugins.settled("recalibrate", module, given)
+            known = cases
+            repaired = "groups" in plugins.needs(module, options)
+            if chunk.of and cases.patient is None and (cases.group is None or repaired):
+                # Pieces of a case are correlated: they form a cluster, like a patient's cases.
+                known = changed(cases, patient=np.array([chunk.of]))
+            try:
+                sums = module.gather(known, **plugins.accepted(module.gather, options))
+            except Refusal as problem:  # the others are fitted nevertheless
+                sums = {"": Undefined(str(problem))}
+            found |= {f"{number}/{key}": value for key, value in sums.items()}
         return found
 
 
-def _own_code(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The hash of each user's plug-in file: kept sums count only if the file has not changed."""
-    used = [plugin for key in ("fits", "fitted") for plugin, _ in settings.get(key, ())]
-    used += [metric for _, _, metric, _, _ in settings.get("requests", ())]
-    return {path: fingerprint(path) for path in used if path.endswith(".py")}
+@dataclass(frozen=True, eq=False)
+class Ranging:
+    """The variances after each recalibration, of which the edges of bins are made; keys are NUMBER/OUTPUTS."""
+
+    fitted: Sequence[tuple[ModuleType, Recalibration]]
+    wanted: Sequence[Wanted]
+    exact: bool  # all of them, instead of a sketch where they are many
+
+    @property
+    def requests(self) -> list[dict[str, Request]]:
+        """What is asked for after each recalibration, by key."""
+        return _requests(self.fitted, self.wanted)
+
+    def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
+        plans: list[Plan] = []
+        for number, requests in enumerate(self.requests):
+            kinds: Plan = range_plan(requests)
+            if not self.exact:
+                kinds = {outputs: OfElements(partial(variance_sums, keep=KEPT), outputs) for outputs in kinds}
+            plans.append({f"{number}/{outputs}": one for outputs, one in kinds.items()})
+        return _sums(changed(chunk.cases, prediction=prediction), self.fitted, plans)
 
 
-def work(task: Mapping[str, Any], tick: Tick) -> Sums:
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """What scores sum, by their keys; also KEY/GROUP for each group if asked for."""
+
+    fitted: Sequence[tuple[ModuleType, Recalibration]]
+    wanted: Sequence[Wanted]
+    by_group: bool
+
+    def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
+        edges = {one.key: one.edges for one in self.wanted}
+        plans: list[Plan] = [plan(requests, edges) for requests in _requests(self.fitted, self.wanted)]
+        cases = changed(chunk.cases, prediction=prediction)
+        if not self.by_group:
+            return _sums(cases, self.fitted, plans)
+        if cases.group is None:
+            raise BadFile(
+                "the test cases have no group, by which scores were asked for; add it, or do not ask."
+            )
+        first = len(np.unique(cases.first_group))  # groups, which together contain every case once
+        found: Sums = {}
+        for number, (_, name, some) in enumerate(labelled(cases.groups)):
+            part = cases[some]
+            for key, value in _sums(part, self.fitted, plans).items():
+                if number < first:
+                    found[key] = add_sums(found.get(key), value)
+                found[f"{key}/{name}"] = value
+            found[f"{CASES} {name}"] = np.array([float(chunk.begun if chunk.of else part.counted)])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Asking:
+    """What skill, centre and size after each recalibration are computed from; keys are NUMBER/NAME."""
+
+    fitted: Sequence[tuple[ModuleType, Recalibration]]
+    constant: Sequence[float]
+    apart: bool
+
+    def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
+        from .inference.summed import gather_terms  # scipy is slow to import
+
+        cases, constant = chunk.cases, np.array(self.constant)
+        found: Sums = {}
+        for number, (_, one) in enumerate(self.fitted):
+            made = applied(one, prediction, group=cases.first_group, draws=cases.draws)
+            sums = gather_terms(cases, made, constant, apart=self.apart, piece_of=chunk.of or "")
+            found |= {f"{number}/{key}": value for key, value in sums.items()}
+        return found
+
+
+Pass = Gathering | Ranging | Scoring | Asking
+PASSES: Mapping[str, type[Pass]] = {"fit": Gathering, "range": Ranging, "sums": Scoring, "questions": Asking}
+
+
+def pass_over(cases: CaseSet, one: Pass, words: str) -> Sums:
+    """The sums of a pass over a set of cases, and how many of them have a target that counts."""
+    if cases.whole is not None:
+        count = cases.whole.counted
+        found = one(Chunk(cases.whole, count), cases.made)
+        return {**found, CASES: np.array([float(count)])}
+    files, reading = cases.files, cases.reading
+    assert files is not None
+    tables = {name: dict(choices) for name, choices in cases.recipe.tables.items()}
+    shared = {
+        "law": files.law.to_dict(),
+        "mask_missing": reading["mask_missing"],
+        "missing": reading["missing"],
+        "recipe": {"name": cases.recipe.name, "tables": tables},
+        **_plain(one),
+    }
+    parts = zip(files.sources, files.sizes)
+    tasks = [{**shared, "source": asdict(source), "cases": count} for source, count in parts]
+    tick = None if cases.report is None else cases.report(words, files.cases)
+    return dict(cases.run(work, tasks, merge=join_sums, keep=cases.keep, report=tick))
+
+
+def _plain(one: Pass) -> dict[str, Any]:
+    """A pass as plain values; of plug-ins by path also the hash: kept sums count only if it has not changed."""
+    plain: dict[str, Any] = {field.name: getattr(one, field.name) for field in fields(one)}
+    used: list[str] = []
+    if "chosen" in plain:
+        plain["chosen"] = [[address(module), dict(options)] for module, options in plain["chosen"]]
+        used += [plugin for plugin, _ in plain["chosen"]]
+    if "fitted" in plain:
+        plain["fitted"] = [[address(module), fitted.to_dict()] for module, fitted in plain["fitted"]]
+        used += [plugin for plugin, _ in plain["fitted"]]
+    if "wanted" in plain:
+        plain["wanted"] = [
+            [
+                w.number,
+                w.key,
+                address(w.metric),
+                dict(w.options),
+                None if w.edges is None else w.edges.tolist(),
+            ]
+            for w in plain["wanted"]
+        ]
+        used += [plugin for _, _, plugin, _, _ in plain["wanted"]]
+    code = {path: fingerprint(path) for path in used if path.endswith(".py")}
+    kind = next(name for name, kind in PASSES.items() if isinstance(one, kind))
+    return {"pass": kind, "settings": plain, "code": code}
+
+
+def _alive(task: Mapping[str, Any]) -> Pass:
+    """The pass that plain values stand for."""
+    settings = dict(task["settings"])
+    if "chosen" in settings:
+        settings["chosen"] = [
+            (plugins.load("recalibrate", plugin), options) for plugin, options in settings["chosen"]
+        ]
+    if "fitted" in settings:
+        modules = [(plugins.load("recalibrate", plugin), stored) for plugin, stored in settings["fitted"]]
+        settings["fitted"] = [
+            (module, module.from_dict({key: value for key, value in stored.items() if key != "name"}))
+            for module, stored in modules
+        ]
+    if "wanted" in settings:
+        settings["wanted"] = [
+            Wanted(number, key, plugins.load("metrics", name), options, None if e is None else np.array(e))
+            for number, key, name, options, e in settings["wanted"]
+        ]
+    return PASSES[task["pass"]](**settings)
+
+
+def work(task: Mapping[str, Any], tick: Callable[[int], None]) -> Sums:
     """The sums of one pass over one source, in constant memory; an error if its files change meanwhile."""
     source = CaseFiles(**task["source"])
     check_unchanged(source)
-    steps = {"fit": fit_step, "range": range_step, "sums": sums_step, "questions": questions_step}
-    step = steps[task["pass"]](task)
+    one = _alive(task)
     recipe, law = Recipe(**task["recipe"]), law_from_dict(task["law"])
-
-    large = None if needs_whole_cases(task) else LARGE
-    empty, begun, counting = 0, 0, set()  # the last two: cases that come in pieces
-
-    def pass_over(cases: int) -> None:
-        nonlocal empty
-        empty += cases
+    large = None if _needs_whole_cases(task["settings"]) else LARGE
+    count, counting = 0, set()  # cases with a target that counts; those of them that come in pieces
 
     def parts() -> Iterator[Sums]:
-        nonlocal empty, begun
-        reading: dict[str, Any] = {"law": law, "mask_missing": task["mask_missing"], "large": large}
-        for chunk in chunks_of(source, **reading, passed=pass_over):
-            some = chunk.cases.counted
+        nonlocal count
+        for chunk in chunks_of(source, law=law, mask_missing=task["mask_missing"], large=large):
+            cases = without_code(chunk.cases, task["missing"])
+            some = cases.counted
             if chunk.of:
-                begun += chunk.begun
                 counting.update([chunk.of] if some else [])
             else:
-                empty += len(chunk.cases) - some
-            yield step(chunk, recipe.prediction(chunk.cases))
+                count += some
+            yield one(Chunk(cases, chunk.begun, chunk.of), recipe.prediction(cases))
             tick(chunk.begun)
 
     found = join_sums(parts())
     check_unchanged(source)
-    empty += begun - len(counting)
-    return {**found, EMPTY: np.array([float(empty)])} if empty else found
+    return {**found, CASES: np.array([float(count + len(counting))])}
 
 
-def needs_whole_cases(task: Mapping[str, Any]) -> bool:
+def _needs_whole_cases(settings: Mapping[str, Any]) -> bool:
     """Whether something asked for averages over the outputs of a case, so that a large one cannot come in pieces."""
-    chosen = [options for _, options in task.get("fits", ())]
-    chosen += [stored for _, stored in task.get("fitted", ())]
-    chosen += [options for _, _, _, options, _ in task.get("requests", ())]
-    chosen += [{"outputs": outputs} for _, outputs in task.get("kinds", ())]
-    return any(options.get("outputs") == "mean" for options in chosen)
+    each = [options for _, options in (*settings.get("chosen", ()), *settings.get("fitted", ()))]
+    each += [options for _, _, _, options, _ in settings.get("wanted", ())]
+    return any(options.get("outputs") == "mean" for options in each)
 
 
-def fit_step(task: Mapping[str, Any]) -> Step:
-    """What each recalibration in `fits`, (plug-in, options) pairs, needs to know; keys are NUMBER/NAME."""
-    loaded = [(plugins.load("recalibrate", plugin), options) for plugin, options in task["fits"]]
-    modules = [(module, plugins.settled("recalibrate", module, options)) for module, options in loaded]
-
-    def step(chunk: Chunk, prediction: Prediction) -> Sums:
-        cases = changed(chunk.cases, prediction=prediction)
-        found: Sums = {}
-        for number, (module, options) in enumerate(modules):
-            known = cases
-            if (
-                chunk.of
-                and cases.patient is None
-                and (cases.group is None or "groups" in plugins.needs(module, options))
-            ):
-                # Pieces of a case are correlated: they form a cluster, like a patient's cases.
-                known = changed(cases, patient=np.array([chunk.of]))
-            sums = module.gather(known, **plugins.accepted(module.gather, options))
-            found.update({f"{number}/{key}": value for key, value in sums.items()})
-        return found
-
-    return step
+def _requests(fitted: Sequence[Any], wanted: Sequence[Wanted]) -> list[dict[str, Request]]:
+    """What is asked for after each recalibration, by key."""
+    found: list[dict[str, Request]] = [{} for _ in fitted]
+    for one in wanted:
+        found[one.number][one.key] = one.request
+    return found
 
 
-def range_step(task: Mapping[str, Any]) -> Step:
-    """The variances after each recalibration in `fitted`; `kinds` says of which elements, NUMBER/OUTPUTS."""
-    plans: list[dict[str, Statistic]] = [{} for _ in task["fitted"]]
-    for number, outputs in task["kinds"]:
-        plans[number][f"{number}/{outputs}"] = OfElements(partial(variance_sums, keep=KEPT), outputs)
-    return _by_recalibration(task, plans)
-
-
-def sums_step(task: Mapping[str, Any]) -> Step:
-    """What `requests`, (number, key, metric, options, edges), sum; also KEY/GROUP for each group if asked for."""
-    asked: list[dict[str, Request]] = [{} for _ in task["fitted"]]
-    known = {}
-    for number, key, name, options, edges in task["requests"]:
-        asked[number][key] = request(plugins.load("metrics", name), options)
-        known[key] = None if edges is None else np.array(edges)  # of an earlier pass
-    return _by_recalibration(task, [plan(one, known) for one in asked])
-
-
-def questions_step(task: Mapping[str, Any]) -> Step:
-    """What skill, centre and size after each recalibration in `fitted` are computed from; keys are NUMBER/NAME."""
-    from .inference.summed import gather_terms  # scipy is slow to import
-
-    fitted, constant = _fitted(task), np.array(task["constant"])
-
-    def step(chunk: Chunk, prediction: Prediction) -> Sums:
-        cases = chunk.cases
-        found: Sums = {}
-        for number, one in enumerate(fitted):
-            made = one(prediction, group=cases.first_group)
-            sums = gather_terms(cases, made, constant, apart=task["apart"], piece_of=chunk.of or "")
-            found |= {f"{number}/{key}": value for key, value in sums.items()}
-        return found
-
-    return step
-
-
-def _fitted(task: Mapping[str, Any]) -> list[Any]:
-    """The recalibrations of a task."""
-    return [
-        plugins.load("recalibrate", plugin).from_dict({k: v for k, v in stored.items() if k != "name"})
-        for plugin, stored in task["fitted"]
-    ]
-
-
-def _by_recalibration(task: Mapping[str, Any], plans: list[dict[str, Statistic]]) -> Step:
-    """Sums of the plan of each recalibration, over the prediction it makes."""
-    fitted = _fitted(task)
-
-    def step(chunk: Chunk, prediction: Prediction) -> Sums:
-        cases = changed(chunk.cases, prediction=prediction)
-        found: Sums = {}
-        for recalibration, one in zip(fitted, plans):
-            if not task.get("by_group"):
-                found |= accumulate_each(cases, [(recalibration, one)])[0]
-                continue
-            if cases.group is None:
-                name = CaseFiles(**task["source"]).name
-                raise BadFile(f"{name} has no group, by which scores were asked for; add it, or do not ask.")
-            first = len(np.unique(cases.first_group))  # groups, which together contain every case once
-            for number, (_, name, some) in enumerate(labelled(cases.groups)):
-                part = cases[some]
-                sums = accumulate_each(part, [(recalibration, one)])[0]
-                for key, value in sums.items():
-                    if number < first:
-                        found[key] = add_sums(found.get(key), value)
-                    found[f"{key}/{name}"] = value
-                found[CASES + name] = np.array([float(chunk.begun if chunk.of else part.counted)])
-        return found
-
-    return step
+def _sums(cases: Cases, fitted: Sequence[tuple[ModuleType, Recalibration]], plans: Sequence[Plan]) -> Sums:
+    """Sums of each plan over what its recalibration makes of the cases; those that are quick share one pass."""
+    found: Sums = {}
+    shared: list[tuple[Any, Plan]] = []
+    for (_, one), own in zip(fitted, plans):
+        if not own:
+            continue
+        if getattr(one, "by_block", False):
+            shared.append((one, own))
+            continue
+        made = applied(one, cases.prediction, group=cases.first_group, draws=cases.draws)
+        if made is cases.prediction:
+            shared.append((None, own))
+        else:
+            found |= accumulate_each(changed(cases, prediction=made), [(None, own)])[0]
+    for sums in accumulate_each(cases, shared) if shared else ():
+        found |= sums
+    return found

@@ -1,5 +1,6 @@
 """The file that a result was computed from, as results describe it, and the same cases read from it again."""
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +11,7 @@ from ..core.arrays import to_host
 from ..core.law import Law
 from ..core.values import Cases, Draws, Prediction
 from .disk import check_like, fingerprint
+from .fileset import FileSet
 from .roles import ROLES, taken_columns
 from .store import read_cases, read_new
 
@@ -34,12 +36,41 @@ def describe_file(
     return {"file": path.name, "sha256": fingerprint(path), **size, **said}
 
 
+def describe_files(files: FileSet) -> dict[str, Any]:
+    """Describe a set of files that a result was computed from."""
+    marks = hashlib.sha256("".join(source.mark for source in files.sources).encode()).hexdigest()
+    names = [Path(source.name).name for source in (files.sources[0], files.sources[-1])]
+    outputs = None if files.outputs is None else math.prod(files.outputs)  # None: volumes of different shapes
+    about = {"files": len(files.sources), "first": names[0], "last": names[1], "mark": marks}
+    size = {"cases": files.cases, "outputs": outputs}
+    return {**about, **size, **made_by(files.checkpoint, files.sampling)}
+
+
+def made_by(checkpoint: str, sampling: str) -> dict[str, Any]:
+    """What predictions say about their network and its draws, in the form a card keeps.
+
+    >>> made_by("", "masks=common seed=0 draws=25")
+    {'masks': 'common', 'seed': 0, 'draws': 25}
+    """
+    found: dict[str, Any] = {"checkpoint": checkpoint} if checkpoint else {}
+    for part in sampling.split():
+        name, _, value = part.partition("=")
+        found[name] = int(value) if value.isdecimal() else value
+    return found
+
+
+def without_code(cases: Cases, missing: float | None) -> Cases:
+    """Mask the targets that are the code for a missing one."""
+    if missing is None:
+        return cases
+    mask, there = cases.prediction.mask, cases.target != missing
+    mask = there if mask is None else mask & there
+    return replace(cases, prediction=replace(cases.prediction, mask=mask))
+
+
 def only_counted(cases: Cases, missing: float | None = None) -> Cases:
     """Leave out cases of which a mask, or the code for a missing target, leaves nothing, unless that is all of them."""
-    if missing is not None:
-        mask, there = cases.prediction.mask, cases.target != missing
-        mask = there if mask is None else mask & there
-        cases = replace(cases, prediction=replace(cases.prediction, mask=mask))
+    cases = without_code(cases, missing)
     if cases.prediction.mask is None:
         return cases
     some = to_host(cases.prediction.mask).reshape(len(cases), -1).any(axis=1)

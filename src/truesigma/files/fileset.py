@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from .roles import Columns
 
 MOST = 1 << 22  # elements of a set that is read into memory whole
 PARTS = ("location", "aleatoric", "epistemic", "spread", "mask")
-LABELS = ("weight", "patient", "group", "fold")
+LABELS = ("weight", "patient", "group", "fold", "id")
 
 
 class NotWhole(BadFile):
@@ -153,25 +153,40 @@ def read_whole(
             f"{why} needs all {files.elements:,} elements in memory at once, which are more than {MOST:,}; give fewer "
             "cases, or use what adds up over files (sigma, aux, and scores that are means)."
         )
+
+    def parts() -> Iterator[Cases]:
+        for source in files.sources:
+            check_unchanged(source)
+            for some in chunked_cases(source, law=files.law, mask_missing=mask_missing):
+                cases = replace(some, prediction=predict(some), draws=None)
+                yield cases if files.outputs is not None else flat(cases)
+            check_unchanged(source)
+
+    texts = {name: getattr(files, name) for name in ("unit", "checkpoint", "sampling")}
+    return replace(pooled(parts()), **texts)
+
+
+def pooled(sets: Iterable[Cases]) -> Cases:
+    """Some sets of cases as one, without their draws; unit, checkpoint and sampling are those of the first."""
     columns: dict[str, list[Any]] = {name: [] for name in (*PARTS, *LABELS, "target")}
     bounds: list[Any] = []
-    for source in files.sources:
-        check_unchanged(source)
-        for some in chunked_cases(source, law=files.law, mask_missing=mask_missing):
-            cases = replace(some, prediction=predict(some), draws=None)
-            cases = cases if files.outputs is not None else flat(cases)
-            bounds.append(cases.prediction.bounds)
-            for name, column in columns.items():
-                column.append(getattr(cases.prediction if name in PARTS else cases, name))
-        check_unchanged(source)
+    first = None
+    for cases in sets:
+        first = first or cases
+        bounds.append(cases.prediction.bounds)
+        for name, column in columns.items():
+            column.append(getattr(cases.prediction if name in PARTS else cases, name))
     shapes = [target.shape for target in columns["target"]]
-    if not shapes:
+    if first is None:
         raise nothing_left()
+    if any(one is None for one in columns["id"]):
+        columns["id"] = [None]
     # One after another, each replacing its pieces, so that twice as much need not fit.
     parts = {name: _joined(name, columns.pop(name), shapes) for name in (*PARTS, *LABELS, "target")}
     stated = None if any(one is None for one in bounds) else Stated.joined(bounds)
-    prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=files.law, bounds=stated)
-    texts: dict[str, Any] = {name: getattr(files, name) for name in ("unit", "checkpoint", "sampling")}
+    law = first.prediction.law
+    prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=law, bounds=stated)
+    texts: dict[str, Any] = {name: getattr(first, name) for name in ("unit", "checkpoint", "sampling")}
     return Cases(prediction, parts.pop("target"), **texts, **parts)
 
 

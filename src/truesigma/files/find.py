@@ -9,6 +9,7 @@ relative to the manifest.
 import glob
 import hashlib
 import os
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ NIFTI = (".nii", ".nii.gz")
 SINGLE = (".npy", *NIFTI)  # files with one array
 ARRAYS = (*NUMBERS, "mask", *LABELS)
 Files = str | Path | Sequence[str | Path]  # paths, folders, globs and manifests of one set
+LARGE = 1 << 26  # bytes, when unpacked, above which a file is read in pieces
 END = 1 << 16  # bytes at either end of a file that show whether it changed
 
 
@@ -97,6 +99,36 @@ def is_manifest(path: Path) -> bool:
     """Whether a file names other files, instead of holding cases."""
     kind = path.name.lower()[-4:]
     return kind == ".txt" or (kind == ".csv" and bool(_manifest(path)))
+
+
+def is_small(path: str | Path) -> bool:
+    """Whether a path is a single file with every field, of up to `LARGE` bytes when unpacked."""
+    path = Path(path)
+    if not path.is_file() or ending_of(path) not in WHOLE or is_manifest(path):
+        return False
+    return _unpacked(path) <= LARGE
+
+
+def _unpacked(path: Path) -> int:
+    """Estimate the bytes of a file when it is unpacked; if it is damaged, its bytes on disk."""
+    size = path.stat().st_size
+    if path.suffix.lower() == ".npz" and zipfile.is_zipfile(path):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return sum(info.file_size for info in archive.infolist())
+        except zipfile.BadZipFile:
+            return size
+    if path.suffix.lower() == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+
+        try:
+            about = parquet.read_metadata(path)
+        except (pa.ArrowException, OSError):
+            return size
+        groups = (about.row_group(k).total_byte_size for k in range(about.num_row_groups))
+        return max(8 * about.num_rows * about.num_columns, sum(groups))
+    return size
 
 
 def mark_of(paths: Iterable[str]) -> str:

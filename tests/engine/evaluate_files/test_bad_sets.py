@@ -8,7 +8,6 @@ from file_sets import QUICK, make, volumes
 from samples import draw
 
 import truesigma as ts
-from truesigma.engine.evaluate_files import evaluate_files
 from truesigma.files.chunks import chunked_cases, chunks_of
 from truesigma.files.disk import BadFile
 from truesigma.files.find import find_sources
@@ -27,9 +26,9 @@ def test_a_mask_that_removes_everything(tmp_path):
     cal, test = str(tmp_path / "cal.npz"), str(tmp_path / "test.npz")
     for options in ({}, {"one_pass": True}):
         with pytest.raises(ValueError, match="the mask or the weights remove everything"):
-            evaluate_files([cal], [[test]], recalibrations=QUICK, **options)
+            ts.evaluate([cal], [[test]], recalibrations=QUICK, **options, engine="local")
     with pytest.raises(ValueError, match="the mask or the weights remove everything"):
-        evaluate_files([test], [[cal]], recalibrations=QUICK)
+        ts.evaluate([test], [[cal]], recalibrations=QUICK, engine="local")
 
 
 def test_weights_that_are_nothing_or_negative(tmp_path):
@@ -37,11 +36,11 @@ def test_weights_that_are_nothing_or_negative(tmp_path):
     ts.write(ts.Cases(sample.prediction(), sample.target, weight=np.zeros(20)), tmp_path / "none.npz")
     path = str(tmp_path / "none.npz")
     with pytest.raises(ValueError, match="the mask or the weights remove everything"):
-        evaluate_files([path], [[path]], recalibrations=["none"])
+        ts.evaluate([path], [[path]], recalibrations=["none"], engine="local")
     arrays = {"location": sample.location, "scale": np.ones((20, 3)), "target": sample.target}
     np.savez(tmp_path / "negative.npz", **arrays, weight=np.linspace(-1, 1, 20))
     with pytest.raises(BadFile, match=r"negative\.npz: weight is negative or not finite in 30 places"):
-        evaluate_files([str(tmp_path / "negative.npz")], [[path]])
+        ts.evaluate([str(tmp_path / "negative.npz")], [[path]], engine="local")
 
 
 def test_errors_say_where_in_a_large_file(tmp_path):
@@ -63,16 +62,18 @@ def test_missing_targets(tmp_path, small_chunks):
     np.savez(tmp_path / "a.npz", location=sample.location, scale=np.ones((120, 3)), target=sample.target)
     cal, path = str(tmp_path / "cal.npz"), str(tmp_path / "a.npz")
     with pytest.raises(BadFile, match=r"a\.npz.*target is missing"):
-        evaluate_files([cal], [[path]], recalibrations=QUICK, metrics=["rmse"])
-    found = evaluate_files([cal], [[path]], recalibrations=["none"], metrics=["rmse"], mask_missing=True)
+        ts.evaluate([cal], [[path]], recalibrations=QUICK, metrics=["rmse"], engine="local")
+    found = ts.evaluate(
+        [cal], [[path]], recalibrations=["none"], metrics=["rmse"], mask_missing=True, engine="local"
+    )
     residual = sample.target[50:] - sample.location[50:]
-    assert found.evaluation.value("none", "rmse") == pytest.approx(np.sqrt(np.mean(residual**2)), rel=1e-12)
+    assert found.value("none", "rmse") == pytest.approx(np.sqrt(np.mean(residual**2)), rel=1e-12)
     # A case of which nothing is left is not a case, in files as in memory.
     whole = ts.evaluate(
         ts.read(cal), ts.read(path, mask_missing=True), recalibrations=["none"], metrics=["rmse"]
     )
-    assert found.evaluation.cases == whole.cases
-    assert found.evaluation.cases["test"] == 70
+    assert found.cases == whole.cases
+    assert found.cases["test"] == 70
 
 
 @pytest.mark.parametrize("name", ["sigma", "aux", "isotonic"])
@@ -84,14 +85,16 @@ def test_a_set_without_any_target(tmp_path, name):
     none, whole = str(tmp_path / "none.npz"), str(tmp_path / "all.npz")
     for cal, test in ((none, whole), (whole, none)):
         with pytest.raises(ValueError, match="no element is left"):
-            evaluate_files([cal], [[test]], recalibrations=[name], mask_missing=True, one_pass=True)
+            ts.evaluate(
+                [cal], [[test]], recalibrations=[name], mask_missing=True, one_pass=True, engine="local"
+            )
 
 
 def test_a_file_without_cases(tmp_path):
     ts.write(make(0, 20), tmp_path / "cal.npz")
     np.savez(tmp_path / "empty.npz", location=np.ones((0, 3)), scale=np.ones((0, 3)), target=np.ones((0, 3)))
     with pytest.raises(BadFile, match=r"empty\.npz holds no cases"):
-        evaluate_files([str(tmp_path / "cal.npz")], [[str(tmp_path / "*.npz")]])
+        ts.evaluate([str(tmp_path / "cal.npz")], [[str(tmp_path / "*.npz")]], engine="local")
 
 
 def test_a_group_that_a_mask_removes_does_not_cost_the_others_their_scores(tmp_path):
@@ -103,11 +106,17 @@ def test_a_group_that_a_mask_removes_does_not_cost_the_others_their_scores(tmp_p
     ts.write(ts.Cases(hidden, sample.target, group=np.where(inside, "Basel", "Oslo")), tmp_path / "a.npz")
     path, names = str(tmp_path / "a.npz"), ["ause", "mse", "uce"]
     for one_pass in (False, True):
-        found = evaluate_files(
-            [path], [[path]], recalibrations=["none"], metrics=names, by_group=True, one_pass=one_pass
+        found = ts.evaluate(
+            [path],
+            [[path]],
+            recalibrations=["none"],
+            metrics=names,
+            by_group=True,
+            one_pass=one_pass,
+            engine="local",
         )
         basel = {row["metric"]: row["value"] for row in found.groups["Basel"].rows}
-        assert basel == {row["metric"]: row["value"] for row in found.evaluation.rows}
+        assert basel == {row["metric"]: row["value"] for row in found.rows}
         assert basel["mse"] == pytest.approx(np.mean((sample.location - sample.target)[:10] ** 2))
         for row in found.groups["Oslo"].rows:
             assert row["value"] is None
@@ -122,12 +131,12 @@ def test_damaged_files(tmp_path):
     for damage in (whole[: len(whole) // 2], whole[:40_000] + b"\xff" * 8 + whole[40_008:]):
         bad.write_bytes(damage)
         with pytest.raises(BadFile, match=r"bad\.npz (is damaged|is cut short)"):
-            evaluate_files([str(cal)], [[str(bad)]], recalibrations=QUICK)
+            ts.evaluate([str(cal)], [[str(bad)]], recalibrations=QUICK, engine="local")
     np.save(tmp_path / "a_location.npy", np.ones(3000))
     array = tmp_path / "a_location.npy"
     array.write_bytes(array.read_bytes()[:-64])
     with pytest.raises(BadFile, match=r"a_location\.npy is cut short"):
-        evaluate_files([str(array)], [[str(cal)]])
+        ts.evaluate([str(array)], [[str(cal)]], engine="local")
 
 
 def test_links_whose_content_is_not_there(tmp_path):
@@ -196,7 +205,7 @@ def test_names(tmp_path, monkeypatch):
     np.save("c_location.npy", np.ones((2, 3)))
     np.save("c_scale.npy", np.ones((3, 3)))
     with pytest.raises(BadFile, match="expected the same cases"):
-        evaluate_files(["c_*.npy"], [["a.npz"]])
+        ts.evaluate(["c_*.npy"], [["a.npz"]], engine="local")
 
 
 @pytest.mark.parametrize("one_pass", [False, True])
@@ -204,4 +213,11 @@ def test_bins_are_whole_numbers(tmp_path, one_pass):
     ts.write(make(0, 20), tmp_path / "a.npz")
     path = str(tmp_path / "a.npz")
     with pytest.raises(ValueError, match="bins is 0"):
-        evaluate_files([path], [[path]], recalibrations=["none"], metrics=["uce:bins=0"], one_pass=one_pass)
+        ts.evaluate(
+            [path],
+            [[path]],
+            recalibrations=["none"],
+            metrics=["uce:bins=0"],
+            one_pass=one_pass,
+            engine="local",
+        )

@@ -8,7 +8,6 @@ import pytest
 from file_sets import QUICK, assert_rows, make, write_parts
 
 import truesigma as ts
-from truesigma.engine.evaluate_files import evaluate_files
 from truesigma.files import fileset
 
 
@@ -20,9 +19,9 @@ def test_many_files_are_one_set(tmp_path, small_chunks, suffix, law):
     if suffix == ".npz":
         calibration, test = (make(k, n, law=law, weight=True, mask=True) for k, n in ((0, 300), (1, 400)))
     paths = [write_parts(c, tmp_path, n, 3, suffix) for c, n in ((calibration, "cal"), (test, "test"))]
-    found = evaluate_files(
-        [paths[0]], [[paths[1]]], recalibrations=["none", "sigma", "aux:steps=50"]
-    ).evaluation
+    found = ts.evaluate(
+        [paths[0]], [[paths[1]]], recalibrations=["none", "sigma", "aux:steps=50"], engine="local"
+    )
     expected = ts.evaluate(calibration, test, recalibrations=["none", "sigma", "aux:steps=50"])
     assert_rows(found, expected)
     assert found.cases == expected.cases  # without those that the mask hides whole
@@ -50,16 +49,20 @@ def test_recipes_and_draws(tmp_path, recipe):
     for mean, variance, target in sets:
         draws = ts.Draws(mean, variance)
         whole.append(ts.Cases(ts.decompose(draws), target, draws=draws))
-    found = evaluate_files(
-        [str(tmp_path / "0_*.npz")], [[str(tmp_path / "1_*.npz")]], recalibrations=QUICK, recipe=recipe
+    found = ts.evaluate(
+        [str(tmp_path / "0_*.npz")],
+        [[str(tmp_path / "1_*.npz")]],
+        recalibrations=QUICK,
+        recipe=recipe,
+        engine="local",
     )
-    assert_rows(found.evaluation, ts.evaluate(*whole, recalibrations=QUICK, recipe=recipe), rel=1e-9)
+    assert_rows(found, ts.evaluate(*whole, recalibrations=QUICK, recipe=recipe), rel=1e-9)
 
 
 def test_repeats_have_mean_and_deviation(tmp_path):
     calibration, tests = make(0, 200), [make(k, 300) for k in (1, 2, 3)]
     paths = [write_parts(c, tmp_path, f"set{k}_", 2) for k, c in enumerate([calibration, *tests])]
-    found = evaluate_files(paths[:1], [[p] for p in paths[1:]], recalibrations=QUICK).evaluation
+    found = ts.evaluate(paths[:1], [[p] for p in paths[1:]], recalibrations=QUICK, engine="local")
     assert_rows(found, ts.evaluate(calibration, tests, recalibrations=QUICK))
     assert found.cases["repeats"] == 3
 
@@ -68,11 +71,13 @@ def test_recalibrations_that_need_all_cases_read_them(tmp_path, monkeypatch):
     calibration, test = make(0, 120), make(1, 300)
     paths = [write_parts(c, tmp_path, n, 2) for c, n in ((calibration, "cal"), (test, "test"))]
     names = ["isotonic", "sigma", "conformal"]
-    found = evaluate_files([paths[0]], [[paths[1]]], recalibrations=names).evaluation
+    found = ts.evaluate([paths[0]], [[paths[1]]], recalibrations=names, engine="local")
     assert_rows(found, ts.evaluate(calibration, test, recalibrations=names))
     monkeypatch.setattr(fileset, "MOST", 100)
-    with pytest.raises(ValueError, match=r"isotonic needs all 360 elements in memory at once"):
-        evaluate_files([paths[0]], [[paths[1]]], recalibrations=names)
+    found = ts.evaluate([paths[0]], [[paths[1]]], recalibrations=names, engine="local")
+    reasons = {row["label"]: row["reason"] or "" for row in found.rows if row["metric"] == "rmse"}
+    assert "isotonic needs all 360 elements in memory at once" in reasons["isotonic"]
+    assert found.recalibrations.keys() == {"sigma"}
 
 
 def test_sets_too_large_for_memory(tmp_path, monkeypatch):
@@ -81,7 +86,7 @@ def test_sets_too_large_for_memory(tmp_path, monkeypatch):
     paths = [write_parts(c, tmp_path, n, 3) for c, n in ((calibration, "cal"), (test, "test"))]
     monkeypatch.setattr(fileset, "MOST", 1000)
     monkeypatch.setattr("truesigma.evaluation.passes.KEPT", 1000)
-    found = evaluate_files([paths[0]], [[paths[1]]], recalibrations=QUICK).evaluation
+    found = ts.evaluate([paths[0]], [[paths[1]]], recalibrations=QUICK, engine="local")
     for ours, theirs in zip(
         found.rows, ts.evaluate(calibration, test, recalibrations=QUICK).rows, strict=True
     ):
@@ -110,7 +115,7 @@ def test_weights_in_some_of_the_files_are_1_in_the_others(tmp_path):
     )
     path = str(tmp_path / "*.npz")
     assert_rows(
-        evaluate_files([path], [[path]], recalibrations=QUICK).evaluation,
+        ts.evaluate([path], [[path]], recalibrations=QUICK, engine="local"),
         ts.evaluate(both, both, recalibrations=QUICK),
     )
 
@@ -124,28 +129,37 @@ def test_a_single_pass_is_close(tmp_path):
         calls.append(words)
         return lambda done: None
 
-    found = evaluate_files([paths[0]], [[paths[1]]], recalibrations=QUICK, one_pass=True, report=report)
+    found = ts.evaluate(
+        [paths[0]], [[paths[1]]], recalibrations=QUICK, one_pass=True, report=report, engine="local"
+    )
     assert calls == ["calibration", "test 1"]
     expected = ts.evaluate(calibration, test, recalibrations=QUICK)
     names = {"uce", "uce_draws", "ence", "ause"}
-    for ours, theirs in zip(found.evaluation.rows, expected.rows):
+    for ours, theirs in zip(found.rows, expected.rows):
         if ours["metric"] not in names:
             assert ours["value"] == pytest.approx(theirs["value"], rel=1e-10)
-    assert found.evaluation.value("none", "uce") == pytest.approx(expected.value("none", "uce"), rel=0.05)
-    open_left = evaluate_files(
-        [paths[0]], [[paths[1]]], recalibrations=["none"], metrics=["uce:closed=false"], one_pass=True
+    assert found.value("none", "uce") == pytest.approx(expected.value("none", "uce"), rel=0.05)
+    open_left = ts.evaluate(
+        [paths[0]],
+        [[paths[1]]],
+        recalibrations=["none"],
+        metrics=["uce:closed=false"],
+        one_pass=True,
+        engine="local",
     )
-    assert open_left.evaluation.rows[0]["value"] is None
+    assert open_left.rows[0]["value"] is None
 
 
 def test_one_path_is_a_set_of_one(tmp_path):
     for k in range(2):
         ts.write(make(k, 30), tmp_path / f"{k}.npz")
-    found = evaluate_files(tmp_path / "0.npz", [tmp_path / "1.npz"], recalibrations=QUICK).evaluation
-    listed = evaluate_files([str(tmp_path / "0.npz")], [[str(tmp_path / "1.npz")]], recalibrations=QUICK)
-    assert found.rows == listed.evaluation.rows
-    with pytest.raises(ValueError, match=r"test is '.*1\.npz', one set; expected a list of sets"):
-        evaluate_files(tmp_path / "0.npz", tmp_path / "1.npz")
+    found = ts.evaluate(tmp_path / "0.npz", [tmp_path / "1.npz"], recalibrations=QUICK, engine="local")
+    listed = ts.evaluate(
+        [str(tmp_path / "0.npz")], [[str(tmp_path / "1.npz")]], recalibrations=QUICK, engine="local"
+    )
+    assert found.rows == listed.rows
+    single = ts.evaluate(tmp_path / "0.npz", tmp_path / "1.npz", recalibrations=QUICK, engine="local")
+    assert found.rows == single.rows
 
 
 def test_a_weight_for_all_outputs_of_a_case_stands_beside_one_for_each(tmp_path):
@@ -153,8 +167,12 @@ def test_a_weight_for_all_outputs_of_a_case_stands_beside_one_for_each(tmp_path)
     light = ts.Cases(plain.prediction, plain.target, weight=np.linspace(1, 2, 60)[:, None], unit="mm")
     for k, cases in enumerate((light, heavy)):
         ts.write(cases, tmp_path / f"w{k}.npz")
-    found = evaluate_files(
-        [tmp_path / "w1.npz"], [[tmp_path / "w?.npz"]], recalibrations=["none"], metrics=["ause"]
+    found = ts.evaluate(
+        [tmp_path / "w1.npz"],
+        [[tmp_path / "w?.npz"]],
+        recalibrations=["none"],
+        metrics=["ause"],
+        engine="local",
     )
     p, q = plain.prediction, heavy.prediction
     both = ts.Prediction(
@@ -165,7 +183,7 @@ def test_a_weight_for_all_outputs_of_a_case_stands_beside_one_for_each(tmp_path)
         [np.broadcast_to(w if w.ndim > 1 else w[:, None], shape) for w in (light.weight, heavy.weight)]
     )
     expected = ts.metrics.ause.score(both, np.concatenate([plain.target, heavy.target]), weight=weight)
-    assert found.evaluation.value("none", "ause") == pytest.approx(expected)
+    assert found.value("none", "ause") == pytest.approx(expected)
 
 
 def test_a_file_of_ones_own_with_a_known_name_is_not_taken_for_the_known_one(tmp_path):
@@ -175,9 +193,12 @@ def test_a_file_of_ones_own_with_a_known_name_is_not_taken_for_the_known_one(tmp
     cases = make(0, 60)
     ts.write(cases, tmp_path / "a.npz")
     path = [str(tmp_path / "a.npz")]
-    found = evaluate_files(path, [path], recalibrations=[str(own)], metrics=["nll"]).evaluation
+    found = ts.evaluate(path, [path], recalibrations=[str(own)], metrics=["nll"], engine="local")
     expected = ts.evaluate(cases, cases, recalibrations=[str(own)], metrics=["nll"])
     assert_rows(found, expected)
-    for run in (lambda **chosen: evaluate_files(path, [path], **chosen), partial(ts.evaluate, cases, cases)):
+    for run in (
+        lambda **chosen: ts.evaluate(path, [path], **chosen, engine="local"),
+        partial(ts.evaluate, cases, cases),
+    ):
         with pytest.raises(ValueError, match="both called 'sigma'"):
             run(recalibrations=["sigma", str(own)], metrics=["nll"])

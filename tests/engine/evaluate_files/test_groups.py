@@ -5,8 +5,6 @@ import pytest
 from file_sets import QUICK, assert_rows, command, make, write_parts
 
 import truesigma as ts
-from truesigma.engine.calibrate_files import calibrate_files
-from truesigma.engine.evaluate_files import evaluate_files
 from truesigma.files.disk import BadFile
 
 
@@ -14,8 +12,8 @@ def test_groups_are_scored_beside_the_whole(tmp_path):
     group = np.array(["left/a", "right"] * 150)
     calibration, test = make(0, 100), make(1, 300, group=group, weight=True, mask=True)
     paths = [write_parts(c, tmp_path, n, 2) for c, n in ((calibration, "cal"), (test, "test"))]
-    found = evaluate_files([paths[0]], [[paths[1]]], recalibrations=QUICK, by_group=True)
-    assert_rows(found.evaluation, ts.evaluate(calibration, test, recalibrations=QUICK))
+    found = ts.evaluate([paths[0]], [[paths[1]]], recalibrations=QUICK, by_group=True, engine="local")
+    assert_rows(found, ts.evaluate(calibration, test, recalibrations=QUICK))
     assert {name: one.cases["test"] for name, one in found.groups.items()} == {
         "left/a": 149,
         "right": 148,
@@ -33,8 +31,12 @@ def test_a_group_of_one_case(tmp_path, capsys):
     group = np.array(["many"] * 49 + ["one"])
     test = make(1, 50, group=group)
     ts.write(test, tmp_path / "test.npz")
-    found = evaluate_files(
-        [str(tmp_path / "test.npz")], [[str(tmp_path / "test.npz")]], recalibrations=QUICK, by_group=True
+    found = ts.evaluate(
+        [str(tmp_path / "test.npz")],
+        [[str(tmp_path / "test.npz")]],
+        recalibrations=QUICK,
+        by_group=True,
+        engine="local",
     )
     one = test[49:]
     expected = ts.metrics.crps.score(one.prediction, one.target)
@@ -50,8 +52,8 @@ def test_a_group_of_one_case(tmp_path, capsys):
 
 def test_scores_by_group_need_groups(tmp_path):
     ts.write(make(0, 20), tmp_path / "a.npz")
-    with pytest.raises(BadFile, match="has no group"):
-        evaluate_files([str(tmp_path / "a.npz")], [[str(tmp_path / "a.npz")]], by_group=True)
+    with pytest.raises(BadFile, match="have no group"):
+        ts.evaluate([str(tmp_path / "a.npz")], [[str(tmp_path / "a.npz")]], by_group=True, engine="local")
 
 
 @pytest.mark.parametrize("recalibrations", [QUICK, ["conformal"]])
@@ -68,13 +70,13 @@ def test_cases_without_a_target_that_counts_are_not_counted(tmp_path, small_chun
             ts.write(whole[20 * part : 20 * part + 20], tmp_path / f"{name}{part}.npz")
         sets.append(whole[np.flatnonzero(mask.reshape(40, -1).any(axis=1))])
     paths = [[str(tmp_path / f"{name}*.npz")] for name in ("cal", "test")]
-    found = evaluate_files(
-        paths[0], [paths[1]], recalibrations=recalibrations, metrics=["rmse"], by_group=True
+    found = ts.evaluate(
+        paths[0], [paths[1]], recalibrations=recalibrations, metrics=["rmse"], by_group=True, engine="local"
     )
-    assert found.evaluation.cases == ts.evaluate(*sets, recalibrations=recalibrations, metrics=["rmse"]).cases
-    assert found.evaluation.cases["test"] == found.evaluation.cases["calibration"] == 37
+    assert found.cases == ts.evaluate(*sets, recalibrations=recalibrations, metrics=["rmse"]).cases
+    assert found.cases["test"] == found.cases["calibration"] == 37
     assert {name: one.cases["test"] for name, one in found.groups.items()} == {"a": 19, "b": 18}
-    assert calibrate_files(paths[0], recalibrations[-1]).data["cases"] == 37
+    assert ts.calibrate(paths[0], recalibrations[-1], engine="local").data["cases"] == 37
 
 
 def test_a_large_case_counts_where_any_piece_of_it_does(tmp_path, monkeypatch):
@@ -88,5 +90,5 @@ def test_a_large_case_counts_where_any_piece_of_it_does(tmp_path, monkeypatch):
         y = rng.normal(size=(1, 100))
         ts.write(ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1, mask=mask), y), tmp_path / f"{name}.npz")
     paths = [str(tmp_path / "*.npz")]
-    found = evaluate_files(paths, [paths], recalibrations=["sigma"], metrics=["rmse"])
-    assert found.evaluation.cases == {"calibration": 2, "test": 2, "repeats": 1}
+    found = ts.evaluate(paths, [paths], recalibrations=["sigma"], metrics=["rmse"], engine="local")
+    assert found.cases == {"calibration": 2, "test": 2, "repeats": 1}

@@ -41,9 +41,10 @@ def test_memory_stays_flat(tmp_path):
         save(tmp_path / f"{k}.npz", location=location, target=target, **noise)
     code = """
 import sys
-from truesigma.engine.evaluate_files import evaluate_files
-found = evaluate_files([sys.argv[1] + "/0.npz"], [[sys.argv[1] + "/[12].npz"]], recalibrations=["none", "sigma"])
-assert 0.85 < found.evaluation.value("sigma", "coverage", level=0.9) < 0.95
+import truesigma as ts
+files = [sys.argv[1] + "/0.npz"], [[sys.argv[1] + "/[12].npz"]]
+found = ts.evaluate(*files, recalibrations=["none", "sigma"], engine="local")
+assert 0.85 < found.value("sigma", "coverage", level=0.9) < 0.95
 """
     assert megabytes(code, tmp_path) < 250
 
@@ -110,9 +111,10 @@ def test_draws_of_a_set_are_not_held_together(tmp_path):
         np.savez(tmp_path / f"{k}.npz", mean=mean, variance=np.ones_like(mean), target=mean[0])
     code = """
 import sys
-from truesigma.engine.evaluate_files import evaluate_files
-found = evaluate_files([sys.argv[1] + "/0.npz"], [[sys.argv[1] + "/*.npz"]], recalibrations=["none"], metrics=["ause"])
-assert found.evaluation.value("none", "ause") > 0
+import truesigma as ts
+files = [sys.argv[1] + "/0.npz"], [[sys.argv[1] + "/*.npz"]]
+found = ts.evaluate(*files, recalibrations=["none"], metrics=["ause"], engine="local")
+assert found.value("none", "ause") > 0
 """
     assert megabytes(code, tmp_path) < 250
 
@@ -135,11 +137,11 @@ def test_packed_files_are_as_large_as_what_they_hold(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    from truesigma.cli import _filesets as many
+    from truesigma.files import find
 
     values = np.ones(1 << 24, dtype=np.float32)
     np.savez_compressed(tmp_path / "a.npz", location=values, target=values)
     parquet.write_table(pa.table({"location": values, "target": values}), tmp_path / "a.parquet")
     for name in ("a.npz", "a.parquet"):
-        assert (tmp_path / name).stat().st_size < many.LARGE // 100
-        assert many.are_many([str(tmp_path / name)])
+        assert (tmp_path / name).stat().st_size < find.LARGE // 100
+        assert not find.is_small(tmp_path / name)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.engine import evaluate_files as engine
 
 SUMS = ("skill", "centre", "size")
 
@@ -31,8 +30,8 @@ def both_ways(sets, folder, monkeypatch, **more):
         names.append(str(folder / f"{name}-*.npz"))
     choice = {"recalibrations": ["none", "sigma", "isotonic"], "metrics": ["rmse"], **more}
     whole = ts.evaluate(*sets, **choice).questions
-    monkeypatch.setattr("truesigma.evaluation.questions.ANSWERED", 10)
-    return whole, engine.evaluate_files(names[0], [[names[1]]], **choice).evaluation.questions
+    monkeypatch.setattr("truesigma.evaluation.answered.ANSWERED", 10)
+    return whole, ts.evaluate(names[0], [[names[1]]], **choice, engine="local").questions
 
 
 @pytest.mark.parametrize("outputs", [0, 3])
@@ -52,7 +51,7 @@ def test_sums_answer_as_all_cases_do(outputs, labels, tmp_path, monkeypatch):
             assert (row["verdict"], row["words"]) == (other["verdict"], other["words"])
         else:
             assert (row["estimate"], row["low"], row["verdict"]) == (None, None, "unclear")
-            assert "read in pieces" in row["words"]
+            assert "not looked at together" in row["words"]
 
 
 def test_sums_know_that_a_region_leaves_sigma_as_it_was(tmp_path, monkeypatch):

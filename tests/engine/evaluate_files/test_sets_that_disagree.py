@@ -4,7 +4,6 @@ import pytest
 from file_sets import QUICK, make, write_parts
 
 import truesigma as ts
-from truesigma.engine.evaluate_files import evaluate_files
 from truesigma.files.disk import BadFile
 
 
@@ -12,28 +11,28 @@ def test_files_with_other_outputs_name_both(tmp_path):
     ts.write(make(0, 20), tmp_path / "a.npz")
     ts.write(make(1, 20, outputs=(2,)), tmp_path / "b.npz")
     with pytest.raises(BadFile, match=r"a\.npz has outputs of shape \(3,\) and .*b\.npz \(2,\)"):
-        evaluate_files([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]])
+        ts.evaluate([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]], engine="local")
     with pytest.raises(
         ValueError, match=r"test set 1 .*b\.npz\) has outputs of shape \(2,\), the calibration set"
     ):
-        evaluate_files([str(tmp_path / "a.npz")], [[str(tmp_path / "b.npz")]])
+        ts.evaluate([str(tmp_path / "a.npz")], [[str(tmp_path / "b.npz")]], engine="local")
 
 
 def test_files_with_other_laws_and_units_name_both(tmp_path):
     ts.write(make(0, 20), tmp_path / "a.npz")
     ts.write(make(1, 20, law="laplace"), tmp_path / "b.npz")
     with pytest.raises(BadFile, match=r"a\.npz has the law .*normal.* and .*b\.npz .*laplace"):
-        evaluate_files([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]])
+        ts.evaluate([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]], engine="local")
     with pytest.raises(BadFile, match=r"b\.npz: law 'normal' was asked for"):
-        evaluate_files([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]], law="normal")
+        ts.evaluate([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]], law="normal", engine="local")
     cases = make(1, 20)
     ts.write(ts.Cases(cases.prediction, cases.target, unit="cm"), tmp_path / "b.npz")
     with pytest.raises(BadFile, match=r"the unit mm and .* cm"):
-        evaluate_files([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]])
+        ts.evaluate([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]], engine="local")
     with pytest.raises(
         ValueError, match=r"test set 1 .*b\.npz\) has targets in cm, the calibration set .* in mm"
     ):
-        evaluate_files([str(tmp_path / "a.npz")], [[str(tmp_path / "b.npz")]])
+        ts.evaluate([str(tmp_path / "a.npz")], [[str(tmp_path / "b.npz")]], engine="local")
 
 
 @pytest.mark.parametrize("when", [0, 1])
@@ -50,7 +49,7 @@ def test_a_file_that_changes_between_passes(tmp_path, when):
 
     seen = []
     with pytest.raises(BadFile, match=r"s1_1\.npz was changed while it was being read"):
-        evaluate_files([paths[0]], [[paths[1]]], recalibrations=QUICK, report=report)
+        ts.evaluate([paths[0]], [[paths[1]]], recalibrations=QUICK, report=report, engine="local")
 
 
 def test_a_file_that_is_removed_between_passes(tmp_path):
@@ -62,4 +61,4 @@ def test_a_file_that_is_removed_between_passes(tmp_path):
         return lambda done: None
 
     with pytest.raises(BadFile, match=r"s1_0\.npz was removed"):
-        evaluate_files([paths[0]], [[paths[1]]], recalibrations=QUICK, report=report)
+        ts.evaluate([paths[0]], [[paths[1]]], recalibrations=QUICK, report=report, engine="local")

@@ -1,0 +1,223 @@
+"""A set of cases, as every command takes it: in memory, or in files that are read in pieces.
+
+What is given is `Cases`, a path, a folder of maps, a glob, a manifest, or a list of these, which is pooled to one set.
+Files that fit into memory are read at once; larger ones, and those for an engine, in pieces, pass by pass.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import Refusal
+from ..core.law import Law
+from ..core.values import Cases, Prediction
+from ..engine import Engine, load_engine
+from ..files.described import describe_file, describe_files, without_code
+from ..files.fileset import MOST, FileSet, is_volume, open_fileset, pooled, read_whole
+from ..files.find import is_small
+from ..files.roles import Columns
+from ..files.store import read_cases
+from .recipe import Recipe, load_recipe
+
+Given = Any  # Cases, a path, a glob, a manifest, a list of these, or a set that is open
+Tick = Callable[[int], None]  # is called with how many more cases are done
+Report = Callable[[str, int], Tick]  # from what is being done, and the number of cases, to a tick
+
+
+@dataclass(frozen=True, eq=False)
+class CaseSet:
+    """Some cases, with what is known of all of them; `whole` where they are in memory, else they are in `files`."""
+
+    recipe: Recipe
+    name: str  # as a warning calls it
+    whole: Cases | None
+    files: FileSet | None
+    paths: tuple[Path, ...]  # of all files, also of those that are in memory now
+    reading: Mapping[str, Any]  # how the files are read
+    run: Callable[..., Any]  # of an engine
+    keep: str | Path | None
+    report: Report | None
+
+    @property
+    def outputs(self) -> tuple[int, ...] | None:
+        """The shape of a case's outputs; None where it differs from volume to volume."""
+        if self.whole is not None:
+            return tuple(self.whole.prediction.location.shape[1:])
+        return self._files.outputs
+
+    @property
+    def of_volumes(self) -> bool:
+        """Whether each case is a volume, whose shape may differ from that of another."""
+        return self.files is not None and is_volume(self.files.sources[0])
+
+    @property
+    def law(self) -> Law:
+        return self._files.law if self.whole is None else self.whole.prediction.law
+
+    @property
+    def unit(self) -> str:
+        return self._files.unit if self.whole is None else self.whole.unit
+
+    @property
+    def checkpoint(self) -> str:
+        return self._files.checkpoint if self.whole is None else self.whole.checkpoint
+
+    @property
+    def sampling(self) -> str:
+        return self._files.sampling if self.whole is None else self.whole.sampling
+
+    @property
+    def file(self) -> str:
+        """The name of its first file in brackets; nothing where the cases were given."""
+        return f" ({self.paths[0]})" if self.paths else ""
+
+    @property
+    def predicted(self) -> list[Path]:
+        """The files with predictions; many may share targets and masks."""
+        if self.files is None:
+            return list(self.paths)
+        each = [one.files for one in self.files.sources]
+        return [Path(one[""] if "" in one else one["location"]) for one in each]
+
+    @property
+    def elements(self) -> int:
+        return self._files.elements if self.whole is None else math.prod(self.whole.target.shape)
+
+    @property
+    def cases(self) -> int:
+        """How many there are, with those whose targets are all missing."""
+        return self._files.cases if self.whole is None else len(self.whole)
+
+    @property
+    def fits(self) -> bool:
+        """Whether all cases fit into memory together, with the outputs of each as they are."""
+        return self.whole is not None or (self.outputs is not None and self.elements <= MOST)
+
+    @property
+    def _files(self) -> FileSet:
+        assert self.files is not None  # where nothing is in memory
+        return self.files
+
+    @cached_property
+    def made(self) -> Prediction:
+        """The prediction that the recipe makes of the cases in memory."""
+        assert self.whole is not None
+        return self.recipe.prediction(self.whole)
+
+    def read(self, why: str = "this") -> Cases:
+        """All cases, in memory; an error if they do not fit, as `why` needs them to."""
+        if self.whole is not None:
+            return self.whole
+        mask_missing, missing = self.reading["mask_missing"], self.reading["missing"]
+        found = read_whole(self._files, self.recipe.prediction, mask_missing=mask_missing, why=why)
+        return without_code(found, missing)
+
+    def described(self) -> dict[str, Any]:
+        """The files that the cases came from, as results describe them; nothing where they were given."""
+        if self.files is not None:
+            return describe_files(self.files)
+        if self.whole is None or not self.paths:
+            return {}
+        return describe_file(self.paths[0], self.whole, **self.reading)
+
+
+def open_set(
+    given: Given,
+    name: str = "cases",
+    *,
+    recipe: str | Recipe = "exact",
+    law: Law | str | None = None,
+    mask_missing: bool = False,
+    missing: float | None = None,
+    columns: Columns | None = None,
+    engine: Engine | None = None,
+    keep: str | Path | None = None,
+    report: Report | None = None,
+) -> CaseSet:
+    """Open cases as one set, wherever they are; an open one is returned as it is.
+
+    Args:
+        given: Cases, a path, a glob, a manifest, or a list of these, which is pooled.
+        name: what an error calls the set.
+        recipe: under which predictions are made of draws.
+        law: "normal" or "laplace", for files that do not say it.
+        mask_missing: leave out the elements whose target is missing.
+        missing: the number that means a missing target, such as -999.
+        columns: roles of columns with other names, as in `read`.
+        engine: "local", "ray", the address of a Ray cluster, or options of `engine.ray.run`: files are then read in
+            pieces there. None: what fits into memory is read at once, and the rest in pieces on this machine.
+        keep: a folder for the sums of each file and pass; sums that are already there are not computed again.
+        report: for a progress bar.
+
+    Example:
+        >>> cases = Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0])
+        >>> len(open_set([cases, cases]).read())
+        4
+    """
+    if isinstance(given, CaseSet):
+        return given
+    reading = {"law": law, "mask_missing": mask_missing, "missing": missing, "columns": columns}
+    held, paths = _sorted(given, name)
+    files = None
+    in_pieces = engine is not None or keep is not None
+    if len(paths) == 1 and not in_pieces and is_small(paths[0]):
+        read = read_cases(paths[0], law=law, mask_missing=mask_missing, columns=columns)
+        held.append(without_code(read, missing))
+    elif paths:
+        files = open_fileset(paths, law=law, columns=columns)
+        paths = files.paths
+        if held or (not in_pieces and files.elements <= MOST and files.outputs is not None):
+            whole = read_whole(files, load_recipe(recipe).prediction, mask_missing=mask_missing, why=name)
+            held.append(without_code(whole, missing))
+    called = (
+        name if not paths else f"{paths[0]}" + (f" and {len(paths) - 1} other files" if paths[1:] else "")
+    )
+    return CaseSet(
+        load_recipe(recipe),
+        called,
+        _together(held, name, load_recipe(recipe)) if held else None,
+        files,
+        tuple(map(Path, paths)),
+        reading,
+        load_engine(engine or "local"),
+        keep,
+        report,
+    )
+
+
+def _sorted(given: Given, name: str) -> tuple[list[Cases], list[str | Path]]:
+    """What is in memory, and what is in files."""
+    parts = list(given) if isinstance(given, list | tuple) else [given]
+    if not parts:
+        raise Refusal(f"{name} is empty; expected Cases, or the path of a file of cases.")
+    for part in parts:
+        if not isinstance(part, Cases | str | Path):
+            raise Refusal(
+                f"{name} holds a {type(part).__name__}; expected Cases, predictions with their targets, or the path of "
+                "a file of them. From draws: Cases(decompose(draws), target, draws=draws)."
+            )
+    held = [part for part in parts if isinstance(part, Cases)]
+    return held, [part for part in parts if not isinstance(part, Cases)]
+
+
+def _together(held: Sequence[Cases], name: str, recipe: Recipe) -> Cases:
+    """Some sets of cases in memory as one, without their draws if there are several."""
+    if len(held) == 1:
+        return held[0]
+    first = held[0]
+    for other in held[1:]:
+        pairs = {
+            "outputs of shape": [tuple(one.target.shape[1:]) for one in (first, other)],
+            "the law": [one.prediction.law.to_dict() for one in (first, other)],
+            "the unit": [one.unit or "(none)" for one in (first, other)],
+        }
+        for words, (expected, there) in pairs.items():
+            if expected != there:
+                raise Refusal(
+                    f"{name}: some of the cases have {words} {expected}, others {there}; expected the same, as they "
+                    "are pooled to one set."
+                )
+    return pooled(map(recipe.applied, held))
