@@ -91,10 +91,13 @@ def fit_set(
     failed: dict[str, ValueError] = {} if unfitted is None else unfitted
     for label, one in chosen.items():
         try:
-            if label not in known and label not in sums and whole is None:
+            if label in known or label in sums:
+                fits[label] = known.get(label) or Fit(one, fit(one, sums[label], cases.recipe))
+                continue
+            if whole is None:
                 whole = cases.read(one.name)
                 count = whole.counted
-            fits[label] = known.get(label) or Fit(one, fit(one, sums.get(label, whole), cases.recipe))
+            fits[label] = Fit(one, fit(one, whole, cases.recipe))
         except (Refusal, NotWhole) as problem:
             failed[label] = problem
     if failed and (unfitted is None or all(one.chosen.name == "none" for one in fits.values())):

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host
 from ..core.cells import labelled
+from ..core.elements import Outputs
 from ..core.errors import Refusal
 from ..core.law import Undefined, law_from_dict
 from ..core.recalibration import Recalibration, applied
@@ -93,7 +94,8 @@ class Ranging:
         for number, requests in enumerate(self.requests):
             kinds: Plan = range_plan(requests)
             if not self.exact:
-                kinds = {outputs: OfElements(partial(variance_sums, keep=KEPT), outputs) for outputs in kinds}
+                sketch = partial(variance_sums, keep=KEPT)
+                kinds = {outputs: OfElements(sketch, cast(Outputs, outputs)) for outputs in kinds}
             plans.append({f"{number}/{outputs}": one for outputs, one in kinds.items()})
         return _sums(changed(chunk.cases, prediction=prediction), self.fitted, plans)
 

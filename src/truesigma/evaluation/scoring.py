@@ -38,7 +38,7 @@ class Placed:
         """The number, of all cases or of a group, or why it has none."""
         if isinstance(sums.get(self.key), Undefined):
             return sums[self.key]
-        found = sums.get(self.key if group is None else f"{self.key}/{group}")
+        found: Any = sums.get(self.key if group is None else f"{self.key}/{group}")
         if found is None and group is not None:
             return Undefined("the group is not in every one of the test sets.")
         if not self.sums:

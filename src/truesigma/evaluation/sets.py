@@ -160,15 +160,15 @@ def open_set(
     if isinstance(given, CaseSet):
         return given
     reading = {"law": law, "mask_missing": mask_missing, "missing": missing, "columns": columns}
-    held, paths = _sorted(given, name)
-    files = None
+    held, named = _apart(given, name)
+    files, paths = None, [Path(one) for one in named]
     in_pieces = engine is not None or keep is not None
     if len(paths) == 1 and not in_pieces and is_small(paths[0]):
         read = read_cases(paths[0], law=law, mask_missing=mask_missing, columns=columns)
         held.append(without_code(read, missing))
     elif paths:
-        files = open_fileset(paths, law=law, columns=columns)
-        paths = files.paths
+        files = open_fileset(named, law=law, columns=columns)
+        paths = list(files.paths)
         if held or (not in_pieces and files.elements <= MOST and files.outputs is not None):
             whole = read_whole(files, load_recipe(recipe).prediction, mask_missing=mask_missing, why=name)
             held.append(without_code(whole, missing))
@@ -180,7 +180,7 @@ def open_set(
         called,
         _together(held, name, load_recipe(recipe)) if held else None,
         files,
-        tuple(map(Path, paths)),
+        tuple(paths),
         reading,
         load_engine(engine or "local"),
         keep,
@@ -188,7 +188,7 @@ def open_set(
     )
 
 
-def _sorted(given: Given, name: str) -> tuple[list[Cases], list[str | Path]]:
+def _apart(given: Given, name: str) -> tuple[list[Cases], list[str | Path]]:
     """What is in memory, and what is in files."""
     parts = list(given) if isinstance(given, list | tuple) else [given]
     if not parts:
@@ -209,7 +209,7 @@ def _together(held: Sequence[Cases], name: str, recipe: Recipe) -> Cases:
         return held[0]
     first = held[0]
     for other in held[1:]:
-        pairs = {
+        pairs: dict[str, list[Any]] = {
             "outputs of shape": [tuple(one.target.shape[1:]) for one in (first, other)],
             "the law": [one.prediction.law.to_dict() for one in (first, other)],
             "the unit": [one.unit or "(none)" for one in (first, other)],
