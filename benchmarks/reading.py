@@ -32,17 +32,18 @@ import json, resource, sys, warnings
 import numpy as np, truesigma as ts
 warnings.simplefilter("ignore")
 try:
-    from truesigma.engine.evaluate_files import evaluate_files
+    from truesigma import evaluate_files as evaluate
 except ImportError:
-    from truesigma.stream import evaluate_files
+    from functools import partial
+    evaluate = partial(ts.evaluate, engine="local")
 def kept(files):
-    return lambda: evaluate_files(files, [files], recalibrations=["none"], metrics=["rmse"], keep=f"kept{sys.argv[1]}")
+    return lambda: evaluate(files, [files], recalibrations=["none"], metrics=["rmse"], keep=f"kept{sys.argv[1]}")
 ways = {
     "csv": lambda: ts.read("a.csv"),
     "parquet": lambda: ts.read("a.parquet"),
     "npz": lambda: ts.read("a.npz"),
-    "nifti": lambda: evaluate_files(["w_*.nii"], [["w_*.nii"]], recalibrations=["none"], metrics=["rmse"]),
-    "nifti packed": lambda: evaluate_files(["v_*.nii.gz"], [["v_*.nii.gz"]], recalibrations=["none"], metrics=["rmse"]),
+    "nifti": lambda: evaluate(["w_*.nii"], [["w_*.nii"]], recalibrations=["none"], metrics=["rmse"]),
+    "nifti packed": lambda: evaluate(["v_*.nii.gz"], [["v_*.nii.gz"]], recalibrations=["none"], metrics=["rmse"]),
     "kept sums": kept(["a.npz"]),
 }
 def cores():

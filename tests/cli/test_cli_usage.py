@@ -84,7 +84,7 @@ def test_warnings_are_short_and_quiet_leaves_them_out(folder, run):
     code, _, err = run(*same)
     assert (code, err) == (
         0,
-        "warning: cal.csv is cal.csv again: these scores are of the cases that were fitted on. From one file alone, "
+        "warning: cal.csv is fitted on and scored: these scores are too good. From one file alone, "
         "`truesigma compare` scores each case by a fit on the others.\n",
     )
     assert run(*same, "--quiet")[2] == ""

@@ -177,11 +177,8 @@ def _warn_same_files(calibration: CaseSet, test: CaseSet) -> bool:
         {path.resolve() for path in test.predicted} & {path.resolve() for path in calibration.predicted}
     )
     if both:
-        warnings.warn(
-            f"{number_of(len(both), 'file')} {'is' if len(both) == 1 else 'are'} fitted on and scored, such as "
-            f"{both[0].name}: these scores are too good. {FROM_ONE}",
-            stacklevel=4,
-        )
+        some = f"{both[0].name} is" if len(both) == 1 else f"{len(both)} files, such as {both[0].name}, are"
+        warnings.warn(f"{some} fitted on and scored: these scores are too good. {FROM_ONE}", stacklevel=4)
     return bool(both)
 
 
