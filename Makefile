@@ -1,10 +1,15 @@
 # Two commands for a fresh machine: `make demo` and `make test`. Both run `make setup` when it is needed.
 PYTHON ?= python3
-BIN := .venv/bin
+ifeq ($(OS),Windows_NT)
+SCRIPTS := Scripts
+else
+SCRIPTS := bin
+endif
+BIN := .venv/$(SCRIPTS)
 # Compiling all that is installed takes longer than installing it: modules are compiled, and kept, as they are imported.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo paper test test-slow check size docs bench clean
+.PHONY: setup demo paper test test-slow test-numeric test-lowest check size docs site bench release-check clean
 setup: .venv/.ready
 
 .venv/.ready: pyproject.toml
@@ -28,12 +33,35 @@ test: setup
 test-slow: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
+# What needs neither torch nor a report: the part that other systems and the oldest versions are tried with.
+NUMERIC := tests/core tests/metrics tests/recalibrate tests/files
+
+test-numeric: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(NUMERIC)
+
+test-lowest:
+	rm -rf .venv-lowest && $(PYTHON) -m venv .venv-lowest
+	$(PYTHON) .ci/lowest.py > .venv-lowest/lowest.txt
+	.venv-lowest/$(SCRIPTS)/python -m pip install --quiet --constraint .venv-lowest/lowest.txt --editable '.[plot,report]'
+	.venv-lowest/$(SCRIPTS)/python -m pip install --quiet --constraint .venv-lowest/lowest.txt pytest hypothesis
+	.venv-lowest/$(SCRIPTS)/truesigma --version
+	OMP_NUM_THREADS=1 .venv-lowest/$(SCRIPTS)/python -m pytest tests/metrics tests/recalibrate
+
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_imports.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+site: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Builds what an index would get, reads its page, and installs each file into an empty environment.
+release-check: setup
+	rm -rf dist && $(BIN)/python -m pip install --quiet build twine
+	$(BIN)/python -m build --quiet && $(BIN)/twine check --strict dist/*
+	$(BIN)/python .ci/installs.py dist
 
 size:
 	$(PYTHON) tests/support/code_lines.py
@@ -46,4 +74,4 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv dist site demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest dist site demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
