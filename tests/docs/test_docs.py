@@ -1,5 +1,7 @@
 """The documentation holds: its commands run, print what it shows, its skeletons work, its links lead somewhere."""
 
+import importlib
+import json
 import math
 import re
 import tomllib
@@ -297,3 +299,18 @@ def test_formulas_show_without_a_network():
     ]
     assert "arithmatex" not in made
     assert "\\" not in made
+
+
+def test_formulas_of_the_package_are_converted():
+    """Each plug-in has one; the report has those of metrics, as they are now."""
+    formula, show = importlib.import_module("truesigma.report.formula"), script("show_formulas")
+    assert json.loads(formula.MADE.read_text(encoding="utf-8")) == show.made(), (
+        "run docs/scripts/show_formulas.py"
+    )
+    for kind in ("metrics", "recalibrate"):
+        for name in plugins.names(kind):
+            sources = formula.sources(plugins.load(kind, name).__doc__)
+            assert sources, name
+            assert all(show.mathml(source) for source in sources), name
+    for source in (r"\frac{1}", "x^{", r"\nothing{<b>}", r"\text{<b>x</b>}", r"\href{javascript:x}{y}", ""):
+        assert show.mathml(source) is None
