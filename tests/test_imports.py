@@ -31,7 +31,7 @@ LAYERS = [
     {"engine"},
     {"evaluation"},
     {"diagrams"},
-    {"report", "imaging"},
+    {"page", "imaging"},
     {"project"},
     {"cli"},
 ]

@@ -31,6 +31,13 @@ def test_import_loads_nothing_heavy():
     assert python(code, HEAVY).split() == []
 
 
+def test_public_names_are_all_there_and_nothing_else_is_listed():
+    import truesigma as ts
+
+    assert set(dir(ts)) == {*ts.__all__, "imaging", "__version__"}
+    assert [name for name in ts.__all__ if not hasattr(ts, name)] == []
+
+
 def test_help_loads_nothing_heavy():
     code = """
 import sys

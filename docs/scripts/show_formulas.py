@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from truesigma.core import plugins
-from truesigma.report import formula
+from truesigma.page import formula
 
 LOG = logging.getLogger("mkdocs.plugins.formulas")  # a warning here ends a strict build
 # As the arithmatex extension writes them.

@@ -1,7 +1,7 @@
 """Predictive sigmas that are true: recalibrate, measure and show the uncertainty of regression networks."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import diagrams, metrics, recalibrate
 from .core.decompose import decompose
@@ -13,10 +13,6 @@ from .core.values import Cases, Draws, Interval, Prediction
 from .evaluation.card import Card, calibrate, read_card
 from .evaluation.evaluate import Evaluation, evaluate
 from .files.store import from_frame, read, write
-
-if TYPE_CHECKING:
-    from .evaluation.bootstrap import bootstrap, paired
-    from .evaluation.compare import Comparison, compare
 
 __version__ = "0.1.0"
 __all__ = [
@@ -32,6 +28,7 @@ __all__ = [
     "Normal",
     "Prediction",
     "Recalibration",
+    "Report",
     "Student",
     "Tally",
     "Undefined",
@@ -48,25 +45,33 @@ __all__ = [
     "read",
     "read_card",
     "recalibrate",
+    "report",
     "write",
 ]
 
-# A quarter of everything that would be imported, so only on request; the torch half, too.
-_LATER = {
-    "Comparison": "evaluation.compare",
-    "bootstrap": "evaluation.bootstrap",
-    "paired": "evaluation.bootstrap",
-    "compare": "evaluation.compare",
-}
+if TYPE_CHECKING:
+    from . import imaging as imaging
+    from .evaluation.bootstrap import bootstrap, paired
+    from .evaluation.compare import Comparison, compare
+    from .page import Report, report
+else:
+    # A quarter of everything that would be imported, so only on request; the torch half, too.
+    _LATER = {
+        "Comparison": ".evaluation.compare",
+        "Report": ".page",
+        "bootstrap": ".evaluation.bootstrap",
+        "compare": ".evaluation.compare",
+        "paired": ".evaluation.bootstrap",
+        "report": ".page",
+    }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    if name == "imaging":
-        return import_module(f"{__name__}.imaging")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name):
+        if name in _LATER:
+            return getattr(import_module(_LATER[name], __name__), name)
+        if name == "imaging":
+            return import_module(".imaging", __name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__, "imaging", "__version__"]

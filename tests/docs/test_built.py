@@ -54,5 +54,5 @@ def test_every_package_is_walked_through_or_linked():
         "evaluation",
         "engine",
         "imaging",
-        "report",
+        "page",
     }

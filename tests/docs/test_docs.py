@@ -303,7 +303,7 @@ def test_formulas_show_without_a_network():
 
 def test_formulas_of_the_package_are_converted():
     """Each plug-in has one; the report has those of metrics, as they are now."""
-    formula, show = importlib.import_module("truesigma.report.formula"), script("show_formulas")
+    formula, show = importlib.import_module("truesigma.page.formula"), script("show_formulas")
     assert json.loads(formula.MADE.read_text(encoding="utf-8")) == show.made(), (
         "run docs/scripts/show_formulas.py"
     )

@@ -25,7 +25,7 @@ from .commands import COMMANDS, Command, contents  # noqa: E402
 WARM = (
     "truesigma.project.run",
     "truesigma.imaging.prediction.predict",
-    "truesigma.report",
+    "truesigma.page",
     "truesigma.evaluation.maps",
     "truesigma.imaging.export.onnx",
     "pyarrow.parquet",

@@ -16,8 +16,8 @@ import pytest
 from project_files import call, change, make_images, marks, tiny, write_table
 
 import truesigma as ts
-from truesigma import report
 from truesigma.files.disk import locked
+from truesigma.page import report
 from truesigma.project import run as running
 from truesigma.project import stages, work
 from truesigma.project.ledger import read_ledger
@@ -85,7 +85,7 @@ def test_every_recalibration_is_fitted_once_and_shown_alike(finished, run, monke
         module = getattr(ts.recalibrate, name)
         monkeypatch.setattr(module, "fit", _counted(module.fit, asked, name))
     monkeypatch.setattr("truesigma.project.work.read_cases", _counted(work.read_cases, read))
-    monkeypatch.setattr("truesigma.report.report", _kept(report.report, page))
+    monkeypatch.setattr("truesigma.page.report", _kept(report, page))
     code, _, err = run("run", "recipe.toml", "--device", "cpu")
     assert code == 0, err
     assert sorted(asked) == ["aux", "sigma"]
@@ -139,7 +139,7 @@ def test_stopped_in_every_stage_it_goes_on(begun, made, run, monkeypatch):
         "truesigma.imaging.prediction.predict.predict_split": 1,
         "truesigma.project.work.fit_around": 3,
         "truesigma.project.stages.write_rows": 4,
-        "truesigma.report.report": 5,
+        "truesigma.page.report": 5,
     }
     for name, done in stops.items():
         with monkeypatch.context() as patch:

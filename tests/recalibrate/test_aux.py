@@ -12,8 +12,8 @@ from samples import Sample, draw
 import truesigma as ts
 from truesigma import Laplace, Prediction, load_recalibration, metrics
 from truesigma.cli import main
+from truesigma.page import report
 from truesigma.recalibrate import aux, sigma
-from truesigma.report import report
 
 GRID = Prediction(np.zeros(50), aleatoric=np.geomspace(0.05, 20.0, 50))
 

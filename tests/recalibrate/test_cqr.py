@@ -12,8 +12,8 @@ from truesigma.core.by_case import Stated
 from truesigma.core.outputs import output_of
 from truesigma.evaluation.card import read_card
 from truesigma.files.disk import BadFile
+from truesigma.page import report
 from truesigma.recalibrate import cqr, sigma_by_output
-from truesigma.report.page import report
 
 
 def predicted(cases=60, seed=0, levels=(0.5, 0.9)):

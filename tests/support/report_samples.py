@@ -3,7 +3,7 @@
 import numpy as np
 
 import truesigma as ts
-from truesigma.report.subject import make_subject
+from truesigma.page.subject import make_subject
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&amp;\"'{{script}}<!--"
 

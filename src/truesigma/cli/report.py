@@ -51,7 +51,7 @@ def report(
     from ..evaluation.sets import open_set
     from ..files.described import describe_file
     from ..files.disk import fingerprint
-    from ..report import report as make
+    from ..page import report as make
 
     given = [path for path in (calibration, test, shifted) if path is not None]
     check_output(json, *given, out)

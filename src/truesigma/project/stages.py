@@ -220,7 +220,7 @@ def predict_test(work: Work) -> None:
 
 def show(work: Work, say: Say) -> Made:
     """Write the page with thumbnails, and the figures."""
-    from ..report import report
+    from ..page import report
 
     project, folder = work.project, work.folder
     by: Any = project.report.by

@@ -9,8 +9,8 @@ import pytest
 from report_samples import make, subject_of
 
 import truesigma as ts
-from truesigma.report import report
-from truesigma.report.sections import headline
+from truesigma.page import report
+from truesigma.page.sections import headline
 
 
 def test_infinite_intervals_are_said():

@@ -12,7 +12,7 @@ from report_samples import HOSTILE, make
 
 import truesigma as ts
 from truesigma.core import plugins
-from truesigma.report import report
+from truesigma.page import report
 
 QUICK = {"replicates": 60}
 
@@ -63,6 +63,11 @@ def made():
         },
         **QUICK,
     )
+
+
+def test_it_is_written_where_a_path_is_given(tmp_path):
+    page = ts.report(make(cases=40), make(seed=2, cases=40), tmp_path / "r.html", replicates=20)
+    assert (tmp_path / "r.html").read_text(encoding="utf-8") == page.page
 
 
 def test_everything_the_reader_is_promised_is_there(made):

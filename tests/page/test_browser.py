@@ -10,8 +10,8 @@ from report_browser import Browser, find
 from report_samples import HOSTILE, make
 
 import truesigma as ts
-from truesigma.report import report
-from truesigma.report.sections import rejection
+from truesigma.page import report
+from truesigma.page.sections import rejection
 
 pytestmark = [
     pytest.mark.slow,

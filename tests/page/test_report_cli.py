@@ -9,7 +9,7 @@ from report_samples import make
 
 import truesigma as ts
 from truesigma.files.store import write
-from truesigma.report import report
+from truesigma.page import report
 
 SETS = ["--calibration", "cal.csv", "--test", "test.csv"]
 

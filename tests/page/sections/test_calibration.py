@@ -5,7 +5,7 @@ import pytest
 from report_samples import make, rows_of, subject_of
 
 import truesigma as ts
-from truesigma.report.sections import calibration, intervals
+from truesigma.page.sections import calibration, intervals
 
 
 def test_calibration_bins_are_those_of_the_diagram(subject):

@@ -5,7 +5,7 @@ import pytest
 from report_samples import make, subject_of
 
 from truesigma.evaluation.detection import auroc
-from truesigma.report.sections import shift
+from truesigma.page.sections import shift
 
 
 def test_shift_numbers():

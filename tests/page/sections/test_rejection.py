@@ -5,8 +5,8 @@ import pytest
 from report_samples import make, subject_of
 
 import truesigma as ts
-from truesigma.report.sections import rejection
-from truesigma.report.subject import sigma_of
+from truesigma.page.sections import rejection
+from truesigma.page.subject import sigma_of
 
 
 def test_referring_by_the_threshold_gives_the_numbers_of_the_slider(subject):

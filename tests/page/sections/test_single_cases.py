@@ -5,7 +5,7 @@ import pytest
 from report_samples import make, subject_of
 
 import truesigma as ts
-from truesigma.report.sections import scatter, worst
+from truesigma.page.sections import scatter, worst
 
 
 def test_points_are_drawn_evenly_and_named():

@@ -6,7 +6,7 @@ from report_samples import make, subject_of
 
 import truesigma as ts
 from truesigma.evaluation.replicates import Resampling
-from truesigma.report.sections import breakdown
+from truesigma.page.sections import breakdown
 
 
 def test_the_group_that_is_off_is_found():

@@ -15,12 +15,12 @@ from truesigma.core import plugins
 from truesigma.core.checks import per_cent
 from truesigma.evaluation.bootstrap import Estimate
 from truesigma.files.disk import BadFile
-from truesigma.report import report
-from truesigma.report.blocks import cell, table
-from truesigma.report.formula import formulas
-from truesigma.report.markup import Html, element, join, json_text
-from truesigma.report.numbers import estimate_parts, number, percent
-from truesigma.report.thumbnails import SIZE, find_images, picture
+from truesigma.page import report
+from truesigma.page.blocks import cell, table
+from truesigma.page.formula import formulas
+from truesigma.page.markup import Html, element, join, json_text
+from truesigma.page.numbers import estimate_parts, number, percent
+from truesigma.page.thumbnails import SIZE, find_images, picture
 
 
 @given(st.text(), st.text())

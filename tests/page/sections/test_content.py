@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from report_samples import make, subject_of
 
-from truesigma.report.sections.content import by_size
+from truesigma.page.sections.content import by_size
 
 
 def test_tenths_hold_what_a_loop_counts(subject):

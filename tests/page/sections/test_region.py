@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import truesigma as ts
+from truesigma.page import report
 from truesigma.recalibrate import region
-from truesigma.report import report
 
 
 def landmarks(cases=200, seed=0, outputs=2):

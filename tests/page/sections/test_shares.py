@@ -5,7 +5,7 @@ import pytest
 from report_samples import subject_of
 
 import truesigma as ts
-from truesigma.report.sections import shares
+from truesigma.page.sections import shares
 
 
 def test_shares_of_the_variance(subject):

@@ -12,7 +12,7 @@ from witness import Witness
 import truesigma as ts
 from truesigma.core.values import changed
 from truesigma.evaluation.verdicts import whole
-from truesigma.report import report
+from truesigma.page import report
 
 
 def draw(seed, cases=2000, outputs=0, law="normal"):

@@ -74,8 +74,9 @@ class Report:
 
 
 def report(
-    calibration_cases: Cases,
+    calibration: Cases,
     test: Cases,
+    path: str | Path | None = None,
     *,
     recalibrations: Iterable[Choice] = ("sigma",),
     recipe: str | Recipe = "exact",
@@ -89,11 +90,12 @@ def report(
     docs: str = "",
     title: str = "",
 ) -> Report:
-    """Make the report, one HTML page to write to a file.
+    """Make the report, one HTML page, and write it where a path is given.
 
     Args:
-        calibration_cases: the cases the recalibration is fitted on, never the test cases.
+        calibration: the cases the recalibration is fitted on, never the test cases.
         test: the cases to report on; `patient`, `group` and `id` are used if they are there.
+        path: of the page, an .html file; None writes none.
         recalibrations: names, with options as `"aux:hidden=4"`; the page is about the first (that is not none), the
             others appear only in the table of scores.
         recipe: "exact", "paper", "code", or the path of a TOML file.
@@ -122,7 +124,7 @@ def report(
     if docs and not re.match(r"https?://[^\s\"'<>]+$", docs):
         raise ValueError(f"docs is {docs!r}; expected an address such as https://example.org/truesigma.")
     subject = make_subject(
-        calibration_cases,
+        calibration,
         test,
         recalibrations=[c for c in each(recalibrations) if c != BEFORE],
         recipe=recipe,
@@ -144,7 +146,10 @@ def report(
     page = assemble(sections, title=title or headline.title_of(subject), unit=subject.unit)
     tables = {one.key: plain(one.table) for one in sections if one.table}
     moved = " ".join(shift.sentences(subject, shift.table(subject)))
-    return Report(page, headline.sentence(subject, scored), tables, moved, subject.answers)
+    done = Report(page, headline.sentence(subject, scored), tables, moved, subject.answers)
+    if path is not None:
+        done.write(path)
+    return done
 
 
 def assemble(sections: list[Section], *, title: str, unit: str) -> str:

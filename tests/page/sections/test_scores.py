@@ -8,7 +8,7 @@ import truesigma as ts
 from truesigma.core import plugins
 from truesigma.evaluation.bootstrap import Estimate
 from truesigma.evaluation.chance import calibrated_range
-from truesigma.report.sections import scores
+from truesigma.page.sections import scores
 
 
 def test_scores_are_those_of_the_evaluation():
