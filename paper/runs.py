@@ -85,7 +85,10 @@ class Run:
             rows = read_table(self.folder / "history.csv", exact=True)[1]
             return [{k: float(v) if v else None for k, v in row.items()} for row in rows]
         except (OSError, ValueError) as problem:
-            raise Damaged(f"history.csv cannot be read ({problem})") from None
+            words = str(problem).replace(
+                f"{self.folder / 'history.csv'}: ", ""
+            )  # they are written into the pages
+            raise Damaged(f"history.csv cannot be read ({words})") from None
 
     @property
     def validated_with_dropout(self) -> bool:

@@ -50,7 +50,7 @@ def test_diagrams_do_not_import_each_other(name):
 
 def test_tables_are_made_without_matplotlib():
     code = (
-        "import sys, truesigma; from truesigma import plugins, Prediction\n"
+        "import sys, truesigma; from truesigma import Prediction; from truesigma.core import plugins\n"
         "modules = [plugins.load('diagrams', n) for n in plugins.names('diagrams')]\n"
         "truesigma.diagrams.calibration.table(Prediction([0.0, 0.0], aleatoric=[1.0, 2.0]), [1.0, 1.0])\n"
         "print(sorted({'matplotlib', 'torch', 'pandas'} & set(sys.modules)))"

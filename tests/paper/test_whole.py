@@ -74,7 +74,7 @@ DAMAGES = {
     "no training cases": (lambda f: _about(f, cases={"valid": 12, "test": 12}), "cases were trained on"),
     "history gone": (lambda f: (f / "history.csv").unlink(), "history.csv is missing"),
     "one epoch": (lambda f: _rows(f, 1), "history.csv has 1 rows; run.json says 50"),
-    "history cut": (lambda f: _cut(f, "history.csv", 0.985), "a row is cut short"),
+    "history cut": (lambda f: _cut(f, "history.csv", 0.985), "is it cut short?"),
     "other seed": (lambda f: _about(f, seed=1), "another experiment: seed is 1, planned 0"),
     "other data": (lambda f: _about(f, data_set="boneage"), "data_set is boneage, planned oct"),
 }

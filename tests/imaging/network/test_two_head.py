@@ -131,7 +131,7 @@ def test_pretrained_offline_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError("no route to host")
 
     monkeypatch.setattr(timm, "create_model", unreachable)
-    with pytest.raises(ValueError, match="--weights FILE"):
+    with pytest.raises(ValueError, match=r"network\.weights"):
         build("resnet101", 3, 1, RECIPE, pretrained=True)
 
 

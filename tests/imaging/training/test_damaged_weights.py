@@ -19,7 +19,7 @@ from truesigma.imaging.training.folder import load_run
 
 LAST = TrainingRecipe(epochs=3, batch=8, keep="last")
 PLAIN = "small:design=plain"
-FIRST = TrainingRecipe(epochs=3, batch=8, learning_rate=0.3, smoothing=0.0)  # the second epoch is the best
+FIRST = TrainingRecipe(epochs=3, batch=8, learning_rate=0.05, smoothing=0.0)  # the first epoch is the best
 
 
 def flip(path: Path, place: int) -> None:

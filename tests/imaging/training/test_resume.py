@@ -95,9 +95,8 @@ def test_a_kill_while_a_checkpoint_is_written_costs_one_epoch_at_most(
 
 
 def test_the_kept_weights_of_an_earlier_epoch_are_in_the_checkpoint(data: DataSet, tmp_path: Path) -> None:
-    first = TrainingRecipe(
-        epochs=4, batch=8, learning_rate=0.3, smoothing=0.0
-    )  # the second epoch is the best
+    # A rate at which the first epoch is the best.
+    first = TrainingRecipe(epochs=4, batch=8, learning_rate=0.05, smoothing=0.0)
     whole = fit(data, first, out=tmp_path, time_limit=0.0)
     while not whole.finished:
         whole = fit(data, first, out=tmp_path, time_limit=0.0)
