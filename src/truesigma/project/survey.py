@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.checks import number_of
 from ..files.tables import Row, need_columns, read_table
+from .landmarks import Landmark, find_landmarks
 from .pixel_columns import is_pixel_size, pixel_columns
 
 if TYPE_CHECKING:
@@ -72,6 +73,12 @@ class Survey:
         taken = {*pattern_columns(self.image), self.group, self.split, *filter(is_pixel_size, self.header)}
         return [name for name in self.numeric if name not in taken]
 
+    def landmarks(self, columns: Sequence[str] = (), unit: Sequence[str] = ()) -> tuple[Landmark, ...]:
+        """The points whose coordinates are among some columns, or all; unit: of each column, or one for all."""
+        columns = columns or self.candidates
+        units = [*unit] * len(columns) if len(unit) == 1 else [*unit] or [""] * len(columns)
+        return find_landmarks(self, columns, dict(zip(columns, units, strict=True)))
+
     def without_pixel_sizes(self, target: Sequence[str]) -> "Survey":
         """The same, but a column that is to be predicted does not say how large pixels are."""
         others = {name: span for name, span in self.numeric.items() if name not in target}
@@ -95,6 +102,10 @@ class Survey:
             f"{name} {self.numeric[name][0]:g} to {self.numeric[name][1]:g}" for name in self.candidates
         )
         lines.append(f"numbers: {ranges or 'none'}")
+        points = self.landmarks()
+        for unit in dict.fromkeys(point.unit for point in points):
+            shown = [f"{one.name} ({', '.join(one.columns)})" for one in points if one.unit == unit]
+            lines.append(f"points: in {unit}, {'; '.join(shown)}")
         if self.group:
             groups = len({row[self.group].strip() for row in self.rows})
             lines.append(f"groups: {self.group}, {groups} in {count} rows")
@@ -119,6 +130,14 @@ class Survey:
         """The mm between the pixels of each image, by the files; empty if one of them does not say."""
         known = [(1.0,) if head is None else head.spacing for head in self.heads]
         return known if all(known) else []
+
+    @property
+    def pixel_sizes(self) -> "list[tuple[float, ...]]":
+        """The mm between the pixels of each image, by the files or by columns; empty if neither says it of all."""
+        from ..imaging.data.rows import spacings
+
+        by_column = [] if self.spacings else spacings(self.rows, ",".join(self.pixel), self.table)
+        return self.spacings or by_column or []
 
     def scale_text(self) -> str:
         """Describe how large pixels are, if files or columns say so."""
