@@ -10,7 +10,7 @@ import numpy as np
 from command import command, write
 
 from truesigma import Prediction, Tally, metrics
-from truesigma.evaluation.items import LEVELS
+from truesigma.evaluation.scoring import LEVELS
 
 UCT, NETCAL = "uncertainty-toolbox", "netcal"
 COARSE = "theirs, by default, on 100 levels; ours on 1000 cells"

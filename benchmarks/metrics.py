@@ -26,7 +26,7 @@ import numpy as np
 from command import command, write
 
 from truesigma import Prediction, Tally
-from truesigma.evaluation.items import LEVELS
+from truesigma.evaluation.scoring import LEVELS
 
 PEERS_UP_TO = {"uncertainty-toolbox": 1e6, "netcal": 1e7}
 SHORT, LONG = 0.5, 4.0  # seconds, from which on a way has two turns, or one

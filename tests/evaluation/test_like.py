@@ -8,8 +8,8 @@ import pytest
 import truesigma as ts
 from truesigma.evaluation.card import calibrate, read_card
 from truesigma.evaluation.fit import fit
-from truesigma.evaluation.like import weighted_like
 from truesigma.evaluation.recipe import load_recipe
+from truesigma.evaluation.sets import weighted_like
 from truesigma.files.store import write
 
 

@@ -5,7 +5,7 @@ import io
 import numpy as np
 
 import truesigma as ts
-from truesigma.evaluation.catalogue import catalogue
+from truesigma.cli.listing import catalogue
 from truesigma.evaluation.text import (
     TextTable,
     comparison_table,

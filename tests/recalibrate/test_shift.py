@@ -9,7 +9,7 @@ import truesigma as ts
 from truesigma.core.recalibration import load_recalibration
 from truesigma.evaluation.apply import apply_file
 from truesigma.evaluation.card import calibrate
-from truesigma.evaluation.like import weighted_like
+from truesigma.evaluation.sets import weighted_like
 from truesigma.recalibrate import _shift, conformal, sigma
 
 

@@ -87,7 +87,7 @@ def weighted(
     """Weight sets of cases to be like those of a new site, and describe how; without such a file nothing changes."""
     if like is None:
         return list(sets.values()), {}
-    from ..evaluation.like import same_cases, weighted_like
+    from ..evaluation.sets import same_cases, weighted_like
     from ..files.disk import fingerprint
     from ..files.store import read_new
 

@@ -22,11 +22,12 @@ def names_of(kind: str) -> Callable[[str], list[str]]:
     """
 
     def offer(incomplete: str) -> list[str]:
-        from ..core.plugins import names
-        from ..evaluation.catalogue import KINDS
+        from ..core.plugins import FOLDERS, names
         from ..evaluation.recipe import recipe_names
 
-        known = KINDS if kind == "kinds" else recipe_names() if kind == "recipes" else names(kind)
+        known = (
+            [*FOLDERS, "recipes"] if kind == "kinds" else recipe_names() if kind == "recipes" else names(kind)
+        )
         head, comma, last = incomplete.rpartition(",")
         return [f"{head}{comma}{name}" for name in known if name.startswith(last)]
 

@@ -55,8 +55,9 @@ class FigureRequest:
 
     def fitted(self, usual: str = "none,sigma") -> dict[str, Any]:
         """Make functions, by choice, from Prediction, Draws or Cases to the recalibrated Prediction."""
-        from ..evaluation.card import as_cases, calibrate
+        from ..evaluation.card import calibrate
         from ..evaluation.recipe import load_recipe
+        from ..evaluation.sets import as_cases
 
         recipe = load_recipe(self.recipe)
         if self.calibration is None:

@@ -90,7 +90,7 @@ def _wishes(
     group: str | None,
 ) -> "Wishes":
     """Take out of the settings what other proposals depend on."""
-    from ..evaluation.catalogue import parse
+    from ..core.plugins import parse
     from ..project.propose import Wishes, target_names, unit_names
 
     data, network, train, sample = (chosen[name] for name in ("data", "network", "train", "sample"))

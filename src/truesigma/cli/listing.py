@@ -1,11 +1,34 @@
 """list: what there is to choose from, with its options."""
 
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
 from typing import Annotated
 
 from typer import Argument
 
+from ..core import plugins
 from ._options import Json, names_of
 from ._output import check_output, deliver
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a plug-in: its name, its default as written, and a line of help."""
+
+    name: str
+    default: str
+    help: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A plug-in: its name, a line of help, its options."""
+
+    name: str
+    help: str
+    options: tuple[Option, ...] = ()
 
 
 def list_plugins(
@@ -19,10 +42,8 @@ def list_plugins(
     json: Json = None,
 ) -> None:
     """List recalibrations, metrics and so on; of one kind with their options."""
-    from ..evaluation.catalogue import KINDS, catalogue
-
     check_output(json)
-    entries = {name: catalogue(name) for name in ((kind,) if kind else KINDS)}
+    entries = {name: list(catalogue(name)) for name in ((kind,) if kind else (*plugins.FOLDERS, "recipes"))}
     lines = []
     for name, some in entries.items():
         if kind is None:
@@ -38,3 +59,53 @@ def list_plugins(
         for name, some in entries.items()
     }
     deliver("\n".join(lines), result, json)
+
+
+def catalogue(kind: str) -> Iterator[Entry]:
+    """All plug-ins of a kind, such as "metrics", in the order of their names; or the recipes.
+
+    >>> [option.name for option in next(catalogue("recalibrate")).options][:2]
+    ['part', 'outputs']
+    """
+    from ..evaluation.recipe import FOLDER, recipe_names
+
+    if kind == "recipes":
+        for name in recipe_names():
+            first, *_ = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").splitlines()
+            yield Entry(name, first.lstrip("# "))
+        return
+    for name in plugins.names(kind):
+        try:
+            module = plugins.load(kind, name)
+        except ModuleNotFoundError as missing:
+            yield Entry(name, f"needs {missing.name}: pip install 'truesigma[imaging]'")
+            continue
+        yield Entry(name, plugins.help_of(kind, module), tuple(_options(kind, module)))
+
+
+def _options(kind: str, module: ModuleType) -> Iterator[Option]:
+    words = _arguments(inspect.getdoc(getattr(module, plugins.FOLDERS[kind][1])) or "")
+    for name, one in plugins.options(kind, module).items():
+        default = "" if one.default is inspect.Parameter.empty else str(one.default)
+        yield Option(name, default, words.get(name, ""))
+
+
+def _arguments(text: str) -> dict[str, str]:
+    """The lines of the docstring's `Args:` (or `Arguments:`) section, each argument's joined.
+
+    >>> _arguments("What it does.\\n\\nArgs:\\n    low, high: ends of\\n        the range.")
+    {'low': 'ends of the range.', 'high': 'ends of the range.'}
+    """
+    words: dict[str, str] = {}
+    inside, current = False, [""]
+    for line in text.split("\n"):
+        indent = len(line) - len(line.lstrip())
+        if line.strip() and indent == 0:
+            inside = line.startswith(("Args:", "Arguments:"))
+        elif inside and indent == 4 and ":" in line:
+            names, _, first = line.strip().partition(":")
+            current = [name.strip() for name in names.split(",")]
+            words.update(dict.fromkeys(current, first.strip()))
+        elif inside and current[0] and line.strip():
+            words.update({name: f"{words[name]} {line.strip()}" for name in current})
+    return words

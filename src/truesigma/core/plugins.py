@@ -1,9 +1,10 @@
 """A plug-in is a file in a folder: the folder is the registry, the file's name is the plug-in's name.
 
 A path to a file of one's own (`./mine.py`) works wherever a name does. Options are the keyword arguments of the
-plug-in's main function that have a plain default.
+plug-in's main function that have a plain default; a choice is a name, or a name with options: `name:option=value`.
 """
 
+import difflib
 import functools
 import hashlib
 import importlib
@@ -12,7 +13,9 @@ import inspect
 import pkgutil
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,6 +47,7 @@ SAID: dict[str, Any] = {
     "OF_SIZE": False,  # it judges the size of sigma, whatever the law of the errors is
     "BOTH_ERRORS": False,  # its two kinds of error differ, so that tables show both
 }
+BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 # Arguments of the numeric half that are never options.
 DATA = {"prediction", "target", "weight", "group", "patient", "shift", "fold", "region"}
 
@@ -201,3 +205,95 @@ def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str
 def _keywords(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     parameters = inspect.signature(function).parameters
     return {name: one for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
+
+
+def help_of(kind: str, module: ModuleType) -> str:
+    """The line of help of a plug-in: the first of its main function's docstring, or of its own.
+
+    >>> help_of("metrics", load("metrics", "mae"))
+    "Mean absolute error of the location, in the target's unit."
+    """
+    text = inspect.getdoc(getattr(module, _folder(kind)[1])) or module.__doc__ or ""
+    return text.strip().partition("\n")[0]
+
+
+def nearest(key: str, known: Collection[str]) -> str:
+    """Name the known key that is most like another one, or all of them.
+
+    >>> nearest("bathc", ["batch", "epochs"]), nearest("x", ["batch", "epochs"])
+    ("did you mean 'batch'?", 'expected one of batch, epochs')
+    """
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known) or 'none'}"
+
+
+def parse(kind: str, choice: str | tuple[str, Mapping[str, Any]]) -> tuple[str, ModuleType, dict[str, Any]]:
+    """Name, module and checked options of `"aux:hidden=4"` or `("aux", {"hidden": 4})`.
+
+    >>> parse("recalibrate", "sigma:part=aleatoric")[2]
+    {'part': 'aleatoric'}
+    """
+    if isinstance(choice, str):
+        cut = choice.rfind(".py:") + 3 if ".py:" in choice else choice.find(":")
+        name, text = (choice, "") if ".py" in choice[cut:] or cut < 0 else (choice[:cut], choice[cut + 1 :])
+        given: dict[str, Any] = {}
+        for item in filter(None, text.split(",")):
+            key, equals, value = item.partition("=")
+            if not equals:
+                raise ValueError(f"{choice!r}: option {item!r} has no value; expected name:option=value.")
+            given[key.strip()] = value.strip()
+    elif isinstance(choice, tuple) and len(choice) == 2 and isinstance(choice[1], Mapping):
+        name, given = choice[0], dict(choice[1])
+    else:
+        raise ValueError(
+            f"{choice!r} is not a choice; expected a name, or a pair as ('aux', {{'hidden': 4}})."
+        )
+    module = load(kind, name)
+    taken = options(kind, module)
+    hints = typing.get_type_hints(getattr(module, FOLDERS[kind][1]))
+    for key, value in given.items():
+        if key not in taken:
+            raise ValueError(f"{name} has no option {key!r}; {nearest(key, taken)}")
+        default = taken[key].default  # says the type where the plug-in does not
+        hint = hints.get(key, type(default) if isinstance(default, bool | int | float) else str)
+        given[key] = _convert(f"{name}:{key}", value, hint, default)
+    return Path(name).stem if name.endswith(".py") else name, module, given
+
+
+def _convert(name: str, value: Any, hint: Any, default: Any) -> Any:
+    """Text from the command line as the option's type; a Literal's choices are checked."""
+    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    literals = [typing.get_args(kind) for kind in kinds if typing.get_origin(kind) is typing.Literal]
+    words = [word for some in literals for word in some]
+    if words and value not in words:
+        raise ValueError(f"{name} is {value!r}; expected one of {', '.join(map(str, words))}.")
+    if words or not isinstance(value, str) or str in kinds:
+        return value
+    try:
+        if bool in kinds:
+            return BOOLEANS[value.lower()]
+        return int(value) if int in kinds else float(value)
+    except (KeyError, ValueError):
+        raise ValueError(f"{name} is {value!r}; expected a value like {default!r}.") from None
+
+
+def known(kind: str, name: str) -> ModuleType | None:
+    """The plug-in of that name, or the file of one's own with that stem which was loaded last; None for others.
+
+    >>> known("metrics", "uce").TITLE, known("metrics", "unheard of")
+    ('UCE', None)
+    """
+    if name in names(kind):
+        return load(kind, name)
+    own = [key for key in sys.modules if key.rpartition("_")[0] == f"truesigma_plugin_{name}"]
+    return sys.modules[own[-1]] if own else None
+
+
+def address(module: ModuleType) -> str:
+    """What `plugins.load` takes to give this module: the plug-in's name, or the path of its file.
+
+    >>> address(load("metrics", "uce"))
+    'uce'
+    """
+    package, _, name = module.__name__.rpartition(".")
+    return name if package in {folder for folder, _ in FOLDERS.values()} else str(module.__file__)

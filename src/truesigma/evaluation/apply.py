@@ -22,7 +22,8 @@ from ..files.parquet import with_texts, write_parquet
 from ..files.roles import Columns, renamed, with_names
 from ..files.store import check_suffix, law_cell, read_fields, refusal, write_fields
 from ..files.tables import FORMULAS, read_csv, write_csv
-from .card import Card, as_cases, check_network
+from .card import Card, check_network
+from .sets import as_cases
 
 if TYPE_CHECKING:
     import pyarrow as pa

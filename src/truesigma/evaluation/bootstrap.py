@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..core import plugins
 from ..core.arrays import to_host
 from ..core.law import Undefined
 from ..core.values import Cases
-from .catalogue import parse
 from .fit import each
 from .replicates import By, Replicates, Resampling, Score, replicate
 
@@ -151,4 +151,4 @@ def estimate(
 
 def is_share(score: Score) -> bool:
     """Whether a score is a share with a nominal value, as coverage is."""
-    return not callable(score) and getattr(parse("metrics", score)[1], "BETTER", "") == "nominal"
+    return not callable(score) and getattr(plugins.parse("metrics", score)[1], "BETTER", "") == "nominal"

@@ -9,7 +9,6 @@ from typing import Any
 
 from ..core import plugins
 from ..core.arrays import Host
-from ..core.decompose import decompose
 from ..core.law import Law, Undefined, law_from_dict, law_of_moment
 from ..core.recalibration import Recalibration, applied, load_recalibration
 from ..core.tally import Tally
@@ -23,7 +22,7 @@ from ..recalibrate._referral import fit as fit_referral
 from .fit import Choice, fit, fit_set
 from .leaks import check_extent, extent, warn_beyond
 from .recipe import Recipe, check_choices, load_recipe
-from .sets import CaseSet, Given, Report, open_set
+from .sets import CaseSet, Given, Report, as_cases, open_set
 
 FORMAT = "truesigma recalibration"
 VERSION = 1
@@ -112,21 +111,6 @@ class Card:
         return (
             f"Card({self.recalibration.to_dict()['name']}, {self.data.get('cases')} cases, {self.law.name})"
         )
-
-
-def as_cases(value: Prediction | Draws | Cases) -> Cases:
-    """Cases as a recipe takes them; a missing target, which is not looked at, is replaced by the location."""
-    if isinstance(value, Cases):
-        return value
-    if isinstance(value, Prediction):
-        return Cases(value, value.location)
-    if not isinstance(value, Draws):
-        raise ValueError(
-            f"the card was given a {type(value).__name__}; expected Prediction(location, scale=sigma), "
-            "Draws or Cases."
-        )
-    prediction = decompose(value)
-    return Cases(prediction, prediction.location, draws=value)
 
 
 def calibrate(

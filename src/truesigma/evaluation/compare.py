@@ -22,11 +22,10 @@ from ..core.scores import Mean
 from ..core.values import Cases, changed
 from ..files.provenance import versions
 from .bootstrap import estimate
-from .catalogue import parse
 from .fit import Choice, Chosen, Named, choose_all, each, fit, label_of
-from .items import items_of
 from .recipe import Recipe, load_recipe
 from .replicates import Finish, Replicates, Resampling, Rows, from_rows, metric_rows
+from .scoring import items_of
 from .sets import Given, open_set
 from .text import comparison_table, notebook_text, plain_text
 
@@ -300,7 +299,7 @@ def numbers_in(stored: Any) -> int:
 
 def _proper(metric: Named) -> tuple[str, ModuleType, dict[str, Any]]:
     """The metric, if a recalibration may be chosen by it."""
-    name, module, options = parse("metrics", metric)
+    name, module, options = plugins.parse("metrics", metric)
     if not (getattr(module, "PROPER", False) and isinstance(getattr(module, "SUMS", None), Mean)):
         known = [n for n in plugins.names("metrics") if getattr(plugins.load("metrics", n), "PROPER", False)]
         raise ValueError(

@@ -13,11 +13,10 @@ from ..engine import Engine
 from ..files.disk import plain
 from ..files.provenance import versions
 from .fit import Choice, Named, choose_all, each, fit_set
-from .items import asked_metrics, items_of, row_of
 from .leaks import warn_leaks
 from .passes import CASES
 from .recipe import Recipe, load_recipe
-from .scoring import Placed, score_set
+from .scoring import Placed, asked_metrics, items_of, row_of, score_set
 from .sets import CaseSet, Given, Report, open_set
 from .text import evaluation_table, notebook_text, plain_text
 

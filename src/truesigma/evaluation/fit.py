@@ -14,7 +14,6 @@ from ..core.recalibration import CaseSums, Recalibration
 from ..core.tally import Tally
 from ..core.values import Cases
 from ..files.fileset import NotWhole
-from .catalogue import parse
 from .passes import CASES, Gathering, pass_over
 from .recipe import Recipe
 from .sets import CaseSet, open_set
@@ -140,7 +139,7 @@ def choose(choice: Choice, recipe: Recipe) -> Chosen:
     """The recalibration that a choice names, with the options that the recipe gives it."""
     if isinstance(choice, Fit):
         return choice.chosen
-    name, module, options = parse("recalibrate", choice)
+    name, module, options = plugins.parse("recalibrate", choice)
     settings = {**plugins.accepted(module.fit, recipe.fit_options(name)), **options}
     return Chosen(name, module, options, settings)
 

@@ -27,7 +27,6 @@ from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.described import without_code
 from ..files.disk import BadFile, fingerprint
 from ..files.find import CaseFiles, check_unchanged
-from .catalogue import address
 from .recipe import Recipe
 from .sets import CaseSet
 
@@ -181,17 +180,17 @@ def _plain(one: Pass) -> dict[str, Any]:
     plain: dict[str, Any] = {field.name: getattr(one, field.name) for field in fields(one)}
     used: list[str] = []
     if "chosen" in plain:
-        plain["chosen"] = [[address(module), dict(options)] for module, options in plain["chosen"]]
+        plain["chosen"] = [[plugins.address(module), dict(options)] for module, options in plain["chosen"]]
         used += [plugin for plugin, _ in plain["chosen"]]
     if "fitted" in plain:
-        plain["fitted"] = [[address(module), fitted.to_dict()] for module, fitted in plain["fitted"]]
+        plain["fitted"] = [[plugins.address(module), fitted.to_dict()] for module, fitted in plain["fitted"]]
         used += [plugin for plugin, _ in plain["fitted"]]
     if "wanted" in plain:
         plain["wanted"] = [
             [
                 w.number,
                 w.key,
-                address(w.metric),
+                plugins.address(w.metric),
                 dict(w.options),
                 None if w.edges is None else w.edges.tolist(),
             ]

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..core import plugins
 from ..core.arrays import Host, workers
 from ..core.checks import check_level
 from ..core.elements import blocks
@@ -22,7 +23,6 @@ from ..core.factors import factor_of
 from ..core.law import Undefined
 from ..core.scores import Mean, Options, Summed, outputs_in, request, value_of, weight_of
 from ..core.values import Cases
-from .catalogue import parse
 
 By = Literal[
     "auto", "case", "patient", "group"
@@ -209,7 +209,7 @@ def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[R
         if callable(score):
             found[number] = _again(score, cases, plan)
             continue
-        _, metric, options = parse("metrics", score)
+        _, metric, options = plugins.parse("metrics", score)
         try:
             if hasattr(metric, "SUMS"):
                 summed[number] = metric_rows(cases, metric, options, plan.code)

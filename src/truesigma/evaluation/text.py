@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ..core import plugins
 from ..core.checks import number_of
-from .catalogue import known
 from .verdicts import NONE, lines
 
 if TYPE_CHECKING:  # results print themselves as these tables
@@ -179,7 +179,7 @@ def _base(metric: str) -> str:
 
 def _about(metric: str, name: str, default: str) -> str:
     """A constant of the metric's plug-in; the default for a user's own file that was scored at another time."""
-    return str(getattr(known("metrics", _base(metric)), name, default))
+    return str(getattr(plugins.known("metrics", _base(metric)), name, default))
 
 
 def _title(cell: tuple[str, Mapping[str, Any]]) -> str:

@@ -1,6 +1,5 @@
 """TOML files: read, and their tables made into frozen values whose keys and kinds of value are checked."""
 
-import difflib
 import tomllib
 import typing
 from collections.abc import Collection, Iterable, Mapping
@@ -9,6 +8,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
+from ..core.plugins import nearest
 from .disk import reading
 
 Made = TypeVar("Made")
@@ -67,16 +67,6 @@ def check_keys(keys: Iterable[str], known: Collection[str], where: str = "") -> 
     for key in keys:
         if key not in known:
             raise ValueError(f"{where}{key} is not known; {nearest(key, known)}")
-
-
-def nearest(key: str, known: Collection[str]) -> str:
-    """Name the known key that is most like another one, or all of them.
-
-    >>> nearest("bathc", ["batch", "epochs"]), nearest("x", ["batch", "epochs"])
-    ("did you mean 'batch'?", 'expected one of batch, epochs')
-    """
-    near = difflib.get_close_matches(key, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known) or 'none'}"
 
 
 def kind_of(hint: Any) -> Any:

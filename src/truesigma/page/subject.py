@@ -14,7 +14,6 @@ from ..core.checks import check_level, check_weight
 from ..core.law import variance_ratio
 from ..core.values import Cases, Draws, Prediction, changed
 from ..evaluation.card import Card, describe
-from ..evaluation.catalogue import known
 from ..evaluation.fit import Choice, choose_all, each, fit_around
 from ..evaluation.questions import answers
 from ..evaluation.recipe import Recipe, load_recipe
@@ -60,7 +59,7 @@ class Subject:
     def title(self) -> str:
         """The recalibration in words, such as "sigma scaling"."""
         name = self.label.partition(":")[0]
-        return str(getattr(known("recalibrate", name), "TITLE", name))
+        return str(getattr(plugins.known("recalibrate", name), "TITLE", name))
 
     @property
     def unit(self) -> str:

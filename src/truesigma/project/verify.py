@@ -17,7 +17,7 @@ from ..core.values import Cases
 from ..evaluation.card import Card, calibrate, read_card, referral
 from ..evaluation.evaluate import evaluate
 from ..evaluation.fit import choose
-from ..evaluation.like import all_like
+from ..evaluation.sets import all_like
 from ..files.described import new_again, read_again
 from ..files.disk import BadFile, check_like, fingerprint, json_text, read_json, reading
 from ..files.store import read_cases

@@ -5,10 +5,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core import plugins
 from ..core.recalibration import Across
 from ..core.values import Cases, changed
 from ..evaluation.card import Card, describe
-from ..evaluation.catalogue import parse
 from ..evaluation.compare import remedy, remedy_words
 from ..evaluation.fit import Fit, choose, fit_around
 from ..evaluation.recipe import Recipe, load_recipe
@@ -170,7 +170,7 @@ def open_work(project: Project, out: Path, device: str) -> Work:
     # What would stop a later stage stops this one, before hours of training.
     load_recipe(project.calibrate.recipe)
     for choice in {project.calibrate.recalibrate, *project.report.compare} - {AUTO}:
-        parse("recalibrate", choice)
+        plugins.parse("recalibrate", choice)
     if project.report.by in ("patient", "group") and data.splits["test"].together is None:
         raise ValueError(
             f"report.by is {project.report.by!r}, and the data names none; name their column as data.patient, or "

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from ...core import plugins
 from ...core.arrays import Host
-from ...evaluation.catalogue import parse
 from ...files.disk import reading
 from .dataset import DataSet, Prepare
 from .fingerprint import names_hash
@@ -49,7 +48,7 @@ class Source:
         # A run may be read from another folder than it was made in.
         own = self.dataset.endswith(".py")
         object.__setattr__(self, "dataset", str(Path(self.dataset).resolve()) if own else self.dataset)
-        object.__setattr__(self, "options", parse("datasets", (self.dataset, dict(self.options)))[2])
+        object.__setattr__(self, "options", plugins.parse("datasets", (self.dataset, dict(self.options)))[2])
 
     @property
     def plugin(self) -> ModuleType:

@@ -14,7 +14,8 @@ from ...core.arrays import Host
 from ...core.decompose import decompose
 from ...core.values import Draws, Prediction
 from ...evaluation.apply import interval_fields
-from ...evaluation.card import Card, as_cases
+from ...evaluation.card import Card
+from ...evaluation.sets import as_cases
 from ...recalibrate._referral import sigma_of
 from ..data.units import Units
 from ..network.outputs import values

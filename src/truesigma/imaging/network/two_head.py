@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from ...core import plugins
-from ...evaluation.catalogue import parse
 from ..recipe import TrainingRecipe, from_dict
 from .weights import load_weights
 
@@ -260,7 +259,7 @@ def find_backbone(backbone: str) -> tuple[str, Callable[..., tuple[nn.Module, in
             f"no backbones plug-in is called {backbone!r}; expected one of {', '.join(known)}, timm:NAME for any "
             f"network of timm, or a .py file{f'; do you mean {near}?' if near else ''}"
         )
-    name, plugin, options = parse("backbones", backbone)
+    name, plugin, options = plugins.parse("backbones", backbone)
     return name, plugin.build, options
 
 
@@ -271,7 +270,7 @@ def published_weights(backbone: str) -> tuple[bool, bool]:
     (False, False)
     """
     timms_own = backbone.startswith("timm:")
-    plugin = None if timms_own else parse("backbones", backbone)[1]
+    plugin = None if timms_own else plugins.parse("backbones", backbone)[1]
     model = backbone.removeprefix("timm:") if timms_own else getattr(plugin, "TIMM", "")
     if not model:
         return False, False

@@ -4,7 +4,6 @@ import inspect
 import re
 
 from ...core import plugins
-from ...evaluation.catalogue import catalogue
 from ..blocks import Section, paragraph
 from ..formula import formulas
 from ..markup import Html, element, join
@@ -25,13 +24,12 @@ BETTER = {
 
 def section(docs: str = "") -> Section:
     """Explain the terms; `docs` is the address of the documentation, without which the place is named in words."""
-    helps = {entry.name: entry.help for entry in catalogue("metrics")}
     entries = []
     for name in plugins.usual("metrics"):
         metric = plugins.load("metrics", name)
         text = inspect.getdoc(metric.score) or ""
         reference = re.search(r"^Reference: (.+?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
-        words = f"{helps.get(name, '')} {BETTER.get(metric.BETTER, '')}"
+        words = f"{plugins.help_of('metrics', metric)} {BETTER.get(metric.BETTER, '')}"
         parts = [
             element("h3", None, capital(str(metric.TITLE))),
             paragraph(words.strip()),

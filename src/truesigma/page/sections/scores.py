@@ -7,10 +7,9 @@ from typing import Any
 
 from ...core import plugins
 from ...evaluation.bootstrap import Estimate, estimate
-from ...evaluation.catalogue import catalogue
 from ...evaluation.chance import calibrated_range
-from ...evaluation.items import LEVELS
 from ...evaluation.replicates import Replicates, Resampling, replicate
+from ...evaluation.scoring import LEVELS
 from ..blocks import Section, cell, columns, how_to_read, table, value_cell
 from ..markup import Html, element, join
 from ..numbers import DASH, capital, number, percent
@@ -128,7 +127,6 @@ def _title(name: str, metric: str, options: dict[str, Any]) -> str:
 
 
 def section(subject: Subject, scores: list[Score]) -> Section:
-    helps = {entry.name: entry.help for entry in catalogue("metrics")}
     labels = list(subject.cases)
     head = ["score", *("before" if label == BEFORE else label for label in labels)]
     head += [*(["change"] if subject.recalibrated else []), "if sigma were true"]
@@ -136,7 +134,8 @@ def section(subject: Subject, scores: list[Score]) -> Section:
     explained: set[str] = set()
     for score in scores:
         link = element("a", {"href": f"#definition-{score.metric}"}, score.title)
-        words = "" if score.name in explained else OTHER.get(score.name) or helps.get(score.metric, "")
+        own = plugins.help_of("metrics", plugins.load("metrics", score.metric))
+        words = "" if score.name in explained else OTHER.get(score.name, own)
         explained.add(score.name)
         name = join([link, element("small", {"class": "explain"}, words)])
         best = _best(score, labels)

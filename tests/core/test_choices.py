@@ -3,7 +3,7 @@
 import pytest
 
 from truesigma import Cases, Prediction, evaluate
-from truesigma.evaluation.catalogue import parse
+from truesigma.core.plugins import parse
 
 
 @pytest.mark.parametrize(
