@@ -59,16 +59,6 @@ def test_json_alone_on_stdout(folder, run):
     assert (code, out, err) == (0, "", "")
 
 
-def test_repeats_give_mean_and_deviation(folder, run):
-    _, out, _ = run(*TYPICAL, "--test", "test2.parquet", *QUICK, "--metrics", "mse", "--json", "-")
-    stored = json.loads(out)
-    each = [ts.metrics.mse.score(c.prediction, c.target) for c in map(ts.read, ("test.csv", "test2.parquet"))]
-    assert stored["rows"][0]["value"] == pytest.approx(np.mean(each), rel=1e-12)
-    assert stored["rows"][0]["sd"] == pytest.approx(np.std(each, ddof=1), rel=1e-12)
-    assert stored["cases"]["repeats"] == 2
-    assert [entry["file"] for entry in stored["data"]["test"]] == ["test.csv", "test2.parquet"]
-
-
 def test_options_of_each_recalibration_and_metric(folder, run):
     chosen = "none,sigma:part=aleatoric,aux:hidden=2,steps=20,sigma"
     _, out, err = run(
@@ -153,15 +143,6 @@ def test_calibrate_and_apply(folder, run):
     _, out, _ = run("apply", "c.json", "test.csv", "-o", "bounds.parquet")
     assert "cases; the bounds are recalibrated, sigma stays as it was; written to bounds.parquet" in out
     assert np.array_equal(ts.read("bounds.parquet").prediction.scale, ts.read("test.csv").prediction.scale)
-
-
-def test_a_plugin_of_ones_own(folder, run):
-    source = Path(ts.recalibrate.sigma.__file__).read_text().replace("from ..", "from truesigma.")
-    Path("mine.py").write_text(source.replace("from ._", "from truesigma.recalibrate._"))
-    _, out, _ = run(*TYPICAL, "--recalibrate", "./mine.py:part=aleatoric,sigma:part=aleatoric", "--json", "-")
-    values = [row["value"] for row in json.loads(out)["rows"]]
-    assert values[: len(values) // 2] == values[len(values) // 2 :]
-    assert run("calibrate", "--calibration", "cal.csv", "--recalibrate", "./mine.py", "-o", "c.json")[0] == 0
 
 
 def test_list(folder, run):

@@ -23,17 +23,3 @@ def simulated():
         return found, y
 
     return make
-
-
-@pytest.fixture(scope="session")
-def boneage(real_data):
-    """Five test passes of a real network, as predictions, with their targets."""
-    with np.load(real_data / "predictions" / "densenet201_boneage.npz", allow_pickle=False) as file:
-        stored = {key: np.asarray(file[key], dtype=np.float64) for key in file}
-    aleatoric = stored["sd_test_alea"] ** 2
-    epistemic = np.maximum(stored["sd_test_total"] ** 2 - aleatoric, 0)
-    runs = [
-        Prediction(location, aleatoric=a, epistemic=e)
-        for location, a, e in zip(stored["mu_test"], aleatoric, epistemic)
-    ]
-    return runs, list(stored["target_test"])

@@ -214,15 +214,6 @@ def test_settings_of_the_caller_stay(simulated):
     assert dict(mpl.rcParams) == before
 
 
-def test_real_predictions(boneage):
-    runs, targets = boneage
-    found = calibration.table(runs, targets)
-    assert found.repeats == 5
-    assert found.uce == pytest.approx(np.mean([uce.score(p, y) for p, y in zip(runs, targets)]), rel=1e-12)
-    assert found.count.sum() == pytest.approx(4000)
-    calibration.draw(found).figure.canvas.draw()
-
-
 def test_weights_of_any_size_count_elements(simulated):
     """Weights that add up to one are not one case: n, and what is believed, are of elements."""
     (p,), y = simulated(cases=400)

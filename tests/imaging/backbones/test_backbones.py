@@ -34,12 +34,6 @@ def test_any_number_of_channels(channels: int) -> None:
     assert volume.eval()(torch.zeros(1, channels, 16, 16, 16)).shape == (1, features)
 
 
-@pytest.mark.parametrize("side", [64, 100, 256])
-def test_small_takes_any_size(side: int) -> None:
-    net, features = small.build(1)
-    assert net.eval()(torch.zeros(1, 1, side, side)).shape == (1, features)
-
-
 def test_resnet_has_dropout_at_the_end_of_each_stage_and_the_usual_names() -> None:
     net, _ = resnet101.build(3, stage_dropout=0.3)
     for stage in (net.layer1, net.layer2, net.layer3, net.layer4):
@@ -78,12 +72,6 @@ def test_draws_differ_in_training_mode_only(name: str) -> None:
                 module.eval()
         torch.manual_seed(0)  # paths are dropped seldom, and not in every pass
         assert not torch.equal(net.backbone(x), net.backbone(x))
-
-
-def test_light_networks_have_no_published_weights() -> None:
-    for module in (small, small3d):
-        with pytest.raises(ValueError, match="pretrained"):
-            module.build(1, pretrained=True)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])

@@ -78,20 +78,6 @@ def test_batches_prepare_what_they_give():
         assert torch.equal(batch.images, prepare(split.images[batch.cases]))
 
 
-def test_batches_of_some_cases_twice():
-    got = torch.cat([batch.images for batch in batches(make_split(), 2, order=torch.tensor([3, 3, 0]))])
-    assert torch.equal(got, make_split().images[[3, 3, 0]])
-
-
-def test_empty_order_gives_no_batches():
-    assert not list(batches(make_split(), 2, order=torch.tensor([], dtype=torch.long)))
-
-
-def test_size_below_one_is_refused():
-    with pytest.raises(ValueError, match="size is 0"):
-        next(batches(make_split(), 0))
-
-
 def test_a_broken_file_reaches_the_caller():
     images = make_split().images
     split = Split(Slow(images, broken=4), torch.zeros(7, 1), tuple("abcdefg"))
@@ -106,12 +92,6 @@ def test_an_abandoned_stream_stops_reading():
     next(stream)
     stream.close()
     assert len(reader.read) < 10
-
-
-def test_a_tensor_meant_for_another_device_is_streamed():
-    split = make_split()
-    meta = list(batches(split, 3, device="meta"))
-    assert [batch.images.device.type for batch in meta] == ["meta"] * 3
 
 
 def test_shuffled_depends_on_seed_and_epoch_only():

@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from truesigma.imaging.data.prepare import Layout, resampled
+from truesigma.imaging.data.prepare import resampled
 from truesigma.imaging.datasets import table
 
 RNG = np.random.default_rng(0)
@@ -156,8 +156,3 @@ def test_nifti_says_its_own_scale_and_streams(tmp_path):
         table.read(str(tmp_path / name), mm_per_pixel="1,0.5,0.5", size="26,52,60"),
         data.splits["test"].images[0],
     )
-
-
-def test_layout_from_text():
-    assert Layout.of("8, 16", "0.5,1", 2) == Layout((8, 16), (0.5, 1.0), 2)
-    assert Layout.of() == Layout()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from paper.datasets import oct
-from truesigma.imaging.data.needle import LARGEST, Voxels, draw_voxels, project, projections, volume
+from truesigma.imaging.data.needle import LARGEST, Voxels, project, projections, volume
 from truesigma.imaging.datasets import simulated
 
 
@@ -123,20 +123,3 @@ def test_real_data_is_not_taken_for_a_simulation(tmp_path):
     np.savez(tmp_path / "projections.npz", image=image, pose=pose, name=np.array(["a", "b"]))
     with pytest.raises(ValueError, match="is not a simulation"):
         simulated.load(str(tmp_path))
-
-
-def test_looks_like_the_real_set(folder, real_data):
-    """Share of lit pixels and mean position in each projection, beside the real images."""
-    with np.load(real_data / "oct" / "projections.npz") as file:
-        real = file["image"][::10]
-    made = kept(folder)["image"]
-    for channel in range(3):
-        lit = [(images[..., channel] > 0).mean() for images in (real, made)]
-        assert 0.3 < lit[1] / lit[0] < 3, lit
-        depth = [images[..., channel][images[..., channel] > 0].mean() for images in (real, made)]
-        assert abs(depth[1] - depth[0]) < 16, depth
-
-
-def test_out_of_view_points_leave_no_trace():
-    far = draw_voxels(np.array([[1e3] * 3 + [0.0] * 3]), np.ones(1), np.random.default_rng(0))
-    assert (far.value > 0).sum() < 20  # speckle only

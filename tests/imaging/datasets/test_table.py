@@ -75,7 +75,7 @@ def test_a_group_that_straddles_is_named(tmp_path):
         table.load(str(root))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_seeded_splits_keep_groups_whole(tmp_path, seed):
     root = make_folder(tmp_path / "t", 48, header="image,target,group")
     data = table.load(str(root), seed=seed)
@@ -185,16 +185,6 @@ def test_sizes_are_made_equal(tmp_path):
     assert torch.equal(table.read(str(root / "0.png"), size=16), data.splits["train"].images[0])
 
 
-def test_augmentation(tmp_path):
-    data = table.load(str(make_folder(tmp_path / "t")), flip=True, shift=2)
-    split = data.splits["train"]
-    images = data.prepare(split.images)
-    out, target = data.augment(images, split.target, torch.Generator().manual_seed(0))
-    assert out.shape == images.shape
-    assert torch.equal(target, split.target)
-    assert not torch.equal(out, images)
-
-
 def volumes(cases=8, shape=(4, 5, 6), seed=0):
     return np.random.default_rng(seed).normal(100, 20, (cases, *shape)).astype(np.float32)
 
@@ -236,27 +226,6 @@ def test_nifti_volumes(tmp_path):
         nibabel.save(image, tmp_path / f"{k}.nii.gz")
     volume_table(tmp_path, [f"{k}.nii.gz" for k in range(8)])
     check_volumes(tmp_path, values)
-
-
-def test_dicom_slices(tmp_path):
-    pydicom = pytest.importorskip("pydicom")
-    values = np.random.default_rng(0).integers(0, 4096, (8, 5, 6)).astype(np.uint16)
-    for k, value in enumerate(values):
-        meta = pydicom.dataset.FileMetaDataset()
-        meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = (
-            "1.2.840.10008.5.1.4.1.1.7",
-            f"1.2.{k + 1}",
-        )
-        meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
-        piece = pydicom.dataset.FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
-        piece.Rows, piece.Columns, piece.SamplesPerPixel = 5, 6, 1
-        piece.PhotometricInterpretation, piece.PixelRepresentation = "MONOCHROME2", 0
-        piece.BitsAllocated, piece.BitsStored, piece.HighBit = 16, 12, 11
-        piece.PixelData = value.tobytes()
-        piece.save_as(tmp_path / f"{k}.dcm", enforce_file_format=True)
-    volume_table(tmp_path, [f"{k}.dcm" for k in range(8)])
-    data = check_volumes(tmp_path, values.astype(float), dimensions=2)
-    assert data.splits["train"].shape == (1, 5, 6)
 
 
 def test_paths_from_several_columns(tmp_path):
@@ -323,13 +292,6 @@ def test_rows_that_say_too_little_or_too_much(tmp_path, old, new, message):
     assert old in text
     (root / "table.csv").write_text(text.replace(old, new, 1))
     with pytest.raises(ValueError, match=message):
-        table.load(str(root))
-
-
-def test_a_table_in_another_encoding(tmp_path):
-    root = make_folder(tmp_path / "t")
-    (root / "table.csv").write_bytes("image,target,Größe\n".encode("latin-1"))
-    with pytest.raises(ValueError, match="is not text in UTF-8"):
         table.load(str(root))
 
 

@@ -10,7 +10,6 @@ from onnx_models import IMAGES, MONTHS, card_for, network
 
 import truesigma as ts
 from truesigma.evaluation.card import calibrate, read_card
-from truesigma.files.store import write
 from truesigma.imaging import dropout_draws
 from truesigma.imaging.export.onnx import to_onnx
 
@@ -48,14 +47,6 @@ def test_the_card_and_the_shapes_stand_in_the_file(tmp_path):
     assert repr(made) == f"Exported(m.onnx, image ('case', 1, 4, 4) -> {', '.join(made.outputs)})"
     (tmp_path / "card.json").write_text(found["card"])  # and can be taken out again
     assert read_card(tmp_path / "card.json").to_dict() == card.to_dict()
-
-
-def test_draws_of_a_card_are_recorded(tmp_path):
-    draws = dropout_draws(network(), [IMAGES], draws=5, seed=0)
-    card = card_for(draws)
-    assert card.data["draws"] == 5
-    write(card, tmp_path / "card.json")
-    assert read_card(tmp_path / "card.json").data["draws"] == 5
 
 
 def test_a_network_says_whether_its_outputs_are_in_the_unit_of_its_card(tmp_path):

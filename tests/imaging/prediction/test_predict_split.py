@@ -6,9 +6,7 @@ import torch
 from hand_images import MONTHS, POSE, hands, network
 
 import truesigma as ts
-from truesigma.core.law import Laplace
 from truesigma.imaging.data.dataset import batches
-from truesigma.imaging.prediction import predict
 from truesigma.imaging.prediction.predict import predict_split
 from truesigma.imaging.prediction.write import write_split
 from truesigma.imaging.sampling.draws import dropout_draws
@@ -33,25 +31,6 @@ class TestSplit:
             one, two = (getattr(c.prediction, name) for c in (kept, moments))
             np.testing.assert_allclose(two, one, rtol=2e-4, atol=1e-6)
 
-    def test_the_choice_to_compile_reaches_the_sampler(self, monkeypatch):
-        chosen = []
-        plain = predict.moments_and_error
-        monkeypatch.setattr(
-            predict, "moments_and_error", lambda *a, compile, **k: chosen.append(compile) or plain(*a, **k)
-        )
-        for choice in (False, True):
-            predict_split(network(3), hands(POSE), draws=2, moments=True, compile=choice)
-        assert chosen == [False, True]
-
-    def test_laplace_stays_laplace(self, tmp_path):
-        net, data = network(), hands(MONTHS)
-        cases = predict_split(net, data, draws=4, law=Laplace())
-        assert cases.prediction.law == Laplace()
-        ts.write(cases, tmp_path / "draws.npz")
-        again = ts.read(tmp_path / "draws.npz")
-        assert again.prediction.law == Laplace()
-        assert again.unit == "months"
-
     def test_one_network_alone_is_not_an_ensemble_of_one(self):
         net, data = network(), hands(MONTHS)
         member = predict_split([net], data, scaled=True)
@@ -62,16 +41,6 @@ class TestSplit:
         np.testing.assert_allclose(member.draws.mean[0], mean.numpy(), rtol=1e-6)
         np.testing.assert_allclose(member.draws.variance[0], log_variance.exp().numpy(), rtol=1e-6)
         assert not member.prediction.epistemic.any()
-
-    def test_groups_and_names_are_written(self, tmp_path):
-        groups = tuple(f"patient {k // 4}" for k in range(40))
-        data = hands(MONTHS, group=groups)
-        cases = predict_split(network(), data, draws=3)
-        write_split(cases, data.splits["test"], MONTHS, False, tmp_path / "d.npz")
-        again = ts.read(tmp_path / "d.npz")
-        assert tuple(again.group) == groups
-        assert again.id[7] == "7.png"
-        np.testing.assert_array_equal(again.draws.mean, cases.draws.mean)
 
     def test_cases_without_targets_are_predicted_and_not_scored(self, tmp_path):
         none = torch.full((40, 1), float("nan"))
@@ -95,10 +64,6 @@ class TestSplit:
             assert sigma.fit(cases.prediction, cases.target).factor == pytest.approx(
                 sigma.fit(kept.prediction, kept.target).factor
             )
-
-    def test_errors_say_what_there_is(self):
-        with pytest.raises(ValueError, match="no split 'tests'; it has valid, test"):
-            predict_split(network(), hands(MONTHS), "tests")
 
     def test_progress_counts_every_case(self):
         seen = []
