@@ -96,13 +96,6 @@ def test_two_metrics_from_one_checkpoint_are_two():
     assert float(first.tally.summary()["n"]) == 6000
 
 
-def test_what_is_not_stored_is_not_missed():
-    metric = filled()
-    metric.persistent(False)
-    assert not metric.state_dict()
-    TallyMetric().load_state_dict({})
-
-
 def test_a_batch_without_its_groups_is_refused():
     """It would count for the whole and for none of its parts."""
     with pytest.raises(

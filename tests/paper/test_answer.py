@@ -7,7 +7,7 @@ import pytest
 from made_up_paper import TRUE_FACTOR, fake_paper
 
 from paper import open_paper
-from paper.claims import training, transfer
+from paper.claims import training
 from paper.drawing.overfitting import epochs_of
 from paper.pages.answer import answer_text, lines
 from paper.runs import Run
@@ -115,19 +115,6 @@ def test_draws_that_call_a_huge_variance_are_named(root):
     assert [row.count(" †") for row in rows if "†" in row or "OCT, ResNet-101" in row] == [2]
 
 
-def test_nothing_run_is_said(tmp_path):
-    root = fake_paper(tmp_path / "paper", [])
-    (root / "elsewhere" / "endovis.npz").unlink()
-    assert "No network has been run" in answer_text(open_paper(root))
-
-
-def test_equal_factors_are_no_sign_of_transfer(root):
-    paper = open_paper(root)
-    verdict = transfer.surer(paper)
-    assert verdict.word == "does not hold"
-    assert verdict.evidence.startswith("0 of 1")
-
-
 def test_epochs_without_a_look_at_the_test_split_are_passed_over(root):
     folder = root / "results" / "oct_resnet101"
     rows = (folder / "history.csv").read_text().splitlines()
@@ -191,35 +178,6 @@ def test_another_seed_says_how_far_to_trust_the_factor(tmp_path):
     assert f"{told}: s = {both(*LITE2_AGAIN)}" in text
 
 
-def test_a_second_seed_is_no_second_pair(tmp_path):
-    """It is told, whether it agrees or not, and the verdict is that of the first seed."""
-    root = fake_paper(tmp_path / "paper", [*LITE2, *LITE2_AGAIN], cases=60)
-    calm(root, LITE2[1], 1)
-    verdict = transfer.surer(open_paper(root))
-    assert (verdict.word, verdict.evidence[:6]) == ("holds", "1 of 1")
-    assert "seed 1, ImageNet weights: s = " in verdict.evidence
-    assert "(ImageNet and random), disagrees and is not counted." in verdict.evidence
-
-
 def test_too_large_a_variance_is_named(root):
     calm(root, "oct_resnet101", 3)
     assert "The opposite, too large a variance, in 1 (OCT, ResNet-101 0." in answer_text(open_paper(root))
-
-
-def test_overfitting_is_named_where_it_tells_who_is_too_sure(root):
-    """One network is made sure of itself to the right degree, and its error in training that of the test."""
-    folder = root / "results" / "oct_resnet101"
-    calm(root, "oct_resnet101", 2 * np.log(TRUE_FACTOR) + 0.1)
-    rows = [row.split(",") for row in (folder / "history.csv").read_text().splitlines()]
-    train, test = (rows[0].index(name) for name in ("train_mse", "test_mse"))
-    for row in rows[1:]:
-        row[train] = row[test]
-    (folder / "history.csv").write_text("".join(",".join(row) + "\n" for row in rows))
-    paper = open_paper(root)
-    sure = [line.overfitted for line in lines(paper) if line.full and line.too_sure]
-    text = answer_text(paper)
-    assert "**Which networks are too sure? Those that overfit.**" in text
-    assert (
-        f"{min(sure):.2f} to {max(sure):.2f} times their training error, that of the others 1.00 times."
-        in text
-    )

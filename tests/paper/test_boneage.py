@@ -1,7 +1,5 @@
 """Bone age: folder and zip layouts, padding and scaling as published, the shifted splits, broken files."""
 
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -111,14 +109,6 @@ def test_missing_and_broken_files_are_named_and_counted(tmp_path):
     assert not list(root.glob("*.npz"))
 
 
-def test_sixteen_bit_images_are_refused(tmp_path):
-    root = make_folder(tmp_path / "bones")
-    path = next(root.rglob("1995.png"))
-    Image.fromarray(np.full((20, 20), 4000, np.uint16)).save(path)
-    with pytest.raises(BrokenFiles, match=r"1995 \(has mode I;16, more than 8 bits"):
-        boneage.load(str(root))
-
-
 def test_equalised_split(tmp_path):
     exposure = pytest.importorskip("skimage.exposure")
     data = boneage.load(str(make_folder(tmp_path / "bones")), size=64, clahe=0.03)
@@ -175,27 +165,3 @@ def test_real_csv_order_and_published_splits(real_data, tmp_path):
             assert split.name == tuple(ids[lists[f"boneage_{key}"]])
             values = data.in_unit(split.target).flatten().numpy()
             assert values == pytest.approx(months[lists[f"boneage_{key}"]], abs=1e-4)
-
-
-def test_real_images_through_the_published_layout(real_data, tmp_path):
-    """Some real images laid out as published equal those read from the zip."""
-    packed = zipfile.ZipFile(real_data / "boneage-256.zip")
-    csv = next(name for name in packed.namelist() if name.endswith(".csv"))
-    lines = packed.read(csv).decode().split()
-    head = [lines[0], *lines[1::300]]
-    few = tmp_path / "packed"
-    few.mkdir()
-    with zipfile.ZipFile(few / "boneage-256.zip", "w") as made:
-        made.writestr(csv, "\n".join(head))
-        for row in head[1:]:
-            name = row.split(",")[0] + ".webp"
-            made.writestr(name, packed.read(name))
-    (few / "unpack.py").write_bytes((real_data / "unpack.py").read_bytes())
-    subprocess.run([sys.executable, few / "unpack.py", "boneage", tmp_path / "folder"], check=True)
-    folder = boneage.load(str(tmp_path / "folder"), cache=False)
-    flat = boneage.load(str(few / "boneage-256.zip"), cache=False)
-    for key, split in folder.splits.items():
-        assert torch.equal(split.images, flat.splits[key].images)
-    values = torch.cat([folder.prepare(split.images) for split in folder.splits.values()])
-    assert abs(float(values.mean())) < 0.3
-    assert 0.7 < float(values.std()) < 1.3

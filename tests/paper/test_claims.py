@@ -16,7 +16,6 @@ from paper.pages.markdown import results_text
 from paper.studies.calibration_size import learning_curve
 from paper.studies.proposition import simulate
 from paper.studies.rare import far_draws
-from paper.text import number
 from truesigma.core.values import Draws
 
 
@@ -95,15 +94,6 @@ def test_learning_curve_of_aux_falls(paper):
     assert curve[0].aux - curve[0].sigma > curve[-1].aux - curve[-1].sigma
     assert curve[0].aux_ends[0] < curve[0].aux < curve[0].aux_ends[1]
     assert curve[-1].aux_ends == (curve[-1].aux, curve[-1].aux)  # all cases are one subset
-
-
-def test_the_error_of_one_pass_is_that_of_the_pass(paper):
-    """Not that of the history, which may be from draws."""
-    run = paper.run("oct_resnet101")
-    error = number(float(np.mean(run.arrays["member.test.residual"].astype(np.float64) ** 2)), "mse")
-    evidence = calibration.oct_error(paper).evidence
-    assert f"one pass without dropout {error}" in evidence
-    assert "(paper 2.0e-3, its log 1.95e-3)" in evidence
 
 
 def test_deviations_measure_what_they_change(paper):

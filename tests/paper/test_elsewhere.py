@@ -22,10 +22,6 @@ def real():
     return open_paper(PAPER)
 
 
-def test_the_three_networks_of_the_paper_are_there(real):
-    assert set(other_group.networks(real)) == set(KNOWN)
-
-
 @pytest.mark.parametrize("network", KNOWN)
 def test_scores_are_the_slow_loops(real, network):
     valid, test = (other_group.cases(real, network, split) for split in ("valid", "test"))
@@ -49,19 +45,3 @@ def test_scores_are_the_slow_loops(real, network):
         half = 1.6448536269514722 * np.sqrt(repeat.prediction.total)
         inside.append(np.mean(np.abs(repeat.prediction.location) <= half))
     assert found.held[0] == pytest.approx(np.mean(inside))
-
-
-def test_neighbours_err_alike(real):
-    """Blocks of frames are clusters: by frame the error of the factor would be far too small."""
-    valid = other_group.cases(real, "resnet101", "valid")[0]
-    z = (valid.prediction.location / valid.prediction.scale) ** 2
-    inside = (z.mean(axis=1) < 1).astype(float)
-    assert np.corrcoef(inside[:-1], inside[1:])[0, 1] > 0.5
-
-
-def test_without_the_file_there_is_nothing(tmp_path):
-    from made_up_paper import fake_paper
-
-    root = fake_paper(tmp_path / "paper", [])
-    (root / other_group.FILE).unlink()
-    assert other_group.networks(open_paper(root)) == []

@@ -12,11 +12,10 @@ from made_up_paper import PAPER, TRUE_FACTOR
 
 from paper import open_paper
 from paper import write as produce
-from paper.drawing import NotRun, example, find_figure, read_figures
 from paper.drawing import ablation_diagram as ablation
+from paper.drawing import find_figure, read_figures
 from paper.pages.seen import seen
 from paper.rows import FIELDS
-from paper.studies.simulation import tip_voxel
 from paper.write import draw_one
 from truesigma.diagrams import _bins
 
@@ -65,15 +64,6 @@ def test_a_figure_that_can_no_longer_be_drawn_is_removed(paper, monkeypatch, tmp
     assert (stale.parent / f"{only[1].stem}.png").exists()
 
 
-@pytest.mark.parametrize("id", ["C", "size"])
-def test_numbers_of_a_figure_are_told_apart(paper, root, tmp_path, id):
-    made = draw_one(paper, find_figure(root, id), tmp_path)
-    assert all(set(FIELDS) <= set(row) for row in made.rows)
-    table = {line for line in made.text.splitlines() if line.startswith("|")}
-    assert len(table) > 10
-    assert len({line.rsplit("|", 2)[0] for line in table}) == len(table)  # but for the value
-
-
 def test_crowded_bins_get_a_row_of_equal_count(paper, root, tmp_path, monkeypatch):
     figure = dataclasses.replace(find_figure(root, "21"), runs=("oct_resnet101",))
     plain = draw_one(paper, figure, tmp_path).rows
@@ -106,17 +96,6 @@ def test_what_ours_show_stands_below_what_the_paper_says(paper, root):
     assert seen(paper, figures["C"], []) == ""
 
 
-def test_a_figure_that_needs_what_is_not_installed_says_so(paper, root, tmp_path, monkeypatch):
-    def no_torch(options):
-        raise NotRun("this figure needs torch")
-
-    monkeypatch.setattr(example, "simulated_test", no_torch)
-    spec = dataclasses.replace(find_figure(root, "5"), runs=("oct_resnet101",))
-    made = draw_one(paper, spec, tmp_path)
-    assert made.files == ()
-    assert [row["reason"] for row in made.rows] == ["this figure needs torch"]
-
-
 def test_every_figure_names_planned_runs_and_a_known_kind():
     paper = open_paper(PAPER)
     figures = read_figures(PAPER)
@@ -124,10 +103,3 @@ def test_every_figure_names_planned_runs_and_a_known_kind():
     for figure in figures:
         assert all(paper.about(name) for name in figure.runs)
         importlib.import_module(f"paper.drawing.{figure.kind}")
-
-
-def test_tip_of_the_simulated_needle():
-    needle = pytest.importorskip("truesigma.imaging.data.needle")
-    pose = np.random.default_rng(0).random((4, 6))
-    largest = np.array(needle.LARGEST[:3])
-    np.testing.assert_allclose(tip_voxel(pose), needle._tip(pose[:, :3] * largest))

@@ -68,17 +68,6 @@ def test_nothing_there(tmp_path):
         oct.load(str(tmp_path))
 
 
-def test_damaged_cache_says_what_to_do(tmp_path):
-    (tmp_path / "projections.npz").write_bytes(b"half a file")
-    with pytest.raises(ValueError, match="delete it to have it made anew"):
-        oct.load(str(tmp_path))
-
-
-def test_unknown_jitter(tmp_path):
-    with pytest.raises(ValueError, match="expected 'exact', 'paper' or 'none'"):
-        oct.load(str(tmp_path), jitter="wild")
-
-
 def test_all_fifty_raw_volumes_reproduce_the_published_rows(real_data):
     with np.load(real_data / "oct" / "projections.npz") as kept:
         row = {name: k for k, name in enumerate(kept["name"])}
@@ -127,13 +116,6 @@ def test_enlarged_like_the_published_loader(tmp_path):
     for split in data.splits.values():
         for k, name in enumerate(split.name):
             assert torch.equal(data.prepare(split.images[k : k + 1])[0], published(image[name]))
-
-
-def test_read_is_what_load_stores(tmp_path):
-    root = make_volumes(tmp_path / "oct", 3)
-    with pytest.warns(UserWarning, match="3 of the 5000"):
-        split = oct.load(str(root), size=128).splits["train"]
-    assert torch.equal(oct.read(str(root / "data" / split.name[0]), size=128), split.images[0])
 
 
 def test_centred_shows_the_network_the_same_images_about_zero(tmp_path):

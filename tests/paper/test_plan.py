@@ -75,11 +75,6 @@ def test_plan_refuses_what_it_does_not_know(tmp_path):
         open_paper(tmp_path)
 
 
-def test_absent_folder_is_said(tmp_path):
-    with pytest.raises(ValueError, match=r"no experiments.toml in .* --root DIR"):
-        open_paper(tmp_path / "none")
-
-
 def test_what_is_left_out_says_why_and_is_planned(tmp_path):
     """It is not called "not yet run": nothing waits for it."""
     paper = open_paper(PAPER)

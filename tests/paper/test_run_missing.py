@@ -6,7 +6,6 @@ import pytest
 from made_up_paper import fake_paper, main_until_exit
 
 from paper import open_paper, training
-from paper.training import locate
 
 
 def test_what_is_missing_is_run_where_its_data_is(paper, tmp_path, monkeypatch):
@@ -34,25 +33,10 @@ def test_what_is_missing_is_run_where_its_data_is(paper, tmp_path, monkeypatch):
     assert not set(members) & {name for name, _ in asked}
 
 
-def test_what_cannot_be_run_is_refused_at_once(paper, tmp_path):
-    with pytest.raises(ValueError, match=r"there is no .*nowhere"):
-        training.run_missing(paper, tmp_path / "nowhere", print)
-    with pytest.raises(ValueError, match="engine is 'slurm'"):
-        training.run_missing(paper, tmp_path, print, engine="slurm")
-
-
 @pytest.mark.parametrize("hours", ["-1", "nan", "inf"])
 def test_hours_are_a_number_of_hours(root, capsys, hours):
     assert main_until_exit(["table1", "--root", str(root), "--hours", hours]) == 2
     assert f"--hours is {hours}" in capsys.readouterr().err
-
-
-def test_locate(tmp_path):
-    (tmp_path / "oct").mkdir()
-    (tmp_path / "boneage-256.zip").touch()
-    assert locate(tmp_path, "oct") == tmp_path / "oct"
-    assert locate(tmp_path, "boneage") == tmp_path / "boneage-256.zip"
-    assert locate(tmp_path, "breastpathq") == tmp_path
 
 
 def test_command_writes_json_alone_to_stdout(root, capsys):

@@ -8,8 +8,6 @@ import pytest
 from made_up_paper import fake_paper, main_until_exit
 
 from paper import open_paper
-from paper.rows import read_table, rows
-from paper.text import table_text
 
 NAME = "oct_resnet101"
 MEMBERS = [f"boneage_densenet201_member{n}" for n in range(1, 6)]
@@ -135,19 +133,6 @@ def test_members_of_other_cases_are_not_joined(copy):
     paper = open_paper(copy)
     assert paper.reason(paper.about("boneage_densenet201_ensemble")) == "its members saw different cases"
     assert paper.splits("boneage_densenet201_ensemble") == ["test_clahe", "test_other", "valid"]
-
-
-def test_training_that_was_stopped_is_said_below_the_table(copy):
-    _about(copy / "results" / NAME, finished=True)
-    paper = open_paper(copy)
-    table = read_table(copy, "table2")
-    texts = table_text(paper, table, rows(paper, table))
-    said = "its time limit ended the training after 50 epochs, when it was full-length by the rule of the claims."
-    assert f"DenseNet-201, DenseNet-201 ensemble: {said}" in texts["boneage"]
-    assert said not in texts["oct"]
-    _about(copy / "results" / NAME, finished=False, plateaus=1)
-    texts = table_text(again := open_paper(copy), table, rows(again, table))
-    assert "training was stopped before its end, after 50 epochs." in texts["oct"]
 
 
 def test_a_result_that_is_not_planned_is_named(copy, capsys):

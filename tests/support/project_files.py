@@ -84,12 +84,12 @@ def call(*words):
 
 def marks(folder):
     """Bytes of every result that does not hold a time."""
-    names = (
+    names = [
         "valid.npz",
         "test.npz",
         "predictions.csv",
         "scores.csv",
         "report.html",
         "runs/0/best.safetensors",
-    )
+    ]
     return {name: (folder / name).read_bytes() for name in names}

@@ -47,15 +47,17 @@ def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, done, 
     folder = tmp_path / "killed"
     for split in ("valid", "test"):
         done("predict", folder, "--split", split, "--draws", "5", "-o", tmp_path / f"{split}.npz")
-    sets = [
-        "--calibration",
-        tmp_path / "valid.npz",
-        "--test",
-        tmp_path / "test.npz",
+    sets = ["--calibration", tmp_path / "valid.npz", "--test", tmp_path / "test.npz"]
+    done(
+        "evaluate",
+        *sets,
         "--recalibrate",
         "sigma",
-    ]
-    done("evaluate", *sets, "--metrics", "coverage:level=0.9", "--json", tmp_path / "e.json")
+        "--metrics",
+        "coverage:level=0.9",
+        "--json",
+        tmp_path / "e.json",
+    )
     (row,) = json.loads((tmp_path / "e.json").read_text())["rows"]
     assert abs(row["value"] - 0.9) < 0.05
     card, raw = tmp_path / "card.json", tmp_path / "raw.csv"

@@ -21,12 +21,6 @@ def test_a_run_knows_its_data(run, folder):
 
 
 class TestSources:
-    def test_options_are_checked_before_anything_is_read(self):
-        with pytest.raises(ValueError, match="no option 'sise'"):
-            Source("table", "nowhere", {"sise": 3})
-        with pytest.raises(ValueError, match="no datasets plug-in is called 'tabel'"):
-            Source("tabel", "nowhere")
-
     def test_other_training_cases_are_refused(self, run, folder):
         """A test split of another division may hold what was trained on."""
         other = recorded(run.about, options={"split": "none", "group": "none"})

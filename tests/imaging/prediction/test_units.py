@@ -59,14 +59,6 @@ class TestUnits:
         assert made.law is p.law
         np.testing.assert_allclose(made.interval(0.5).upper, MONTHS.location(p.interval(0.5).upper))
 
-    def test_precision_stays(self):
-        draws = ts.Draws(np.zeros((2, 3, 1), np.float32), np.ones((2, 3, 1), np.float32))
-        made = MONTHS.draws(draws)
-        assert made.mean.dtype == made.variance.dtype == np.float32
-        assert (made.mean == 1).all()
-        assert not MONTHS.mixed
-        assert POSE.mixed
-
     @pytest.mark.parametrize("base", [0.0, 2e4, -1e9])
     def test_targets_far_from_zero_keep_their_digits(self, tmp_path, base):
         values = base + np.arange(8) / 4

@@ -11,8 +11,7 @@ from torch.nn import functional
 
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import TrainingRecipe
-from truesigma.imaging.sampling import masks as common
-from truesigma.imaging.sampling.draws import dropout_draws, dropout_moments
+from truesigma.imaging.sampling.draws import dropout_draws
 
 
 def draw(net, batches, **options):
@@ -82,11 +81,6 @@ def test_draws_have_the_law_of_independent_ones(net, images):
     assert abs(together) > 0.2 > abs(np.corrcoef(many["independent"][:, :, 0].T)[0, 1])
 
 
-def test_moments_are_those_of_the_draws(net, images):
-    moments = dropout_moments(net, images.split(2), draws=6, seed=3)
-    np.testing.assert_allclose(moments.location, draw(net, [images]).mean(0), rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("backbone", ["small", "efficientnet_lite2"])
 def test_networks_with_batch_norm_and_drop_path(backbone):
     net = build(backbone, 1, 2, TrainingRecipe(), seed=0).eval()
@@ -145,12 +139,6 @@ def test_fused_attention_passes_one_image_at_a_time_and_says_so(traceable, words
     with pytest.warns(UserWarning, match=words):
         np.testing.assert_allclose(draw(net, x.split(3)), whole, rtol=1e-5, atol=1e-6)
     assert whole.std(0).min() > 0
-
-
-def test_masks_beyond_the_memory_are_made_anew(net, images, monkeypatch):
-    whole = draw(net, images.split(3))
-    monkeypatch.setattr(common, "_KEPT_BYTES", 0)
-    np.testing.assert_array_equal(draw(net, images.split(3)), whole)
 
 
 def test_masks_of_another_kind_are_refused(net, images):

@@ -47,24 +47,6 @@ def test_one_sampler_traces_once_for_every_seed(net, images, monkeypatch):
         common.reseeded(1)
 
 
-def test_draws_differ_between_draws_and_between_cases(net, images):
-    same = images[:1].repeat(6, 1, 1, 1)
-    mean = dropout_draws(net, [same], draws=8, seed=0, masks="independent").mean[..., 0]
-    assert len(np.unique(mean)) == mean.size
-
-
-def test_the_seed_alone_decides(net, images):
-    one = dropout_draws(net, images.split(4), draws=4, seed=11)
-    torch.manual_seed(99)
-    again = dropout_draws(net, images.split(4), draws=4, seed=11)
-    other = dropout_draws(net, images.split(4), draws=4, seed=12)
-    more = dropout_draws(net, images.split(4), draws=6, seed=11)
-    assert np.array_equal(one.mean, again.mean)
-    assert np.array_equal(one.variance, again.variance)
-    assert not np.isclose(one.mean, other.mean).any()
-    np.testing.assert_allclose(more.mean[:4], one.mean, rtol=1e-5, atol=1e-6)
-
-
 def test_network_and_generators_are_left_as_found(net, images):
     net.train()
     net.body[4].eval()

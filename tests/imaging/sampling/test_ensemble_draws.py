@@ -41,12 +41,6 @@ def test_an_ensemble_with_dropout_wired_on_is_refused(images):
         ensemble_draws([Wired()], [images])
 
 
-def test_a_module_list_is_an_ensemble(images):
-    nets = [convolutional(), convolutional()]
-    drawn = ensemble_draws(nn.ModuleList(nets), [images])
-    assert np.array_equal(drawn.mean, ensemble_draws(nets, [images]).mean)
-
-
 def test_one_network_is_no_ensemble(net, images):
     with pytest.raises(ValueError, match=r"\[net\] for one alone"):
         ensemble_draws(net, [images])

@@ -33,10 +33,6 @@ def test_errors_are_those_of_a_loop_over_draws(sizes):
     np.testing.assert_allclose(kept.relative_scale, of_scale, rtol=1e-4)
 
 
-def test_one_draw_has_no_error():
-    assert np.isnan(error_of(Draws(np.zeros((1, 3)), np.ones((1, 3)))).location).all()
-
-
 def test_repeated_draws_vary_as_the_error_says():
     net, x = convolutional().eval(), torch.randn(3, 1, 12, 12, generator=torch.Generator().manual_seed(0))
     found = [

@@ -121,13 +121,6 @@ def test_no_weight_is_kept_alive_by_what_was_prepared_for_drawing():
     assert {ref() for ref in seen} == {None}
 
 
-def test_the_generators_are_left_alone():
-    net, x = small(), torch.randn(3, 4)
-    before = torch.get_rng_state()
-    partition(net, x)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 def test_mixed_precision_is_part_of_the_trace():
     net, x = small(), torch.randn(3, 4)
     low, high = split(net, x, "bf16"), split(net, x)

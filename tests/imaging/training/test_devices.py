@@ -26,11 +26,6 @@ def test_the_device_asked_for_or_the_best(gpus, asked, device):
     assert chosen_device(asked) == torch.device(device)
 
 
-def test_without_a_gpu_the_best_is_the_processor(gpus):
-    gpus(0)
-    assert chosen_device("auto") == torch.device("cpu")
-
-
 @pytest.mark.parametrize(
     ("count", "asked", "words"),
     [

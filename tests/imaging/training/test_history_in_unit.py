@@ -16,19 +16,8 @@ def data(tmp_path):
 
 
 def test_what_training_writes(data, capsys):
-    words = [
-        "table",
-        "--root",
-        data,
-        "--set",
-        "data.unit=mm",
-        "--backbone",
-        "small",
-        "--set",
-        "train.epochs=3",
-        "--device",
-        "cpu",
-    ]
+    options = "--set data.unit=mm --backbone small --set train.epochs=3 --device cpu"
+    words = ["table", "--root", data, *options.split()]
     assert call("train", *words, "-o", data / "run") == 0
     said = capsys.readouterr()
     rows = list(csv.DictReader((data / "run" / "history.csv").open()))

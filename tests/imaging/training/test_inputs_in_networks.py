@@ -123,12 +123,6 @@ def test_a_category_that_only_the_validation_has(root, tmp_path):
         train(net, data, quick, seed=0, device="cpu", quiet=True)
 
 
-def test_a_network_for_volumes_is_refused(root):
-    data = Source("table", str(root)).load()
-    with pytest.raises(ValueError, match=r"does not take images of 1 x \d+ x \d+ \(.*small3d is for volumes"):
-        train(build("small3d", 1, 1, RECIPE), data, RECIPE, seed=0, device="cpu", quiet=True)
-
-
 def test_new_images_with_their_table(root, run, tmp_path, capsys):
     predict(run, "--split", "test", "--moments", "-o", tmp_path / "test.csv")
     rows = {row["id"]: row for row in csv.DictReader((tmp_path / "test.csv").open())}

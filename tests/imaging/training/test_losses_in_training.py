@@ -95,13 +95,6 @@ def test_an_mse_network_keeps_the_variance_of_its_targets(data: DataSet) -> None
     assert trained.history[-1]["valid_mse"] < trained.history[0]["valid_mse"]
 
 
-def test_a_network_that_knows_a_variance_keeps_it(data: DataSet) -> None:
-    net = build("small", 1, 2, replace(QUICK, loss="mse"), seed=0)
-    nn.init.constant_(net.log_variance.bias, -3.0)
-    net.expect(torch.tensor([0.5, 0.5]))
-    assert net.log_variance.bias.item() == -3.0
-
-
 def test_a_run_keeps_its_loss(data: DataSet, tmp_path: Path) -> None:
     fit(data, replace(QUICK, loss="faithful", epochs=1), out=tmp_path)
     net, about = load_run(tmp_path)

@@ -105,12 +105,6 @@ def test_the_kept_weights_of_an_earlier_epoch_are_in_the_checkpoint(data: DataSe
     assert equal(read_state(tmp_path / "best.safetensors")[0], weights(whole))
 
 
-def test_a_file_is_no_folder_of_a_run(data: DataSet, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="is a file; expected the folder of a run"):
-        fit(data, out=tmp_path / "file")
-
-
 def test_a_run_with_other_choices_is_not_continued(data: DataSet, tmp_path: Path) -> None:
     fit(data, out=tmp_path)
     longer = TrainingRecipe(epochs=5, batch=8, learning_rate=3e-3, patience=1, stage_dropout=0.1)

@@ -96,20 +96,6 @@ def test_the_rate_has_a_floor_and_a_plateau_there_ends_the_run(tmp_path: Path, d
     assert len(again.history) == len(rates)
 
 
-def test_without_a_floor_the_rate_falls_on(data: DataSet) -> None:
-    recipe = TrainingRecipe(epochs=8, batch=44, learning_rate=1e-12, patience=0, floor=0.0, smoothing=0.0)
-    run = fit(data, recipe)
-    assert len(run.history) == 8
-    assert run.history[-1]["learning_rate"] < 1e-16
-
-
-def test_a_cosine_does_not_end_on_a_plateau(data: DataSet) -> None:
-    recipe = TrainingRecipe(
-        epochs=6, batch=44, learning_rate=1e-12, patience=0, factor=1.0, floor=1.0, schedule="cosine"
-    )
-    assert len(fit(data, recipe).history) == 6
-
-
 def test_the_published_recipes_have_neither_floor_nor_smoothing() -> None:
     for name in ("paper", "code"):
         assert (load_recipe(name).floor, load_recipe(name).smoothing) == (0.0, 0.0)

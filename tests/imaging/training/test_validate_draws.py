@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from blob_images import QUICK, SIDE, fit
+from blob_images import QUICK, SIDE
 from torch import Tensor, nn
 
 from truesigma.imaging.data.dataset import DataSet
@@ -14,7 +14,7 @@ from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.sampling.draws import dropout_moments
 from truesigma.imaging.training.job import Job, seed_of
 from truesigma.imaging.training.loop import NonFinite, train
-from truesigma.imaging.training.validate import random_parts, validate, warn_of_shift
+from truesigma.imaging.training.validate import random_parts, validate
 
 PAIRS = replace(QUICK, batch=2)  # validation takes four times as many at once
 
@@ -141,14 +141,6 @@ def test_the_error_with_dropout_chooses_where_the_two_differ(data: DataSet) -> N
     errors = [row["valid_mse_two_draws"] for row in trained.history]
     assert trained.best_epoch == errors.index(min(errors)) + 1
     assert trained.history[-1]["valid_mse_one_pass"] > 2 * trained.history[-1]["valid_mse"]
-
-
-def test_a_network_that_is_as_good_without_is_not_warned_of(
-    data: DataSet, recwarn: pytest.WarningsRecorder
-) -> None:
-    warn_of_shift({"valid_mse": 0.002, "valid_mse_one_pass": 0.0021})
-    fit(data)
-    assert not [w for w in recwarn if "dropout" in str(w.message)]
 
 
 def test_what_two_draws_share_is_computed_once(data: DataSet) -> None:
