@@ -2,14 +2,17 @@
 
 import csv
 import json
+import os
 import tomllib
 
 import numpy as np
 import pytest
+from dicom_files import write_dicom
 from PIL import Image
 from project_files import asked, call, make_images, tiny, write_table
 
-from truesigma.imaging.data.rows import rows_of, spacings
+from truesigma.imaging.data.rows import check_alike, rows_of, spacings
+from truesigma.imaging.data.source import Source
 from truesigma.imaging.datasets import table
 from truesigma.project.project import read_project
 from truesigma.project.propose import Wishes, propose
@@ -158,7 +161,7 @@ def test_a_target_that_is_a_pixel_size_does_not_scale_the_images(tmp_path):
     [
         ({}, "nothing says how large pixels are: a target in mm needs it"),
         (
-            {"pixel size": lambda u: "" if u < 0.1 else 1 + u},
+            {"pixel size": lambda u: "" if u < 0.9 else 1 + u},
             "pixel size is called like the size of pixels, and does",
         ),
         ({"dx": lambda u: 1 + u}, "dx is called like the size of pixels, and does"),
@@ -175,18 +178,81 @@ def test_why_no_scale_is_proposed_is_said(tmp_path, columns, words):
     )
 
 
-def test_one_volume_that_does_not_say_its_spacing_is_named(tmp_path):
-    nibabel = pytest.importorskip("nibabel")
-    (tmp_path / "v").mkdir()
-    for k in range(20):
-        image = nibabel.Nifti1Image(np.zeros((16, 16, 16), np.uint8) + k, np.diag([1 + k / 20, 1, 1, 1]))
-        image.header["pixdim"][1] = 9 if k == 7 else 1 + k / 20
-        nibabel.save(image, tmp_path / "v" / f"{k}.nii")
-    write_table(tmp_path / "t.csv", [{"id": k, "volume_ml": k} for k in range(20)])
-    seen = survey(tmp_path / "v", tmp_path / "t.csv")
-    assert not seen.unreadable  # its pixels can be used
-    notes = propose(seen, Wishes(("volume_ml",)), tmp_path / "r.toml", gpu=False).notes
-    assert any(note.startswith("1 image without a usable size of pixels, such as 7.nii") for note in notes)
+def dicoms(folder, spacings, side=16):
+    """DICOM images with these mm between their pixels, None for those that do not say it, and a table of lengths."""
+    (folder / "v").mkdir()
+    for k, mm in enumerate(spacings):
+        said = {} if mm is None else {"PixelSpacing": [mm, mm]}
+        write_dicom(folder / "v" / f"{k}.dcm", np.full((side, side), k, np.uint16), uid=f"1.{k}", **said)
+    rows = [{"id": k, "length_mm": 9 + k, "max": 2 + k} for k in range(len(spacings))]
+    return survey(folder / "v", write_table(folder / "t.csv", rows))
+
+
+def test_a_few_images_of_unknown_scale_do_not_switch_it_off(tmp_path):
+    seen = dicoms(tmp_path, [None if k in (3, 7) else 0.5 + k / 40 for k in range(20)])
+    with pytest.raises(
+        ValueError, match=r"2 of 20 images do not say by its file .* 3.dcm, 7.dcm\. Take their rows"
+    ):
+        propose(seen, Wishes(("length_mm",)), tmp_path / "r.toml", gpu=False)
+    without = propose(seen, Wishes(("length_mm",), mm_per_pixel="0"), tmp_path / "r.toml", gpu=False)
+    assert "mm_per_pixel" not in without.project.options
+    column = {"pixel size": lambda u: "" if u < 0.1 else 1 + u}
+    with pytest.raises(ValueError, match=r"of 30 images do not say in pixel size"):
+        propose(in_pixels(tmp_path / "c", column), Wishes(("hc_mm",)), tmp_path / "r.toml", gpu=False)
+
+
+def test_an_image_with_pixels_of_quite_another_size_is_named(tmp_path):
+    seen = dicoms(tmp_path, [700 if k == 7 else 0.7 + k / 100 for k in range(20)])
+    lone = r"1 of 20 images have pixels of another size than the rest, of about 0\.8 mm: 7.dcm \(700 mm\)"
+    with pytest.raises(ValueError, match=lone):
+        propose(seen, Wishes(("length_mm",)), tmp_path / "r.toml", gpu=False)
+    options = {"csv": "../t.csv", "image": "{id}.dcm", "target": "length_mm", "size": 16, "patient": ""}
+    with pytest.raises(ValueError, match=lone):
+        table.load(str(tmp_path / "v"), mm_per_pixel=0.7, **options)
+    table.load(str(tmp_path / "v"), **options)  # squeezed, they are all alike
+
+
+def test_an_overview_with_large_pixels_is_no_mistake():
+    """It shows as much as the others do."""
+    check_alike(["a", "b"], [(100, 100)] * 2, [(0.1,), (10.0,)])  # which of the two would be the mistake?
+    check_alike(list("abcde"), [(100, 100)] * 4 + [(10, 10)], [(0.1,)] * 4 + [(1.0,)])
+
+
+@pytest.mark.parametrize(
+    ("target", "unit", "scale"),
+    [
+        ("hc", "widths", 0),
+        ("widths", "", 0),
+        ("hc", "", 0),
+        ("age", "", 0.1),
+        ("bone", "months", 0.1),
+        ("dose", "", 0.1),
+    ],
+)
+def test_only_what_is_no_size_is_learned_from_enlarged_images(tmp_path, target, unit, scale):
+    """`widths` was not known for a size, and enlarged images made its error half as large again."""
+    seen = in_pixels(tmp_path, {target: lambda u: u})
+    made = propose(seen, Wishes((target,), (unit,)), tmp_path / "r.toml", gpu=False)
+    assert made.project.options["scale"] == scale
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_folder_of_images_may_be_a_link(tmp_path, monkeypatch):
+    """`..` of a link is the folder around its target: `scans/../labels.csv` is not there."""
+    home, disk = tmp_path / "home", tmp_path / "disk" / "deep"
+    write_table(tmp_path / "labels.csv", make_images(disk))
+    home.mkdir()
+    (tmp_path / "labels.csv").rename(home / "labels.csv")
+    (home / "scans").symlink_to(disk / "scans")
+    monkeypatch.chdir(home)
+    assert call("--quiet", "init", *asked(), "-o", "recipe.toml") == 0
+    project = read_project("recipe.toml")
+    assert project.root == "scans"
+    for root in (
+        project.folder,
+        project.folder.resolve(),
+    ):  # as `run` reads it, and as what it trained does later
+        assert len(Source("table", str(root), project.options).load().splits["test"]) > 5
 
 
 def test_groups_by_pattern_and_a_group_that_is_none(tmp_path):

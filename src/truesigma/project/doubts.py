@@ -129,7 +129,7 @@ def _no_scale(seen: Survey, target: Sequence[str], units: Sequence[str]) -> str:
         return ""
     unsure = [name for name in seen.header if is_pixel_size(name) and name not in target]
     if len(bare) < sum(map(bool, seen.heads)):
-        why = f"{number_of(len(bare), 'image')} without a usable size of pixels, such as {bare[0]}"
+        why = f"{len(bare)} of {len(seen.heads)} images do not say how large their pixels are, such as {bare[0]}"
     elif unsure:
         why = f"{unsure[0]} is called like the size of pixels, and does not give it of every row, or not of every axis"
     else:

@@ -151,7 +151,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     pretrained, pretrained_reason = _pretrained(backbone, home, wishes.weights)
     units = units if any(units) else [""]
     options = {
-        "csv": os.path.relpath(seen.table, seen.root),
+        "csv": _path_from(seen.root, seen.table),
         "image": seen.image,
         "target": ",".join(wishes.target),
         "unit": ",".join(units),
@@ -174,13 +174,13 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     members = wishes.folds or wishes.members
     project = Project(
         home,
-        os.path.relpath(seen.root, home),
+        _path_from(home, seen.root),
         options,
         output=wishes.output,
         network=replace(
             _network(backbone, wishes.likelihood, "each" if mixed else "one"),
             pretrained=pretrained,
-            weights=os.path.relpath(wishes.weights, home) if wishes.weights else "",
+            weights=_path_from(home, wishes.weights) if wishes.weights else "",
         ),
         train=Training(
             folds=wishes.folds,
@@ -276,6 +276,12 @@ def _layout(
         return (*_size(seen, gpu), {}) if wishes.size is None else (_number(wishes.size), "", {})
     options = {"mm_per_pixel": found.mm_per_pixel, "spacing": found.spacing}
     return found.size, found.reason, {key: value for key, value in options.items() if value}
+
+
+def _path_from(folder: Path, path: Path) -> str:
+    """Return the way from a folder to a path; `..` of a link is where its target is, not where the link is."""
+    near = os.path.relpath(path, folder)
+    return os.path.relpath(os.path.realpath(path), os.path.realpath(folder)) if near[:2] == ".." else near
 
 
 def _number(text: str) -> int | float | str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .survey import Survey
+from .pixel_columns import is_pixel_size
+from .survey import SHOWN, Survey
 
 PHYSICAL = re.compile(
     r"([nuµμmcd]?m|in|inch|inches) ?(\^?[23]|²|³)?|(sq|cu)[ .]?[uµμmc]?m|[muµμcd]?l|cc|lit(er|re)s?"
@@ -55,16 +56,22 @@ def propose_scale(
     spacing: columns or a number that the user has named; "" for what the files or the table say.
     size: pixels that the user wants; "" if the scale may choose them.
     """
-    from ..imaging.data.rows import per_axis, spacings
+    from ..imaging.data.rows import check_alike, per_axis, spacings
 
-    if not spacing and not any(map(is_physical, units)):
+    unit = next(filter(is_physical, units), "")
+    if not spacing and not unit:
         return None
     column = spacing or ("" if seen.spacings else ",".join(seen.pixel))
     apart = spacings(seen.rows, column, seen.table) if column else seen.spacings
     if not apart:
+        _refuse_gaps(seen, unit)
         return None
     axes = seen.dimensions
-    known = np.array([np.broadcast_to(one, axes) for head, one in zip(seen.heads, apart) if head])
+    there = [k for k, head in enumerate(seen.heads) if head]
+    known = np.array([np.broadcast_to(apart[k], axes) for k in there])
+    check_alike(
+        [seen.names[k] for k in there], [head.shape[1:] for head in seen.heads if head], known.tolist()
+    )
     varies = bool((np.ptp(known, axis=0) > 1e-3 * known.mean(0)).any())
     if not varies and len(seen.shapes) == 1:
         return None  # all alike: the pixels say it
@@ -77,9 +84,26 @@ def propose_scale(
     pixels = sides or [MULTIPLE * math.ceil(extent / mm / MULTIPLE) for extent, mm in zip(largest, scale)]
     what = f"pixels are {seen.scale_text()}" if not spacing else f"pixels differ by {spacing}"
     differ = what if varies else "images differ in size"
-    unit = next(filter(is_physical, units), "")
     why = f"a target in {unit} is a matter of mm, and {differ}: squeezed to one size it would be lost"
     return Scale(_short(scale), _short([int(n) for n in pixels]), column, why if unit else differ)
+
+
+def _refuse_gaps(seen: Survey, unit: str) -> None:
+    """Refuse a table in which a few images alone do not say how large their pixels are, by the files or by a column."""
+    from ..imaging.data.rows import number
+
+    ways = {"by its file": [head is None or bool(head.spacing) for head in seen.heads]}
+    for column in set(filter(is_pixel_size, seen.header)) - {*seen.numeric}:
+        ways[f"in {column}"] = [number(row[column]) > 0 for row in seen.rows]
+    for where, said in ways.items():
+        bare = [name for name, known in zip(seen.names, said) if not known]
+        if 0 < len(bare) <= len(said) / 2:
+            raise ValueError(
+                f"{len(bare)} of {len(said)} images do not say {where} how large their pixels are, which a target in "
+                f"{unit} needs of all: {', '.join(bare[:SHOWN])}. Take their rows out, give the mm between pixels as "
+                "--set data.spacing=, a column or a number, or squeeze all images to one size: --set "
+                "data.mm_per_pixel=0"
+            )
 
 
 def _up(value: float) -> float:

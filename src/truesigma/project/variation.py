@@ -18,11 +18,13 @@ WORDS = {
         "length", "width", "height", "depth", "diameter", "radius", "area", "volume", "size", "thickness", "distance",
         "circumference", "perimeter",
     ),
+    "state": ("age", "sex", "grade", "score", "stage", "severity", "quality", "risk", "probability", "survival"),
     "amount": ("density", "intensity", "dose", "concentration", "uptake", "suv", "attenuation", "brightness"),
 }  # fmt: skip
 UNITS = {
     "angle": r"°|deg(ree)?s?|rad(ian)?s?",
     "size": r"(n|u|µ|m|c|d)?m[²³23]?|(n|u|µ|m|c|d)?m\^[23]|m?l|cc|ccm|px|pixels?|voxels?|inch(es)?",
+    "state": r"(y(ea)?rs?|mo(nth)?s?|weeks?|days?|h(ours?)?|points?)\.?",
     "amount": r"HU|Gy|mGy|SUV",
 }
 LOOKED_AT = 12  # images whose brightness is compared
@@ -69,8 +71,11 @@ def propose_variation(
         reasons["shift"] = "would move some of a count out of the image"
     else:
         options |= {"flip": True, "rotate": DEGREES, "shift": near}
-        options["scale"] = 0.0 if "size" in kinds else SHARE
-        reasons["scale"] = "would change a target that is a size" if "size" in kinds else ""
+        sure = kinds <= {"state", "amount"}
+        options["scale"] = SHARE if sure else 0.0
+        reasons["scale"] = (
+            "" if sure else f"would change a target that {'is' if 'size' in kinds else 'may be'} a size"
+        )
         if "size" in kinds and not scaled and _longer_than_wide(seen):
             options["rotate"], reasons["rotate"] = 0.0, "would change lengths: pixels are longer than wide"
     options["intensity"] = 0.0 if "amount" in kinds else CONTRAST
@@ -83,10 +88,10 @@ def propose_variation(
 
 
 def kinds_of(target: Sequence[str], unit: Sequence[str]) -> set[str]:
-    """Tell what targets are, by their units and the words in their names: angle, place, count, size, amount, or other.
+    """Tell what targets are, by their units and the words in their names: angle, place, count, size, ..., or other.
 
-    >>> sorted(kinds_of(["volume_mm3", "age"], ["mm3", "months"])), kinds_of(["tip_x", "tip_y"], [""])
-    (['other', 'size'], {'place'})
+    >>> sorted(kinds_of(["volume_mm3", "age", "hc"], ["mm3", "months", "widths"])), kinds_of(["tip_x", "tip_y"], [""])
+    (['other', 'size', 'state'], {'place'})
     """
     units = [*unit] * len(target) if len(unit) == 1 else [*unit] or [""] * len(target)
     return {_kind(name, one) for name, one in zip(target, units, strict=True)}
@@ -94,13 +99,14 @@ def kinds_of(target: Sequence[str], unit: Sequence[str]) -> set[str]:
 
 def _kind(name: str, unit: str) -> str:
     words = {word for word in re.split(r"[\W_\d]+", name.lower()) if word}
+    words |= {word.removesuffix("s") for word in words}
     for kind in ("angle", "place"):
         if words & {*WORDS[kind]}:
             return kind
     for kind, pattern in UNITS.items():
         if re.fullmatch(pattern, unit.strip()):
             return kind
-    return next((kind for kind in ("count", "size", "amount") if words & {*WORDS[kind]}), "other")
+    return next((kind for kind in ("count", "size", "state", "amount") if words & {*WORDS[kind]}), "other")
 
 
 def _points(seen: Survey, target: Sequence[str], unit: Sequence[str]) -> str:

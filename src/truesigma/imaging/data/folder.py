@@ -20,6 +20,7 @@ from ...files.disk import UNREADABLE, reason
 from ...files.headers import Header, read_header
 from .archive import BrokenFiles, complain, cores, fill
 from .prepare import NO_SPACING, Layout
+from .rows import check_alike
 
 REMEDY = "Restore them, take their rows out of the table, or pass skip_broken."
 Spacings = Sequence[tuple[float, ...]]
@@ -149,6 +150,8 @@ def _check_scale(folder: Path, names: Sequence[str], layout: Layout, spacing: Sp
             f"{len(bare)} of {len(names)} images: each {NO_SPACING}: {', '.join(bare[:10])}{more}. Name a column, or a "
             "number of mm, as spacing; or leave out mm_per_pixel"
         )
+    if there := [(name, head.shape[1:], one) for name, head, one in zip(names, heads, known) if head]:
+        check_alike(*zip(*there))
     lost = [name for name, head, one in zip(names, heads, known) if head and layout.crops(head.shape, one)]
     if lost:
         shown = " x ".join(f"{side:g}" for side in np.multiply(layout.mm_per_pixel, layout.size))

@@ -19,6 +19,9 @@ from ...files.tables import Row, read_table
 SHOWN = 10  # faults that a message names
 # Up to this share of the targets is lone where it lies this many times farther off than all others do from each other.
 LONE, APART = 0.1, 10.0
+FAR_OFF = (
+    5.0  # times the usual size, of pixels and of whole images, from which a few images are taken for mistakes
+)
 # For a column with the distance between pixels: mm in the unit that its name contains; 1 if it contains none.
 MM = {**dict.fromkeys(("um", "µm", "μm", "micron", "microns", "mpp"), 1e-3), "nm": 1e-6, "cm": 10.0}
 
@@ -193,6 +196,31 @@ def spacings(
             f"{shown}. Fill them in, or take the rows out"
         )
     return [tuple(row) for row in (values * [mm_in(column) for column in columns]).tolist()]
+
+
+def check_alike(
+    names: Sequence[str], shapes: Sequence[Sequence[int]], spacing: Sequence[Sequence[float]]
+) -> None:
+    """Refuse a few images whose pixels, and they themselves, are many times as large or small as all others.
+
+    shapes, spacing: pixels of each image along each of its axes, and the mm between them.
+    """
+    sizes = np.array([np.broadcast_to(one, len(shape)) for shape, one in zip(shapes, spacing)])
+    logs = np.log([sizes, sizes * np.array(shapes)])  # (pixel or image, case, axis)
+    usual = (abs(logs - np.median(logs, axis=1, keepdims=True)) < np.log(FAR_OFF)).any(0).all(1)
+    if not usual.any():
+        return
+    low, high = (end(logs[:, usual], axis=1, keepdims=True) for end in (np.min, np.max))
+    off = np.maximum(low - logs, logs - high) > np.log(FAR_OFF)
+    lone = np.flatnonzero(off.all(0).any(1))
+    if 0 < len(lone) <= max(1, LONE * len(names)):
+        shown = ", ".join(f"{names[k]} ({sizes[k].max():g} mm)" for k in lone[:SHOWN])
+        raise ValueError(
+            f"{len(lone)} of {len(names)} images have pixels of another size than the rest, of about "
+            f"{np.median(sizes):.2g} mm: {shown}. Resampled to one scale, they or all others would be lost: is it a "
+            "mistake, or another unit? Correct the files, take their rows out, or give the mm between pixels as "
+            "data.spacing, a column or a number"
+        )
 
 
 def check_spacing(spacing: float | str, target: Sequence[str]) -> None:
