@@ -1,13 +1,19 @@
-"""A folder can be taken in at a glance, a file is one idea, and the whole does not grow unseen."""
+"""A folder can be taken in at a glance, a file and a function at one reading, and the whole does not grow unseen."""
 
 from collections import Counter
 
 from code_lines import SOURCE, Size, by_file, measure
 
-FULLEST = 21  # files of a folder, its own docstring's included
-LONGEST_FILE = 400  # lines of a file, all counted
-MOST_LINES = 30_944  # of code, in all files
-LONGEST_FUNCTION = 136  # lines of code
+FULLEST = 24  # files of a folder, its own docstring's included
+LONGEST_FILE = 420  # lines of a file, all counted
+LONGEST_FUNCTION = 60  # lines of code
+NUMERIC = ("core", "metrics", "recalibrate")
+MOST_LINES = {"numeric half": 4_900, "whole": 26_800}  # of code
+# What is left to be divided; nothing is added to it.
+LONGER = {
+    "imaging/datasets/table.py", "imaging/export/onnx.py", "imaging/training/loop.py", "imaging/training/start.py",
+    "project/propose.py",
+}  # fmt: skip
 
 
 def test_what_is_no_code_is_not_counted():
@@ -31,17 +37,17 @@ def name(path: str) -> str:
     assert (found.lines, found.functions, found.longest) == (7, 1, 6)
 
 
-def test_folders_and_files_can_be_taken_in_at_a_glance():
-    lines = {path: (SOURCE / path).read_text(encoding="utf-8").count("\n") for path in by_file()}
-    folders = Counter(path.rpartition("/")[0] for path in lines)
+def test_no_folder_no_file_no_function_and_not_the_whole_is_too_large():
+    """If there is a reason for more, raise the number and say the reason in the commit."""
+    sizes = by_file()
+    lines = {path: (SOURCE / path).read_text(encoding="utf-8").count("\n") for path in sizes}
+    folders = Counter(path.rpartition("/")[0] for path in sizes)
     assert {path: count for path, count in folders.items() if count > FULLEST} == {}
     assert {path: count for path, count in lines.items() if count > LONGEST_FILE} == {}
-
-
-def test_the_code_does_not_grow_unseen():
-    """If there is a reason for more, raise the number and say the reason in the commit."""
-    whole = Size()
-    for one in by_file().values():
-        whole = whole.add(one)
-    assert whole.lines <= MOST_LINES
-    assert whole.longest <= LONGEST_FUNCTION
+    assert {path for path, size in sizes.items() if size.longest > LONGEST_FUNCTION} <= LONGER
+    totals = dict.fromkeys(MOST_LINES, Size())
+    for path, size in sizes.items():
+        totals["whole"] = totals["whole"].add(size)
+        if path.startswith(NUMERIC):
+            totals["numeric half"] = totals["numeric half"].add(size)
+    assert {part: total.lines for part, total in totals.items() if total.lines > MOST_LINES[part]} == {}

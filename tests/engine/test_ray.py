@@ -183,7 +183,10 @@ def test_who_answers_at_an_address(monkeypatch):
     from truesigma.engine import ray
 
     monkeypatch.setattr(ray, "PATIENCE", 0.2)
-    for words, said in ((b"SSH-2.0-OpenSSH_9.6\r\n", "no Ray cluster answers"), (b"", "nobody speaks")):
+    for words, said in (
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "no Ray cluster answers"),
+        (b"", "no Ray server answered"),
+    ):
         with answering(words) as address, pytest.raises(ValueError, match=f"{said} at {address}"):
             ray.check_address(address)
     with answering(bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))) as address:

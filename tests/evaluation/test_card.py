@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.evaluation.card import calibrate, read_card
+from truesigma.evaluation.card import calibrate, factor_text, read_card
 from truesigma.files.disk import BadFile
 from truesigma.files.store import write
 
@@ -119,7 +119,7 @@ class Double:
     def __call__(self, prediction, *, group=None):
         return Prediction(prediction.location, aleatoric=4 * prediction.aleatoric)
     def to_dict(self):
-        return {"name": "double"}
+        return {"name": "double", "factor": 2.0}
 def fit(prediction, target, *, weight=None, group=None):
     return Double()
 def from_dict(stored):
@@ -129,7 +129,11 @@ def from_dict(stored):
 
 def test_a_card_of_ones_own_plugin_needs_its_file(tmp_path):
     (tmp_path / "double.py").write_text(OWN)
-    write(calibrate(simulated(), str(tmp_path / "double.py")), tmp_path / "card.json")
+    made = calibrate(simulated(), str(tmp_path / "double.py"))
+    assert (
+        factor_text(made.recalibration.to_dict()) == "factor 2"
+    )  # nothing is said of an error it does not have
+    write(made, tmp_path / "card.json")
     with pytest.raises(BadFile, match="no recalibration is called 'double'"):
         read_card(tmp_path / "card.json")
     card = read_card(tmp_path / "card.json", plugin=str(tmp_path / "double.py"))

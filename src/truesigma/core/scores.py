@@ -186,7 +186,7 @@ def _kinds(requests: Mapping[Any, Request]) -> dict[Any, tuple[Outputs, int, Spa
 
 
 def range_plan(requests: Mapping[Any, Request]) -> dict[str, Statistic]:
-    """What the edges of bins are found from: the variances of the elements, by `outputs`."""
+    """Plan the pass that finds bin edges: it looks at the variances of the elements, by `outputs`."""
     kinds = _kinds(requests).values()
     by_mass = {outputs for outputs, _, spacing in kinds if spacing == "mass"}
     return {
@@ -241,7 +241,7 @@ def measure(
 def measure_each(
     cases: Cases, asked: Iterable[tuple[Through | None, Iterable[Request]]]
 ) -> list[list[float | Undefined]]:
-    """The same of what each recalibration makes of the cases, with its own requests, all in the same two passes."""
+    """Score every recalibration in two shared passes, each with its own requests."""
     through, requests = zip(*((one, dict(enumerate(some))) for one, some in asked))
     # For the edges, errors do not matter.
     unerring = changed(cases, target=cases.prediction.location, _read=True)

@@ -80,9 +80,9 @@ def accumulate(prediction: Prediction, target: Any, plan: Plan, *, weight: Any =
 
 
 def accumulate_each(cases: Cases, plans: Iterable[tuple[Through | None, Plan]]) -> list[Sums]:
-    """The same of what each recalibration makes of the cases, with its own plan; None leaves them as they are.
+    """Sum up every recalibration in one shared pass, each with its own plan; None leaves the cases as they are.
 
-    Those that say `by_block` are applied block by block, so that what they make stays in the cache; all in one pass.
+    Recalibrations that say `by_block` are applied block by block, so that their results stay in the cache.
     """
     keep_memory()
     through, each = zip(*plans)

@@ -115,7 +115,7 @@ def _warn_missing(asked: dict[str, float], there: dict[str, float]) -> None:
 
 
 def check_address(address: str | None) -> None:
-    """Say at once if nobody answers at HOST:PORT, or somebody else does; Ray itself waits for minutes.
+    """Say at once if nobody answers at HOST:PORT, or something else does; Ray itself waits for minutes.
 
     >>> check_address("auto")
     """
@@ -126,10 +126,11 @@ def check_address(address: str | None) -> None:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE) as line:
             # Without encryption, Ray speaks first, with its settings; a dashboard waits to be asked.
             if os.environ.get("RAY_USE_TLS", "0") in ("", "0") and line.recv(9)[3:4] != b"\x04":
-                raise OSError("somebody else does")
+                raise OSError("another program does")
     except TimeoutError:
         raise ValueError(
-            f"nobody speaks at {address}; expected the address that 'ray start --head' prints, not a dashboard's."
+            f"no Ray server answered at {address}; expected the address that 'ray start --head' prints, not that of a "
+            "dashboard."
         ) from None
     except (OSError, OverflowError) as problem:
         raise ValueError(

@@ -252,9 +252,12 @@ def factor_text(fitted: Mapping[str, Any]) -> str:
         return "factors " + ", ".join(f"{factor:.4g}" for factor in fitted["factors"])
     if not isinstance(fitted.get("factor"), float):
         return ""
-    error = fitted.get("standard_error")
-    words = "its standard error unknown: all cases are of one group"
-    return f"factor {fitted['factor']:.6g}, " + (words if error is None else f"standard error {error:.6g}")
+    words = f"factor {fitted['factor']:.6g}"
+    if "standard_error" not in fitted:  # a file of the user's need not have one
+        return words
+    error = fitted["standard_error"]
+    unknown = "its standard error unknown: all cases are of one group"
+    return f"{words}, {unknown if error is None else f'standard error {error:.6g}'}"
 
 
 def read_card(path: str | Path, *, plugin: str | None = None) -> Card:

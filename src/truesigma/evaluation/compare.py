@@ -17,7 +17,7 @@ from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Law, Undefined
 from ..core.ranking import columns_of
-from ..core.recalibration import Recalibration
+from ..core.recalibration import Recalibration, degrees_of_freedom
 from ..core.scores import Mean
 from ..core.values import Cases, changed
 from ..files.provenance import versions
@@ -166,7 +166,7 @@ def compare(
     words = label_of(asked[0], asked[2])
     sign = -1 if asked[1].BETTER == "higher" else 1
     best = _best(scores, sign, words)
-    size = {label: numbers_in(fitted[label].to_dict()) if label in fitted else 0 for label in choices}
+    size = {label: degrees_of_freedom(fitted[label]) if label in fitted else 0 for label in choices}
     rows = [_row(label, scores, widths[label], size[label], best, sign, plan) for label in choices]
     near = [
         row for row in rows if row["score"] is not None and row["behind"] <= (row["standard_error"] or 0.0)
@@ -284,17 +284,6 @@ def fold_of(cases: Cases, *, folds: int = 10, seed: int = 0) -> Host:
             f"{folds} folds need {folds} {what} or more, {units} given: a part without any cannot be scored; {todo}."
         )
     return (np.random.default_rng(seed).permutation(units) % folds)[code]
-
-
-def numbers_in(stored: Any) -> int:
-    """How many numbers a stored form has: the fewer, the simpler the recalibration.
-
-    >>> numbers_in({"name": "sigma", "factor": 2.0, "standard_error": None, "part": "total"})
-    1
-    """
-    if isinstance(stored, Mapping | list | tuple):
-        return sum(map(numbers_in, stored.values() if isinstance(stored, Mapping) else stored))
-    return int(isinstance(stored, int | float) and not isinstance(stored, bool))
 
 
 def _proper(metric: Named) -> tuple[str, ModuleType, dict[str, Any]]:

@@ -60,6 +60,20 @@ def test_standardised_features_are_those_of_batch_norm() -> None:
     torch.testing.assert_close(alone.mean, batches.mean((0, 1)), rtol=0.5, atol=0)
 
 
+def test_features_far_from_0_are_standardised() -> None:
+    """As they are in double precision, whatever the batches: squares in single precision would lose their sd."""
+    x = 4000 + 0.1 * torch.randn(96, 3, generator=torch.Generator().manual_seed(0))
+    for sizes in ([96], [32, 32, 32], [1, 90, 5]):
+        net = Standardise(3, rate=0.0)  # all batches count equally
+        for batch in x.split(sizes):
+            net(batch)
+        parts = [part.double() for part in x.split(sizes)]
+        mean = torch.stack([part.mean(0) for part in parts]).mean(0)
+        variance = torch.stack([part.square().mean(0) for part in parts]).mean(0) - mean**2
+        found = net.eval()(x).double()
+        torch.testing.assert_close(found, (x.double() - mean) / variance.sqrt(), rtol=0.02, atol=0.02)
+
+
 def test_dropout_before_the_heads_is_the_recipes() -> None:
     recipe = load_recipe("paper")
     assert build("small", 1, 1, recipe).dropout.p == 0.2

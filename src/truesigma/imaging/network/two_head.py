@@ -32,7 +32,7 @@ class Standardise(nn.Module):
     """
 
     mean: Tensor
-    square: Tensor
+    variance: Tensor
     seen: Tensor
 
     def __init__(self, features: int, rate: float = 0.1, smallest: float = 1e-5) -> None:
@@ -41,7 +41,7 @@ class Standardise(nn.Module):
         self.rate, self.smallest = rate, smallest
         self.register_buffer("seen", torch.zeros(()))
         self.register_buffer("mean", torch.zeros(features))
-        self.register_buffer("square", torch.ones(features))
+        self.register_buffer("variance", torch.ones(features))
 
     def forward(self, x: Tensor) -> Tensor:
         """(case, feature) -> the same."""
@@ -49,10 +49,11 @@ class Standardise(nn.Module):
             with torch.no_grad():
                 self.seen += 1
                 share = (1 / self.seen).clamp(min=self.rate)
+                # Not as a difference of mean squares: float32 would lose the sd of features far from 0.
+                apart = x.mean(0) - self.mean
+                self.variance.lerp_(x.var(0, correction=0), share).add_(share * (1 - share) * apart.square())
                 self.mean.lerp_(x.mean(0), share)
-                self.square.lerp_(x.square().mean(0), share)
-        variance = (self.square - self.mean.square()).clamp(min=self.smallest)
-        return (x - self.mean) * variance.rsqrt()
+        return (x - self.mean) * self.variance.clamp(min=self.smallest).rsqrt()
 
 
 class TwoHead(nn.Module):
