@@ -9,21 +9,10 @@ ROOT = Path(truesigma.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FOLDERS = ("metrics", "recalibrate", "diagrams", "imaging/datasets", "imaging/backbones")
 HEAVY = {
-    "torch",
-    "timm",
-    "lightning",
-    "lightning_fabric",
-    "torchvision",
-    "jax",
-    "matplotlib",
-    "plotly",
-    "ray",
-    "pandas",
-    "polars",
-    "onnx",
-    "onnxruntime",
-    "onnxscript",
-}
+    "torch", "timm", "lightning", "lightning_fabric", "torchvision", "jax", "matplotlib", "plotly", "ray", "pandas",
+    "polars", "onnx", "onnxruntime", "onnxscript",
+}  # fmt: skip
+PICKLES = {"pickle", "dill", "joblib", "cloudpickle", "shelve", "marshal"}
 # From the bottom to the top: a package imports those before it, never its neighbours or those behind it.
 LAYERS = [
     {"core"},
@@ -94,6 +83,11 @@ def test_heavy_libraries_are_imported_where_they_are_used():
         if (heavy := {name.split(".")[0] for name in names} & HEAVY - allowed.get(path.parts[0], set()))
     }
     assert offenders == {}
+
+
+def test_no_file_pickles():
+    found = {name.split(".")[0] for names in names_by_file().values() for name in names}
+    assert not found & PICKLES
 
 
 def test_siblings_do_not_import_each_other():

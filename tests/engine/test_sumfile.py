@@ -41,41 +41,6 @@ def test_sums_come_back_bit_for_bit(tmp_path):
         read_sums(tmp_path / "b.npz")
 
 
-def older(path, v, e):
-    """What version 0.1 kept of a pass: cells of log2(v), 64 an octave, variances, and log v with the errors for aux."""
-    cell = np.floor(np.log2(v) * 64).astype(int)
-    start, ends = int(cell.min()), {"low": float(v.min()), "high": float(v.max())}
-    sums = np.stack([np.bincount(cell - start, column) for column in (None, e, v)])
-    cells = {"array": "a0", "start": start, "per_octave": 64, **ends}
-    heads = {
-        "uce": {"kind": "cells", **cells},
-        "0/separate": {"kind": "variances", "weighted": False, "columns": "a1v", **cells, "array": "a1"},
-        "1/separate": {"kind": "variances", "weighted": False, **cells},
-        "aux": {"kind": "means", "seen": len(v), "keep": 2048, "array": "a2"},
-    }
-    columns = np.stack([v, np.ones_like(v)])
-    means = np.stack([np.log(v), e, np.ones_like(v)])
-    np.savez(path, a0=sums, a1=sums, a1v=columns, a2=means, heads=np.asarray(json.dumps(heads)))
-
-
-def test_sums_of_an_older_version_still_load(tmp_path):
-    rng = np.random.default_rng(1)
-    v = np.exp(rng.normal(size=4000))
-    e = v * rng.normal(size=4000) ** 2
-    older(tmp_path / "a.npz", v[:2000], e[:2000])
-    found = read_sums(tmp_path / "a.npz")
-    assert found["0/separate"].variance.tolist() == v[:2000].tolist()
-    assert found["1/separate"].ends == found["uce"].ends == (v[:2000].min(), v[:2000].max())
-    np.testing.assert_allclose(found["aux"].variance, v[:2000], rtol=1e-14)
-    np.testing.assert_array_equal(found["aux"].points[1], e[:2000])
-    # ... and go with those of this one, as exact as they were.
-    merged = found["uce"].merge(Sketch.of(v[2000:], e[2000:]))
-    for metric, spacing in ((ts.metrics.uce, "width"), (ts.metrics.ence, "mass")):
-        one_pass = metric.SUMS.value(merged, {"bins": 15, "spacing": spacing})
-        exact = metric.SUMS.value(Sketch.of(v, e), {"bins": 15, "spacing": spacing})
-        assert one_pass == pytest.approx(exact, rel=0.05)
-
-
 def packed(path, arrays):
     """An archive with these arrays, of which two may have one name."""
     with (

@@ -62,3 +62,8 @@ def command(*arguments):
     with pytest.raises(SystemExit) as stopped:
         main([str(a) for a in arguments])
     return stopped.value.code or 0
+
+
+def scored(calibration, *tests, **options):
+    """The evaluation of sets of files by passes over them, each named by a path or a glob."""
+    return ts.evaluate([calibration], [[one] for one in tests], engine="local", **options)

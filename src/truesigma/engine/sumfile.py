@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..core.law import Undefined
-from ..core.sketches import KEPT, Sketch
+from ..core.sketches import Sketch
 from ..core.sums import Sum
 from ..files.disk import BadFile, reading, write_atomically
 from ..files.npz import list_members, open_members, read_members
 
-ARRAYS = ("array", "columns", "bits")  # of a sum, which its header names
+ARRAYS = ("array", "bits")  # of a sum, which its header names
 
 
 def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> None:
@@ -76,7 +76,7 @@ def _read(path: Path, task: str) -> dict[str, Sum]:
         }
 
 
-def _value(head: Mapping[str, Any], array: Any, columns: Any, bits: Any) -> Sum:
+def _value(head: Mapping[str, Any], array: Any, bits: Any) -> Sum:
     kind = head.get("kind")
     if kind == "undefined":
         return Undefined(head["reason"])
@@ -85,16 +85,4 @@ def _value(head: Mapping[str, Any], array: Any, columns: Any, bits: Any) -> Sum:
         if head["in_cells"]:
             return Sketch.in_cells(bits, list(array), (low, high), head["keep"])
         return Sketch(bits, array, (low, high), head["keep"])
-    if kind == "cells":  # of an older version, whose cells had other bounds
-        return Sketch.of_points(array, head["low"], head["high"])
-    if kind == "variances":  # likewise
-        if columns is not None:
-            return Sketch.of(columns[0], columns[0], columns[1] if head["weighted"] else None, keep=KEPT)
-        return Sketch.of_points(array, head["low"], head["high"], keep=KEPT)
-    if kind == "means":  # and before that, means of log v, value and weight
-        log_v, value, weight = array
-        v = np.exp(log_v)
-        return Sketch.of_points(
-            np.stack([weight, value * weight, v * weight]), v.min(), v.max(), keep=head["keep"]
-        )
     return array

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from file_sets import QUICK, make, volumes
+from file_sets import QUICK, make, scored, volumes
 from samples import draw
 
 import truesigma as ts
@@ -26,9 +26,9 @@ def test_a_mask_that_removes_everything(tmp_path):
     cal, test = str(tmp_path / "cal.npz"), str(tmp_path / "test.npz")
     for options in ({}, {"one_pass": True}):
         with pytest.raises(ValueError, match="the mask or the weights remove everything"):
-            ts.evaluate([cal], [[test]], recalibrations=QUICK, **options, engine="local")
+            scored(cal, test, recalibrations=QUICK, **options)
     with pytest.raises(ValueError, match="the mask or the weights remove everything"):
-        ts.evaluate([test], [[cal]], recalibrations=QUICK, engine="local")
+        scored(test, cal, recalibrations=QUICK)
 
 
 def test_weights_that_are_nothing_or_negative(tmp_path):
@@ -36,11 +36,11 @@ def test_weights_that_are_nothing_or_negative(tmp_path):
     ts.write(ts.Cases(sample.prediction(), sample.target, weight=np.zeros(20)), tmp_path / "none.npz")
     path = str(tmp_path / "none.npz")
     with pytest.raises(ValueError, match="the mask or the weights remove everything"):
-        ts.evaluate([path], [[path]], recalibrations=["none"], engine="local")
+        scored(path, path, recalibrations=["none"])
     arrays = {"location": sample.location, "scale": np.ones((20, 3)), "target": sample.target}
     np.savez(tmp_path / "negative.npz", **arrays, weight=np.linspace(-1, 1, 20))
     with pytest.raises(BadFile, match=r"negative\.npz: weight is negative or not finite in 30 places"):
-        ts.evaluate([str(tmp_path / "negative.npz")], [[path]], engine="local")
+        scored(tmp_path / "negative.npz", path)
 
 
 def test_errors_say_where_in_a_large_file(tmp_path):
@@ -62,10 +62,8 @@ def test_missing_targets(tmp_path, small_chunks):
     np.savez(tmp_path / "a.npz", location=sample.location, scale=np.ones((120, 3)), target=sample.target)
     cal, path = str(tmp_path / "cal.npz"), str(tmp_path / "a.npz")
     with pytest.raises(BadFile, match=r"a\.npz.*target is missing"):
-        ts.evaluate([cal], [[path]], recalibrations=QUICK, metrics=["rmse"], engine="local")
-    found = ts.evaluate(
-        [cal], [[path]], recalibrations=["none"], metrics=["rmse"], mask_missing=True, engine="local"
-    )
+        scored(cal, path, recalibrations=QUICK, metrics=["rmse"])
+    found = scored(cal, path, recalibrations=["none"], metrics=["rmse"], mask_missing=True)
     residual = sample.target[50:] - sample.location[50:]
     assert found.value("none", "rmse") == pytest.approx(np.sqrt(np.mean(residual**2)), rel=1e-12)
     # A case of which nothing is left is not a case, in files as in memory.
@@ -85,16 +83,7 @@ def test_a_set_without_any_target(tmp_path, name):
     none, whole = str(tmp_path / "none.npz"), str(tmp_path / "all.npz")
     for cal, test in ((none, whole), (whole, none)):
         with pytest.raises(ValueError, match="no element is left"):
-            ts.evaluate(
-                [cal], [[test]], recalibrations=[name], mask_missing=True, one_pass=True, engine="local"
-            )
-
-
-def test_a_file_without_cases(tmp_path):
-    ts.write(make(0, 20), tmp_path / "cal.npz")
-    np.savez(tmp_path / "empty.npz", location=np.ones((0, 3)), scale=np.ones((0, 3)), target=np.ones((0, 3)))
-    with pytest.raises(BadFile, match=r"empty\.npz holds no cases"):
-        ts.evaluate([str(tmp_path / "cal.npz")], [[str(tmp_path / "*.npz")]], engine="local")
+            scored(cal, test, recalibrations=[name], mask_missing=True, one_pass=True)
 
 
 def test_a_group_that_a_mask_removes_does_not_cost_the_others_their_scores(tmp_path):
@@ -106,15 +95,7 @@ def test_a_group_that_a_mask_removes_does_not_cost_the_others_their_scores(tmp_p
     ts.write(ts.Cases(hidden, sample.target, group=np.where(inside, "Basel", "Oslo")), tmp_path / "a.npz")
     path, names = str(tmp_path / "a.npz"), ["ause", "mse", "uce"]
     for one_pass in (False, True):
-        found = ts.evaluate(
-            [path],
-            [[path]],
-            recalibrations=["none"],
-            metrics=names,
-            by_group=True,
-            one_pass=one_pass,
-            engine="local",
-        )
+        found = scored(path, path, recalibrations=["none"], metrics=names, by_group=True, one_pass=one_pass)
         basel = {row["metric"]: row["value"] for row in found.groups["Basel"].rows}
         assert basel == {row["metric"]: row["value"] for row in found.rows}
         assert basel["mse"] == pytest.approx(np.mean((sample.location - sample.target)[:10] ** 2))
@@ -131,12 +112,12 @@ def test_damaged_files(tmp_path):
     for damage in (whole[: len(whole) // 2], whole[:40_000] + b"\xff" * 8 + whole[40_008:]):
         bad.write_bytes(damage)
         with pytest.raises(BadFile, match=r"bad\.npz (is damaged|is cut short)"):
-            ts.evaluate([str(cal)], [[str(bad)]], recalibrations=QUICK, engine="local")
+            scored(cal, bad, recalibrations=QUICK)
     np.save(tmp_path / "a_location.npy", np.ones(3000))
     array = tmp_path / "a_location.npy"
     array.write_bytes(array.read_bytes()[:-64])
     with pytest.raises(BadFile, match=r"a_location\.npy is cut short"):
-        ts.evaluate([str(array)], [[str(cal)]], engine="local")
+        scored(array, cal)
 
 
 def test_links_whose_content_is_not_there(tmp_path):
@@ -205,19 +186,4 @@ def test_names(tmp_path, monkeypatch):
     np.save("c_location.npy", np.ones((2, 3)))
     np.save("c_scale.npy", np.ones((3, 3)))
     with pytest.raises(BadFile, match="expected the same cases"):
-        ts.evaluate(["c_*.npy"], [["a.npz"]], engine="local")
-
-
-@pytest.mark.parametrize("one_pass", [False, True])
-def test_bins_are_whole_numbers(tmp_path, one_pass):
-    ts.write(make(0, 20), tmp_path / "a.npz")
-    path = str(tmp_path / "a.npz")
-    with pytest.raises(ValueError, match="bins is 0"):
-        ts.evaluate(
-            [path],
-            [[path]],
-            recalibrations=["none"],
-            metrics=["uce:bins=0"],
-            one_pass=one_pass,
-            engine="local",
-        )
+        scored("c_*.npy", "a.npz")

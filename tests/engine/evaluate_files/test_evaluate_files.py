@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from file_sets import QUICK, assert_rows, make, write_parts
+from file_sets import QUICK, assert_rows, make, scored, write_parts
 
 import truesigma as ts
 from truesigma.files import fileset
@@ -19,9 +19,7 @@ def test_many_files_are_one_set(tmp_path, small_chunks, suffix, law):
     if suffix == ".npz":
         calibration, test = (make(k, n, law=law, weight=True, mask=True) for k, n in ((0, 300), (1, 400)))
     paths = [write_parts(c, tmp_path, n, 3, suffix) for c, n in ((calibration, "cal"), (test, "test"))]
-    found = ts.evaluate(
-        [paths[0]], [[paths[1]]], recalibrations=["none", "sigma", "aux:steps=50"], engine="local"
-    )
+    found = scored(paths[0], paths[1], recalibrations=["none", "sigma", "aux:steps=50"])
     expected = ts.evaluate(calibration, test, recalibrations=["none", "sigma", "aux:steps=50"])
     assert_rows(found, expected)
     assert found.cases == expected.cases  # without those that the mask hides whole
@@ -49,13 +47,7 @@ def test_recipes_and_draws(tmp_path, recipe):
     for mean, variance, target in sets:
         draws = ts.Draws(mean, variance)
         whole.append(ts.Cases(ts.decompose(draws), target, draws=draws))
-    found = ts.evaluate(
-        [str(tmp_path / "0_*.npz")],
-        [[str(tmp_path / "1_*.npz")]],
-        recalibrations=QUICK,
-        recipe=recipe,
-        engine="local",
-    )
+    found = scored(tmp_path / "0_*.npz", tmp_path / "1_*.npz", recalibrations=QUICK, recipe=recipe)
     assert_rows(found, ts.evaluate(*whole, recalibrations=QUICK, recipe=recipe), rel=1e-9)
 
 
@@ -71,10 +63,10 @@ def test_recalibrations_that_need_all_cases_read_them(tmp_path, monkeypatch):
     calibration, test = make(0, 120), make(1, 300)
     paths = [write_parts(c, tmp_path, n, 2) for c, n in ((calibration, "cal"), (test, "test"))]
     names = ["isotonic", "sigma", "conformal"]
-    found = ts.evaluate([paths[0]], [[paths[1]]], recalibrations=names, engine="local")
+    found = scored(paths[0], paths[1], recalibrations=names)
     assert_rows(found, ts.evaluate(calibration, test, recalibrations=names))
     monkeypatch.setattr(fileset, "MOST", 100)
-    found = ts.evaluate([paths[0]], [[paths[1]]], recalibrations=names, engine="local")
+    found = scored(paths[0], paths[1], recalibrations=names)
     reasons = {row["label"]: row["reason"] or "" for row in found.rows if row["metric"] == "rmse"}
     assert "isotonic needs all 360 elements in memory at once" in reasons["isotonic"]
     assert found.recalibrations.keys() == {"sigma"}
@@ -86,7 +78,7 @@ def test_sets_too_large_for_memory(tmp_path, monkeypatch):
     paths = [write_parts(c, tmp_path, n, 3) for c, n in ((calibration, "cal"), (test, "test"))]
     monkeypatch.setattr(fileset, "MOST", 1000)
     monkeypatch.setattr("truesigma.evaluation.passes.KEPT", 1000)
-    found = ts.evaluate([paths[0]], [[paths[1]]], recalibrations=QUICK, engine="local")
+    found = scored(paths[0], paths[1], recalibrations=QUICK)
     for ours, theirs in zip(
         found.rows, ts.evaluate(calibration, test, recalibrations=QUICK).rows, strict=True
     ):
@@ -115,7 +107,7 @@ def test_weights_in_some_of_the_files_are_1_in_the_others(tmp_path):
     )
     path = str(tmp_path / "*.npz")
     assert_rows(
-        ts.evaluate([path], [[path]], recalibrations=QUICK, engine="local"),
+        scored(path, path, recalibrations=QUICK),
         ts.evaluate(both, both, recalibrations=QUICK),
     )
 
@@ -129,9 +121,7 @@ def test_a_single_pass_is_close(tmp_path):
         calls.append(words)
         return lambda done: None
 
-    found = ts.evaluate(
-        [paths[0]], [[paths[1]]], recalibrations=QUICK, one_pass=True, report=report, engine="local"
-    )
+    found = scored(paths[0], paths[1], recalibrations=QUICK, one_pass=True, report=report)
     assert calls == ["calibration", "test 1"]
     expected = ts.evaluate(calibration, test, recalibrations=QUICK)
     names = {"uce", "uce_draws", "ence", "ause"}
@@ -139,27 +129,10 @@ def test_a_single_pass_is_close(tmp_path):
         if ours["metric"] not in names:
             assert ours["value"] == pytest.approx(theirs["value"], rel=1e-10)
     assert found.value("none", "uce") == pytest.approx(expected.value("none", "uce"), rel=0.05)
-    open_left = ts.evaluate(
-        [paths[0]],
-        [[paths[1]]],
-        recalibrations=["none"],
-        metrics=["uce:closed=false"],
-        one_pass=True,
-        engine="local",
+    open_left = scored(
+        paths[0], paths[1], recalibrations=["none"], metrics=["uce:closed=false"], one_pass=True
     )
     assert open_left.rows[0]["value"] is None
-
-
-def test_one_path_is_a_set_of_one(tmp_path):
-    for k in range(2):
-        ts.write(make(k, 30), tmp_path / f"{k}.npz")
-    found = ts.evaluate(tmp_path / "0.npz", [tmp_path / "1.npz"], recalibrations=QUICK, engine="local")
-    listed = ts.evaluate(
-        [str(tmp_path / "0.npz")], [[str(tmp_path / "1.npz")]], recalibrations=QUICK, engine="local"
-    )
-    assert found.rows == listed.rows
-    single = ts.evaluate(tmp_path / "0.npz", tmp_path / "1.npz", recalibrations=QUICK, engine="local")
-    assert found.rows == single.rows
 
 
 def test_a_weight_for_all_outputs_of_a_case_stands_beside_one_for_each(tmp_path):
@@ -167,13 +140,7 @@ def test_a_weight_for_all_outputs_of_a_case_stands_beside_one_for_each(tmp_path)
     light = ts.Cases(plain.prediction, plain.target, weight=np.linspace(1, 2, 60)[:, None], unit="mm")
     for k, cases in enumerate((light, heavy)):
         ts.write(cases, tmp_path / f"w{k}.npz")
-    found = ts.evaluate(
-        [tmp_path / "w1.npz"],
-        [[tmp_path / "w?.npz"]],
-        recalibrations=["none"],
-        metrics=["ause"],
-        engine="local",
-    )
+    found = scored(tmp_path / "w1.npz", tmp_path / "w?.npz", recalibrations=["none"], metrics=["ause"])
     p, q = plain.prediction, heavy.prediction
     both = ts.Prediction(
         **{n: np.concatenate([getattr(p, n), getattr(q, n)]) for n in ("location", "aleatoric", "epistemic")}

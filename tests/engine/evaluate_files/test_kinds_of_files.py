@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from file_sets import QUICK, assert_rows, make, volumes
+from file_sets import QUICK, assert_rows, make, scored, volumes
 from samples import draw
 
 import truesigma as ts
@@ -18,7 +18,7 @@ from truesigma.files.find import find_sources
 def test_a_file_for_each_field(tmp_path, kind):
     calibration, cal = volumes(tmp_path, kind, 0, 3)
     test, paths = volumes(tmp_path, kind, 1, 4)
-    found = ts.evaluate([cal], [[paths]], recalibrations=QUICK, engine="local")
+    found = scored(cal, paths, recalibrations=QUICK)
     assert_rows(found, ts.evaluate(calibration, test, recalibrations=QUICK))
 
 
@@ -43,7 +43,7 @@ def test_volumes_of_any_shape(tmp_path):
     for name in ("same", "mixed"):
         paths = [str(tmp_path / f"{one}*.nii.gz") for one in ("cal", name)]
         metrics = ["uce", "crps", "coverage"]
-        found = ts.evaluate([paths[0]], [[paths[1]]], recalibrations=QUICK, metrics=metrics, engine="local")
+        found = scored(paths[0], paths[1], recalibrations=QUICK, metrics=metrics)
         assert_rows(found, ts.evaluate(whole["cal"], whole[name], recalibrations=QUICK, metrics=metrics))
 
 
@@ -54,7 +54,7 @@ def test_grids_must_agree(tmp_path):
     image = nibabel.load(moved)
     nibabel.save(nibabel.Nifti1Image(image.get_fdata(), np.diag([1.0, 2.0, 4.0, 1.0])), moved)
     with pytest.raises(BadFile, match="different grids"):
-        ts.evaluate([paths], [[paths]], recalibrations=QUICK, engine="local")
+        scored(paths, paths, recalibrations=QUICK)
 
 
 def test_manifests(tmp_path):
@@ -69,7 +69,7 @@ def test_manifests(tmp_path):
     weighted = ts.Cases(
         test.prediction, test.target, weight=np.arange(1.0, 5), group=[f"site{k % 2}" for k in range(4)]
     )
-    found = ts.evaluate([cal], [[str(manifest)]], recalibrations=QUICK, by_group=True, engine="local")
+    found = scored(cal, manifest, recalibrations=QUICK, by_group=True)
     # Thirteen elements in a bin: one that falls on the other side of an edge moves ENCE.
     assert_rows(found, ts.evaluate(calibration, weighted, recalibrations=QUICK))
     assert list(found.groups) == ["site0", "site1"]
@@ -116,7 +116,7 @@ def test_weights_are_maps_and_masks_are_shared(tmp_path, kind):
     }
     for name, same in expected.items():
         path = str(tmp_path / name)
-        found = ts.evaluate([path], [[path]], recalibrations=QUICK, engine="local")
+        found = scored(path, path, recalibrations=QUICK)
         assert_rows(found, ts.evaluate(same, same, recalibrations=QUICK))
 
 
@@ -126,9 +126,7 @@ def test_names_of_cases_in_arrays(tmp_path):
     for name, array in {**fields, "group": np.array(["Basel", "Oslo", "Wien"] * 10)}.items():
         np.save(tmp_path / f"a_{name}.npy", array)
     path = str(tmp_path / "a_*.npy")
-    found = ts.evaluate(
-        [path], [[path]], recalibrations=["none"], metrics=["mse"], by_group=True, engine="local"
-    )
+    found = scored(path, path, recalibrations=["none"], metrics=["mse"], by_group=True)
     assert list(found.groups) == ["Basel", "Oslo", "Wien"]
     expected = np.mean((sample.target - sample.location)[1::3] ** 2)
     assert found.groups["Oslo"].value("none", "mse") == pytest.approx(expected, rel=1e-12)

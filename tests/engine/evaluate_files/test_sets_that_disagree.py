@@ -1,7 +1,7 @@
 """Files that differ in outputs, laws or units name both; those that change or go are noticed."""
 
 import pytest
-from file_sets import QUICK, make, write_parts
+from file_sets import QUICK, make, scored, write_parts
 
 import truesigma as ts
 from truesigma.files.disk import BadFile
@@ -11,28 +11,28 @@ def test_files_with_other_outputs_name_both(tmp_path):
     ts.write(make(0, 20), tmp_path / "a.npz")
     ts.write(make(1, 20, outputs=(2,)), tmp_path / "b.npz")
     with pytest.raises(BadFile, match=r"a\.npz has outputs of shape \(3,\) and .*b\.npz \(2,\)"):
-        ts.evaluate([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]], engine="local")
+        scored(tmp_path / "*.npz", tmp_path / "a.npz")
     with pytest.raises(
         ValueError, match=r"test set 1 .*b\.npz\) has outputs of shape \(2,\), the calibration set"
     ):
-        ts.evaluate([str(tmp_path / "a.npz")], [[str(tmp_path / "b.npz")]], engine="local")
+        scored(tmp_path / "a.npz", tmp_path / "b.npz")
 
 
 def test_files_with_other_laws_and_units_name_both(tmp_path):
     ts.write(make(0, 20), tmp_path / "a.npz")
     ts.write(make(1, 20, law="laplace"), tmp_path / "b.npz")
     with pytest.raises(BadFile, match=r"a\.npz has the law .*normal.* and .*b\.npz .*laplace"):
-        ts.evaluate([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]], engine="local")
+        scored(tmp_path / "*.npz", tmp_path / "a.npz")
     with pytest.raises(BadFile, match=r"b\.npz: law 'normal' was asked for"):
-        ts.evaluate([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]], law="normal", engine="local")
+        scored(tmp_path / "*.npz", tmp_path / "a.npz", law="normal")
     cases = make(1, 20)
     ts.write(ts.Cases(cases.prediction, cases.target, unit="cm"), tmp_path / "b.npz")
     with pytest.raises(BadFile, match=r"the unit mm and .* cm"):
-        ts.evaluate([str(tmp_path / "*.npz")], [[str(tmp_path / "a.npz")]], engine="local")
+        scored(tmp_path / "*.npz", tmp_path / "a.npz")
     with pytest.raises(
         ValueError, match=r"test set 1 .*b\.npz\) has targets in cm, the calibration set .* in mm"
     ):
-        ts.evaluate([str(tmp_path / "a.npz")], [[str(tmp_path / "b.npz")]], engine="local")
+        scored(tmp_path / "a.npz", tmp_path / "b.npz")
 
 
 @pytest.mark.parametrize("when", [0, 1])
@@ -49,7 +49,7 @@ def test_a_file_that_changes_between_passes(tmp_path, when):
 
     seen = []
     with pytest.raises(BadFile, match=r"s1_1\.npz was changed while it was being read"):
-        ts.evaluate([paths[0]], [[paths[1]]], recalibrations=QUICK, report=report, engine="local")
+        scored(paths[0], paths[1], recalibrations=QUICK, report=report)
 
 
 def test_a_file_that_is_removed_between_passes(tmp_path):
@@ -61,4 +61,4 @@ def test_a_file_that_is_removed_between_passes(tmp_path):
         return lambda done: None
 
     with pytest.raises(BadFile, match=r"s1_0\.npz was removed"):
-        ts.evaluate([paths[0]], [[paths[1]]], recalibrations=QUICK, report=report, engine="local")
+        scored(paths[0], paths[1], recalibrations=QUICK, report=report)
