@@ -212,27 +212,3 @@ def test_a_report_needs_sets_of_the_same_outputs():
         report(make(seed=1), make(), level=90)
     with pytest.raises(ValueError, match="shifted cases have outputs"):
         report(make(seed=1), make(), shifted=make(outputs=2), **QUICK)
-
-
-def test_real_predictions(real_data):
-    """Another group's EfficientNet-B4 on bone age: the numbers that the README names."""
-    with np.load(real_data / "predictions" / "efficientnetb4_boneage.npz", allow_pickle=False) as file:
-        stored = {key: np.asarray(file[key], dtype=np.float64) for key in file}
-
-    def read(split, run):
-        location, target, total, inner = (
-            227 * stored[name][run][:, 0]
-            for name in (f"mu_{split}", f"target_{split}", f"sd_{split}_total", f"sd_{split}_alea")
-        )
-        e = np.maximum(total**2 - inner**2, 0)
-        return ts.Cases(ts.Prediction(location, aleatoric=inner**2, epistemic=e), target, unit="months")
-
-    made = report(read("calib", ...), read("test", 0), **QUICK)
-    assert made.headline.startswith(
-        "Sigma is 2.52 times too small; after sigma scaling it is the right size. But sigma is off for some predicted "
-        "values"
-    )
-    assert made.headline.endswith(
-        "The 90 % intervals hold 51 % of the cases. After sigma scaling, s = 2.48, they hold 90 %."
-    )
-    assert len(made.page.encode()) < 500_000

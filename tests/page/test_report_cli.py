@@ -128,12 +128,6 @@ def test_a_table_without_the_columns_gets_a_friendly_answer(folder, run):
         assert word in err
 
 
-def test_scoring_what_was_fitted_on_is_warned_of(folder, run):
-    _, _, err = run("report", "--calibration", "test.csv", "--test", "test.csv", "--replicates", 20)
-    assert "warning" in err
-    assert "fitted on" in err
-
-
 FIT = SETS[:2]
 FIGURES = {
     "calibration:log=true,spacing=mass": ["test.csv", "again.parquet", *FIT],
@@ -155,16 +149,6 @@ def test_figures(folder, run, name):
     assert "written to fig.png" in out
     assert Path("fig.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads(Path("table.json").read_text())["table"]
-
-
-@pytest.mark.parametrize(("kind", "start"), [("pdf", b"%PDF"), ("svg", b"<?xml")])
-def test_the_same_figure_gives_the_same_bytes(folder, run, kind, start):
-    pytest.importorskip("matplotlib")
-    files = [Path(f"{k}.{kind}") for k in range(2)]
-    for file in files:
-        run("figure", "rejection", "test.csv", "-o", file)
-    assert files[0].read_bytes().startswith(start)
-    assert files[0].read_bytes() == files[1].read_bytes()  # no date, no chance
 
 
 def test_the_numbers_of_figures(folder, run):

@@ -128,16 +128,6 @@ def test_columns_that_may_be_groups(tmp_path):
     assert group("site", [k // 2 for k in range(24)]) == ""
 
 
-def test_the_only_table_is_taken(place, run):
-    code, _, err = run("init", "--images", "scans", "--target", "age", "--device", "cpu")
-    assert code == 0, err
-    assert "labels.csv: 48 rows" in err
-    (place / "more.csv").write_text("a,b\n1,2\n")
-    code, _, err = run("init", "--images", "scans", "--target", "age", "-o", "other.toml")
-    assert code == 2
-    assert "there are labels.csv, more.csv; give the csv file as --table" in err
-
-
 def test_volumes_and_sizes(tmp_path):
     (tmp_path / "v").mkdir()
     rng = np.random.default_rng(0)
@@ -366,15 +356,3 @@ def test_a_gap_in_what_keeps_cases_apart_is_refused(column, tmp_path, monkeypatc
     assert (code, f"'{column}' is empty in 1 row, the first is row 6" in err) == (2, True)
     without = ["--group", ""] if column == "patient" else ["--set", "data.split="]
     assert run(*given, *without)[0] == 0
-
-
-def test_a_patient_that_is_spelt_in_two_ways_is_said_once(tmp_path, monkeypatch, run):
-    monkeypatch.chdir(tmp_path)
-    rows = [
-        {**row, "patient": ("7", "007", "8", "9")[k % 4]} for k, row in enumerate(make_images(tmp_path, 24))
-    ]
-    write_table(tmp_path / "t.csv", rows)
-    code, _, err = run(
-        "init", "--images", "scans", "--table", "t.csv", "--target", "age", "--set", "train.epochs=2"
-    )
-    assert (code, err.count("spelt in several ways: '7' and '007'. Each spelling counts")) == (0, 1)

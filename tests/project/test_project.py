@@ -83,12 +83,6 @@ def test_a_folder_of_something_else_is_left_alone(begun, run):
     assert (code, "expected a folder to write to" in err) == (2, True)
 
 
-def test_there_is_no_recipe(tmp_path, run):
-    code, _, err = run("run", tmp_path / "recipe.toml")
-    assert code == 2
-    assert "`truesigma init` writes one" in err
-
-
 def test_any_data_set_can_be_run(tmp_path, run):
     """[data] takes the options of the data set that it names."""
     (tmp_path / "recipe.toml").write_text(

@@ -268,19 +268,6 @@ def test_the_dry_run_says_what_it_will_take(begun, made, run):
     assert "training less than a second" in out
 
 
-def test_the_dry_run_counts_groups_where_no_patient_is_named(begun, run):
-    change(begun / "recipe.toml", {'patient = "patient"': 'patient = ""', 'group = ""': 'group = "patient"'})
-    code, out, err = run("run", "recipe.toml", "--device", "cpu", "--dry-run")
-    assert code == 0, err
-    assert "train 28 (14 groups), valid 10 (5 groups), test 10 (5 groups)" in out
-
-
-def test_json_alone_on_stdout(begun, run):
-    code, out, _ = run("--quiet", "run", "recipe.toml", "--device", "cpu", "--dry-run", "--json", "-")
-    assert code == 0
-    assert json.loads(out)["device"] == "cpu"
-
-
 def test_only_one_run_at_a_time(begun, run):
     place = begun
     (place / "output").mkdir()

@@ -16,7 +16,6 @@ from truesigma.imaging.data.source import Source
 from truesigma.imaging.datasets import table
 from truesigma.project.project import read_project
 from truesigma.project.propose import Wishes, propose
-from truesigma.project.scale import is_physical, unit_in
 from truesigma.project.survey import survey
 from truesigma.project.template import recipe_text
 
@@ -431,14 +430,6 @@ def test_a_category_that_no_training_case_has_is_said_by_init(tmp_path):
     propose(seen, Wishes(("age",), inputs=("site",), folds=5), tmp_path / "r.toml", gpu=False)
 
 
-def test_a_pattern_says_how_many_patients_it_finds(place, run):
-    code, out, _ = run(
-        "init", *asked(), "--patient", "(s0[0-9])", "--device", "cpu", "--set", "train.epochs=1"
-    )
-    assert code == 0
-    assert "by (s0[0-9]), which finds 5 patients" in out
-
-
 def test_groups_apart_where_every_image_is_alone(place, run):
     """What init counts is what run splits: without a patient in the recipe, the site would be taken for one."""
     words = [*asked(), "--patient", "", "--group", "site", "--device", "cpu", "--set", "train.epochs=1"]
@@ -451,14 +442,3 @@ def test_groups_apart_where_every_image_is_alone(place, run):
     data = table.load(str(place / "scans"), **project.options)
     assert {name: len(split) for name, split in data.splits.items()} == {"train": 28, "valid": 10, "test": 10}
     assert set(data.splits["test"].group) == {"A", "B"}
-
-
-@pytest.mark.parametrize("unit", ["mm", "cm", "mm^2", "mm3", "mm³", "ml", "cc", "µm"])
-def test_units_of_length(unit):
-    assert is_physical(unit)
-    assert unit_in(f"volume_{unit}") == unit
-
-
-@pytest.mark.parametrize("unit", ["months", "kg", "", "mmHg", "scaled", "years"])
-def test_other_units(unit):
-    assert not is_physical(unit)

@@ -52,14 +52,6 @@ def test_small_groups_are_not_judged():
     assert breakdown.section(subject_of(make())) is None  # no groups, nothing to say
 
 
-def test_how_many_groups_are_judged_is_said():
-    group = np.array(["large"] * 200 + ["second"] * 90 + ["small"] * 10)
-    plain = make()
-    subject = subject_of(ts.Cases(plain.prediction, plain.target, group=group))
-    body = breakdown.section(subject).html
-    assert "2 of 3 groups are judged: those of at least 20 test cases." in body
-
-
 def test_each_output_on_its_own():
     test = make(outputs=3)
     subject = subject_of(test)
@@ -100,16 +92,6 @@ def test_patients_are_not_judged_one_by_one():
     assert "none of the 25 groups is judged on its own" in found.html
     as_sites = subject_of(cases, fitted_on=cases, recalibrations=(), replicates=50, by="case")
     assert any("too sure" in part.verdict for part in breakdown.groups(as_sites))
-
-
-def test_one_weight_for_all_outputs_of_a_case():
-    y = np.random.default_rng(0).normal(size=(60, 2))
-    weight = np.linspace(1, 2, 60)
-    parts = [
-        breakdown.outputs(subject_of(ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y, weight=given)))
-        for given in (weight, weight[:, None])
-    ]
-    assert [part.rmse for part in parts[0]] == [part.rmse for part in parts[1]]
 
 
 def test_no_remedy_is_named_whose_effect_was_not_computed():

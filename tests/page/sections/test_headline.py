@@ -126,31 +126,10 @@ def test_groups_that_intervals_do_not_count_are_said(groups, by, said):
     assert (f"of {groups} groups, whose cases are taken to err together" in words) != said
 
 
-def test_one_case_a_group_needs_no_word():
-    plain = make()
-    alone = ts.Cases(plain.prediction, plain.target, group=[f"p{k}" for k in range(len(plain))])
-    for cases in (alone, plain):
-        assert headline.groups_not_counted(subject_of(cases)) == ""
-
-
-def test_groups_that_do_not_count_are_no_clusters():
-    weight = np.ones(300)
-    cases = make(seed=1, groups=("a", "b", "c"))
-    weight[cases.group == "c"] = 0
-    counted = ts.Cases(cases.prediction, cases.target, group=cases.group, weight=weight)
-    assert (headline.clusters_of(cases), headline.clusters_of(counted)) == (3, 2)
-    assert headline.clusters_of(make(seed=1)) == 300
-
-
 def test_one_group_has_no_interval_and_that_is_said():
     words, _ = words_of(make(seed=1, groups=("a",)), make())
     assert "All calibration cases are of one group" in words
     assert "how sure that is cannot be told" in words
-
-
-def test_one_case_is_not_cases():
-    words, _ = words_of(make(seed=1), make(cases=1))
-    assert "Cases: 1 test, 300 calibration." in words
 
 
 def test_outputs_that_are_off_are_named_with_a_link():
