@@ -59,6 +59,9 @@ Card = Annotated[Path | None, Option("--card", metavar="FILE", help="Recalibrate
 Draws = Annotated[int | None, Option(help="Of each case. [default: the card's, or the recipe's]")]
 Seed = Annotated[int | None, Option(help="Of the dropout masks. [default: the card's, or 0]")]
 Deterministic = Annotated[bool, Option("--deterministic", help="A single pass without dropout.")]
+Plugins = Annotated[
+    list[Path] | None, Option("--plugin", metavar="FILE.py", help="Python that the runs may use; repeat it.")
+]
 Device = Annotated[str, Option(help="auto, cpu, cuda, cuda:NUMBER or mps.")]
 TimeLimit = Annotated[str | None, Option(help="Such as 90, 30m or 8h; the same command resumes.")]
 

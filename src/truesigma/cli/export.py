@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from ..core.checks import number_of
-from ._options import Card, Deterministic, Draws, Json, Levels, Seed, Settings, split_levels
+from ._options import Card, Deterministic, Draws, Json, Levels, Plugins, Seed, Settings, split_levels
 from ._output import check_output, deliver, say
 from ._settings import read_settings
 
@@ -21,6 +21,7 @@ def export(
     seed: Seed = None,
     deterministic: Deterministic = False,
     level: Levels = None,
+    plugin: Plugins = None,
     settings: Settings = None,
     json: Json = None,
 ) -> None:
@@ -40,7 +41,9 @@ def export(
     if card is None:
         say("note: without a --card its intervals are the network's own, which are often too narrow.")
     drawn = {"draws": draws, "seed": seed, **chosen["sample"]}
-    made = export_runs(runs, out, card=loaded, deterministic=deterministic, levels=levels, **drawn)
+    made = export_runs(
+        runs, out, card=loaded, deterministic=deterministic, levels=levels, code=plugin or (), **drawn
+    )
     result = {
         "output": {"file": out.name, "sha256": fingerprint(out), "bytes": made.path.stat().st_size},
         "runs": [str(run) for run in runs],

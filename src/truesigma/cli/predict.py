@@ -15,6 +15,7 @@ from ._options import (
     Draws,
     Json,
     Levels,
+    Plugins,
     Seed,
     Settings,
     paths_of,
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
 class SampleWords:
     """What `--set sample.` takes. masks: common to all images, or independent, as published; None: the card's, or
     common. batch: cases at a time. precision: None: the run's. compile: for minutes; pays on a GPU with many images.
+    moments: keep location and variances only.
     """
 
     masks: str | None = None
     batch: int = 16
     precision: str | None = None
     compile: bool = False
+    moments: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +95,10 @@ def predict(
     draws: Draws = None,
     seed: Seed = None,
     deterministic: Deterministic = False,
-    moments: Annotated[bool, Option("--moments", help="Keep location and variances only.")] = False,
     scaled: Annotated[bool, Option("--scaled", help="In about [0, 1], not in the target's unit.")] = False,
     skip_broken: Annotated[bool, Option("--skip-broken", help="Leave out unreadable images.")] = False,
     root: Annotated[str | None, Option(metavar="DIR", help="Where the data is, if it has moved.")] = None,
+    plugin: Plugins = None,
     settings: Settings = None,
     device: Device = "auto",
     json: Json = None,
@@ -103,7 +106,7 @@ def predict(
     """Draw predictions of a split, or of new images.
 
     --set takes the data set's options as data.size=64, and sample.masks=common|independent, sample.batch,
-    sample.precision=fp32|bf16 and sample.compile=true.
+    sample.precision=fp32|bf16, sample.compile=true and, to keep location and variances only, sample.moments=true.
     """
     from ..evaluation.card import check_network, read_card
     from ..files.disk import fingerprint
@@ -126,11 +129,13 @@ def predict(
     check_output(out, *pictures, card)
     levels = split_levels(level or "0.9")
     loaded = None if card is None else read_card(card)
-    opened = open_runs(runs, device=device)
+    opened = open_runs(runs, device=device, code=plugin or ())
     if loaded is not None:
         check_network(loaded, mark_of(opened))
-    source = recorded(opened[0].about, root=root, options=chosen["data"])
-    how = {"draws": draws, "seed": seed, **vars(SampleWords(**chosen["sample"]))}
+    source = recorded(opened[0].about, root=root, options=chosen["data"], code=plugin or ())
+    words = vars(SampleWords(**chosen["sample"]))
+    moments = words.pop("moments")
+    how = {"draws": draws, "seed": seed, **words}
     drawing = Drawing(opened, single, _settled(opened, how, None if single else loaded))
     if pictures:
         cases, about = _images(drawing, source, pictures, table, loaded, levels, skip_broken, out)

@@ -15,7 +15,7 @@ import sys
 import traceback
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +30,12 @@ FOLDERS = {
     "datasets": ("truesigma.imaging.datasets", "load"),
     "backbones": ("truesigma.imaging.backbones", "build"),
 }
+
+
+class NotGiven(Refusal):
+    """A file names code of its own, which the user has not given himself."""
+
+
 # What a file says of itself in constants, and what is taken of one that leaves them out: callers ask with `said`.
 # Nobody else may ask for a plug-in's name, so that a file of one's own gets whatever these get.
 SAID: dict[str, Any] = {
@@ -122,6 +128,31 @@ def load(kind: str, name: str) -> ModuleType:
             f"no {kind} plug-in is called {name!r}; expected one of {', '.join(names(kind))}, or a .py file."
         )
     return importlib.import_module(f"{package}.{name}")
+
+
+def given(choice: str, files: Iterable[str | Path], where: str | Path) -> str:
+    """A choice that was read from a file: a Python file in it is the user's own of that name, never the one it names.
+
+    Data must not choose the code that runs; so anybody's folder can be opened.
+
+    Args:
+        choice: a plug-in as a file names it, perhaps with options.
+        files: Python files that the user has given.
+        where: the file that the choice was read from.
+
+    >>> given("small:width=8", [], "run/recipe.json"), given("/elsewhere/net.py:width=8", ["net.py"], "run/recipe.json")
+    ('small:width=8', 'net.py:width=8')
+    """
+    path, code, options = choice.rpartition(".py")
+    if not code:
+        return choice
+    for file in files:
+        if Path(file).name == Path(path + code).name:
+            return f"{file}{options}"
+    raise NotGiven(
+        f"{where} names the Python file {path}{code}, and what a file names is not executed. Read it and, if you trust "
+        f"it, give it yourself: --plugin {path}{code}, or code=[...] in Python."
+    )
 
 
 def _folder(kind: str) -> tuple[str, str]:

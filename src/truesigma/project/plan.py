@@ -7,7 +7,7 @@ from typing import Any
 from .ledger import RUNS, STAGES, changes, read_ledger, touched
 from .project import read_project
 from .run import parts_of
-from .stages import backbone_of, training_recipe
+from .stages import training_recipe
 from .work import Work, open_work
 
 
@@ -139,7 +139,7 @@ def _try(work: Work) -> Any:
     recipe = training_recipe(project)
     nets = [
         build(
-            backbone_of(project), work.data.channels, work.data.outputs, recipe,
+            project.backbone, work.data.channels, work.data.outputs, recipe,
             variances=project.network.variances, seed=k, inputs=len(work.data.inputs),
             # Says at once if they are not available.
             pretrained=project.network.pretrained and k == 0,

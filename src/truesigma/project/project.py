@@ -161,6 +161,18 @@ class Project:
         """Of the data set."""
         return self.home / self.root
 
+    @property
+    def backbone(self) -> str:
+        """Of the network; a file is looked for next to the recipe."""
+        name = self.network.backbone
+        return str(self.home / name) if ".py" in name else name
+
+    @property
+    def code(self) -> list[str]:
+        """The Python files that the recipe names, and so the user."""
+        named = ("".join(name.rpartition(".py")[:2]) for name in (self.backbone, self.dataset))
+        return list(filter(None, named))
+
     def results(self, out: str | Path | None = None) -> Path:
         """Return the folder that results go to: the one given, or else the recipe's."""
         folder = self.home / self.output if out is None else Path(out)

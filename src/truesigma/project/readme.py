@@ -42,9 +42,9 @@ def predict_command(work: Work) -> str:
     card = shlex.quote(str(work.folder / "card.json"))
     spacing = work.source.options.get("spacing", "")
     table = " --table NEW_TABLE" if work.data.inputs or spacing_columns(spacing) else ""
-    return (
-        f"truesigma predict {' '.join(run_paths(work))} --images NEW_IMAGES{table} --card {card} -o new.csv"
-    )
+    code = "".join(f" --plugin {shlex.quote(file)}" for file in work.project.code)
+    runs = " ".join(run_paths(work))
+    return f"truesigma predict {runs} --images NEW_IMAGES{table}{code} --card {card} -o new.csv"
 
 
 def readme(work: Work, headline: str) -> str:

@@ -52,12 +52,6 @@ def training_recipe(project: Project) -> "TrainingRecipe":
     return load_recipe(own, **values)
 
 
-def backbone_of(project: Project) -> str:
-    """Return the backbone's name; a file is looked for next to the recipe."""
-    name = project.network.backbone
-    return str(project.home / name) if name.endswith(".py") else name
-
-
 def train_member(work: Work, member: int, *, time_limit: float | None, say: Say | None) -> Made | None:
     """Train a network, or resume it; return None if the time limit came first."""
     from ..imaging.training.folder import BEST, HISTORY, RECIPE
@@ -71,7 +65,7 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
         source,
         run,
         recipe,
-        backbone=backbone_of(project),
+        backbone=project.backbone,
         seed=project.train.seed + member,
         likelihood=network.likelihood,
         variances=network.variances,

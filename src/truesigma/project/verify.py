@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -50,12 +50,13 @@ class Check:
         return f"{mark}: {self.what}" + (f" ({self.words})" if self.words else "")
 
 
-def verify(path: str | Path) -> list[Check]:
+def verify(path: str | Path, code: Collection[str | Path] = ()) -> list[Check]:
     """Recompute what a file or a folder says from the files it names.
 
     Args:
         path: the folder of `truesigma run` or of `truesigma train`; a card, scores or other JSON of `truesigma`; a
             report; or an ONNX file of `truesigma export`.
+        code: your own Python files that its networks may use; a file that only the folder names is not executed.
 
     Returns:
         What was checked, and whether it still follows.
@@ -63,7 +64,8 @@ def verify(path: str | Path) -> list[Check]:
     path = Path(path)
     kind: Callable[[Path], Iterator[Check]]
     if path.is_dir():
-        kind = _project if (path / FILE).exists() else _run
+        look = _project if (path / FILE).exists() else _run
+        kind = partial(look, code=code)
     elif path.suffix.lower() in (".html", ".htm"):
         kind = _page
     elif path.suffix.lower() == ".onnx":
@@ -81,13 +83,15 @@ def _checked(what: str, look: Callable[[], str | None]) -> Check:
     """A check from a function that says what is wrong, or raises it; "" means right, None or `Unknown` not known."""
     try:
         found = look()
+    except plugins.NotGiven as problem:
+        return Check(what, None, str(problem))
     except (ValueError, OSError) as problem:
         return Check(what, False, str(problem))
     unknown = found is None or isinstance(found, Unknown)
     return Check(what, None if unknown else not found, found or "")
 
 
-def _project(folder: Path) -> Iterator[Check]:
+def _project(folder: Path, code: Collection[str | Path]) -> Iterator[Check]:
     ledger = read_ledger(folder)
     assert ledger is not None
     for part, done in ledger.done.items():
@@ -95,7 +99,7 @@ def _project(folder: Path) -> Iterator[Check]:
             yield _checked(f"{name} is what {part} wrote", partial(_same_file, folder / name, mark))
     networks = sorted((folder / RUNS).glob("*"))
     for one in networks:
-        yield from (Check(f"{RUNS}/{one.name}: {c.what}", c.holds, c.words) for c in _run(one))
+        yield from (Check(f"{RUNS}/{one.name}: {c.what}", c.holds, c.words) for c in _run(one, code))
     split = str(ledger.recipe.get("calibrate", {}).get("split", "valid"))
     parts = {name: folder / f"{name}.npz" for name in (split, "test")}
     if not all(file.is_file() for file in parts.values()):
@@ -173,13 +177,13 @@ def _networks(folders: list[Path], cases: Mapping[str, Cases]) -> str | None:
     return f"{wrong[0]}.npz was drawn from other weights than {folders[0].parent} holds" if wrong else ""
 
 
-def _run(folder: Path) -> Iterator[Check]:
+def _run(folder: Path, code: Collection[str | Path]) -> Iterator[Check]:
     """A training run: what its recipe says, its weights, its history."""
     from ..imaging.network.tensors import read_state
     from ..imaging.training.folder import BEST, HISTORY, LAST, read_recipe
 
     yield _checked("recipe.json is whole", lambda: "" if read_recipe(folder) else "it is empty")
-    yield _checked(f"{BEST} is whole, and fits the network", partial(_whole, folder))
+    yield _checked(f"{BEST} is whole, and fits the network", partial(_whole, folder, code))
     if not (folder / LAST).is_file():
         yield Check(f"{LAST} is whole", None, "it is not there; the run cannot be resumed")
         return
@@ -189,10 +193,12 @@ def _run(folder: Path) -> Iterator[Check]:
         yield _checked(f"{HISTORY} is what was trained", partial(_history, folder / HISTORY, state["rows"]))
 
 
-def _whole(folder: Path) -> str:
-    from ..imaging.training.folder import load_run
+def _whole(folder: Path, code: Collection[str | Path]) -> str:
+    from ..imaging.network.tensors import read_values
+    from ..imaging.training.folder import BEST, load_run
 
-    load_run(folder)  # which looks at the hash, and at names and shapes
+    read_values(folder / BEST)  # whose hash is checked
+    load_run(folder, code)  # which looks at names and shapes
     return ""
 
 

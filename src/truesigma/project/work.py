@@ -59,7 +59,7 @@ class Work:
         from ..imaging.prediction.runs import open_runs
 
         folders = [self.folder / RUNS / str(k) for k in range(self.project.sample.networks)]
-        return open_runs(folders, device=self.device)
+        return open_runs(folders, device=self.device, code=self.project.code)
 
     @property
     def calibration(self) -> str:

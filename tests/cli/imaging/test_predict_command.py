@@ -152,7 +152,7 @@ def test_tables_and_moments_and_scaled(place, done, tmp_path):
     base = ["predict", place / "run0", "--split", "test", "--draws", "4"]
     done(*base, "-o", tmp_path / "d.npz")
     assert "tables hold no draws" in done(*base, "-o", tmp_path / "m.csv")[1]
-    done(*base, "--moments", "-o", tmp_path / "m.npz")
+    done(*base, "--set", "sample.moments=true", "-o", tmp_path / "m.npz")
     done(*base, "--scaled", "-o", tmp_path / "s.npz")
     kept, table, moments, scaled = (ts.read(tmp_path / name) for name in ("d.npz", "m.csv", "m.npz", "s.npz"))
     assert moments.draws is None

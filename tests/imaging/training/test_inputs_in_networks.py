@@ -124,7 +124,7 @@ def test_a_category_that_only_the_validation_has(root, tmp_path):
 
 
 def test_new_images_with_their_table(root, run, tmp_path, capsys):
-    predict(run, "--split", "test", "--moments", "-o", tmp_path / "test.csv")
+    predict(run, "--split", "test", "--set", "sample.moments=true", "-o", tmp_path / "test.csv")
     rows = {row["id"]: row for row in csv.DictReader((tmp_path / "test.csv").open())}
     names = list(rows)[:5]
     words = (run, "--images", *(root / name for name in names))
@@ -173,7 +173,7 @@ def test_the_exported_file_takes_them_as_the_table_says_them(root, run, tmp_path
     table = {row["image"]: row for row in csv.DictReader((root / "table.csv").open())}
     if kind:
         return
-    predict(run, "--split", "valid", "--moments", "-o", tmp_path / "valid.csv")
+    predict(run, "--split", "valid", "--set", "sample.moments=true", "-o", tmp_path / "valid.csv")
     for row in csv.DictReader((tmp_path / "valid.csv").open()):
         pixels = np.asarray(Image.open(root / row["id"]), np.float32)[None, None]
         known = table[row["id"]]

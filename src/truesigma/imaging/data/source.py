@@ -1,6 +1,6 @@
 """Where a run's images come from: recorded when it is trained, opened again to predict."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -78,7 +78,11 @@ class Source:
 
 
 def recorded(
-    about: Mapping[str, Any], *, root: str | None = None, options: Mapping[str, Any] | None = None
+    about: Mapping[str, Any],
+    *,
+    root: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    code: Collection[str | Path] = (),
 ) -> Source:
     """The source that a run was trained on, as its recipe.json says.
 
@@ -86,6 +90,7 @@ def recorded(
         about: what recipe.json holds, from `load_run`.
         root: where the data is now; None: where it was.
         options: that differ from the recorded ones, such as one that adds a shifted test split.
+        code: your own Python files, as for `load_run`: the data set may be one of them.
     """
     kept = about["record"]
     if "dataset" not in kept:
@@ -94,7 +99,7 @@ def recorded(
             "without record=Source(...).record(data)"
         )
     return Source(
-        kept["dataset"],
+        plugins.given(str(kept["dataset"]), code, "the run's recipe.json"),
         kept["root"] if root is None else root,
         {**kept["options"], **(options or {})},
         Fold(**kept["fold"]) if "fold" in kept else None,

@@ -1,6 +1,6 @@
 """A trained run with its card as one ONNX file, compared with torch on images that the run knows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ def export_runs(
     masks: Masks | None = None,
     deterministic: bool = False,
     levels: Sequence[float] = (0.9,),
+    code: Collection[str | Path] = (),
 ) -> Exported:
     """Export trained runs: one with Monte-Carlo dropout or as a single pass, several as an ensemble.
 
@@ -41,6 +42,7 @@ def export_runs(
         draws, seed, masks: of Monte-Carlo dropout; None for the card's, or the recipe's number, 0 and "common".
         deterministic: a single pass without dropout.
         levels: of the intervals.
+        code: your own Python files that these runs may use, as in `load_run`.
 
     Returns:
         What was written; its input is an image as the data set stores it, resampled if the data set is; normalisation
@@ -48,7 +50,7 @@ def export_runs(
     """
     need_onnx()
     check_path(out)
-    runs = open_runs(folders, device="cpu")
+    runs = open_runs(folders, device="cpu", code=code)
     run, single = runs[0], deterministic or len(runs) > 1
     if card is not None:
         check_network(card, mark_of(runs))
@@ -58,7 +60,7 @@ def export_runs(
                 f"{name} is of Monte-Carlo dropout in one run; leave it out for a single pass or an ensemble."
             )
     usual = run.draws if card is None else card.data.get("draws", run.draws)
-    source, kept = recorded(run.about), run.about["record"]
+    source, kept = recorded(run.about, code=code), run.about["record"]
     prepare, inputs = prepare_of(source, run.about), inputs_from(kept.get("inputs", ()))
     known = known_images(source, run.about)
     about = {

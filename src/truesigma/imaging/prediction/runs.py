@@ -1,7 +1,7 @@
 """Trained runs opened to predict: one alone, or several as the members of an ensemble."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,16 +61,19 @@ class OpenRun:
         return f"OpenRun({self.folder}, {self.about['data']['name']})"
 
 
-def open_runs(folders: Sequence[str | Path], *, device: str = "auto") -> list[OpenRun]:
+def open_runs(
+    folders: Sequence[str | Path], *, device: str = "auto", code: Collection[str | Path] = ()
+) -> list[OpenRun]:
     """Open runs on a device; several must have been trained on the same data, read in the same way.
 
     Args:
         folders: what `train` wrote.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        code: your own Python files that these runs may use, as in `load_run`.
     """
     if not folders:
         raise ValueError("no runs were given; expected at least one folder that `truesigma train` wrote")
-    runs = [OpenRun(Path(folder), *load_run(folder)) for folder in folders]
+    runs = [OpenRun(Path(folder), *load_run(folder, code)) for folder in folders]
     for other in runs[1:]:
         _check_alike(runs[0], other)
     if runs[0].fold is not None:  # what is fitted across folds knows its networks by their positions

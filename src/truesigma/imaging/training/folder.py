@@ -1,12 +1,13 @@
 """A training run's folder: what it says about itself, and the network read back from it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ...core.plugins import given
 from ...files.disk import check_like, fingerprint, read_json, reading, write_json
 from ...files.provenance import versions
 from ..data.dataset import Split
@@ -113,10 +114,10 @@ def read_recipe(out: Path) -> dict[str, Any]:
     return found
 
 
-def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
+def load_run(out: str | Path, code: Collection[str | Path] = ()) -> tuple[TwoHead, dict[str, Any]]:
     """The trained network of a run, with the weights that were kept, and what recipe.json says about it.
 
-    out: the folder that `train` wrote.
+    out: the folder that `train` wrote. code: your own Python file, if its backbone is one: the folder is not obeyed.
     Returns (network on the processor, in evaluation mode; a dict with network, recipe, data, seed, likelihood, ...).
     """
     out = Path(out)
@@ -128,7 +129,10 @@ def load_run(out: str | Path) -> tuple[TwoHead, dict[str, Any]]:
     if not (out / BEST).is_file():
         raise ValueError(f"{out} has no {BEST}: no epoch has been completed yet")
     with reading(out / RECIPE, "describes a network that cannot be built", "train it again"):
-        net = rebuild(meta["network"])
+        backbone = str(meta["network"]["backbone"])
+    plan = {**meta["network"], "backbone": given(backbone, code, out / RECIPE)}
+    with reading(out / RECIPE, "describes a network that cannot be built", "train it again"):
+        net = rebuild(plan)
     read_values(out / BEST)  # from a run, and so with a hash that is checked
     load_weights(net, out / BEST)
     return net.eval(), meta
