@@ -55,10 +55,12 @@ def run(capsys):
     """Run a command; (exit code, stdout, stderr)."""
 
     def call(*words):
+        from tiny_backbone import trusted
+
         from truesigma.cli import main
 
         with pytest.raises(SystemExit) as stopped:
-            main([str(word) for word in words])
+            main(trusted(words))
         out, err = capsys.readouterr()
         return stopped.value.code or 0, out, err
 

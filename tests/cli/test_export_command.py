@@ -10,6 +10,7 @@ import pytest
 from aged_images import TINY
 from PIL import Image
 from project_files import grey_image, write_table
+from tiny_backbone import trusted
 
 from truesigma.cli import main
 from truesigma.files.disk import fingerprint
@@ -38,7 +39,7 @@ def place(tmp_path_factory):
 
 def do(*words):
     with pytest.raises(SystemExit) as stopped:
-        main(["--quiet", *map(str, words)])
+        main(["--quiet", *trusted(words)])
     assert not stopped.value.code
 
 

@@ -133,9 +133,11 @@ def progress(path: Path) -> Any:
 
 
 def run(path: Path) -> Any:
+    import tiny_backbone
+
     from truesigma.imaging.prediction.runs import open_runs
 
-    read = open_runs([path.parent], device="cpu")[0]
+    read = open_runs([path.parent], device="cpu", code=[tiny_backbone.__file__])[0]
     return [
         {name: value.numpy() for name, value in read.net.state_dict().items()},
         read.law,
@@ -146,9 +148,11 @@ def run(path: Path) -> Any:
 
 def verified(path: Path) -> Any:
     """An error if something in the folder does not follow."""
+    import tiny_backbone
+
     from truesigma.project.verify import verify
 
-    for one in verify(path.parent):
+    for one in verify(path.parent, [tiny_backbone.__file__]):
         if not one.holds:
             raise ValueError(f"{path}: {one.line()}")
     return "holds"

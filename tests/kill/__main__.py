@@ -20,6 +20,8 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"  # and so no threads before a fork
 sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parents[2] / "src")]
 
+from tiny_backbone import trusted  # noqa: E402
+
 from .commands import COMMANDS, Command, contents  # noqa: E402
 
 WARM = (
@@ -49,7 +51,7 @@ def work(command: Command, folder: Path) -> None:
 
     os.chdir(folder)
     with redirect_stdout(StringIO()), suppress(BrokenPipeError):
-        main(list(command.words))
+        main(trusted(command.words))
 
 
 def started(function: Any, *given: Any) -> Any:

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+import tiny_backbone
 from project_files import asked, call, make_images, tiny, write_table
 
 import truesigma as ts
@@ -40,7 +41,11 @@ def test_every_patient_is_predicted_once_by_a_network_that_has_not_seen_them(cro
     assert sorted(folds.id) == sorted(cases["id"][cases["split"] != "test"])
     project = read_project(crossed / "recipe.toml")
     data = Source("table", str(crossed / "scans"), project.options).load()
-    runs = open_runs([crossed / "output" / "runs" / str(k) for k in range(FOLDS)], device="cpu")
+    runs = open_runs(
+        [crossed / "output" / "runs" / str(k) for k in range(FOLDS)],
+        device="cpu",
+        code=[tiny_backbone.__file__],
+    )
     patient = dict(zip(folds.id, folds.patient))
     for k, run in enumerate(runs):
         seen = Fold(k, FOLDS, project.train.seed).of(data)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from tiny_backbone import trusted
 
 from truesigma.cli import main
 
@@ -76,7 +77,7 @@ def tiny(path):
 def call(*words):
     """The program with these words; its exit code."""
     try:
-        main([str(word) for word in words])
+        main(trusted(words))
     except SystemExit as stopped:
         return stopped.code or 0
     return 0

@@ -46,7 +46,18 @@ def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, done, 
 
     folder = tmp_path / "killed"
     for split in ("valid", "test"):
-        done("predict", folder, "--split", split, "--draws", "5", "-o", tmp_path / f"{split}.npz")
+        done(
+            "predict",
+            folder,
+            "--plugin",
+            OCT,
+            "--split",
+            split,
+            "--draws",
+            "5",
+            "-o",
+            tmp_path / f"{split}.npz",
+        )
     sets = ["--calibration", tmp_path / "valid.npz", "--test", tmp_path / "test.npz"]
     done(
         "evaluate",
@@ -62,7 +73,20 @@ def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, done, 
     assert abs(row["value"] - 0.9) < 0.05
     card, raw = tmp_path / "card.json", tmp_path / "raw.csv"
     done("calibrate", *sets[:2], "-o", card)
-    done("predict", folder, "--images", root / "raw", "--card", card, "--draws", "5", "-o", raw)
+    done(
+        "predict",
+        folder,
+        "--plugin",
+        OCT,
+        "--images",
+        root / "raw",
+        "--card",
+        card,
+        "--draws",
+        "5",
+        "-o",
+        raw,
+    )
     frame = pd.read_csv(raw)
     assert len(frame) == 50
     assert list(frame["unit"].unique()) == ["mm, mm, mm, deg, deg, deg"]
@@ -74,8 +98,28 @@ def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, done, 
     assert 0.75 < np.mean(inside) <= 1.0
 
     # without dropout a raw volume of the test split is predicted as its projection is
-    done("predict", folder, "--deterministic", "--split", "test", "-o", tmp_path / "member.npz")
-    done("predict", folder, "--deterministic", "--images", root / "raw", "-o", tmp_path / "member.csv")
+    done(
+        "predict",
+        folder,
+        "--plugin",
+        OCT,
+        "--deterministic",
+        "--split",
+        "test",
+        "-o",
+        tmp_path / "member.npz",
+    )
+    done(
+        "predict",
+        folder,
+        "--plugin",
+        OCT,
+        "--deterministic",
+        "--images",
+        root / "raw",
+        "-o",
+        tmp_path / "member.csv",
+    )
     member, single = ts.read(tmp_path / "member.npz"), pd.read_csv(tmp_path / "member.csv").set_index("id")
     row = {name: k for k, name in enumerate(member.id)}
     shared = [name for name in single.index if name in row]

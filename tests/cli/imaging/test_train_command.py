@@ -69,7 +69,9 @@ def test_files_of_ones_own_work_as_names_do(place, run, done, tmp_path, monkeypa
     mine = ["--plugin", tmp_path / "backbone.py", "--plugin", tmp_path / "dataset.py"]
     done("predict", tmp_path / "own", *mine, "--draws", "3", "-o", tmp_path / "own.npz")
     assert len(ts.read(tmp_path / "own.npz")) == 10
-    code, _, err = run("predict", tmp_path / "own", "--images", place / "ages", *mine, "-o", tmp_path / "own.csv")
+    code, _, err = run(
+        "predict", tmp_path / "own", "--images", place / "ages", *mine, "-o", tmp_path / "own.csv"
+    )
     assert (code, "has no read(path, ...)" in err) == (2, True)
 
 
