@@ -10,7 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from truesigma.core import Cases, Part, Prediction, Refusal, observed_z, on_cases, rescale, select_part
+from truesigma.core import (
+    Cases,
+    Part,
+    Prediction,
+    Refusal,
+    observed_z,
+    on_cases,
+    on_predictions,
+    rescale,
+    select_part,
+)
 
 TITLE = "median scaling"
 REMEDY = True  # worth a try on any cases: it is quick, and has a density
@@ -23,6 +33,7 @@ class Median:
     factor: float
     part: Part = "total"
 
+    @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         return rescale(select_part(prediction, self.part), self.factor)
 

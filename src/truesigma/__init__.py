@@ -12,7 +12,9 @@ from .core.tally import Tally
 from .core.values import Cases, Draws, Interval, Prediction
 from .evaluation.card import Card, calibrate, read_card
 from .evaluation.evaluate import Evaluation, evaluate
-from .files.store import from_frame, read, write
+from .evaluation.fit import fit
+from .evaluation.scoring import score
+from .files.store import from_frame, read, read_draws, read_prediction, write
 
 __version__ = "0.1.0"
 __all__ = [
@@ -38,14 +40,18 @@ __all__ = [
     "decompose",
     "diagrams",
     "evaluate",
+    "fit",
     "from_frame",
     "load_recalibration",
     "metrics",
     "paired",
     "read",
     "read_card",
+    "read_draws",
+    "read_prediction",
     "recalibrate",
     "report",
+    "score",
     "write",
 ]
 

@@ -16,7 +16,7 @@ from truesigma.evaluation.card import calibrate, read_card
 from truesigma.files.disk import BadFile
 from truesigma.files.fileset import open_fileset
 from truesigma.files.parquet import read_parquet, write_parquet
-from truesigma.files.store import read, read_cases, write
+from truesigma.files.store import read, read_value, write
 from truesigma.files.tables import read_csv, write_csv
 
 
@@ -64,7 +64,7 @@ def test_every_kind_of_file(tmp_path, card, source, out, outputs):
     )
     write(cases, tmp_path / f"in{source}")
     made = apply_file(card, tmp_path / f"in{source}", tmp_path / f"out{out}", levels=[0.95])
-    found = read_cases(tmp_path / f"out{out}")
+    found = read(tmp_path / f"out{out}")
     assert np.array_equal(found.prediction.aleatoric, 4 * a)
     assert np.array_equal(found.prediction.epistemic, 4 * e)
     assert np.array_equal(raw_spread(found.prediction), e)  # the spread of the draws is never rescaled
@@ -84,7 +84,7 @@ def test_draws_become_a_prediction(tmp_path, card):
     mean, variance = rng.lognormal(size=(2, 5, 4, 3)).astype(np.float32)
     np.savez(tmp_path / "in.npz", mean=mean, variance=variance, site=np.arange(4))
     apply_file(card, tmp_path / "in.npz", tmp_path / "out.npz")
-    found = read(tmp_path / "out.npz")
+    found = read_value(tmp_path / "out.npz")
     assert isinstance(found, ts.Prediction)
     expected = ts.decompose(ts.Draws(mean, variance))
     assert np.array_equal(found.aleatoric, 4 * expected.aleatoric)
@@ -129,7 +129,7 @@ def test_one_scale_for_several_outputs_stays_one(tmp_path, card):
         "location_0", "location_1", "scale", "lower_90_0", "lower_90_1", "upper_90_0", "upper_90_1",
     ]  # fmt: skip
     assert [row["scale"] for row in found] == ["1.0", "0.5"]
-    assert read(tmp_path / "out.csv").scale.tolist() == [[1.0, 1.0], [0.5, 0.5]]
+    assert read_value(tmp_path / "out.csv").scale.tolist() == [[1.0, 1.0], [0.5, 0.5]]
 
 
 def test_scale_and_split_are_kept_in_step(tmp_path, card):
@@ -170,7 +170,7 @@ def test_the_law_comes_from_the_card_and_is_kept(tmp_path):
     assert float(row["scale"]) == pytest.approx(1.5)
     assert float(row["upper_90"]) == pytest.approx(1 + 1.5 * np.log(10), rel=1e-12)  # q = -log(2 * .05)
     assert row["law"] == "laplace"
-    assert read(tmp_path / "out.csv").law == ts.Laplace()
+    assert read_value(tmp_path / "out.csv").law == ts.Laplace()
     with pytest.raises(
         BadFile, match=r"in\.csv: the predictions have law 'normal', the card was fitted for 'laplace'"
     ):
@@ -196,10 +196,10 @@ def test_a_law_that_a_csv_cannot_hold_is_beside_it(tmp_path, card):
     apply_file(changed, tmp_path / "in.csv", tmp_path / "out.csv", levels=[0.5])
     row = rows(tmp_path / "out.csv")[0]
     assert (row["law"], float(row["lower_50"]), float(row["upper_50"])) == ("out.law.json", 1 - 1.0, 1 + 1.0)
-    assert read(tmp_path / "out.csv").interval(0.5).upper.tolist() == [2.0]
-    write(read(tmp_path / "in.csv"), tmp_path / "in.parquet")
+    assert read_value(tmp_path / "out.csv").interval(0.5).upper.tolist() == [2.0]
+    write(read_value(tmp_path / "in.csv"), tmp_path / "in.parquet")
     apply_file(changed, tmp_path / "in.parquet", tmp_path / "out.parquet", levels=[0.5])
-    assert read(tmp_path / "out.parquet").interval(0.5).upper.tolist() == [2.0]
+    assert read_value(tmp_path / "out.parquet").interval(0.5).upper.tolist() == [2.0]
 
 
 def test_groups_reach_the_recalibration(tmp_path, card):
@@ -257,10 +257,10 @@ def test_a_card_of_another_network_is_refused(tmp_path, ending):
     cases = ts.Cases(ts.Prediction(np.zeros(9), aleatoric=np.ones(9)), rng.normal(size=9), checkpoint="0a1b")
     source, out = tmp_path / f"in{ending}", tmp_path / f"out{ending}"
     write(cases, source)
-    fitted = calibrate(read_cases(source))
+    fitted = calibrate(read(source))
     assert fitted.data["checkpoint"] == cases[2:5].checkpoint == "0a1b"
     apply_file(fitted, source, out)
-    assert read_cases(out).checkpoint == "0a1b"
+    assert read(out).checkpoint == "0a1b"
     write(fitted, tmp_path / "card.json")
     write(replace(cases, checkpoint="2c3d"), source)
     with pytest.raises(BadFile, match=r"of another network \(checkpoint 0a1b; here 2c3d\).* Fit a card on"):
@@ -281,7 +281,7 @@ def test_a_card_of_another_network_is_refused(tmp_path, ending):
 
 def test_folds_in_one_table_are_of_no_single_network(tmp_path):
     (tmp_path / "a.csv").write_text("target,location,scale,checkpoint\n1,2,3,a\n4,5,6,b\n")
-    assert "checkpoint" not in calibrate(read_cases(tmp_path / "a.csv")).data
+    assert "checkpoint" not in calibrate(read(tmp_path / "a.csv")).data
 
 
 @pytest.mark.parametrize("own", [np.array(["a", "b"]), np.array([3, 4])], ids=["text", "numbers"])
@@ -295,7 +295,7 @@ def test_a_checkpoint_for_each_case_is_a_column_like_others(tmp_path, card, own,
         np.savez(source, **{name: table[name].to_numpy() for name in table.column_names[:-1]}, checkpoint=own)
     else:
         write_csv(table, source) if start == ".csv" else write_parquet(table, source)
-    assert read_cases(source).checkpoint == open_fileset([source]).checkpoint == ""
+    assert read(source).checkpoint == open_fileset([source]).checkpoint == ""
     apply_file(card, source, out)
     kept = np.load(out)["checkpoint"] if end == ".npz" else frame(out)["checkpoint"]
     assert [str(one) for one in kept] == [str(one) for one in own]

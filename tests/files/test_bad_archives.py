@@ -15,7 +15,7 @@ from truesigma.files.chunks import chunked_cases
 from truesigma.files.disk import BadFile
 from truesigma.files.find import find_sources
 from truesigma.files.npz import write_npz
-from truesigma.files.store import read, write
+from truesigma.files.store import read_value, write
 
 NPZ = {
     "unknown": ({"mu": [1.0], "sd": [1.0]}, "holds mu, sd; expected mean and variance"),
@@ -59,23 +59,23 @@ def test_npz(tmp_path, name):
     arrays, message = NPZ[name]
     np.savez(tmp_path / "bad.npz", **{key: np.array(value) for key, value in arrays.items()})
     with pytest.raises(BadFile, match=f"(?s)bad.npz.*{message}"):
-        read(tmp_path / "bad.npz")
+        read_value(tmp_path / "bad.npz")
 
 
 def test_other_archives(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("word/document.xml", "<xml/>")
     with pytest.raises(BadFile, match=r"a\.npz holds word/document\.xml; expected mean and variance"):
-        read(tmp_path / "a.npz")
+        read_value(tmp_path / "a.npz")
 
 
 def test_objects_are_never_unpickled(tmp_path):
     np.savez(tmp_path / "a.npz", location=np.array([1.0, None], dtype=object), scale=np.ones(2))
     with pytest.raises(BadFile, match="'location' holds Python objects, which are never loaded"):
-        read(tmp_path / "a.npz")
+        read_value(tmp_path / "a.npz")
     (tmp_path / "b.npz").write_bytes(pickle.dumps({"location": [1.0]}))
     with pytest.raises(BadFile, match=r"is a Python pickle, not the \.npz file its name says"):
-        read(tmp_path / "b.npz")
+        read_value(tmp_path / "b.npz")
     with pytest.raises(ValueError, match="group holds Python objects, which are not written"):
         write_npz({"location": [1.0], "group": np.array([("a", 1)], dtype=object)}, tmp_path / "c.npz")
     assert not (tmp_path / "c.npz").exists()
@@ -94,7 +94,7 @@ def repacked(path, change, *, packed=False):
 def test_a_doubled_member_is_refused(tmp_path):
     write(ts.Prediction([1.0], aleatoric=[1.0]), tmp_path / "a.npz")
     repacked(tmp_path / "a.npz", lambda members: [*members, members[0]])
-    for read_it in (read, lambda path: list(chunked_cases(find_sources(str(path))[0]))):
+    for read_it in (read_value, lambda path: list(chunked_cases(find_sources(str(path))[0]))):
         with pytest.raises(BadFile, match=r"a\.npz holds 'location' 2 times"):
             read_it(tmp_path / "a.npz")
 
@@ -105,7 +105,7 @@ def test_a_head_that_says_another_size_is_refused(tmp_path):
     with pytest.raises(
         BadFile, match=r"a\.npz is damaged or cut short: 'location' has 16 bytes for an array of shape"
     ):
-        read(tmp_path / "a.npz")
+        read_value(tmp_path / "a.npz")
 
 
 def test_what_nobody_asked_for_is_not_unpacked(tmp_path):
@@ -121,11 +121,11 @@ def test_what_nobody_asked_for_is_not_unpacked(tmp_path):
 
     with_zeros("bomb.npy", "<f8", (size // 8,))
     tracemalloc.start()
-    assert len(read(path)) == 1
+    assert len(read_value(path)) == 1
     assert tracemalloc.get_traced_memory()[1] < 20e6
     tracemalloc.stop()
     with_zeros("law.npy", f"<U{size // 4}", ())
-    for read_it in (read, lambda path: list(chunked_cases(find_sources(str(path))[0]))):
+    for read_it in (read_value, lambda path: list(chunked_cases(find_sources(str(path))[0]))):
         with pytest.raises(BadFile, match="'law' is a text of 128 MB; expected 64 MB at most"):
             read_it(path)
 
@@ -139,10 +139,10 @@ def test_the_limit_can_be_raised(tmp_path, monkeypatch):
         BadFile,
         match=r"a\.npz has 0.0 MB and unpacks to 0.0 GB, more than the limit of 0.02 GB.*UNPACK_LIMIT",
     ):
-        read(tmp_path / "a.npz")
+        read_value(tmp_path / "a.npz")
     assert len(list(chunked_cases(find_sources(str(tmp_path / "a.npz"))[0])))  # a little at a time needs none
     monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "1")
-    assert len(read(tmp_path / "a.npz")) == 1 << 20
+    assert len(read_value(tmp_path / "a.npz")) == 1 << 20
 
 
 def test_draws_without_cases(tmp_path):
@@ -159,7 +159,7 @@ def test_an_archive_whose_list_is_swallowed(tmp_path):
     data[second + 32 : second + 34] = b"\xff\xff"  # the length of its comment
     path.write_bytes(data)
     with pytest.raises(BadFile, match=r"a\.npz is damaged: its end says 5 arrays, and its list has \d"):
-        read(path)
+        read_value(path)
 
 
 ARRAYS = {
@@ -193,7 +193,7 @@ def test_every_changed_byte_of_an_array_is_noticed(tmp_path):
     for place in range(start, end):
         (tmp_path / "b.npz").write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         with pytest.raises(BadFile, match=r"b\.npz is damaged"):
-            read(tmp_path / "b.npz")
+            read_value(tmp_path / "b.npz")
 
 
 def test_texts_that_are_none_are_refused_in_pieces_too(tmp_path):
@@ -201,6 +201,6 @@ def test_texts_that_are_none_are_refused_in_pieces_too(tmp_path):
     names = np.array(["a", "b"])
     names.view(np.uint32)[1] = 0x11FFFF
     np.savez(tmp_path / "a.npz", location=np.ones(2), scale=np.ones(2), target=np.ones(2), id=names)
-    for read_it in (read, lambda path: list(chunked_cases(find_sources(str(path))[0]))):
+    for read_it in (read_value, lambda path: list(chunked_cases(find_sources(str(path))[0]))):
         with pytest.raises(BadFile, match=r"a\.npz is damaged: it holds texts that are none"):
             read_it(tmp_path / "a.npz")

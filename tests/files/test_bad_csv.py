@@ -7,7 +7,7 @@ import pytest
 
 import truesigma as ts
 from truesigma.files.disk import BadFile
-from truesigma.files.store import read, write
+from truesigma.files.store import read_value, write
 
 CSV = {
     "no scale": (
@@ -118,13 +118,13 @@ def test_csv(tmp_path, name):
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises(BadFile, match=f"(?s)bad.csv.*{message}"):
-        read(path)
+        read_value(path)
 
 
 def test_not_utf8(tmp_path):
     (tmp_path / "a.csv").write_bytes("gewicht_größe,target,location,scale\n1,1,2,3\n".encode("latin-1"))
     with pytest.raises(BadFile, match="not text in UTF-8"):
-        read(tmp_path / "a.csv")
+        read_value(tmp_path / "a.csv")
 
 
 LABELS = ["a\rb", "\r", "a\r\nb", "a\nb", 'a"b', "a,b", " a ", "\x1b[31m", "=1+1", "\ufeffx", "ä"]
@@ -138,7 +138,7 @@ def test_odd_labels_come_back(tmp_path, suffix):
         ts.Prediction(np.arange(count), aleatoric=np.ones(count)), np.arange(count), id=np.array(LABELS)
     )
     write(cases, tmp_path / f"a{suffix}")
-    assert read(tmp_path / f"a{suffix}").id.tolist() == LABELS
+    assert read_value(tmp_path / f"a{suffix}").id.tolist() == LABELS
 
 
 def test_a_nul_is_refused_or_kept(tmp_path):
@@ -146,7 +146,7 @@ def test_a_nul_is_refused_or_kept(tmp_path):
     with pytest.raises(BadFile, match=r"'id' holds a NUL, which no \.csv file can"):
         write(cases, tmp_path / "a.csv")
     write(cases, tmp_path / "a.parquet")
-    assert read(tmp_path / "a.parquet").id.tolist() == ["a\0b"]
+    assert read_value(tmp_path / "a.parquet").id.tolist() == ["a\0b"]
 
 
 def test_formulas_are_said(tmp_path):
@@ -161,7 +161,7 @@ def test_warnings(tmp_path):
     path.write_text("id,target,location,scale,weights,Group,note\na,1,2,3,1,g,x\na,1,2,3,1,g,y\n")
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        read(path)
+        read_value(path)
     texts = sorted(str(w.message) for w in seen)
     assert [t.split(";")[0] for t in texts] == [
         "'Group', 'weights' are not read",
@@ -170,4 +170,4 @@ def test_warnings(tmp_path):
     path.write_text("id,target,location,scale,note,site,age_3\na,1,2,3,1,g,x\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        read(path)
+        read_value(path)

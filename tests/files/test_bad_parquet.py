@@ -8,7 +8,7 @@ from truesigma.files.chunks import chunked_cases
 from truesigma.files.disk import BadFile
 from truesigma.files.find import find_sources
 from truesigma.files.pages import read_struct
-from truesigma.files.store import read, write
+from truesigma.files.store import read_value, write
 
 
 def test_a_damaged_parquet_file_of_ours(tmp_path):
@@ -19,7 +19,7 @@ def test_a_damaged_parquet_file_of_ours(tmp_path):
     for place in (200, 2000, 6000):
         (tmp_path / "b.parquet").write_bytes(whole[:place] + b"\0\1" * 10 + whole[place + 20 :])
         with pytest.raises(BadFile, match=r"b.parquet is damaged or cut short .*copy it again"):
-            read(tmp_path / "b.parquet")
+            read_value(tmp_path / "b.parquet")
 
 
 def test_a_footer_that_forgets_rows(tmp_path):
@@ -31,7 +31,7 @@ def test_a_footer_that_forgets_rows(tmp_path):
     for place in range(len(whole) - 2):
         if whole[place : place + 2] == b"\x90\x03":  # 200 as thrift writes it
             (tmp_path / "b.parquet").write_bytes(whole[:place] + b"\x90\x00" + whole[place + 2 :])
-            for read_it in (read, lambda path: next(chunked_cases(find_sources(str(path))[0]))):
+            for read_it in (read_value, lambda path: next(chunked_cases(find_sources(str(path))[0]))):
                 try:
                     assert len(read_it(tmp_path / "b.parquet")) == 200
                 except BadFile:
@@ -93,7 +93,7 @@ def test_doubled_columns_of_groups(tmp_path):
     table = parquet.read_table(path)
     parquet.write_table(table.append_column("group:site", table.column("group:site")), path)
     with pytest.raises(BadFile, match=r"a\.parquet.*column 'group:site' appears 2 times"):
-        read(path)
+        read_value(path)
 
 
 def test_a_footer_whose_texts_lost_their_name(tmp_path):
@@ -101,7 +101,7 @@ def test_a_footer_whose_texts_lost_their_name(tmp_path):
     data = grouped_parquet(path)
     path.write_bytes(data.replace(b"truesigma", b"trwesigma", 1))
     with pytest.raises(BadFile, match="contradicts itself about its unit, law or checkpoint"):
-        read(path)
+        read_value(path)
 
 
 def test_a_footer_that_would_end_the_process(tmp_path):
@@ -115,7 +115,7 @@ def test_a_footer_that_would_end_the_process(tmp_path):
         if footer[at] == 2:
             path.write_bytes(data[: -8 - size] + footer[:at] + b"\0" + footer[at + 1 :] + data[-8:])
             with pytest.raises(BadFile, match=r"a\.parquet is damaged"):
-                read(path)
+                read_value(path)
 
 
 def test_a_list_that_is_longer_than_the_file():

@@ -7,7 +7,7 @@ import truesigma as ts
 from truesigma.files.chunks import chunked_cases
 from truesigma.files.disk import BadFile, check_folder
 from truesigma.files.find import find_sources
-from truesigma.files.store import from_frame, read, read_cases, write
+from truesigma.files.store import from_frame, read, read_value, write
 
 GOOD = "target,location,scale\n1,2,3\n4,5,6\n"
 
@@ -32,7 +32,7 @@ def test_truncated(tmp_path, share):
         with pytest.raises(
             BadFile, match=r"good\.(npz|parquet|csv)(?s:.*)(cut short|damaged|missing|empty|no rows)"
         ):
-            read(path)
+            read_value(path)
 
 
 def test_damaged_inside(tmp_path):
@@ -42,7 +42,7 @@ def test_damaged_inside(tmp_path):
             content[len(content) // 3] ^= 0xFF
             path.write_bytes(content)
             with pytest.raises(BadFile, match="damaged"):
-                read(path)
+                read_value(path)
 
 
 def test_not_what_the_name_says(tmp_path):
@@ -53,25 +53,25 @@ def test_not_what_the_name_says(tmp_path):
                 wrong = tmp_path / f"wrong{other.suffix}"
                 wrong.write_bytes(path.read_bytes())
                 with pytest.raises(BadFile, match=rf"not the \{other.suffix} file its name says"):
-                    read(wrong)
+                    read_value(wrong)
     np.save(tmp_path / "a.npy", np.ones(3))
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")
     with pytest.raises(BadFile, match="a single numpy array"):
-        read(tmp_path / "a.npz")
+        read_value(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
 def test_missing_empty_folder(tmp_path, suffix):
     path = tmp_path / f"a{suffix}"
     with pytest.raises(BadFile, match="there is no file"):
-        read(path)
+        read_value(path)
     path.touch()
     with pytest.raises(BadFile, match="is empty; was it written to the end"):
-        read(path)
+        read_value(path)
     path.unlink()
     path.mkdir()
     with pytest.raises(BadFile, match="is a folder"):
-        read(path)
+        read_value(path)
     with pytest.raises(BadFile, match="is a folder"):
         write(ts.Prediction([1.0], aleatoric=[1.0]), path)
 
@@ -80,7 +80,7 @@ def test_endings(tmp_path):
     for name in ("a.xlsx", "a", "a.csv.gz", "a.pkl"):
         (tmp_path / name).write_text(GOOD)
         with pytest.raises(BadFile, match=r"expected \.npz, \.csv or \.parquet"):
-            read(tmp_path / name)
+            read_value(tmp_path / name)
         with pytest.raises(BadFile, match=r"expected \.npz, \.csv or \.parquet"):
             write(ts.Prediction([1.0], aleatoric=[1.0]), tmp_path / name)
 
@@ -105,9 +105,9 @@ def test_what_cannot_be_written(tmp_path):
 
 def test_no_target(tmp_path):
     (tmp_path / "a.csv").write_text("location,scale\n1,2\n")
-    assert isinstance(read(tmp_path / "a.csv"), ts.Prediction)
+    assert isinstance(read_value(tmp_path / "a.csv"), ts.Prediction)
     with pytest.raises(BadFile, match="has no target, without which nothing can be fitted or scored"):
-        read_cases(tmp_path / "a.csv")
+        read(tmp_path / "a.csv")
 
 
 def test_frames():

@@ -9,7 +9,7 @@ from truesigma.evaluation.apply import apply_file
 from truesigma.evaluation.card import calibrate
 from truesigma.files.columns import case_table
 from truesigma.files.disk import BadFile
-from truesigma.files.store import read, read_cases
+from truesigma.files.store import read, read_value
 from truesigma.files.tables import read_csv
 
 PLAIN = "id,target,location,scale\na,1.5,2,0.5\nb,3,4.25,1\n"
@@ -18,7 +18,7 @@ PLAIN = "id,target,location,scale\na,1.5,2,0.5\nb,3,4.25,1\n"
 @pytest.fixture
 def plain(tmp_path):
     (tmp_path / "plain.csv").write_text(PLAIN)
-    return read(tmp_path / "plain.csv")
+    return read_value(tmp_path / "plain.csv")
 
 
 def same(found, cases):
@@ -34,7 +34,7 @@ def test_other_separators(tmp_path, plain, separator):
     path.write_text(PLAIN.replace(",", separator))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        same(read(path), plain)
+        same(read_value(path), plain)
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
@@ -42,7 +42,7 @@ def test_decimal_commas_are_said(tmp_path, plain, separator):
     path = tmp_path / "a.csv"
     path.write_text("\ufeff" + PLAIN.replace(",", separator).replace(".", ","), encoding="utf-8")
     with pytest.warns(UserWarning, match=r"a\.csv has decimal commas: 1,5 in it is read as 1\.5"):
-        same(read(path), plain)
+        same(read_value(path), plain)
 
 
 @pytest.mark.parametrize("end", [",,,\n", " ,,,\n,,,\n\n", ",,,"])
@@ -50,13 +50,13 @@ def test_empty_rows_at_the_end_are_left_out(tmp_path, plain, end):
     path = tmp_path / "a.csv"
     path.write_text(PLAIN + end)
     with pytest.warns(UserWarning, match=r"a\.csv: \d empty row\(s\) at its end are left out"):
-        same(read(path), plain)
+        same(read_value(path), plain)
 
 
 def test_an_empty_row_between_others_is_not(tmp_path):
     (tmp_path / "a.csv").write_text("target,location,scale\n1,2,3\n,,\n0,0,1\n")
     with pytest.raises(ValueError, match="The first is row 2 below the header"):
-        read(tmp_path / "a.csv")
+        read_value(tmp_path / "a.csv")
 
 
 def test_a_last_row_of_nan_is_no_empty_one(tmp_path):
@@ -67,16 +67,16 @@ def test_a_last_row_of_nan_is_no_empty_one(tmp_path):
         pytest.warns(UserWarning, match=r"1 empty row\(s\)"),
         pytest.raises(ValueError, match="target is missing"),
     ):
-        read_cases(path)
+        read(path)
     with pytest.warns(UserWarning, match=r"1 empty row\(s\)"):
-        assert read_cases(path, mask_missing=True).prediction.mask.tolist() == [True, True, False]
+        assert read(path, mask_missing=True).prediction.mask.tolist() == [True, True, False]
     with pytest.warns(UserWarning, match=r"1 empty row\(s\)"):
         assert len(read_csv(path)) == len(case_table(path)) == 3
 
 
 def test_a_last_row_of_zeros_is_no_empty_one(tmp_path):
     (tmp_path / "a.csv").write_text("target,location,variance,weight,mask\n1,2,3,1,true\n0,0,0,0,false\n")
-    assert len(read(tmp_path / "a.csv")) == 2
+    assert len(read_value(tmp_path / "a.csv")) == 2
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz"])
@@ -91,7 +91,7 @@ def test_a_card_is_applied_to_them(tmp_path, plain, ending):
     assert len(seen) == 2  # the commas and the empty row, once each
     np.testing.assert_array_equal(made.scale, card(plain).scale)
     with warnings.catch_warnings(action="ignore"):
-        found = read_cases(out)
+        found = read(out)
     np.testing.assert_allclose(found.prediction.scale, made.scale)
     np.testing.assert_array_equal(found.prediction.location, plain.prediction.location)
     np.testing.assert_array_equal(found.target, plain.target)
@@ -128,7 +128,7 @@ def test_of_many_numbers_the_one_that_is_none_is_named(tmp_path, cells, words):
     path = tmp_path / "a.csv"
     path.write_text(f"target;location;scale\n{cells}\n")
     with pytest.raises(BadFile, match=words):
-        read(path)
+        read_value(path)
 
 
 def test_what_excel_writes_is_read_or_said(tmp_path):
@@ -136,11 +136,11 @@ def test_what_excel_writes_is_read_or_said(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("sep=;\ntarget;location;scale\n1,5;2;3\n")
     with pytest.warns(UserWarning, match="decimal commas"):
-        assert read(path).target.tolist() == [1.5]
+        assert read_value(path).target.tolist() == [1.5]
     with pytest.raises(
         BadFile, match=r"ends in '\.xlsx'; expected .* Save the sheet as CSV UTF-8: in Excel by File"
     ):
-        read(tmp_path / "a.xlsx")
+        read_value(tmp_path / "a.xlsx")
 
 
 def test_text_that_is_no_utf8_table_is_said(tmp_path):
@@ -150,15 +150,15 @@ def test_text_that_is_no_utf8_table_is_said(tmp_path):
     rows = "target,location,scale\n1,2,3\n4,5,6\n"
     (tmp_path / "a.csv").write_text(rows, encoding="utf-16")
     with pytest.raises(BadFile, match=r"is text in UTF-16, not in UTF-8.* save it as CSV UTF-8"):
-        read(tmp_path / "a.csv")
+        read_value(tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text(f"# made by hand\n{rows}")
     with pytest.raises(BadFile, match=r"begins with a comment, '# made by hand'; remove"):
-        read(tmp_path / "a.csv")
+        read_value(tmp_path / "a.csv")
     (tmp_path / "a.txt").write_text(rows)
     with pytest.raises(BadFile, match=r"looks like a table, .* Call a table \.csv"):
         open_fileset(tmp_path / "a.txt")
     with pytest.raises(BadFile, match=r"If it is a table, call it \.csv"):
-        read(tmp_path / "a.txt")
+        read_value(tmp_path / "a.txt")
     (tmp_path / "a.xlsx").write_bytes(b"PK")
     with pytest.raises(BadFile, match="Save the sheet as CSV UTF-8: in Excel by File, Save As"):
         open_fileset(tmp_path / "a.xlsx")
@@ -168,7 +168,7 @@ def test_text_that_is_no_utf8_table_is_said(tmp_path):
 def test_line_ends_of_other_systems(tmp_path, end):
     """Windows' in tables and manifests; a table of old Mac line ends is read, too."""
     (tmp_path / "a.csv").write_bytes(end.join(["target,location,scale", "1,2,3", "4,5,6", ""]).encode())
-    assert read(tmp_path / "a.csv").target.tolist() == [1.0, 4.0]
+    assert read_value(tmp_path / "a.csv").target.tolist() == [1.0, 4.0]
 
 
 def test_an_archive_says_what_to_rename(tmp_path):
@@ -176,4 +176,4 @@ def test_an_archive_says_what_to_rename(tmp_path):
 
     np.savez(tmp_path / "a.npz", y_true=np.zeros(2), y_pred=np.zeros(2), sigma=np.ones(2))
     with pytest.raises(BadFile, match="Rename y_true to target, y_pred to location, sigma to scale"):
-        read(tmp_path / "a.npz")
+        read_value(tmp_path / "a.npz")

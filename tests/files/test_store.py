@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import truesigma as ts
 from truesigma.core.values import raw_spread
-from truesigma.files.store import from_frame, read, read_cases, read_new, write
+from truesigma.files.store import from_frame, read, read_new, read_value, write
 
 KINDS = (".npz", ".parquet", ".csv")
 FINITE = st.floats(-1e300, 1e300)
@@ -57,7 +57,7 @@ def test_cases_come_back(tmp_path, suffix, shape, dtype, law):
         prediction, target, group=list("aabbccd"), weight=np.arange(7.0), unit="mm", id=list("tuvwxyz")
     )
     write(cases, tmp_path / f"cases{suffix}")
-    again = read(tmp_path / f"cases{suffix}")
+    again = read_value(tmp_path / f"cases{suffix}")
     exact = suffix != ".csv"  # a .csv holds the same numbers, all in double precision
     assert isinstance(again, ts.Cases)
     assert same_prediction(again.prediction, prediction, dtype=exact)
@@ -74,7 +74,7 @@ def test_any_double_comes_back(tmp_path_factory, suffix, rows):
     target, location, a, e = np.array(rows).T
     path = tmp_path_factory.mktemp("any") / f"cases{suffix}"
     write(ts.Cases(ts.Prediction(location, aleatoric=a, epistemic=e), target), path)
-    again = read_cases(path)
+    again = read(path)
     assert same(again.target, target)
     assert same(again.prediction.location, location)
     assert same(again.prediction.aleatoric, a)
@@ -88,7 +88,7 @@ def test_any_variance_without_split_comes_back(tmp_path_factory, suffix, law, va
     """Not every variance is the square of a double: then the variance itself is written, not the scale."""
     path = tmp_path_factory.mktemp("any") / f"total{suffix}"
     write(ts.Prediction(np.zeros(len(values)), aleatoric=np.array(values), law=law), path)
-    again = read(path)
+    again = read_value(path)
     assert same(again.aleatoric, np.array(values))
     assert again.epistemic is None
 
@@ -96,7 +96,7 @@ def test_any_variance_without_split_comes_back(tmp_path_factory, suffix, law, va
 def test_a_scale_is_written_as_it_was_given(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("target,location,scale\n1.0,2.0,0.1\n3.0,4.0,0.3\n")
-    write(read(path), tmp_path / "b.csv")
+    write(read_value(path), tmp_path / "b.csv")
     assert (tmp_path / "b.csv").read_text() == path.read_text()
 
 
@@ -108,7 +108,7 @@ def test_draws_come_back(tmp_path, shape, law):
     variance = rng.lognormal(size=(shape[0], shape[1], *[1] * (len(shape) - 2))).astype(np.float32)
     draws = ts.Draws(mean, variance, law=law)
     write(draws, tmp_path / "draws.npz")
-    again = read(tmp_path / "draws.npz")
+    again = read_value(tmp_path / "draws.npz")
     assert isinstance(again, ts.Draws)
     assert same(again.mean, mean)
     assert same(again.variance, variance)
@@ -118,7 +118,7 @@ def test_draws_come_back(tmp_path, shape, law):
     assert {"mean.npy", "variance.npy", "target.npy", "group.npy", "law.npy"} == set(
         zipfile.ZipFile(tmp_path / "cases.npz").namelist()
     )
-    found = read_cases(tmp_path / "cases.npz")
+    found = read(tmp_path / "cases.npz")
     assert same_prediction(found.prediction, with_target.prediction)
     assert same(found.draws.mean, mean)
 
@@ -127,7 +127,7 @@ def test_a_prediction_made_otherwise_is_kept_beside_its_draws(tmp_path):
     draws = ts.Draws([[0.0, 1.0], [2.0, 5.0]], [[1.0, 2.0], [4.0, 8.0]])
     other = ts.decompose(draws, aleatoric="geometric", ddof=1)
     write(ts.Cases(other, [1.0, 2.0], draws=draws), tmp_path / "cases.npz")
-    found = read_cases(tmp_path / "cases.npz")
+    found = read(tmp_path / "cases.npz")
     assert same_prediction(found.prediction, other)
     assert same(found.draws.variance, draws.variance)
 
@@ -136,7 +136,7 @@ def test_dense_outputs_come_back_from_npz_and_are_refused_by_tables(tmp_path):
     location, a, e, target = sample((2, 3, 4, 5))
     cases = ts.Cases(ts.Prediction(location, aleatoric=a, epistemic=e), target)
     write(cases, tmp_path / "dense.npz")
-    assert same(read_cases(tmp_path / "dense.npz").target, target)
+    assert same(read(tmp_path / "dense.npz").target, target)
     with pytest.raises(ValueError, match=r"dense outputs to \.npz"):
         write(cases, tmp_path / "dense.csv")
 
@@ -145,7 +145,7 @@ def test_an_empirical_law_comes_back(tmp_path):
     law = ts.Empirical([-1.5, 0.1, 2.0], unit=2.0, moment=1)
     for suffix in (".npz", ".parquet", ".csv"):
         write(ts.Prediction([1.0], aleatoric=[2.0], epistemic=[3.0], law=law), tmp_path / f"p{suffix}")
-        assert read(tmp_path / f"p{suffix}").law.to_dict() == law.to_dict()
+        assert read_value(tmp_path / f"p{suffix}").law.to_dict() == law.to_dict()
 
 
 def test_torch_arrays_are_written(tmp_path):
@@ -153,14 +153,14 @@ def test_torch_arrays_are_written(tmp_path):
     location, a, e, target = sample((5, 2), dtype=np.float32)
     location, a, e, target = (torch.asarray(x) for x in (location, a, e, target))
     write(ts.Cases(ts.Prediction(location, aleatoric=a, epistemic=e), target), tmp_path / "t.npz")
-    found = read_cases(tmp_path / "t.npz")
+    found = read(tmp_path / "t.npz")
     assert same(found.prediction.aleatoric, a)
     assert same(found.target, target)
 
 
 def test_big_endian_arrays_are_read(tmp_path):
     np.savez(tmp_path / "b.npz", location=np.array([1.0, 2.0], ">f8"), scale=np.array([1.0, 2.0], ">f4"))
-    assert read(tmp_path / "b.npz").scale.tolist() == [1.0, 2.0]
+    assert read_value(tmp_path / "b.npz").scale.tolist() == [1.0, 2.0]
 
 
 # Tables ------------------------------------------------------------------------------------------------------------
@@ -169,15 +169,15 @@ def test_big_endian_arrays_are_read(tmp_path):
 def test_scale_is_a_deviation_or_b(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("target,location,scale\n1,2,3\n")
-    assert read(path).prediction.variance.tolist() == [9.0]
-    assert read(path, law="laplace").prediction.variance.tolist() == [18.0]  # 2 b^2
-    assert read(path, law=ts.Laplace()).prediction.scale.tolist() == [3.0]
+    assert read_value(path).prediction.variance.tolist() == [9.0]
+    assert read_value(path, law="laplace").prediction.variance.tolist() == [18.0]  # 2 b^2
+    assert read_value(path, law=ts.Laplace()).prediction.scale.tolist() == [3.0]
 
 
 def test_one_scale_serves_several_outputs_and_order_of_columns_does_not_matter(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("scale,location_1,target_0,site,target_1,location_0,group\n3,2,5,x,6,1,g\n")
-    cases = read_cases(path)
+    cases = read(path)
     assert cases.prediction.location.tolist() == [[1.0, 2.0]]
     assert cases.target.tolist() == [[5.0, 6.0]]
     assert cases.prediction.scale.tolist() == [[3.0, 3.0]]
@@ -189,7 +189,7 @@ def test_csv_as_spreadsheets_write_it(tmp_path):
     """A byte-order mark, Windows line ends, blanks around names and numbers, quotes, a blank line at the end."""
     path = tmp_path / "t.csv"
     path.write_bytes(b'\xef\xbb\xbfid, target ,location,scale\r\n007, 1.5 ,"2",1e-1\r\n"a,\nb",2,3,4\r\n\r\n')
-    cases = read_cases(path)
+    cases = read(path)
     assert cases.id.tolist() == ["007", "a,\nb"]
     assert cases.target.tolist() == [1.5, 2.0]
 
@@ -197,12 +197,12 @@ def test_csv_as_spreadsheets_write_it(tmp_path):
 def test_law_and_unit_columns(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("target,location,scale,law,unit\n1,2,3,laplace,months\n1,2,3,laplace,months\n")
-    cases = read_cases(path)
+    cases = read(path)
     assert cases.prediction.law == ts.Laplace()
     assert cases.unit == "months"
-    assert read_cases(path, law="laplace").unit == "months"
+    assert read(path, law="laplace").unit == "months"
     with pytest.raises(ValueError, match="'normal' was asked for, but the data says 'laplace'"):
-        read(path, law="normal")
+        read_value(path, law="normal")
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
@@ -228,7 +228,7 @@ def test_frames(library):
 def test_frames_without_target_and_with_a_named_index():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"location": [1.0], "scale": [2.0]}, index=pandas.Index([9.0], name="target"))
-    assert isinstance(read(frame), ts.Prediction)  # the index is not a column
+    assert isinstance(read_value(frame), ts.Prediction)  # the index is not a column
     with pytest.raises(ValueError, match="no column 'target'"):
         from_frame(frame)
 
@@ -241,7 +241,7 @@ def test_of_new_cases_a_target_that_is_nowhere_filled_in_is_none(tmp_path, mask_
     assert isinstance(found, ts.Prediction)
     assert found.mask is None
     with pytest.raises(ValueError, match="target is missing"):
-        read(path, mask_missing=mask_missing)
+        read_value(path, mask_missing=mask_missing)
     path.write_text("id,target,location,scale\na,1,1,2\nb,3,3,1\n")
     assert isinstance(read_new(path, mask_missing=mask_missing), ts.Cases)
 
@@ -249,7 +249,7 @@ def test_of_new_cases_a_target_that_is_nowhere_filled_in_is_none(tmp_path, mask_
 def test_missing_targets_are_masked_by_output(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("target_0,target_1,location_0,location_1,scale\n1,,1,2,1\n,NaN,1,2,1\n3,4,1,2,1\n")
-    cases = read_cases(path, mask_missing=True)
+    cases = read(path, mask_missing=True)
     assert cases.prediction.mask.tolist() == [[True, False], [False, False], [True, True]]
     assert ts.metrics.mse.score(cases.prediction, cases.target) == pytest.approx((0 + 4 + 4) / 3)
 
@@ -257,17 +257,17 @@ def test_missing_targets_are_masked_by_output(tmp_path):
 def test_a_mask_may_already_leave_missing_values_out(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("target_0,target_1,location_0,location_1,scale,mask\n,,1,2,-1,false\n3,4,1,2,1,true\n")
-    assert read_cases(path).prediction.mask.tolist() == [[False, False], [True, True]]
+    assert read(path).prediction.mask.tolist() == [[False, False], [True, True]]
     path.write_text("target_0,target_1,location_0,location_1,scale,mask\n,,1,2,-1,false\n3,,1,2,1,true\n")
-    assert read_cases(path, mask_missing=True).prediction.mask.tolist() == [[False, False], [True, False]]
+    assert read(path, mask_missing=True).prediction.mask.tolist() == [[False, False], [True, False]]
     with pytest.raises(ValueError, match=r"target is missing in 1 of 4 places, the first at index \(1, 1\)"):
-        read_cases(path)
+        read(path)
 
 
 def test_missing_targets_of_draws_are_masked_in_both(tmp_path):
     target = np.array([1.0, np.nan, 3.0])
     np.savez(tmp_path / "d.npz", mean=np.zeros((2, 3)), variance=np.ones((2, 3)), target=target)
-    cases = read_cases(tmp_path / "d.npz", mask_missing=True)
+    cases = read(tmp_path / "d.npz", mask_missing=True)
     assert cases.prediction.mask.tolist() == cases.draws.mask.tolist() == [True, False, True]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from truesigma.files.disk import BadFile
-from truesigma.files.store import read, read_cases
+from truesigma.files.store import read, read_value
 
 
 def refusal(folder, text, reader=read):
@@ -54,7 +54,7 @@ def test_in_an_archive_by_case_and_id(tmp_path):
     variance[0, 1] = -1
     np.savez(path, mean=np.zeros((2, 3)), variance=variance, id=np.array(["a", "b", "c"]))
     with pytest.raises(BadFile, match=r"variance is negative .* The first is case 2, id b\.$"):
-        read(path)
+        read_value(path)
 
 
 def test_a_patient_of_another_name_is_said(tmp_path):
@@ -62,7 +62,7 @@ def test_a_patient_of_another_name_is_said(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("target,location,scale,Patient_ID,site\n1,2,3,p0,A\n2,3,4,p0,B\n")
     with pytest.warns(UserWarning, match="'Patient_ID' is not read; rename it to 'patient'"):
-        assert read(path).patient is None
+        assert read_value(path).patient is None
     for header in (
         "target,location,scale,patient,group",
         "target,location,scale,stage",
@@ -71,10 +71,10 @@ def test_a_patient_of_another_name_is_said(tmp_path):
         path.write_text(f"{header}\n{','.join('123456'[: header.count(',') + 1])}\n")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            read(path)
+            read_value(path)
 
 
 def test_a_target_of_another_name_is_said(tmp_path):
-    said = refusal(tmp_path, "gt,location,scale\n1,2,3\n", read_cases)
+    said = refusal(tmp_path, "gt,location,scale\n1,2,3\n", read)
     assert "has no target" in said
     assert "Rename gt to target, if" in said

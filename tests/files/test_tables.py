@@ -4,7 +4,7 @@ import pytest
 
 from truesigma.files.disk import BadFile
 from truesigma.files.find import find_sources
-from truesigma.files.store import read
+from truesigma.files.store import read_value
 from truesigma.files.tables import read_table
 
 
@@ -61,7 +61,7 @@ def test_a_quote_that_does_not_close_swallows_no_rows(tmp_path, rows):
         table(tmp_path, f"id,age\n{rows}")
     (tmp_path / "c.csv").write_text("id,target,location,scale\n" + rows.replace(",", ",1,1,"))
     with pytest.raises(BadFile, match=f"row {first} below the header has a quote that does not close"):
-        read(tmp_path / "c.csv")
+        read_value(tmp_path / "c.csv")
 
 
 @pytest.mark.parametrize(

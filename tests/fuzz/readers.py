@@ -79,9 +79,9 @@ def make_run(folder: Path) -> None:
 
 def table(path: Path) -> Any:
     from truesigma.files.fields import to_fields
-    from truesigma.files.store import read
+    from truesigma.files.store import read_value
 
-    return to_fields(read(path))
+    return to_fields(read_value(path))
 
 
 def pieces(path: Path) -> Any:

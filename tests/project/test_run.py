@@ -84,7 +84,7 @@ def test_every_recalibration_is_fitted_once_and_shown_alike(finished, run, monke
     for name in ("sigma", "aux"):
         module = getattr(ts.recalibrate, name)
         monkeypatch.setattr(module, "fit", _counted(module.fit, asked, name))
-    monkeypatch.setattr("truesigma.project.work.read_cases", _counted(work.read_cases, read))
+    monkeypatch.setattr("truesigma.project.work.read", _counted(work.read, read))
     monkeypatch.setattr("truesigma.page.report", _kept(report, page))
     code, _, err = run("run", "recipe.toml", "--device", "cpu")
     assert code == 0, err

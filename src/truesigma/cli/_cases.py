@@ -22,10 +22,10 @@ def read_set(path: Path, how: Mapping[str, Any], *, name_rows: bool = False) -> 
 
     from ..files.described import only_counted
     from ..files.roles import taken_columns
-    from ..files.store import read_cases
+    from ..files.store import read
 
     columns = how["columns"]
-    cases = read_cases(path, law=how["law"], mask_missing=how["mask_missing"], columns=columns)
+    cases = read(path, law=how["law"], mask_missing=how["mask_missing"], columns=columns)
     say_roles(path, taken_columns(cases, columns))
     if name_rows and cases.id is None:
         word, first = ("case", 0) if path.suffix.lower() == ".npz" else ("row", 1)

@@ -188,7 +188,7 @@ def _region(asked: FigureRequest, *, case: int = 0) -> Drawn:
 
     from ..diagrams import region as diagram
     from ..files.images import read_image
-    from ..files.store import read_cases
+    from ..files.store import read
     from ..recalibrate.region import Region
 
     card = asked.fitted_one("region")
@@ -198,7 +198,7 @@ def _region(asked: FigureRequest, *, case: int = 0) -> Drawn:
         )
     # All cases of the file, which `case` counts.
     how = {name: value for name, value in asked.how.items() if name != "missing"}
-    cases = read_cases(asked.one(), **how)
+    cases = read(asked.one(), **how)
     table = diagram.table(card.recalibration, card(cases), cases.target, case=case)
     pixels = None
     if asked.image is not None:

@@ -195,6 +195,19 @@ def laws_of(law: Law, cases: int) -> Iterator[tuple[Law, Host]]:
         yield law.laws[number], np.flatnonzero(law.index == number)
 
 
+def join_laws(laws: Sequence[tuple[Law, int]]) -> Law:
+    """The law of several sets of cases, one after the other, from the law of each and how many cases it has."""
+    first = laws[0][0]
+    if not any(isinstance(law, ByCase) for law, _ in laws) and all(
+        law.to_dict() == first.to_dict() for law, _ in laws
+    ):
+        return first
+    each = [law if isinstance(law, ByCase) else ByCase((law,), np.zeros(count, int)) for law, count in laws]
+    starts = np.cumsum([0, *(len(one.laws) for one in each)])
+    index = np.concatenate([start + one.index for start, one in zip(starts, each)])
+    return ByCase([law for one in each for law in one.laws], index)
+
+
 def law_at(law: Law, index: Any) -> Law:
     """The law of some cases, by what an array of them on the host would be indexed with."""
     return ByCase(law.laws, law.index[index]) if isinstance(law, ByCase) else law

@@ -314,7 +314,7 @@ def _uncrossed(low: Array, high: Array, bounds: Bounds, level: float) -> tuple[A
 Block = Elements  # as plug-ins call what a statistic is given
 
 
-def blocks(prediction: Prediction, target: Any, weight: Any = None) -> Iterator[Elements]:
+def blocks(prediction: Prediction | Cases, target: Any = None, weight: Any = None) -> Iterator[Elements]:
     """All cases, checked, in blocks of whole cases that fit the cache, or are one case each; all of one law."""
     makers = block_makers(unread(prediction, target, weight=weight))
     return (block for make in makers for one in make() for block in one.by_law())

@@ -16,7 +16,7 @@ from .checks import check_choice, check_target, check_weight, nothing_left
 from .elements import Block
 from .law import variance_ratio
 from .sums import Gathered, accumulate, flat
-from .values import Prediction, check_prediction
+from .values import Cases, Prediction, unread
 
 By = Literal["case", "element"]
 AT_A_TIME = 1 << 14  # keys whose area is added up in the cache
@@ -40,7 +40,9 @@ class Ranked:
         return float((self.error * self.weight).sum() / self.weight.sum())
 
 
-def rank(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "case") -> Ranked:
+def rank(
+    prediction: Prediction | Cases, target: Any = None, *, weight: Any = None, by: By = "case"
+) -> Ranked:
     """What can be kept or removed: whole cases, averaged over their outputs, or each element on its own.
 
     >>> rank(Prediction([[0.0, 0.0]], aleatoric=[[1.0, 3.0]]), [[1.0, 3.0]]).error
@@ -79,24 +81,25 @@ class Columns:
         return self.target - self.location
 
 
-def columns_of(prediction: Prediction, target: Any, *, weight: Any = None) -> Columns:
+def columns_of(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> Columns:
     """All elements at once.
 
     >>> columns_of(Prediction([1.0, 2.0], aleatoric=[4.0, 9.0]), [3.0, 3.0]).scale
     array([[2.],
            [3.]])
     """
-    check_prediction(prediction)
-    location, mask = prediction.location, prediction.mask
-    given = check_target(location, mask, target)
+    cases = unread(prediction, target, weight=weight)
+    predicted = cases.prediction
+    location, mask = predicted.location, predicted.mask
+    given = check_target(location, mask, cases.target)
     shape = tuple(location.shape)
-    share = check_weight(weight, location, mask)
+    share = check_weight(cases.weight, location, mask)
     count = np.ones(shape) if share is None else np.broadcast_to(to_host(share), shape).astype(np.float64)
     count = (count if mask is None else np.where(to_host(mask), count, 0.0)).reshape(shape[0], -1)
     some = count > 0
     if not some.any():
         raise nothing_left()
-    parts = {"target": given, "location": location, "scale": prediction.scale}
+    parts = {"target": given, "location": location, "scale": predicted.scale}
     wide = {
         name: np.where(some, to_host(part).astype(np.float64).reshape(some.shape), float(name == "scale"))
         for name, part in parts.items()

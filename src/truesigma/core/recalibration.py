@@ -4,7 +4,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
+from typing import (
+    Any,
+    Concatenate,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    get_args,
+    overload,
+    runtime_checkable,
+)
 
 import numpy as np
 
@@ -16,9 +27,29 @@ from .errors import Refusal
 from .law import Law, Undefined, law_of_moment
 from .sums import Sum
 from .tally import Tally
-from .values import UNHEARD, Cases, Draws, Interval, Prediction, changed, check_prediction, raw_spread, sound
+from .values import (
+    UNHEARD,
+    Cases,
+    Draws,
+    Interval,
+    Prediction,
+    changed,
+    check_alone,
+    check_prediction,
+    check_target_given,
+    raw_spread,
+    sound,
+)
 
 Fitted = TypeVar("Fitted", covariant=True)
+Options = ParamSpec("Options")
+Given = TypeVar("Given", Prediction, Cases)
+
+
+class OnEither(Protocol):
+    """A prediction in, another out; or cases in, and cases with the other prediction out."""
+
+    def __call__(self, prediction: Given, *, group: Any = None) -> Given: ...
 
 
 @runtime_checkable
@@ -28,10 +59,10 @@ class Recalibration(Protocol):
     One that multiplies both variances by what depends on their sum alone may say so as `variance_ratio(total)`, in
     array operations; it can then be exported with a network. A change of the law needs no more than a ratio of 1.
     One that takes a few operations on each element, and never warns, may say `by_block = True`: large data is then
-    recalibrated in the cache, as it is scored.
+    recalibrated in the cache, as it is scored. `on_predictions` above its `__call__` lets it be called with cases, too.
     """
 
-    def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction: ...
+    def __call__(self, prediction: Given, *, group: Any = None) -> Given: ...
 
     def to_dict(self) -> dict[str, Any]: ...
 
@@ -126,6 +157,26 @@ def applied(
     return recalibration.of_members(draws)
 
 
+def on_predictions(call: Callable[..., Prediction]) -> OnEither:
+    """Let the `__call__` of a recalibration, written for predictions, take cases as well, with their first group.
+
+    >>> from truesigma.recalibrate import sigma
+    >>> sigma.Sigma(2.0, None)(Cases(Prediction([0.0], scale=[1.0]), [3.0])).prediction.scale
+    array([2.])
+    """
+
+    @wraps(call)
+    def either(self: Any, prediction: Any, *, group: Any = None) -> Any:
+        if not isinstance(prediction, Cases):
+            return call(self, prediction, group=group)
+        cases = prediction
+        check_alone(cases, group)
+        made = applied(self, cases.prediction, group=cases.first_group, draws=cases.draws)
+        return changed(cases, prediction=made, draws=None)
+
+    return cast(OnEither, either)
+
+
 class CaseSums(NamedTuple):
     """Cases by what a fit needs to know of them: sums that add up over batches and files, and the law."""
 
@@ -141,17 +192,23 @@ class CaseSums(NamedTuple):
         return {name: CaseSums(sums, self.law) for name, sums in parts.items()}
 
 
-class Fitting(Protocol[Fitted]):
-    """A `fit` as users call it: on cases, on their arrays, or on a tally where its sums are enough.
+class Fitting(Protocol[Options, Fitted]):
+    """A `fit` as users call it: on cases, or a tally where its sums are enough; or on their arrays.
 
     The arrays are those of `Cases`: the target with the location's shape, weights of that shape or (case,), and one
     name for each case in the others. `shift` are the weights of new cases, where `weight` makes these look like them.
     """
 
+    @overload
+    def __call__(
+        self, cases: Cases | CaseSums | Tally, /, *args: Options.args, **options: Options.kwargs
+    ) -> Fitted: ...
+
+    @overload
     def __call__(
         self,
-        prediction: Prediction | Cases | Tally,
-        target: Any = None,
+        prediction: Prediction,
+        target: Any,
         *,
         weight: Any = None,
         group: Any = None,
@@ -162,9 +219,22 @@ class Fitting(Protocol[Fitted]):
     ) -> Fitted: ...
 
 
+def _arrays(
+    prediction: Prediction | Cases | Tally,
+    target: Any = None,
+    *,
+    weight: Any = None,
+    group: Any = None,
+    patient: Any = None,
+    fold: Any = None,
+    shift: Any = None,
+) -> None:
+    """The signature of a fit, before its options."""
+
+
 def on_cases(
-    fit: Callable[..., Fitted], gather: Callable[..., dict[str, Sum]] | None = None
-) -> Fitting[Fitted]:
+    fit: Callable[Concatenate[Any, Options], Fitted], gather: Callable[..., dict[str, Sum]] | None = None
+) -> Fitting[Options, Fitted]:
     """Let a fit on cases be called as `Fitting` says; its keywords are the options.
 
     One that needs no more than sums of the cases is given these, as `CaseSums`; `gather` makes them of cases, or of a
@@ -176,40 +246,37 @@ def on_cases(
     >>> fit(Prediction([0.0], aleatoric=[1.0]), [3.0], power=2), fit(Cases(Prediction([0.0], aleatoric=[1.0]), [3.0]))
     (9.0, 3.0)
     """
-    (_, *options), known = signature(fit).parameters.values(), signature(Fitting.__call__).parameters
+    (_, *options), known = signature(fit).parameters.values(), signature(_arrays).parameters
+    fit_with: Callable[..., Fitted] = fit
     tally_does = gather is not None and Tally in get_args(signature(gather).parameters["cases"].annotation)
     taken = (Cases, CaseSums, Tally) if tally_does else (Cases, CaseSums)
 
     @wraps(fit)
-    def call(prediction: Any, target: Any = None, **given: Any) -> Fitted:
+    def call(prediction: Any, target: Any = None, **given: Any) -> Any:
         data = {name: given.pop(name) for name in known if name in given}
         cases = prediction
         if not isinstance(prediction, taken):
-            if target is None and isinstance(prediction, Prediction):
-                raise Refusal(
-                    "a prediction is given without its target; expected both, or cases: fit(cases)."
-                )
+            if isinstance(prediction, Prediction):
+                check_target_given(target)
             cases = Cases(prediction, target, **data)
-        elif target is not None or any(value is not None for value in data.values()):
-            kind = type(prediction).__name__
-            raise Refusal(
-                f"targets, weights or names are given beside a {kind}, which holds its own; give it alone, as "
-                f"fit({kind.lower()}), or give the arrays."
-            )
+        else:
+            check_alone(prediction, target, *data.values())
         if gather is not None and not isinstance(cases, CaseSums):
             chosen = {**{one.name: one.default for one in options}, **given}
             law = law_of_moment(cases.moment) if isinstance(cases, Tally) else cases.prediction.law
             cases = CaseSums(gather(cases, **plugins.accepted(gather, chosen)), law)
-        return fit(cases, **given)
+        return fit_with(cases, **given)
 
-    _, *arrays, _ = known.values()
+    arrays = list(known.values())
     if not tally_does:
         arrays[1] = arrays[1].replace(default=Parameter.empty)
     call.__signature__ = Signature([*arrays, *options])  # type: ignore[attr-defined]
-    return call
+    return cast(Fitting[Options, Fitted], call)
 
 
-def on_sums(gather: Callable[..., dict[str, Sum]]) -> Callable[[Callable[..., Fitted]], Fitting[Fitted]]:
+def on_sums(
+    gather: Callable[..., dict[str, Sum]],
+) -> Callable[[Callable[Concatenate[Any, Options], Fitted]], Fitting[Options, Fitted]]:
     """Let a fit on what `gather` knows of cases be called with these; where they are in files, in many at a time."""
     return partial(on_cases, gather=gather)
 

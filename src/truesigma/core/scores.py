@@ -222,7 +222,7 @@ def value_of(one: Request, sums: Sum) -> float | Undefined:
 
 
 def measure(
-    prediction: Prediction, target: Any, requests: Iterable[Request], *, weight: Any = None
+    prediction: Prediction | Cases, target: Any, requests: Iterable[Request], *, weight: Any = None
 ) -> list[float | Undefined]:
     """Scores of arrays in memory, together: a first look for the edges of bins, then one pass for all sums.
 
@@ -255,7 +255,9 @@ def measure_each(
     ]
 
 
-def score_of(sums: Summed, prediction: Prediction, target: Any, *, weight: Any, **options: Any) -> float:
+def score_of(
+    sums: Summed, prediction: Prediction | Cases, target: Any, *, weight: Any, **options: Any
+) -> float:
     """The score of one metric, which has such sums, with all its options: what a metric's `score` calls."""
     value = measure(prediction, target, [Request(sums, options)], weight=weight)[0]
     if isinstance(value, Undefined):

@@ -71,7 +71,7 @@ def flat(*arrays: Array) -> list[Array]:
     return [None if a is None else namespace(a).reshape(a, (-1,)) for a in arrays]
 
 
-def accumulate(prediction: Prediction, target: Any, plan: Plan, *, weight: Any = None) -> Sums:
+def accumulate(prediction: Prediction | Cases, target: Any, plan: Plan, *, weight: Any = None) -> Sums:
     """Sums of every statistic over all cases, in one pass; one that has none becomes the `Undefined` that says why.
 
     A block whose sums overflow float32 is summed again in float64.

@@ -6,14 +6,14 @@ checked nor used, so NaN may be there.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Never, TypeVar
 
 import numpy as np
 from array_api_compat import is_array_api_obj
 
-from .arrays import Array, as_array, expand, extremes, like, namespace, to_host, with_axes
+from .arrays import Array, Host, as_array, expand, extremes, like, namespace, to_host, with_axes
 from .by_case import Bounds, beside, law_at, of_each
 from .checks import (
     check_axes,
@@ -34,6 +34,7 @@ from .checks import (
 )
 from .errors import Refusal
 from .law import Law, Normal, central_bounds
+from .notebook import html_table
 
 T = TypeVar("T")
 UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what is outside a mask, numpy need not warn
@@ -311,6 +312,7 @@ def check_prediction(prediction: Any) -> None:
 
 
 LABELS = ("patient", "fold", "id")  # of cases, one name each
+SHOWN = 8  # cases, and numbers of one, in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,6 +385,18 @@ class Cases:
         mask = self.prediction.mask
         return len(self) if mask is None else int(to_host(mask).reshape(len(self), -1).any(axis=1).sum())
 
+    @staticmethod
+    def concat(*parts: "Cases | Iterable[Cases]") -> "Cases":
+        """Several sets as one, one after another, without their draws; unit and marks are those of the first.
+
+        >>> one = Cases(Prediction([1.0], scale=[0.1]), [1.1])
+        >>> Cases.concat(one, one)
+        Cases(2 cases, normal)
+        """
+        from .pool import pool
+
+        return pool(cases for part in parts for cases in ([part] if isinstance(part, Cases) else part))
+
     def __len__(self) -> int:
         return len(self.prediction)
 
@@ -395,14 +409,51 @@ class Cases:
         unit = f", in {self.unit}" if self.unit else ""
         return f"Cases({number_of(len(self), 'case')}, {self.prediction.law.name}{unit})"
 
+    def _repr_html_(self) -> str:
+        """The first cases, for a notebook."""
+        some, unit = self[:SHOWN], f" ({self.unit})" if self.unit else ""
+        made = some.prediction
+        numbers = {f"target{unit}": some.target, f"location{unit}": made.location, f"scale{unit}": made.scale}
+        labels = {name: names for name in LABELS if (names := getattr(some, name)) is not None} | some.groups
+        columns = {
+            **{name: [str(one) for one in names] for name, names in labels.items()},
+            **{name: [_shown(row) for row in to_host(part)] for name, part in numbers.items()},
+        }
+        rest = [f"and {len(self) - SHOWN:,} more"] if len(self) > SHOWN else []
+        return html_table(list(columns), list(zip(*columns.values())), repr(self), rest)
 
-def unread(prediction: Prediction, target: Any, *, weight: Any = None, patient: Any = None) -> Cases:
-    """Cases for one pass, which looks at their numbers itself, block by block in the cache."""
+
+def _shown(row: Host) -> str:
+    """The numbers of one case, or how many there are."""
+    return ", ".join(f"{one:.4g}" for one in row.ravel()) if row.size <= SHOWN else f"{row.size} numbers"
+
+
+def unread(prediction: Any, target: Any = None, *, weight: Any = None, patient: Any = None) -> Cases:
+    """Cases for one pass, which looks at their numbers itself, block by block in the cache; or the cases given."""
+    if isinstance(prediction, Cases):
+        check_alone(prediction, target, weight, patient)
+        return prediction
     check_prediction(prediction)
+    check_target_given(target)
     patient = check_group(patient, len(prediction), "patient")
     target = target_beside(prediction.location, target)
     parts = {"prediction": prediction, "target": target, "weight": weight, "patient": patient}
     return trusted(Cases, **parts, _read=False)
+
+
+def check_alone(value: Any, *others: Any) -> None:
+    """Refuse targets, weights or names beside what holds its own."""
+    if any(one is not None for one in others):
+        kind = type(value).__name__
+        raise Refusal(
+            f"targets, weights or names are given beside a {kind}, which holds its own; give it alone, or the arrays."
+        )
+
+
+def check_target_given(target: Any) -> None:
+    """Refuse a prediction without its target."""
+    if target is None:
+        raise Refusal("a prediction is given without its target; expected both, or cases.")
 
 
 def first_group(group: Any) -> Any:

@@ -4,9 +4,19 @@ Predictions and targets come in; a table of what is shown goes out, and from it 
 matplotlib; a new picture is one new file. A figure of your own looks like these with `figure`, `style` and `look`.
 """
 
+from typing import TYPE_CHECKING
+
 from ..core.plugins import in_folder
 from ._style import figure, look, save, style
 
 __all__ = ["figure", "look", "save", "style"]
 
-__getattr__, __dir__ = in_folder("diagrams")
+if TYPE_CHECKING:  # so that a misspelt name is an error, and an editor knows the others
+    from . import calibration as calibration
+    from . import coverage as coverage
+    from . import history as history
+    from . import region as region
+    from . import rejection as rejection
+    from . import shift as shift
+else:
+    __getattr__, __dir__ = in_folder("diagrams")

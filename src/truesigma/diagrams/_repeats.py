@@ -3,14 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction, check_alone, check_target_given
 
 Run = tuple[Prediction, Any, Any]
 
 
-def runs(prediction: Prediction | Sequence[Prediction], target: Any, weight: Any = None) -> list[Run]:
+def runs(prediction: Prediction | Cases | Sequence[Prediction], target: Any, weight: Any = None) -> list[Run]:
     """(prediction, target, weight) of each repeat."""
+    if isinstance(prediction, Cases):
+        check_alone(prediction, target, weight)
+        return [(prediction.prediction, prediction.target, prediction.weight)]
     if isinstance(prediction, Prediction):
+        check_target_given(target)
         return [(prediction, target, weight)]
     many = list(prediction)
     if not many or not all(isinstance(one, Prediction) for one in many):

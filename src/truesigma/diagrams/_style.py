@@ -4,7 +4,7 @@ Colours are those of Okabe and Ito; every series also has its own marker and lin
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core.arrays import Host
+from ..core.values import Cases
 from ..files.disk import write_atomically
 
 Axes = Any  # matplotlib.axes.Axes; the package does not import matplotlib until something is drawn
@@ -113,9 +114,10 @@ def look(name: str, index: int) -> dict[str, str]:
     return dict(SERIES[NAMED.get(name.partition(":")[0], index) % len(SERIES)])
 
 
-def labelled(tables: T | Mapping[str, T]) -> dict[str, T]:
-    """One table, or several by their label, as a mapping."""
-    return dict(tables) if isinstance(tables, Mapping) else {"": tables}
+def labelled(tables: T | Cases | Mapping[str, T | Cases], table: Callable[[Cases], T]) -> dict[str, T]:
+    """One table, or several by their label, as a mapping; `table` makes one of cases."""
+    named = tables if isinstance(tables, Mapping) else {"": tables}
+    return {name: table(one) if isinstance(one, Cases) else one for name, one in named.items()}
 
 
 def note_power(axis: Any, label: str, unit: str = "", log: bool = False) -> None:

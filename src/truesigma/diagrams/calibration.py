@@ -13,7 +13,7 @@ from ..core.arrays import Host
 from ..core.bins import Spacing
 from ..core.checks import per_cent
 from ..core.elements import Error, Outputs
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction
 from ._bins import Calibration, bin_runs
 from ._repeats import runs
 from ._style import (
@@ -38,8 +38,8 @@ TRUST = 10  # bins with fewer are drawn hollow: their mean error says little
 
 
 def table(
-    prediction: Prediction | Sequence[Prediction],
-    target: Any,
+    prediction: Prediction | Cases | Sequence[Prediction],
+    target: Any = None,
     *,
     weight: Any = None,
     error: Error = "mean",
@@ -82,7 +82,7 @@ def table(
 
 
 def draw(
-    table: Calibration,
+    table: Calibration | Cases,
     ax: Axes = None,
     *,
     title: str = "",
@@ -97,10 +97,10 @@ def draw(
     many elements do.
 
     Args:
-        table: what `table` computed.
+        table: cases, or what `table` computed.
         ax: matplotlib axes; None for a new figure of one journal column.
         title: shown above the UCE.
-        unit: of the target, such as "mm".
+        unit: of the target, such as "mm"; that of the cases where they are given.
         color: of the line.
         log: logarithmic axes, for bins of equal mass.
         legend: whether to say what line and band are.
@@ -108,6 +108,9 @@ def draw(
     Returns:
         The axes.
     """
+    if isinstance(table, Cases):
+        unit = unit or table.unit
+        table = _of_cases(table)
     with style():
         ax = axes_or_new(ax, ratio=0.92)
         solid = _solid(table)
@@ -141,6 +144,10 @@ def draw(
         score = f"UCE {scientific(table.uce, table.uce_deviation)}"
         ax.set_title(f"{title}\n{score}" if title else score, pad=3)
     return ax
+
+
+def _of_cases(cases: Cases) -> Calibration:
+    return table(cases)
 
 
 def draw_row(tables: Mapping[str, Calibration], *, unit: str = "", log: bool = False) -> Host:

@@ -15,7 +15,7 @@ from ..core.checks import check_level
 from ..core.law import Undefined
 from ..core.ranking import rank
 from ..core.scores import measure, request
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction
 from ..files.disk import plain
 from ._repeats import runs
 from ._style import GREY, Axes, axes_or_new, labelled, look, style
@@ -51,8 +51,8 @@ class Coverage:
 
 
 def table(
-    prediction: Prediction | Sequence[Prediction],
-    target: Any,
+    prediction: Prediction | Cases | Sequence[Prediction],
+    target: Any = None,
     *,
     weight: Any = None,
     levels: Sequence[float] = LEVELS,
@@ -105,11 +105,13 @@ def _chance(level: Host, cases: float) -> tuple[Host, Host]:
     return low, high
 
 
-def draw(tables: Coverage | Mapping[str, Coverage], ax: Axes = None, *, title: str = "") -> Axes:
+def draw(
+    tables: Coverage | Cases | Mapping[str, Coverage | Cases], ax: Axes = None, *, title: str = ""
+) -> Axes:
     """Draw observed over estimated intervals, before and after recalibration, with the band of chance.
 
     Args:
-        tables: what `table` computed, or several by their label; the band is that of the first.
+        tables: cases, or what `table` computed; or several by their label; the band is that of the first.
         ax: matplotlib axes; None for a new figure of one journal column.
         title: of the panel.
 
@@ -118,7 +120,7 @@ def draw(tables: Coverage | Mapping[str, Coverage], ax: Axes = None, *, title: s
     """
     with style():
         ax = axes_or_new(ax, ratio=0.9)
-        named = labelled(tables)
+        named = labelled(tables, table)
         first = next(iter(named.values()))
         ax.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=0.9, zorder=1, label="perfect")
         ax.fill_between(first.level, first.low, first.high, color=GREY, alpha=0.25, linewidth=0, zorder=1)

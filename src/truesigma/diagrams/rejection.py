@@ -12,7 +12,7 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.checks import check_choice
 from ..core.ranking import By, keep_lowest, rank
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction
 from ..files.disk import plain
 from ._style import GREY, INK, PALE, Axes, axes_or_new, labelled, look, note_power, scientific, strip, style
 
@@ -43,7 +43,9 @@ class Rejection:
         return f"Rejection({self.threshold.size} thresholds, MSE {self.mse[0]:.3g}, AUSE {self.ause})"
 
 
-def table(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "case") -> Rejection:
+def table(
+    prediction: Prediction | Cases, target: Any = None, *, weight: Any = None, by: By = "case"
+) -> Rejection:
     """Error of the kept cases for 100 thresholds of the variance, and for 100 rejected shares.
 
     Args:
@@ -81,7 +83,7 @@ def table(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "
 
 
 def draw(
-    tables: Rejection | Mapping[str, Rejection],
+    tables: Rejection | Cases | Mapping[str, Rejection | Cases],
     ax: Axes = None,
     *,
     over: Literal["threshold", "share"] = "share",
@@ -91,7 +93,7 @@ def draw(
     """Draw the error of the kept cases.
 
     Args:
-        tables: what `table` computed, or several by their label.
+        tables: cases, or what `table` computed; or several by their label.
         ax: matplotlib axes; None for a new figure of one journal column.
         over: "share" draws it over the rejected share, beside the best and the blind order; "threshold" over the
             variance above which cases are rejected, with the rejected share on top, as the paper does.
@@ -104,7 +106,7 @@ def draw(
     check_choice("over", over, "threshold", "share")
     with style():
         ax = axes_or_new(ax)
-        named = labelled(tables)
+        named = labelled(tables, table)
         for index, (name, one) in enumerate(named.items()):
             series = look(name, index)
             series.pop("marker")

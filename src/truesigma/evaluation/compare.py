@@ -27,7 +27,7 @@ from .recipe import Recipe, load_recipe
 from .replicates import Finish, Replicates, Resampling, Rows, from_rows, metric_rows
 from .scoring import items_of
 from .sets import Given, open_set
-from .text import comparison_table, notebook_text, plain_text
+from .text import comparison_table, html_text, plain_text, terminal_text
 
 LEVEL = 0.9  # of the intervals whose width tells sharpness
 FEWEST, LARGEST = 30, 200_000  # cases or patients, and elements, between which a remedy is looked for
@@ -80,7 +80,10 @@ class Comparison:
         """The table that the command line prints."""
         return plain_text(comparison_table(self))
 
-    _repr_pretty_ = notebook_text
+    _repr_pretty_ = terminal_text
+
+    def _repr_html_(self) -> str:
+        return html_text(comparison_table(self))
 
 
 def compare(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import Refusal
 from ..core.law import Law, Undefined
@@ -18,7 +18,10 @@ from .passes import CASES
 from .recipe import Recipe, load_recipe
 from .scoring import Placed, asked_metrics, items_of, row_of, score_set
 from .sets import CaseSet, Given, Report, open_set
-from .text import evaluation_table, notebook_text, plain_text
+from .text import evaluation_table, html_text, plain_text, terminal_text
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +91,16 @@ class Evaluation:
         """The table that the command line prints."""
         return plain_text(evaluation_table(self))
 
-    _repr_pretty_ = notebook_text
+    _repr_pretty_ = terminal_text
+
+    def _repr_html_(self) -> str:
+        return html_text(evaluation_table(self))
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """The rows as a pandas frame, which is not needed for anything else."""
+        import pandas
+
+        return pandas.DataFrame(list(self.rows))
 
 
 def evaluate(

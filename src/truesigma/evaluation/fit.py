@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from types import ModuleType
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Literal, Union, overload
 
 from ..core import plugins
 from ..core.errors import Refusal
@@ -15,8 +15,11 @@ from ..core.tally import Tally
 from ..core.values import Cases
 from ..files.fileset import NotWhole
 from .passes import CASES, Gathering, pass_over
-from .recipe import Recipe
+from .recipe import Recipe, load_recipe
 from .sets import CaseSet, open_set
+
+if TYPE_CHECKING:
+    from ..recalibrate.sigma import Sigma
 
 Named = str | tuple[str, Mapping[str, Any]]  # "aux:hidden=4", or ("aux", {"hidden": 4})
 Choice = Union[Named, "Fit"]
@@ -50,14 +53,35 @@ class Fit:
     fitted: Recalibration
 
 
-def fit(choice: Choice | Chosen, cases: Cases | Tally | CaseSums, recipe: Recipe) -> Recalibration:
+@overload
+def fit(
+    choice: Literal["sigma"], cases: Cases | Tally | CaseSums, recipe: str | Recipe = "exact"
+) -> "Sigma": ...
+
+
+@overload
+def fit(
+    choice: Choice | Chosen, cases: Cases | Tally | CaseSums, recipe: str | Recipe = "exact"
+) -> Recalibration: ...
+
+
+def fit(choice: Any, cases: Cases | Tally | CaseSums, recipe: str | Recipe = "exact") -> Any:
     """Fit one recalibration on some cases, or on their sums, under a recipe.
 
-    >>> from truesigma import Prediction
-    >>> from truesigma.evaluation.recipe import load_recipe
-    >>> fit("sigma", Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0]), load_recipe("exact")).factor
-    2.0
+    Args:
+        choice: a name, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`.
+        cases: of the calibration.
+        recipe: "exact", "paper", "code", or the path of a TOML file.
+
+    Returns:
+        The recalibration: call it with a prediction, or with cases.
+
+    Example:
+        >>> from truesigma import Prediction
+        >>> fit("sigma", Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0])).factor
+        2.0
     """
+    recipe = load_recipe(recipe)
     if isinstance(choice, Fit):
         return choice.fitted
     one = choice if isinstance(choice, Chosen) else choose(choice, recipe)

@@ -13,10 +13,10 @@ from ..core.checks import NothingLeft, nothing_left
 from ..core.errors import Refusal
 from ..core.law import Undefined
 from ..core.recalibration import JointRegion, Recalibration, applied
-from ..core.scores import Request, edges_from, range_plan, request, value_of
+from ..core.scores import Request, edges_from, measure, range_plan, request, value_of
 from ..core.values import Cases, Prediction, changed
 from ..files.fileset import NotWhole
-from .fit import Chosen, Fit, Named, each
+from .fit import Chosen, Fit, Named, each, label_of
 from .passes import Ranging, Scoring, Sums, Wanted, pass_over
 from .recipe import Recipe
 from .sets import CaseSet
@@ -49,7 +49,7 @@ class Item:
             return reason
 
 
-def asked_metrics(metrics: Iterable[Named] | None) -> list[Asked]:
+def asked_metrics(metrics: Iterable[Named] | Named | None) -> list[Asked]:
     """The metrics that were chosen, with their options; None for all."""
     chosen = plugins.usual("metrics") if metrics is None else each(metrics)
     return [plugins.parse("metrics", metric) for metric in chosen]
@@ -94,6 +94,37 @@ def row_of(chosen: Chosen, item: Item, values: Sequence[float | Undefined]) -> d
         "reason": reasons[0] if reasons else None if defined else "not finite",
         "options": {**extra, **item.given},
     }
+
+
+def score(cases: Cases, metrics: Iterable[Named] | Named | None = None) -> dict[str, float]:
+    """Score cases by several metrics at once; those that are means share one pass.
+
+    Args:
+        cases: the prediction as it is; `fitted(cases)` are those with a recalibrated one.
+        metrics: names, with options as `"coverage:level=0.5"` or `("coverage", {"level": 0.5})`; None for all that have
+            a value for such cases.
+
+    Returns:
+        A number for each metric, by its name with the options that were given.
+
+    Example:
+        >>> from truesigma import Prediction
+        >>> cases = Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [1.0, 2.0])
+        >>> score(cases, ["mae", "coverage:level=0.9"])
+        {'mae': 1.5, 'coverage:level=0.9': 0.5}
+    """
+    asked = {label_of(name, given): (metric, given) for name, metric, given in asked_metrics(metrics)}
+    summed = {label: request(*one) for label, one in asked.items() if hasattr(one[0], "SUMS")}
+    found: dict[str, float | Undefined] = dict(zip(summed, measure(cases, None, summed.values())))
+    for label in asked.keys() - summed.keys():
+        metric, given = asked[label]
+        try:
+            found[label] = metric.score(cases, **given)
+        except Undefined as reason:
+            found[label] = reason
+    if metrics is not None and (reasons := [one for one in found.values() if isinstance(one, Undefined)]):
+        raise reasons[0]
+    return {label: one for label in asked if not isinstance(one := found[label], Undefined)}
 
 
 @dataclass(frozen=True, eq=False)

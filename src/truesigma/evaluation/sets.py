@@ -17,13 +17,14 @@ from ..core.arrays import like, to_host
 from ..core.decompose import decompose
 from ..core.errors import Refusal
 from ..core.law import Law
+from ..core.pool import pool
 from ..core.values import Cases, Draws, Prediction, changed
 from ..engine import Engine, load_engine
 from ..files.described import describe_file, describe_files, without_code
-from ..files.fileset import MOST, FileSet, is_volume, open_fileset, pooled, read_whole
+from ..files.fileset import MOST, FileSet, is_volume, open_fileset, read_whole
 from ..files.find import is_small
 from ..files.roles import Columns
-from ..files.store import read_cases
+from ..files.store import read
 from ..recalibrate._shift import features_of
 from ..recalibrate._shift import fit as fit_shift
 from .recipe import Recipe, load_recipe
@@ -170,8 +171,8 @@ def open_set(
     files, paths = None, [Path(one) for one in named]
     in_pieces = engine is not None or keep is not None
     if len(paths) == 1 and not in_pieces and is_small(paths[0]):
-        read = read_cases(paths[0], law=law, mask_missing=mask_missing, columns=columns)
-        held.append(without_code(read, missing))
+        found = read(paths[0], law=law, mask_missing=mask_missing, columns=columns)
+        held.append(without_code(found, missing))
     elif paths:
         files = open_fileset(named, law=law, columns=columns)
         paths = list(files.paths)
@@ -226,7 +227,7 @@ def _together(held: Sequence[Cases], name: str, recipe: Recipe) -> Cases:
                     f"{name}: some of the cases have {words} {expected}, others {there}; expected the same, as they "
                     "are pooled to one set."
                 )
-    return pooled(map(recipe.applied, held))
+    return pool(map(recipe.applied, held))
 
 
 def as_cases(value: Prediction | Draws | Cases) -> Cases:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ..core import plugins
 from ..core.checks import number_of
+from ..core.notebook import html_table
 from .verdicts import NONE, lines
 
 if TYPE_CHECKING:  # results print themselves as these tables
@@ -17,8 +18,8 @@ DASH = "-"  # where a number is not defined
 USUAL = (0.3, 5.0)  # factors that networks have; beyond these a mistake in the table is more likely
 
 
-def notebook_text(result: Any, printer: Any, cycle: bool) -> None:
-    """Show a result in a notebook as it is printed: its `_repr_pretty_`."""
+def terminal_text(result: Any, printer: Any, cycle: bool) -> None:
+    """Show a result in a console of IPython as it is printed: its `_repr_pretty_`."""
     printer.text(str(result))
 
 
@@ -49,6 +50,11 @@ def plain_text(table: TextTable) -> str:
         for line in lines
     ]
     return "\n".join([*([table.title] if table.title else []), *(t.rstrip() for t in text), *table.notes])
+
+
+def html_text(table: TextTable) -> str:
+    """The table as a notebook shows it."""
+    return html_table(table.head, table.rows, table.title, table.notes, table.best)
 
 
 def print_table(table: TextTable, stream: TextIO) -> None:

@@ -13,7 +13,7 @@ from ..core.values import Cases, Draws, Prediction
 from .disk import check_like, fingerprint
 from .fileset import FileSet
 from .roles import ROLES, taken_columns
-from .store import read_cases, read_new
+from .store import read, read_new
 
 LIKE = {"columns?": dict, "law?": str, "mask_missing?": bool, "missing?": (int, float)}
 
@@ -86,7 +86,7 @@ def read_again(result: Path, about: Mapping[str, Any], law: Law | None = None) -
         BadFile: if the result does not say it in a way that can be understood.
     """
     columns = _checked(result, about)
-    found = read_cases(
+    found = read(
         result.parent / str(about["file"]),
         law=about.get("law", law),
         mask_missing=about.get("mask_missing", law is not None),

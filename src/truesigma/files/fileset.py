@@ -2,17 +2,16 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays import expand
-from ..core.by_case import Stated
-from ..core.checks import check_weight, nothing_left
+from ..core.checks import check_weight
 from ..core.law import Law
+from ..core.pool import pool
 from ..core.values import Cases, Prediction, take
 from .chunks import chunked_cases, open_source
 from .chunks.reader import Fields, Opened
@@ -163,31 +162,7 @@ def read_whole(
             check_unchanged(source)
 
     texts = {name: getattr(files, name) for name in ("unit", "checkpoint", "sampling")}
-    return replace(pooled(parts()), **texts)
-
-
-def pooled(sets: Iterable[Cases]) -> Cases:
-    """Some sets of cases as one, without their draws; unit, checkpoint and sampling are those of the first."""
-    columns: dict[str, list[Any]] = {name: [] for name in (*PARTS, *LABELS, "target")}
-    bounds: list[Any] = []
-    first = None
-    for cases in sets:
-        first = first or cases
-        bounds.append(cases.prediction.bounds)
-        for name, column in columns.items():
-            column.append(getattr(cases.prediction if name in PARTS else cases, name))
-    shapes = [target.shape for target in columns["target"]]
-    if first is None:
-        raise nothing_left()
-    if any(one is None for one in columns["id"]):
-        columns["id"] = [None]
-    # One after another, each replacing its pieces, so that twice as much need not fit.
-    parts = {name: _joined(name, columns.pop(name), shapes) for name in (*PARTS, *LABELS, "target")}
-    stated = None if any(one is None for one in bounds) else Stated.joined(bounds)
-    law = first.prediction.law
-    prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=law, bounds=stated)
-    texts: dict[str, Any] = {name: getattr(first, name) for name in ("unit", "checkpoint", "sampling")}
-    return Cases(prediction, parts.pop("target"), **texts, **parts)
+    return replace(pool(parts()), **texts)
 
 
 def flat(cases: Cases) -> Cases:
@@ -207,28 +182,3 @@ def flat(cases: Cases) -> Cases:
 def is_volume(source: CaseFiles) -> bool:
     """Whether it is a NIfTI volume, which is one case of any shape."""
     return source.name.lower().endswith((".nii", ".nii.gz"))
-
-
-def _joined(name: str, arrays: list[Any], shapes: list[tuple[int, ...]]) -> Any:
-    """One array of all, None if no file has it; without a mask everything counts, and without a weight it counts 1."""
-    if name in ("mask", "weight") and any(a is not None for a in arrays):
-        kind: Any = bool if name == "mask" else np.float64
-        if name == "weight" and all(a is None or a.ndim == 1 for a in arrays):
-            shapes = [shape[:1] for shape in shapes]
-        arrays = [
-            np.ones(shape, dtype=kind) if a is None else expand(name, a, shape)
-            for a, shape in zip(arrays, shapes)
-        ]
-    missing = sum(a is None for a in arrays)
-    if missing == len(arrays):
-        return None
-    if missing:
-        raise NotWhole(
-            f"some of these files have {name} and others do not; expected it in all of them, or in none."
-        )
-    columns = {tuple(sorted(a)) if isinstance(a, Mapping) else () for a in arrays}
-    if len(columns) > 1:
-        raise NotWhole("these files have groups of different names; expected the same in all of them.")
-    if columns != {()}:
-        return {one: np.concatenate([a[one] for a in arrays]) for one in arrays[0]}
-    return np.concatenate(arrays)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.checks import WrongValue
+from ..core.decompose import decompose
 from ..core.law import Law
 from ..core.values import Cases, Draws, Prediction
 from .columns import case_table, fields_table, frame_table, table_fields
@@ -28,18 +29,14 @@ LAW = ".law.json"  # appended to the name of a .csv: the file with its law, if t
 
 
 def read(
-    source: Any,
-    *,
-    law: Law | str | None = None,
-    mask_missing: bool = False,
-    columns: Columns | None = None,
-) -> Cases | Draws | Prediction:
-    """Read draws, predictions or cases from a file, or from a data frame.
+    source: Any, *, law: Law | str | None = None, mask_missing: bool = False, columns: Columns | None = None
+) -> Cases:
+    """Read cases, predictions with their targets, from a file or from a data frame.
 
-    A file is an .npz with the arrays `mean` and `variance` (draws), or `location` with `scale` or with `aleatoric` and
-    `epistemic` (variances); or a .csv or .parquet with columns of these names, several outputs as `location_0`,
-    `location_1`, .... It may also have `target`, `patient`, `group`, `weight`, `id`, `mask`, `spread`, `law` and
-    `unit`; several groups are `group:site` and `group:sex`.
+    A file is an .npz with the arrays `target`, `location` and `scale`, or with `aleatoric` and `epistemic` (variances)
+    instead, or with the draws' `mean` and `variance`; or a .csv or .parquet with columns of these names, several
+    outputs as `location_0`, `location_1`, .... It may also have `patient`, `group`, `weight`, `id`, `mask`, `spread`,
+    `law` and `unit`; several groups are `group:site` and `group:sex`.
 
     Args:
         source: a path, or a pandas or polars frame.
@@ -50,7 +47,7 @@ def read(
             column means that the role is not read, as {"weight": None}.
 
     Returns:
-        Cases if there is a target; otherwise Draws, or a Prediction. Arrays are numpy's; labels from a .csv are text.
+        The cases. Arrays are numpy's; labels from a .csv are text. `read_prediction` and `read_draws` need no target.
 
     Example:
         >>> import tempfile
@@ -61,9 +58,51 @@ def read(
         array([0.5, 0.1])
         >>> folder.cleanup()
     """
-    name = source if isinstance(source, str | PathLike) else type(source).__name__
-    fields = read_fields(source, columns)
-    return _value(str(name), fields, law, mask_missing)
+    found = read_value(source, law=law, mask_missing=mask_missing, columns=columns)
+    if isinstance(found, Cases):
+        return found
+    kind = "draws" if isinstance(found, Draws) else "prediction"
+    if not isinstance(source, str | Path):
+        raise ValueError(
+            f"the frame has no column 'target', which cases need; read_{kind}(frame) gives the {found!r} alone."
+        )
+    hint = rename_hint(names_in(Path(source)))
+    raise BadFile(
+        f"{source} has no target, without which nothing can be fitted or scored; add it to the file{hint}. "
+        f"truesigma.read_{kind} reads the {found!r} alone."
+    )
+
+
+def read_prediction(
+    source: Any, *, law: Law | str | None = None, columns: Columns | None = None
+) -> Prediction:
+    """Read a prediction, whatever else is in the file: a target is left out, and draws are decomposed."""
+    fields = {name: part for name, part in read_fields(source, columns).items() if name != "target"}
+    found = _value(_name_of(source), fields, law, False)
+    return decompose(found) if isinstance(found, Draws) else found  # type: ignore[return-value]  # no target
+
+
+def read_draws(source: Any, *, law: Law | str | None = None, columns: Columns | None = None) -> Draws:
+    """Read the draws of a file, with or without a target."""
+    found = read_value(source, law=law, columns=columns)
+    draws = found.draws if isinstance(found, Cases) else found
+    if not isinstance(draws, Draws):
+        raise BadFile(
+            f"{_name_of(source)} has no draws, the arrays mean and variance with the axes (draw, case, output...); "
+            "truesigma.read_prediction reads the prediction."
+        )
+    return draws
+
+
+def read_value(
+    source: Any, *, law: Law | str | None = None, mask_missing: bool = False, columns: Columns | None = None
+) -> Cases | Draws | Prediction:
+    """Read what is there: cases if there is a target; otherwise draws, or a prediction."""
+    return _value(_name_of(source), read_fields(source, columns), law, mask_missing)
+
+
+def _name_of(source: Any) -> str:
+    return str(source) if isinstance(source, str | PathLike) else type(source).__name__
 
 
 def _value(
@@ -91,24 +130,7 @@ def from_frame(
         >>> from_frame(pyarrow.table({"target": [1.0, 2.0], "location": [1.2, 1.9], "scale": [0.5, 0.1]}))
         Cases(2 cases, normal)
     """
-    return read_cases(frame, law=law, mask_missing=mask_missing, columns=columns)
-
-
-def read_cases(
-    source: Any, *, law: Law | str | None = None, mask_missing: bool = False, columns: Columns | None = None
-) -> Cases:
-    """`read` for a file or a frame that must have its targets."""
-    found = read(source, law=law, mask_missing=mask_missing, columns=columns)
-    if isinstance(found, Cases):
-        return found
-    if not isinstance(source, str | Path):
-        raise ValueError(
-            f"the frame has no column 'target', which cases need; read(frame) gives the {found!r} alone."
-        )
-    hint = rename_hint(names_in(Path(source)))
-    raise BadFile(
-        f"{source} has no target, without which nothing can be fitted or scored; add it to the file{hint}."
-    )
+    return read(frame, law=law, mask_missing=mask_missing, columns=columns)
 
 
 def names_in(path: Path) -> list[str]:
@@ -192,7 +214,7 @@ def write(value: Any, path: str | Path) -> None:
         >>> folder = tempfile.TemporaryDirectory()
         >>> file = Path(folder.name, "test.npz")
         >>> write(Prediction([1.0, 2.0], aleatoric=[0.04, 0.09], epistemic=[0.01, 0.0]), file)
-        >>> read(file)
+        >>> read_prediction(file)
         Prediction(2 cases, normal)
         >>> folder.cleanup()
     """

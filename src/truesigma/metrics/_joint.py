@@ -1,7 +1,6 @@
 """Means over whole cases, which scores of joint regions are."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -10,17 +9,17 @@ from ..core.checks import nothing_left
 from ..core.elements import Elements, blocks
 from ..core.law import Undefined
 from ..core.scores import weight_of
-from ..core.values import Prediction
+from ..core.values import Cases
 
 # From some elements (case, output), the places of their cases and their weights, to a value and a weight of each case.
 OfCases = Callable[[Elements, Host, Host], tuple[Host, Host]]
 
 
-def mean_over_cases(prediction: Prediction, target: Any, weight: Any, of: OfCases) -> float:
+def mean_over_cases(cases: Cases, of: OfCases) -> float:
     """The weighted mean of what `of` gives for each case."""
     held = counted = elements = 0.0
-    for block in blocks(prediction, target, weight):
-        part, rows = block.wide.elements, np.arange(len(prediction))[block.rows]
+    for block in blocks(cases):
+        part, rows = block.wide.elements, np.arange(len(cases))[block.rows]
         share = weight_of(part)
         value, of_case = of(part, rows, share)
         held, counted = held + float(of_case @ value), counted + float(of_case.sum())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ..core import Prediction, Undefined, keep_lowest, rank
+from ..core import Cases, Prediction, Undefined, keep_lowest, rank
 from ..core.arrays import Host, workers
 from ..core.ranking import By, in_order, sort_with_places
 
@@ -19,7 +19,9 @@ BETTER = "lower"
 UNITS = 0
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "case") -> float:
+def score(
+    prediction: Prediction | Cases, target: Any = None, *, weight: Any = None, by: By = "case"
+) -> float:
     """Area under the sparsification error: how far sorting by uncertainty is from sorting by the true error.
 
     The curves run linearly in the error held between cases: weight 2 equals the case given twice, and cases of equal
@@ -49,7 +51,7 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None, by: By = "
 
 
 def resampled(
-    prediction: Prediction, target: Any, *, weight: Any = None, by: By = "case"
+    prediction: Prediction | Cases, target: Any = None, *, weight: Any = None, by: By = "case"
 ) -> Callable[[Host], float]:
     """Return the score as a function of how often each case counts; sorts once."""
     cases = rank(prediction, target, weight=weight, by=by)

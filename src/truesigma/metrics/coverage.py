@@ -5,7 +5,7 @@ $$\mathrm{coverage}(\gamma) = \tfrac{1}{m} \sum_i 1[l_i \le y_i \le u_i]$$
 
 from typing import Any
 
-from ..core import Array, Elements, Mean, Prediction, score_of
+from ..core import Array, Cases, Elements, Mean, Prediction, score_of
 
 TITLE = "coverage"
 BETTER = "nominal"
@@ -22,7 +22,9 @@ def terms(elements: Elements, *, level: float = 0.9) -> Array:
 SUMS = Mean(terms)
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:
+def score(
+    prediction: Prediction | Cases, target: Any = None, *, weight: Any = None, level: float = 0.9
+) -> float:
     """Share of the targets inside the central interval of that level.
 
     Args:

@@ -8,7 +8,7 @@ Normal: $\sigma\,(z(2\Phi(z) - 1) + 2\varphi(z) - 1/\sqrt\pi)$; Laplace: $b\,(|z
 import math
 from typing import Any
 
-from ..core import Elements, Laplace, Mean, Normal, Prediction, Terms, namespace, score_of
+from ..core import Cases, Elements, Laplace, Mean, Normal, Prediction, Terms, namespace, score_of
 
 TITLE = "CRPS"
 BETTER = "lower"
@@ -30,7 +30,7 @@ def terms(elements: Elements) -> Terms:
 SUMS = Mean(terms)
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> float:
     """Continuous ranked probability score, in the target's unit; the mean absolute error of a prediction without doubt.
 
     Returns:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Binned, Bins, Error, Outputs, Prediction, Spacing, score_of
+from ..core import Binned, Bins, Cases, Error, Outputs, Prediction, Spacing, score_of
 
 TITLE = "ENCE"
 BETTER = "lower"
@@ -28,8 +28,8 @@ SUMS = Binned(finish)
 
 
 def score(
-    prediction: Prediction,
-    target: Any,
+    prediction: Prediction | Cases,
+    target: Any = None,
     *,
     weight: Any = None,
     error: Error = "mean",

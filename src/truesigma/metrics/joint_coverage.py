@@ -13,7 +13,7 @@ from ..core.arrays import Host
 from ..core.checks import check_level
 from ..core.elements import Elements
 from ..core.recalibration import JointRegion
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction, unread
 from ._joint import mean_over_cases
 
 TITLE = "joint coverage"
@@ -23,8 +23,8 @@ BY_NAME = True  # of use where a case has several outputs
 
 
 def score(
-    prediction: Prediction,
-    target: Any,
+    prediction: Prediction | Cases,
+    target: Any = None,
     *,
     weight: Any = None,
     region: JointRegion | None = None,
@@ -48,6 +48,7 @@ def score(
     Reference: Johnstone and Cox, "Conformal Uncertainty Sets for Robust Optimization", COPA 2021, section 2.
     """
     check_level(level)
+    cases = unread(prediction, target, weight=weight)
 
     def inside(part: Elements, rows: Host, share: Host) -> tuple[Host, Host]:
         counts = share > 0
@@ -55,8 +56,8 @@ def score(
             low, high = part.reach(level)
             held = ((part.z >= low) & (part.z <= high) | ~counts).all(axis=1)
         else:
-            held = region.contains(prediction[rows], target[rows], level=level)
+            held = region.contains(cases.prediction[rows], cases.target[rows], level=level)
             counts = counts & counts.all(axis=1, keepdims=True)
         return held, (share * counts).sum(axis=1) / np.maximum(counts.sum(axis=1), 1)
 
-    return mean_over_cases(prediction, target, weight, inside)
+    return mean_over_cases(cases, inside)

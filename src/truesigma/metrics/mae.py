@@ -5,7 +5,7 @@ $$\mathrm{MAE} = \tfrac{1}{m} \sum_i |y_i - \mu_i|$$
 
 from typing import Any
 
-from ..core import Mean, Prediction, score_of
+from ..core import Cases, Mean, Prediction, score_of
 
 TITLE = "MAE"
 BETTER = "lower"
@@ -13,7 +13,7 @@ UNITS = 1
 SUMS = Mean(lambda elements: elements.size)
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> float:
     """Mean absolute error of the location, in the target's unit.
 
     Example:

@@ -10,14 +10,14 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.ranking import columns_of
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction
 
 TITLE = "median absolute error"
 BETTER = "lower"
 UNITS = 1
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> float:
     """Median absolute error of the location, in the target's unit: a few wild errors do not move it.
 
     Args:
@@ -35,7 +35,9 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
     return resampled(prediction, target, weight=weight)(np.ones(len(prediction)))
 
 
-def resampled(prediction: Prediction, target: Any, *, weight: Any = None) -> Callable[[Host], float]:
+def resampled(
+    prediction: Prediction | Cases, target: Any = None, *, weight: Any = None
+) -> Callable[[Host], float]:
     """Return the score as a function of how often each case counts; sorts once."""
     found = columns_of(prediction, target, weight=weight)
     size, where = np.abs(found.residual).ravel(), np.flatnonzero(found.weight > 0)

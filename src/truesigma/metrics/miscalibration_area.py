@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Host, Pit, Prediction, score_of
+from ..core import Cases, Host, Pit, Prediction, score_of
 
 TITLE = "miscalibration area"
 BETTER = "lower"
@@ -23,7 +23,7 @@ def finish(shares: Host) -> float:
 SUMS = Pit(finish)
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> float:
     """Area between observed and nominal coverage of the central intervals of every level.
 
     Returns:

@@ -5,7 +5,7 @@ $$\mathrm{MSE} = \tfrac{1}{m} \sum_i (y_i - \mu_i)^2$$
 
 from typing import Any
 
-from ..core import Mean, Prediction, score_of
+from ..core import Cases, Mean, Prediction, score_of
 
 TITLE = "MSE"
 BETTER = "lower"
@@ -13,7 +13,7 @@ UNITS = 2
 SUMS = Mean(lambda elements: elements.squared)
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> float:
     """Mean squared error of the location, in squared units of the target.
 
     Example:

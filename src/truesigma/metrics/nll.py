@@ -7,7 +7,18 @@ $$\mathrm{NLL} = \tfrac{1}{m} \sum_i \bigl[\log \mathrm{scale}_i - \log p(z_i)\b
 import math
 from typing import Any, Literal
 
-from ..core import Elements, Mean, Outputs, Prediction, Terms, Undefined, has_terms, namespace, score_of
+from ..core import (
+    Cases,
+    Elements,
+    Mean,
+    Outputs,
+    Prediction,
+    Terms,
+    Undefined,
+    has_terms,
+    namespace,
+    score_of,
+)
 from ..core.checks import check_choice
 
 TITLE = "NLL"
@@ -39,8 +50,8 @@ SUMS = Mean(terms, finish)
 
 
 def score(
-    prediction: Prediction,
-    target: Any,
+    prediction: Prediction | Cases,
+    target: Any = None,
     *,
     weight: Any = None,
     outputs: Outputs = "separate",

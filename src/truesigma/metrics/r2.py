@@ -13,7 +13,7 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.law import Undefined
 from ..core.ranking import columns_of
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction
 
 TITLE = "R^2"
 BETTER = "higher"
@@ -21,7 +21,7 @@ UNITS = 0
 ROUNDING = 1e-13  # of a sum of squares: targets that vary by less are the same number
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> float:
     """Share of the targets' variance that the location explains: 1 is perfect, 0 no better than the targets' mean.
 
     Returns:
@@ -36,7 +36,9 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
     return resampled(prediction, target, weight=weight)(np.ones(len(prediction)))
 
 
-def resampled(prediction: Prediction, target: Any, *, weight: Any = None) -> Callable[[Host], float]:
+def resampled(
+    prediction: Prediction | Cases, target: Any = None, *, weight: Any = None
+) -> Callable[[Host], float]:
     """Return the score as a function of how often each case counts, from sums of each case."""
     found = columns_of(prediction, target, weight=weight)
     error = (found.weight * found.residual**2).sum(axis=1)

@@ -13,14 +13,14 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.law import Undefined
 from ..core.ranking import columns_of
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction
 
 TITLE = "rank correlation"
 BETTER = "higher"
 UNITS = 0
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> float:
     """Rank correlation of |error| with sigma: above 0 where large errors go with a large sigma.
 
     Even a perfect sigma does not reach 1: an error is one draw from a law of that width. A constant sigma has none.
@@ -41,7 +41,9 @@ def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
     return resampled(prediction, target, weight=weight)(np.ones(len(prediction)))
 
 
-def resampled(prediction: Prediction, target: Any, *, weight: Any = None) -> Callable[[Host], float]:
+def resampled(
+    prediction: Prediction | Cases, target: Any = None, *, weight: Any = None
+) -> Callable[[Host], float]:
     """Return the score as a function of how often each case counts; sorts once."""
     found = columns_of(prediction, target, weight=weight)
     some = np.flatnonzero(found.weight > 0)

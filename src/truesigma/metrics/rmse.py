@@ -6,7 +6,7 @@ $$\mathrm{RMSE} = \sqrt{\tfrac{1}{m} \sum_i (y_i - \mu_i)^2}$$
 import math
 from typing import Any
 
-from ..core import Mean, Prediction, score_of
+from ..core import Cases, Mean, Prediction, score_of
 
 TITLE = "RMSE"
 BETTER = "lower"
@@ -14,7 +14,7 @@ UNITS = 1
 SUMS = Mean(lambda elements: elements.squared, math.sqrt)
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> float:
     """Root mean squared error of the location, in the target's unit.
 
     Example:

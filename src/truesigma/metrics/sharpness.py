@@ -6,7 +6,7 @@ $$\mathrm{sharpness} = \sqrt{\tfrac{1}{m} \sum_i v_i}$$
 import math
 from typing import Any
 
-from ..core import Mean, Prediction, score_of
+from ..core import Cases, Mean, Prediction, score_of
 
 TITLE = "sharpness"
 BETTER = "lower"
@@ -14,7 +14,7 @@ UNITS = 1
 SUMS = Mean(lambda elements: elements.variance, math.sqrt)
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None) -> float:
+def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> float:
     """Root of the mean predicted variance, in the target's unit; worth something only beside good calibration.
 
     Args:

@@ -5,7 +5,7 @@ $$\mathrm{UCE} = \sum_{k=1}^{K} \frac{|B_k|}{m} \Bigl|\,\mathrm{mean}_{B_k} e - 
 
 from typing import Any
 
-from ..core import Binned, Bins, Error, Outputs, Prediction, Spacing, Undefined, score_of
+from ..core import Binned, Bins, Cases, Error, Outputs, Prediction, Spacing, Undefined, score_of
 
 TITLE = "UCE"
 BETTER = "lower"
@@ -27,8 +27,8 @@ SUMS = Binned(finish)
 
 
 def score(
-    prediction: Prediction,
-    target: Any,
+    prediction: Prediction | Cases,
+    target: Any = None,
     *,
     weight: Any = None,
     error: Error = "mean",

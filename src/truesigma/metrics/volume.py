@@ -13,7 +13,7 @@ from ..core.checks import check_level
 from ..core.elements import Elements
 from ..core.law import Undefined, central_bounds, too_few_for
 from ..core.recalibration import JointRegion
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction, unread
 from ._joint import mean_over_cases
 
 TITLE = "volume"
@@ -23,8 +23,8 @@ BY_NAME = True  # of use where a case has several outputs
 
 
 def score(
-    prediction: Prediction,
-    target: Any,
+    prediction: Prediction | Cases,
+    target: Any = None,
     *,
     weight: Any = None,
     region: JointRegion | None = None,
@@ -49,6 +49,7 @@ def score(
     Reference: Messoudi et al., "Ellipsoidal Conformal Inference for Multi-Target Regression", COPA 2022, section 5.
     """
     check_level(level)
+    cases = unread(prediction, target, weight=weight)
 
     def volumes(part: Elements, rows: Host, share: Host) -> tuple[Host, Host]:
         if region is None:
@@ -57,11 +58,11 @@ def score(
             with np.errstate(over="ignore"):
                 volume = np.exp(np.log(part.scale * (high - low)).sum(axis=1))
         else:
-            volume, words = region.volume(prediction[rows], level=level), region.too_few_for(level)
+            volume, words = region.volume(cases.prediction[rows], level=level), region.too_few_for(level)
         if not np.isfinite(volume).all():
             raise Undefined(
                 words or "the volume is not finite: the outputs are too many, or an interval has no end."
             )
         return volume, share.mean(axis=1) * (share > 0).all(axis=1)
 
-    return mean_over_cases(prediction, target, weight, volumes)
+    return mean_over_cases(cases, volumes)

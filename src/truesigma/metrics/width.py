@@ -5,7 +5,7 @@ $$\mathrm{width}(\gamma) = \tfrac{1}{m} \sum_i (u_i - l_i)$$
 
 from typing import Any
 
-from ..core import Elements, Mean, Prediction, score_of
+from ..core import Cases, Elements, Mean, Prediction, score_of
 from ..core.law import Pairs
 
 TITLE = "width"
@@ -20,7 +20,9 @@ def terms(elements: Elements, *, level: float = 0.9) -> Pairs:
 SUMS = Mean(terms)
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:
+def score(
+    prediction: Prediction | Cases, target: Any = None, *, weight: Any = None, level: float = 0.9
+) -> float:
     """Mean width of the central interval of that level, in the target's unit.
 
     Args:

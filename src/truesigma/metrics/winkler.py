@@ -6,7 +6,7 @@ $$W_\gamma = \tfrac{1}{m} \sum_i \Bigl[(u_i - l_i)
 
 from typing import Any
 
-from ..core import Array, Elements, Mean, Prediction, namespace, score_of
+from ..core import Array, Cases, Elements, Mean, Prediction, namespace, score_of
 from ..core.law import Pairs
 
 TITLE = "Winkler"
@@ -34,7 +34,9 @@ def _above(values: Array, bound: Array) -> Array:
 SUMS = Mean(terms)
 
 
-def score(prediction: Prediction, target: Any, *, weight: Any = None, level: float = 0.9) -> float:
+def score(
+    prediction: Prediction | Cases, target: Any = None, *, weight: Any = None, level: float = 0.9
+) -> float:
     """Winkler score of the central interval of that level, in the target's unit: a proper score of intervals.
 
     Args:

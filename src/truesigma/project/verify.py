@@ -20,7 +20,7 @@ from ..evaluation.fit import choose
 from ..evaluation.sets import all_like
 from ..files.described import new_again, read_again
 from ..files.disk import BadFile, check_like, fingerprint, json_text, read_json, reading
-from ..files.store import read_cases
+from ..files.store import read
 from ..files.tables import read_table
 from .ledger import FILE, RUNS, Ledger, read_ledger
 from .project import AUTO
@@ -106,7 +106,7 @@ def _project(folder: Path, code: Collection[str | Path]) -> Iterator[Check]:
         yield Check("the cases", None, "they have not been drawn yet")
         return
     try:
-        cases = {name: read_cases(file) for name, file in parts.items()}
+        cases = {name: read(file) for name, file in parts.items()}
     except (ValueError, OSError) as problem:
         yield Check("the cases can be read", False, str(problem))
         return

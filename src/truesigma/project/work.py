@@ -13,7 +13,7 @@ from ..evaluation.compare import remedy, remedy_words
 from ..evaluation.fit import Fit, choose, fit_around
 from ..evaluation.recipe import Recipe, load_recipe
 from ..files.disk import fingerprint
-from ..files.store import read_cases
+from ..files.store import read
 from .ledger import RUNS, read_ledger
 from .project import AUTO, FOLDS, Project
 
@@ -104,12 +104,12 @@ class Work:
     @cached_property
     def fitted_on(self) -> Cases:
         """The cases that recalibrations are fitted on, read once."""
-        return read_cases(self.folder / self.calibration)
+        return read(self.folder / self.calibration)
 
     @cached_property
     def test(self) -> Cases:
         """The test cases, read once."""
-        return read_cases(self.folder / "test.npz")
+        return read(self.folder / "test.npz")
 
     @cached_property
     def fits(self) -> dict[str, Fit]:

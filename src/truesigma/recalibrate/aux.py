@@ -21,7 +21,7 @@ from ..core.elements import Block, Elements, Outputs, Part
 from ..core.errors import Refusal
 from ..core.factors import factor_sums
 from ..core.outputs import case_means
-from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
+from ..core.recalibration import CaseSums, on_predictions, on_sums, rescale, restored, select_part, stored
 from ..core.sketches import Sketch
 from ..core.sums import Statistic, Sum, accumulate_each, flat
 from ..core.values import Cases, Prediction, changed
@@ -62,6 +62,7 @@ class Aux:
                 "weights W1, b1, W2 of one size and a single b2. Fit it again."
             )
 
+    @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         chosen = select_part(prediction, self.part)
         xp, total = namespace(chosen.location), chosen.total

@@ -25,7 +25,7 @@ from ..core.checks import check_group
 from ..core.elements import Part
 from ..core.errors import Refusal
 from ..core.law import Empirical
-from ..core.recalibration import on_cases, select_part, with_law
+from ..core.recalibration import on_cases, on_predictions, select_part, with_law
 from ..core.values import Cases, Prediction, changed
 from ._ranks import Promise, Ranks, check_promise, half_of, observed, ranks_of
 from ._shift import CovariateShift, features_of, shift_from
@@ -119,6 +119,7 @@ class Conformal:
         cases = next(iter(sides.values())).cases
         return Empirical(values, self.unit, self.moment, probability, tails=ends, cases=cases)
 
+    @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         chosen = select_part(prediction, self.part)
         if self.shift is not None:

@@ -19,7 +19,7 @@ from ..core.arrays import Host, to_host
 from ..core.by_case import Stated
 from ..core.errors import Refusal
 from ..core.law import Bounded
-from ..core.recalibration import on_cases, with_law
+from ..core.recalibration import on_cases, on_predictions, with_law
 from ..core.values import Cases, Prediction, changed, check_prediction
 from ._ranks import Promise, check_promise, observed, ranks_of
 
@@ -48,6 +48,7 @@ class Cqr:
                 f"there are {len(self.levels)} levels and {len(self.lower)} corrections; fit it again."
             )
 
+    @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         bounds = _stated(prediction)
         missing = [level for level in self.levels if all(abs(level - one) > 1e-9 for one in bounds.levels)]

@@ -19,7 +19,7 @@ from ..core.by_case import one_output
 from ..core.decompose import decompose
 from ..core.errors import Refusal
 from ..core.law import cases_needed
-from ..core.recalibration import on_cases, restored, stored, with_law
+from ..core.recalibration import on_cases, on_predictions, restored, stored, with_law
 from ..core.values import Cases, Draws, Prediction, changed
 from ._ranks import SLACK, Ranks, check_promise, observed, symmetric_law, thinned
 
@@ -100,6 +100,7 @@ class CvPlus:
                 f"{self.models!r:.20} cross-fitted models; expected numbers, and folds counted from 0. Fit it again."
             )
 
+    @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         """The law of the held-out errors about one prediction: what scores look at. CV+ itself is `of_members`."""
         order = np.argsort(self.scores, kind="stable")

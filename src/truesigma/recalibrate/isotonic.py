@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.elements import Part
 from ..core.law import Empirical
-from ..core.recalibration import observed_z, on_cases, restored, select_part, stored, with_law
+from ..core.recalibration import observed_z, on_cases, on_predictions, restored, select_part, stored, with_law
 from ..core.values import Cases, Prediction
 
 TITLE = "isotonic"
@@ -39,6 +39,7 @@ class Isotonic:
         cases = round(1 / (1 - self.probability[-1]) - 1) if self.probability[-1] < 1 else None
         return Empirical(self.values, self.unit, self.moment, self.probability, cases=cases)
 
+    @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         return with_law(select_part(prediction, self.part), self.law)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.elements import Part
-from ..core.recalibration import CaseSums, on_sums, restored, select_part, stored
+from ..core.recalibration import CaseSums, on_predictions, on_sums, restored, select_part, stored
 from ..core.values import Cases, Prediction
 
 TITLE = "none"
@@ -21,6 +21,7 @@ class Identity:
 
     part: Part = "total"
 
+    @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         return select_part(prediction, self.part)
 

@@ -22,7 +22,7 @@ from ..core.elements import Part, blocks
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Undefined, cases_needed
-from ..core.recalibration import on_cases, select_part
+from ..core.recalibration import on_cases, on_predictions, select_part
 from ..core.values import Cases, Interval, Prediction, check_prediction
 from ._ranks import Promise, Ranks, check_promise, ranks_of
 
@@ -58,6 +58,7 @@ class Region:
     def _matrix(self) -> Host:
         return np.array(self.moments, dtype=np.float64)
 
+    @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         """The prediction, or its aleatoric part alone: a region is about all outputs, and says nothing of each."""
         return select_part(prediction, self.part)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from ..core.elements import Error, Outputs, Part
 from ..core.errors import Refusal
-from ..core.recalibration import CaseSums, on_sums, rescale, restored, select_part, stored
+from ..core.recalibration import CaseSums, on_predictions, on_sums, rescale, restored, select_part, stored
 from ..core.tally import Tally
 from ..core.values import Prediction
 from ._factor import Solver, both_sums, factor_of, gather
@@ -34,6 +34,7 @@ class Sigma:
         if not (isinstance(self.factor, float | int) and 0 < self.factor < math.inf):
             raise Refusal(f"factor is {self.factor!r}; expected a number above 0. Fit it again.")
 
+    @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         return rescale(select_part(prediction, self.part), self.factor)
 

@@ -24,7 +24,7 @@ from ..core.elements import Error, Outputs, Part
 from ..core.errors import Refusal
 from ..core.factors import squares
 from ..core.law import Law, Normal
-from ..core.recalibration import CaseSums, Factor, on_sums, rescale, select_part, with_law
+from ..core.recalibration import CaseSums, Factor, on_predictions, on_sums, rescale, select_part, with_law
 from ..core.student import Student
 from ..core.sums import Sum
 from ..core.values import Cases, Prediction, changed
@@ -76,6 +76,7 @@ class SigmaByGroup:
         """Of the common factor."""
         return self.common.standard_error
 
+    @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         chosen = select_part(prediction, self.part)
         known = list(self.groups)

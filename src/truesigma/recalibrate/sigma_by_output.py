@@ -19,7 +19,16 @@ from ..core.elements import Error, Part
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.outputs import output_of
-from ..core.recalibration import CaseSums, Factor, on_sums, rescale, restored, select_part, stored
+from ..core.recalibration import (
+    CaseSums,
+    Factor,
+    on_predictions,
+    on_sums,
+    rescale,
+    restored,
+    select_part,
+    stored,
+)
 from ..core.sums import Sum
 from ..core.tally import Tally
 from ..core.values import Cases, Prediction
@@ -48,6 +57,7 @@ class SigmaByOutput:
                 "0, and its error or None, for each output. Fit them again."
             )
 
+    @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         chosen = select_part(prediction, self.part)
         shape = tuple(chosen.location.shape[1:])

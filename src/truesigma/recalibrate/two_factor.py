@@ -18,7 +18,7 @@ from ..core.elements import Outputs, blocks, check_outputs
 from ..core.errors import Refusal
 from ..core.factors import cluster_covariance
 from ..core.law import Undefined
-from ..core.recalibration import Factor, on_cases, rescale, restored, stored
+from ..core.recalibration import Factor, on_cases, on_predictions, rescale, restored, stored
 from ..core.values import Cases, Prediction, check_prediction
 
 TITLE = "two factors"
@@ -57,6 +57,7 @@ class TwoFactor:
         """The factor s_e."""
         return self.factors[1]
 
+    @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         _check_split(prediction)
         return rescale(prediction, *self.factors)
