@@ -86,6 +86,15 @@ def test_pooled_cases_are_scored_like_the_whole(cases):
         ts.Cases.concat(cases, ts.Cases(cases.prediction, cases.target, unit="cm"))
 
 
+def test_a_tally_of_cases_is_that_of_their_arrays(cases):
+    found = ts.Tally.empty().add(cases[:90]).add(cases[90:])
+    arrays = {"group": cases.group, "patient": cases.patient}
+    expected = ts.Tally.empty().add(cases.prediction, cases.target, **arrays)
+    assert found.groups.keys() == expected.groups.keys()
+    assert found.summary()["crps"] == pytest.approx(expected.summary()["crps"], rel=1e-12)
+    assert ts.fit("sigma", found).standard_error == pytest.approx(ts.fit("sigma", cases).standard_error, rel=1e-9)
+
+
 def test_named_scores_are_numbers_or_an_error(cases):
     assert list(ts.score(cases, ["crps", "coverage:level=0.5"])) == ["crps", "coverage:level=0.5"]
     made = ts.fit("isotonic", cases)(cases)

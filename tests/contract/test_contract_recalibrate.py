@@ -111,7 +111,7 @@ def test_cases_are_fitted_on_as_their_arrays(name):
     module, quick = plugins.load("recalibrate", name), QUICK.get(name, {})
     expected = module.fit(prediction, sample.target, group=cases.group, **quick)
     assert module.fit(cases, **quick).to_dict() == expected.to_dict()
-    with pytest.raises(ValueError, match=r"give it alone, as fit\(cases\)"):
+    with pytest.raises(ValueError, match=r"beside a Cases"):
         module.fit(cases, group=cases.group)
     with pytest.raises(ValueError, match="without its target"):
         module.fit(prediction)

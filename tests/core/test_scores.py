@@ -43,9 +43,9 @@ def test_what_one_score_lacks_does_not_stop_the_others():
 )
 def test_something_else_than_a_prediction_is_named(wrong):
     named = r"prediction is a .*; expected a Prediction.*decompose.*cases.prediction"
-    fitted = "given beside a Cases, which holds its own" if isinstance(wrong, Cases) else named
+    named = "given beside a Cases, which holds its own" if isinstance(wrong, Cases) else named
     for use in (metrics.nll.score, sigma.fit, aux.fit, Tally.empty().add):
-        with pytest.raises(ValueError, match=fitted if use in (sigma.fit, aux.fit) else named):
+        with pytest.raises(ValueError, match=named):
             use(wrong, [0.0])
     if not isinstance(wrong, Draws):
         with pytest.raises(ValueError, match=r"draws is a .*expected Draws"):

@@ -22,7 +22,7 @@ from .factors import BY_OUTPUT, cluster_sums, factor_of, factor_plan, factor_sum
 from .law import Undefined
 from .scores import Request, plan, request, value_of
 from .sums import OfElements, Statistic, Sum, accumulate_each, add_sums, join_sums
-from .values import Cases, Prediction, unread
+from .values import Cases, Prediction, check_alone, unread
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,28 +83,32 @@ class Tally:
 
     def add(
         self,
-        prediction: Prediction,
-        target: Any,
+        prediction: Prediction | Cases,
+        target: Any = None,
         *,
         weight: Any = None,
         group: Any = None,
         patient: Any = None,
     ) -> "Tally":
-        """This tally with more cases. One `add` holds whole cases.
+        """This tally with more cases, or with their arrays. One `add` holds whole cases.
 
         `group` names the part each of them belongs to, which gets a tally of its own; `patient` who it is of: standard
         errors of factors then count patients, and without them groups.
         """
-        # Those of a group are passed over by themselves, where an error would count from the first of them.
-        made = unread if group is None else Cases
-        cases = made(prediction, target, weight=weight, patient=patient)
+        cases = unread(prediction, target, weight=weight, patient=patient)
+        if cases is prediction:
+            check_alone(cases, group)
+            group = cases.first_group
+        elif group is not None:
+            # Those of a group are passed over by themselves, where an error would count from the first of them.
+            cases = Cases(cases.prediction, cases.target, weight=weight, patient=patient)
         group = check_group(group, len(cases))
         patients = {} if cases.patient is None else self._patients(cases)
         if group is None:
             return self.merge(replace(self._of(cases), patients=patients))
         parts = {name: self._of(cases[some]) for name, some in members(group)}
         sums = join_sums(part.sums for part in parts.values())
-        moment = prediction.law.moment
+        moment = cases.prediction.law.moment
         return self.merge(replace(self, sums=sums, groups=parts, moment=moment, patients=patients))
 
     def merge(self, other: "Tally") -> "Tally":

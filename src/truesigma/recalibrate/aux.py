@@ -95,7 +95,7 @@ class Aux:
             return
         words = f"{counts.sum()} of {log_v.size} {'lies' if counts.sum() == 1 else 'lie'} beyond, {words}"
         remedy = "Fit it on more cases, or take sigma scaling."
-        warnings.warn(f"aux scaling was fitted on sigmas of {ends}; {words} {remedy}", stacklevel=3)
+        warnings.warn(f"aux scaling was fitted on sigmas of {ends}; {words} {remedy}", stacklevel=4)
 
     def new_log_variance(self, log_v: Array) -> Array:
         """The network at log v, elementwise, in the kind and precision of the array."""

@@ -139,7 +139,7 @@ class Conformal:
             warnings.warn(
                 f"group {', '.join(new[:5])}{' and others' if len(new) > 5 else ''} had no calibration cases: its "
                 "intervals are those of all groups together, and promise nothing about it.",
-                stacklevel=2,
+                stacklevel=3,  # above `on_predictions`
             )
         laws = [self._laws.get(name, self.law) for name in seen]
         return with_law(chosen, laws[0] if len(laws) == 1 else ByCase(laws, code))

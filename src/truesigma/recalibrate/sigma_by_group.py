@@ -85,7 +85,7 @@ class SigmaByGroup:
             warnings.warn(
                 f"no group was given, so every case gets the common factor, {self.factor:.4g}; give the group of each "
                 f"for those of {', '.join(known[:5])}{' ...' if len(known) > 5 else ''}.",
-                stacklevel=2,
+                stacklevel=3,  # above `on_predictions`
             )
         else:
             names = check_group(group, len(chosen)).astype(str)
@@ -97,7 +97,7 @@ class SigmaByGroup:
                 warnings.warn(
                     f"group {', '.join(new[:5])}{' and others' if len(new) > 5 else ''} had no calibration cases: the "
                     f"common factor, {self.factor:.4g}, is used for its cases, and may not be theirs.",
-                    stacklevel=2,
+                    stacklevel=3,  # above `on_predictions`
                 )
         each = [*self.groups.values(), self.common]
         factors = np.array([one.factor for one in each])[index]

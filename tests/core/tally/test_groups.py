@@ -50,7 +50,7 @@ def test_sigma_from_a_tally_is_sigma_from_the_cases(outputs, part, grouped, law)
         tally = tally.add(some.prediction(), some.target, weight=some.weight, group=names)
     found = sigma.from_tally(tally, part=part)
     assert sigma.fit(tally, part=part) == found
-    with pytest.raises(ValueError, match=r"give it alone, as fit\(tally\)"):
+    with pytest.raises(ValueError, match=r"beside a Tally"):
         sigma.fit(tally, sample.target)
     expected = sigma.fit(
         sample.prediction(), sample.target, weight=sample.weight, group=group, part=part, outputs=outputs
