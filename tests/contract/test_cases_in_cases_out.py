@@ -92,7 +92,9 @@ def test_a_tally_of_cases_is_that_of_their_arrays(cases):
     expected = ts.Tally.empty().add(cases.prediction, cases.target, **arrays)
     assert found.groups.keys() == expected.groups.keys()
     assert found.summary()["crps"] == pytest.approx(expected.summary()["crps"], rel=1e-12)
-    assert ts.fit("sigma", found).standard_error == pytest.approx(ts.fit("sigma", cases).standard_error, rel=1e-9)
+    assert ts.fit("sigma", found).standard_error == pytest.approx(
+        ts.fit("sigma", cases).standard_error, rel=1e-9
+    )
 
 
 def test_named_scores_are_numbers_or_an_error(cases):
