@@ -102,7 +102,7 @@ def test_raw_predictions_can_be_recalibrated_later_and_once(place, run, done, tm
         done("predict", place / "run0", *pictures, "-o", raw)
         done("apply", card, raw, "-o", out, "--level", "0.5")
         done("predict", place / "run0", *pictures, "--card", card, "--level", "0.5", "-o", direct)
-        np.testing.assert_allclose(ts.read(out).scale, ts.read(direct).scale, rtol=1e-5)
+        np.testing.assert_allclose(ts.read_prediction(out).scale, ts.read_prediction(direct).scale, rtol=1e-5)
         code, _, err = run("apply", card, out, "-o", tmp_path / f"twice.{ending}")
         assert (code, "twice would scale it twice" in err) == (2, True)
     made, direct = (pd.read_csv(tmp_path / name) for name in ("out.csv", "direct.csv"))
@@ -126,7 +126,7 @@ def test_a_folder_of_images(place, run, done, tmp_path):
     _, err = done(*words, tmp_path / "all.parquet")
     assert "40 new images (1 of them in subfolders), 1 member each" in err
     assert "without a --card these intervals are the network's own" in err
-    assert len(ts.read(tmp_path / "all.parquet")) == 40
+    assert len(ts.read_prediction(tmp_path / "all.parquet")) == 40
     (folder / "07.png").write_bytes(b"no image")
     code, _, err = run(*words, tmp_path / "some.csv")
     assert (code, "1 of 40 images could not be read" in err, "07.png" in err) == (2, True, True)
@@ -177,8 +177,8 @@ def test_several_runs_are_an_ensemble(place, done, tmp_path, new):
     single = []
     for folder in runs:
         done("predict", folder, "--deterministic", *what, "-o", tmp_path / "one.npz")
-        single.append(ts.read(tmp_path / "one.npz"))
-    joined, *members = (one if new else one.prediction for one in (ts.read(tmp_path / "e.npz"), *single))
+        single.append(ts.read_prediction(tmp_path / "one.npz"))
+    joined, *members = ts.read_prediction(tmp_path / "e.npz"), *single
     locations, variances = (np.array([getattr(m, n) for m in members]) for n in ("location", "aleatoric"))
     np.testing.assert_allclose(joined.location, locations.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(joined.aleatoric, variances.mean(axis=0), rtol=1e-5)

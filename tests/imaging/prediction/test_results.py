@@ -67,7 +67,7 @@ class TestCards:
             assert frame["id"][3] == "3.png"
         np.testing.assert_allclose(upper, made.interval(0.9).upper[:, 2], rtol=1e-6)
         if not (choice == "conformal" and suffix == "csv"):  # a .csv holds no table of a law
-            again = ts.read(out)
+            again = ts.read_prediction(out)
             np.testing.assert_allclose(again.scale, made.scale, rtol=1e-6)
 
     def test_one_output_has_plain_columns_and_short_numbers(self, tmp_path):
