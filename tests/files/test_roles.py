@@ -1,5 +1,6 @@
 """Columns with a role: chosen by their names, said, and asked about where they look like something else."""
 
+import csv
 import json
 import warnings
 
@@ -8,6 +9,7 @@ import pytest
 
 import truesigma as ts
 from truesigma import Cases, Prediction, read, write
+from truesigma.evaluation.apply import apply_file
 from truesigma.files.disk import BadFile
 from truesigma.files.fileset import open_fileset, read_whole
 from truesigma.files.roles import renamed
@@ -30,6 +32,49 @@ CHOICE = {
     "group": ["site", "sex"],
     "weight": "counts",
 }
+
+
+NAMES = ("tip_x", "x", "tip, depth (mm)")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "npz"])
+def test_outputs_keep_their_names(tmp_path, ending):
+    values = np.arange(6.0).reshape(2, 3)
+    given = Cases(Prediction(values, scale=1 + values), values + 1, names=NAMES, unit="mm")
+    write(given, tmp_path / f"cases.{ending}")
+    found = read(tmp_path / f"cases.{ending}")
+    assert found.names == NAMES
+    assert found.target.tolist() == given.target.tolist()
+    assert found.prediction.scale.tolist() == given.prediction.scale.tolist()
+    whole = read_whole(open_fileset([tmp_path / f"cases.{ending}"] * 1), lambda cases: cases.prediction)
+    assert whole.names == NAMES
+    if ending == "csv":
+        assert next(csv.reader((tmp_path / "cases.csv").open()))[:2] == ["target_tip_x", "target_x"]
+        table = tmp_path / "applied.csv"
+        apply_file(ts.calibrate(given), tmp_path / "cases.csv", table)
+        assert {"lower_90_tip_x", "scale_x", "location_tip, depth (mm)"} <= {*next(csv.reader(table.open()))}
+        assert read(table).names == NAMES
+
+
+def test_columns_of_named_outputs_may_share_one_scale(tmp_path):
+    (tmp_path / "t.csv").write_text("location_age,location_height,scale,location_mc_error_age\n1,2,3,4\n")
+    assert ts.read_prediction(tmp_path / "t.csv").location.tolist() == [[1.0, 2.0]]
+
+
+def test_files_whose_outputs_have_other_names_are_no_set(tmp_path):
+    for name in "ab":
+        values = np.zeros((2, 1))
+        write(Cases(Prediction(values, scale=1 + values), values, names=(name,)), tmp_path / f"{name}.npz")
+    with pytest.raises(BadFile, match="outputs of the names"):
+        open_fileset(str(tmp_path / "*.npz"))
+    with pytest.raises(ValueError, match=r"outputs of some cases are \('a',\)"):
+        Cases.concat(read(tmp_path / "a.npz"), read(tmp_path / "b.npz"))
+
+
+def test_names_fit_the_outputs():
+    for names in (("a", "b"), ("a", "b", "b"), ("a", "b", "c", "d")):
+        with pytest.raises(ValueError, match=r"names are a, b.* beside 3 output"):
+            Cases(Prediction(np.zeros((2, 3)), scale=np.ones((2, 3))), np.zeros((2, 3)), names=names)
 
 
 def stored(folder, ending, table=TABLE):

@@ -1,5 +1,6 @@
 """Checks of what a caller gives: each error says what was given, what was expected and what to do about it."""
 
+import math
 from collections.abc import Mapping, Set
 from numbers import Real
 from typing import Any
@@ -208,6 +209,17 @@ def target_beside(location: Array, target: Any) -> Array:
     if len(target) == 0:
         raise nothing_left()
     return target
+
+
+def check_names(names: Any, location: Array) -> tuple[str, ...]:
+    """The names of the outputs: as many as there are, each once; () for none."""
+    named = tuple(map(str, names))
+    if named and (len(named) != math.prod(location.shape[1:]) or len(set(named)) < len(named)):
+        raise Refusal(
+            f"names are {', '.join(named)}, beside {math.prod(location.shape[1:])} output(s); expected one for each, "
+            "and no two the same."
+        )
+    return named
 
 
 def check_weight(weight: Any, location: Array, mask: Array) -> Array:

@@ -1,5 +1,6 @@
 """The outputs of cases: one of many, of an array (case, output...), a prediction or cases; or their means."""
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from .arrays import Array, expand, namespace
@@ -24,11 +25,21 @@ def output_of(values: T, output: int) -> T:
         if weight is not None and weight.ndim > 1:  # one number may stand for all outputs
             weight = output_of(expand("weight", weight, tuple(values.target.shape)), output)
         one, target = output_of(values.prediction, output), output_of(values.target, output)
-        return changed(values, prediction=one, target=target, weight=weight, draws=None)
+        names = values.names[output : output + 1]
+        return changed(values, prediction=one, target=target, weight=weight, draws=None, names=names)
     if isinstance(values, Prediction):
         bounds = None if values.bounds is None else values.bounds.of_output(output)
         return values.with_arrays(lambda part: output_of(part, output), bounds=bounds)
     return namespace(values).reshape(values, (values.shape[0], -1))[:, output]
+
+
+def name_of(names: Sequence[str], output: int) -> str:
+    """What an output is called, or its number.
+
+    >>> name_of(("tip_x", "tip_y"), 1), name_of((), 1)
+    ('tip_y', 'output 1')
+    """
+    return names[output] if names else f"output {output}"
 
 
 def case_means(values: Array, mask: Array = None) -> Array:

@@ -16,7 +16,7 @@ LABELS = ("weight", "group", "patient", "fold", "id")  # of cases
 
 
 def pool(sets: Iterable[Cases]) -> Cases:
-    """All cases one after another, without their draws; unit, checkpoint and sampling are those of the first.
+    """All cases one after another, without their draws; unit, names and marks are those of the first.
 
     Only what they are made of is kept of each set, so that the sets need not be in memory together.
     """
@@ -28,6 +28,10 @@ def pool(sets: Iterable[Cases]) -> Cases:
         first = first or cases
         if cases.unit and first.unit and cases.unit != first.unit:
             raise Refusal(f"some targets are in {first.unit}, others in {cases.unit}; expected one unit.")
+        if cases.names and first.names and cases.names != first.names:
+            raise Refusal(
+                f"the outputs of some cases are {first.names}, of others {cases.names}; expected the same."
+            )
         laws.append((cases.prediction.law, len(cases)))
         bounds.append(cases.prediction.bounds)
         for name, column in columns.items():

@@ -25,6 +25,7 @@ from .checks import (
     check_law,
     check_level,
     check_mask,
+    check_names,
     check_target,
     check_values,
     check_weight,
@@ -322,9 +323,10 @@ class Cases:
     `patient` says which cases belong together, `group` what is looked at apart (a site, a scanner): names, or a mapping
     from columns to names. Without `patient`, cases of a `group` are taken to belong together. `fold` is the part whose
     model had not seen the case, where each was predicted by a model of the others. `id` names the cases,
-    `unit` the target's unit, `checkpoint` the network where it is known, `sampling` how it was drawn from, as
-    "masks=common seed=0 draws=25". `draws` keeps what the prediction was made of, for the recipes that decompose it in
-    another way; the prediction's mask holds for them, too. `shift` says to whom `weight` makes the cases alike.
+    `names` the outputs, `unit` is the target's unit, `checkpoint` the network where it is known, `sampling` how it was
+    drawn from, as "masks=common seed=0 draws=25". `draws` keeps what the prediction was made of, for the recipes that
+    decompose it in another way; the prediction's mask holds for them, too. `shift` says to whom `weight` makes the
+    cases alike.
 
     >>> Cases(Prediction([1.0, 2.0], aleatoric=[0.1, 0.1], epistemic=[0.0, 0.1]), [1.1, 1.7], unit="mm")
     Cases(2 cases, normal, in mm)
@@ -338,6 +340,7 @@ class Cases:
     fold: Any = None
     weight: Array = None
     unit: str = ""
+    names: tuple[str, ...] = ()
     id: Any = None
     draws: Draws | None = None
     checkpoint: str = ""
@@ -353,7 +356,8 @@ class Cases:
         weight = None if self.weight is None else as_array("weight", self.weight)
         labels = {name: check_group(getattr(self, name), len(prediction), name) for name in LABELS}
         labels["group"] = check_groups(self.group, len(prediction))
-        vars(self).update(target=target, weight=weight, **labels)
+        names = check_names(self.names, prediction.location)
+        vars(self).update(target=target, weight=weight, names=names, **labels)
         if draws is not None:
             check_draws(draws, prediction)
             vars(self).update(draws=changed(draws, mask=prediction.mask))

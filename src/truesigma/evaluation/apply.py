@@ -16,10 +16,19 @@ from ..core.recalibration import Across, JointRegion, Recalibration
 from ..core.values import Draws, Prediction, changed, raw_spread
 from ..files.columns import ORDER, case_table, columns_of, field_columns
 from ..files.disk import BadFile, check_folder
-from ..files.fields import LABELS, MARKS, from_fields, groups_in, is_group, law_text, to_fields
+from ..files.fields import (
+    LABELS,
+    MARKS,
+    NAMES,
+    from_fields,
+    groups_in,
+    is_group,
+    law_text,
+    to_fields,
+)
 from ..files.npz import list_members, open_members, read_members
 from ..files.parquet import with_texts, write_parquet
-from ..files.roles import Columns, renamed, with_names
+from ..files.roles import Columns, named, renamed, with_names
 from ..files.store import check_suffix, law_cell, read_fields, refusal, write_fields
 from ..files.tables import FORMULAS, read_csv, write_csv
 from .card import Card, check_network
@@ -92,7 +101,9 @@ def apply_file(
             write_parquet(table, target)
         return made
     kept = {
-        k: v for k, v in fields.items() if k in ("target", "weight", *LABELS, "unit", *MARKS) or is_group(k)
+        k: v
+        for k, v in fields.items()
+        if k in ("target", "weight", *LABELS, "unit", NAMES, *MARKS) or is_group(k)
     }
     kept |= _recalibrated(fields, card)
     others = {} if by_fold else _other_columns(source, fields, columns)
@@ -254,7 +265,8 @@ def _edited(
     for stem, bound in bounds.items():
         table = _append(table, field_columns(stem, bound))
     table = _with_constants(table, {**fields, **_recalibrated(fields, card)}, law, to_csv)
-    return with_names(table, [own.get(name, name) for name in table.column_names])
+    kept = [own.get(name, name) for name in table.column_names]
+    return with_names(table, named(kept, output_names(fields)))
 
 
 def _replaced(table: "pa.Table", stem: str, names: list[str], new: Any) -> "pa.Table":

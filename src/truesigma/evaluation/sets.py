@@ -69,6 +69,10 @@ class CaseSet:
         return self._files.unit if self.whole is None else self.whole.unit
 
     @property
+    def names(self) -> tuple[str, ...]:
+        return self._files.names if self.whole is None else self.whole.names
+
+    @property
     def checkpoint(self) -> str:
         return self._files.checkpoint if self.whole is None else self.whole.checkpoint
 

@@ -1,9 +1,11 @@
 """Tables with named columns, from .csv and .parquet files and data frames, and the fields in them.
 
-One output is a column (`target`), several are numbered columns (`target_0`, `target_1`, ...). In a .csv file `law`,
+One output is a column (`target`), several are columns with their names (`target_age`, `target_height`), or numbered
+ones (`target_0`, `target_1`, ...), as which all are read. In a .csv file `law`,
 `unit` and `checkpoint` are columns with one text throughout; a .parquet file may keep them in its metadata instead.
 """
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,9 +17,9 @@ from ..core.arrays import Host
 from ..core.checks import number_of
 from .bounds import is_bound, with_bounds
 from .disk import BadFile
-from .fields import CONSTANTS, EXPECTED, LABELS, MARKS, NUMBERS, PARTS, is_field, is_group, stem_of
+from .fields import CONSTANTS, EXPECTED, LABELS, MARKS, NAMES, NUMBERS, PARTS, is_field, is_group, stem_of
 from .parquet import read_parquet, texts_in, with_texts
-from .roles import Columns, renamed, with_names
+from .roles import Columns, named, read_as
 from .synonyms import rename_hint
 from .tables import EMPTY, is_number, read_csv, read_head
 
@@ -62,11 +64,10 @@ def _check_once(name: str, names: Sequence[str]) -> None:
 def case_table(path: Path, columns: Columns | None = None) -> "pa.Table":
     """Read a .csv or .parquet file with its fields as numbers and all else as it is; `columns` choose roles."""
     if path.suffix.lower() != ".csv":
-        table = read_parquet(path)
-        return with_names(table, renamed(table.column_names, columns))
-    table = read_csv(path)
-    table = with_names(table, renamed(table.column_names, columns))
-    return with_numbers(table, path, "." if read_head(path).separator == "," else ".,")
+        return read_as(read_parquet(path), columns)
+    return with_numbers(
+        read_as(read_csv(path), columns), path, "." if read_head(path).separator == "," else ".,"
+    )
 
 
 def with_numbers(table: "pa.Table", path: Path, points: str) -> "pa.Table":
@@ -219,6 +220,8 @@ def fields_table(fields: Mapping[str, Any], *, metadata: bool) -> "pa.Table":
     """A table with a column for each field and output; law, unit and marks as metadata, or as columns."""
     import pyarrow as pa
 
+    outputs = output_names(fields)
+    fields = {name: values for name, values in fields.items() if name != NAMES}
     texts = {name: fields[name] for name in CONSTANTS if isinstance(fields.get(name), str)}
     columns: dict[str, Any] = {}
     for stem in (*(s for s in ORDER if s in fields), *(s for s in fields if s not in ORDER)):
@@ -226,7 +229,9 @@ def fields_table(fields: Mapping[str, Any], *, metadata: bool) -> "pa.Table":
             columns.update(field_columns(stem, fields[stem]))
         elif not metadata and texts[stem] != "normal":
             columns[stem] = pa.array([texts[stem]] * len(fields["location"]))
-    table = pa.table(columns)
+    table = pa.table(dict(zip(named(list(columns), outputs), columns.values())))
+    if len(outputs) == 1:
+        texts[NAMES] = json.dumps(outputs)
     return with_texts(table, texts) if metadata else table
 
 

@@ -32,11 +32,12 @@ MARKS = (
     "sampling",
     "recalibration",
 )  # where predictions come from; other uses of these names are left alone
-CONSTANTS = ("law", "unit", *MARKS)
+NAMES = "output_names"  # as JSON; in tables they are in the names of the columns: `target_tip_x`
+CONSTANTS = ("law", "unit", NAMES, *MARKS)
 KNOWN = (*NUMBERS, "mean", "mask", *LABELS, *CONSTANTS)
 EXPECTED = (
     "expected location with scale, or with aleatoric and epistemic (variances), and the target; several outputs "
-    "numbered, as target_0, target_1 and location_0, location_1"
+    "numbered, as target_0, target_1 and location_0, location_1, or with their names, as target_age and location_age"
 )
 
 
@@ -76,7 +77,7 @@ def from_fields(
     labels: dict[str, Any] = {name: fields.get(name) for name in ("patient", "fold", "weight", "id")}
     labels["group"] = groups_in(fields)
     texts = {name: str(fields.get(name, "")) for name in ("unit", "checkpoint", "sampling")}
-    cases = Cases(prediction, target, draws=draws, **labels, **texts)
+    cases = Cases(prediction, target, draws=draws, names=output_names(fields), **labels, **texts)
     _warn_doubled(cases.id)
     return cases
 
@@ -98,6 +99,7 @@ def to_fields(value: Cases | Draws | Prediction) -> dict[str, Any]:
         several = isinstance(value.group, Mapping)
         found.update({f"{GROUP}{name}" if several else name: names for name, names in value.groups.items()})
         found.update({name: getattr(value, name) or None for name in ("unit", "checkpoint", "sampling")})
+        found[NAMES] = json.dumps(value.names) if value.names else None
     if draws is not None:
         found.update(_draws_fields(draws))
     if draws is None or not _is_decomposition(prediction, draws):
@@ -147,6 +149,18 @@ def groups_in(fields: Mapping[str, Any]) -> Any:
     """
     found = {name.removeprefix(GROUP): fields[name] for name in fields if is_group(name)}
     return fields["group"] if list(found) == ["group"] and "group" in fields else found or None
+
+
+def output_names(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the outputs, () if they have none."""
+    text = fields.get(NAMES) or "[]"
+    try:
+        names = json.loads(text)
+    except ValueError:
+        names = None
+    if not isinstance(names, list):
+        raise ValueError(f"{NAMES} is {text!r:.80}; expected a list of names as JSON.")
+    return tuple(map(str, names))
 
 
 def resolve_law(stored: Any, given: Law | str | None) -> Law:

@@ -16,6 +16,7 @@ from ..core.values import Cases, Prediction, take
 from .chunks import chunked_cases, open_source
 from .chunks.reader import Fields, Opened
 from .disk import BadFile
+from .fields import output_names
 from .find import CaseFiles, Files, check_unchanged, find_sources
 from .roles import Columns
 
@@ -41,6 +42,7 @@ class FileSet:
     elements: int
     law: Law
     unit: str
+    names: tuple[str, ...] = ()  # of the outputs
     checkpoint: str = ""  # of the network that made them; "" if it is not given, or not the same in all
     sampling: str = ""  # how it was drawn from; "" likewise
 
@@ -89,6 +91,7 @@ def open_fileset(given: Files, *, law: Law | str | None = None, columns: Columns
             ),
             "the law": (laws[0].to_dict(), laws[-1].to_dict()),
             "the unit": tuple(r.constants.get("unit", "") or "(none)" for r in (readers[0], reader)),
+            "outputs of the names": tuple(output_names(r.constants) for r in (readers[0], reader)),
         }
         for words, (expected, found) in pairs.items():
             if expected != found:
@@ -104,7 +107,8 @@ def open_fileset(given: Files, *, law: Law | str | None = None, columns: Columns
     said = {name: {r.constants.get(name, "") for r in readers} for name in ("checkpoint", "sampling")}
     marks = {name: texts.pop() if len(texts) == 1 else "" for name, texts in said.items()}
     unit = readers[0].constants.get("unit", "")
-    return FileSet(tuple(sources), sizes, outputs, elements, laws[0], unit, **marks)
+    names = output_names(readers[0].constants)
+    return FileSet(tuple(sources), sizes, outputs, elements, laws[0], unit, names, **marks)
 
 
 def _closed(rows: int) -> Iterator[Fields]:
@@ -161,7 +165,7 @@ def read_whole(
                 yield cases if files.outputs is not None else flat(cases)
             check_unchanged(source)
 
-    texts = {name: getattr(files, name) for name in ("unit", "checkpoint", "sampling")}
+    texts = {name: getattr(files, name) for name in ("unit", "names", "checkpoint", "sampling")}
     return replace(pool(parts()), **texts)
 
 

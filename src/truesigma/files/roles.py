@@ -5,14 +5,17 @@ column `weight`, perhaps in kilograms, is not the weight of a case. Roles that a
 of that name.
 """
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from .bounds import is_bound
 from .disk import BadFile
-from .fields import GROUP, is_group, stem_of
+from .fields import GROUP, NAMES, PARTS, is_field, is_group, stem_of
+from .parquet import texts_in, with_texts
 
 ROLES = ("target", "location", "scale", "weight", "id", "patient", "group")
 Columns = Mapping[str, str | Sequence[str] | None]
@@ -20,13 +23,48 @@ ASIDE = " (not read)"  # appended to the name of a column whose role another one
 
 
 def renamed(names: Sequence[str], columns: Columns | None) -> list[str]:
-    """The names by which columns, or arrays, are read.
+    """The names by which columns, or arrays, are read: outputs that have names by their numbers.
 
     >>> renamed(["y", "group", "site", "weight"], {"target": "y", "group": "site", "weight": None})
     ['target', 'group (not read)', 'group:site', 'weight (not read)']
+    >>> renamed(["id", "target_tip_x", "target_tip_y", "location_tip_x", "location_tip_y"], None)
+    ['id', 'target_0', 'target_1', 'location_0', 'location_1']
     """
-    if not columns:
-        return list(names)
+    found = _with_roles(names, columns or {})
+    return _with_ends(found, {f"_{name}": f"_{k}" for k, name in enumerate(_outputs_in(found))})
+
+
+def named(names: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """Names of columns with the names of their outputs in place of their numbers.
+
+    >>> named(["id", "location_0", "lower_90_1"], ["tip_x", "tip_y"])
+    ['id', 'location_tip_x', 'lower_90_tip_y']
+    """
+    plain = any(map(str.isdigit, outputs))
+    return _with_ends(names, {} if plain else {f"_{k}": f"_{name}" for k, name in enumerate(outputs)})
+
+
+def _with_ends(names: Sequence[str], ends: Mapping[str, str]) -> list[str]:
+    """Exchange what follows the name of a field or of a bound."""
+    found = list(names)
+    for k, name in enumerate(names):
+        for old, new in ends.items():
+            stem = name.removesuffix(old)
+            if stem != name and (is_field(stem) or is_bound(stem) or "mc_error" in stem):
+                found[k] = stem + new
+    return found
+
+
+def _outputs_in(names: Sequence[str]) -> list[str]:
+    """The names of outputs: what follows `location_`, and another field unless all outputs share one scale."""
+    found = [name.removeprefix("location_") for name in names if name.startswith("location_")]
+    found = [name for name in found if not name.isdigit() and not name.startswith("mc_error")]
+    if "location" in names or {*PARTS} & {*names}:
+        return found if "location" not in names else []
+    return [name for name in found if any(f"{stem}_{name}" in names for stem in ("target", *PARTS))]
+
+
+def _with_roles(names: Sequence[str], columns: Columns) -> list[str]:
     taken: dict[str, str] = {}
     for role, chosen in columns.items():
         if role not in ROLES:
@@ -52,6 +90,13 @@ def renamed(names: Sequence[str], columns: Columns | None) -> list[str]:
         role = "group" if is_group(name) else stem_of(name)
         found.append(taken.get(name, f"{name}{ASIDE}" if role in columns else name))
     return found
+
+
+def read_as(table: Any, columns: Columns | None) -> Any:
+    """An Arrow table with the names by which its columns are read, and those of its outputs among its texts."""
+    outputs = _outputs_in(_with_roles(table.column_names, columns or {}))
+    read = with_names(table, renamed(table.column_names, columns))
+    return with_texts(read, {**texts_in(table), NAMES: json.dumps(outputs)}) if outputs else read
 
 
 def with_names(table: Any, names: Sequence[str]) -> Any:

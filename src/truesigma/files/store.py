@@ -20,7 +20,7 @@ from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists, read_json, write_js
 from .fields import from_fields, to_fields
 from .npz import list_members, read_npz, write_npz
 from .parquet import write_parquet
-from .roles import Columns, renamed, warn_measurement, with_names
+from .roles import Columns, read_as, renamed, warn_measurement
 from .synonyms import rename_hint, warn_near_misses
 from .tables import read_head, write_csv
 
@@ -35,8 +35,8 @@ def read(
 
     A file is an .npz with the arrays `target`, `location` and `scale`, or with `aleatoric` and `epistemic` (variances)
     instead, or with the draws' `mean` and `variance`; or a .csv or .parquet with columns of these names, several
-    outputs as `location_0`, `location_1`, .... It may also have `patient`, `group`, `weight`, `id`, `mask`, `spread`,
-    `law` and `unit`; several groups are `group:site` and `group:sex`.
+    outputs as `location_age`, `location_height`, or `location_0`, `location_1`. It may also have `patient`, `group`,
+    `weight`, `id`, `mask`, `spread`, `law` and `unit`; several groups are `group:site` and `group:sex`.
 
     Args:
         source: a path, or a pandas or polars frame.
@@ -168,8 +168,7 @@ def read_fields(source: Any, columns: Columns | None = None) -> dict[str, Any]:
             said = str(problem)
             raise BadFile(said if said.startswith(str(path)) else f"{path}: {said}") from problem
     else:
-        table = frame_table(source)
-        table = with_names(table, renamed(table.column_names, columns))
+        table = read_as(frame_table(source), columns)
         fields, names = table_fields(table), table.column_names
     warn_near_misses(names)  # after the errors, which name what to rename as well
     warn_measurement(fields.get("weight"), columns)

@@ -9,7 +9,7 @@ from ..disk import BadFile
 from ..fields import CONSTANTS, is_field, stem_of
 from ..pages import check_pages
 from ..parquet import parquet_file
-from ..roles import Columns, renamed, with_names
+from ..roles import Columns, read_as, renamed
 from ..store import read_fields
 from ..synonyms import warn_near_misses
 from .reader import Fields, Opened
@@ -30,21 +30,20 @@ def open_parquet(path: Path, columns: Columns | None = None) -> Opened:
         networks = {mark for batch in marks for mark in batch.column(0).unique().to_pylist()}
     if first is None:
         raise BadFile(f"{path}: there are columns and no rows; expected at least one case.")
-    head = _fields(with_names(first, names), path, 0)
+    head = _fields(read_as(first, columns), path, 0)
     if len(networks) > 1:
         head.pop("checkpoint", None)  # folds in one table, each with a network of its own
     warn_near_misses(names)
     located = columns_of("location", names)
     outputs = () if located == ["location"] else (len(located),)
     # Others, such as the images themselves, may be larger than memory.
-    read = {old: new for old, new in zip(stored, names) if is_field(stem_of(new))}
+    read = [old for old, new in zip(stored, names) if is_field(stem_of(new))]
 
     def chunks(rows: int) -> Iterator[Fields]:
         with parquet_file(path, **PAGEWISE) as file:
             start = 0
-            for batch in file.iter_batches(batch_size=rows, columns=list(read)):
-                table = pa.Table.from_batches([batch])
-                yield _fields(with_names(table, [read[k] for k in table.column_names]), path, start)
+            for batch in file.iter_batches(batch_size=rows, columns=read):
+                yield _fields(read_as(pa.Table.from_batches([batch]), columns), path, start)
                 start += batch.num_rows
 
     return Opened(cases, outputs, 1, {name: head[name] for name in CONSTANTS if name in head}, chunks)
