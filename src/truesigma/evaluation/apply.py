@@ -24,6 +24,7 @@ from ..files.fields import (
     groups_in,
     is_group,
     law_text,
+    output_names,
     to_fields,
 )
 from ..files.npz import list_members, open_members, read_members

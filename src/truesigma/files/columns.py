@@ -17,7 +17,19 @@ from ..core.arrays import Host
 from ..core.checks import number_of
 from .bounds import is_bound, with_bounds
 from .disk import BadFile
-from .fields import CONSTANTS, EXPECTED, LABELS, MARKS, NAMES, NUMBERS, PARTS, is_field, is_group, stem_of
+from .fields import (
+    CONSTANTS,
+    EXPECTED,
+    LABELS,
+    MARKS,
+    NAMES,
+    NUMBERS,
+    PARTS,
+    is_field,
+    is_group,
+    output_names,
+    stem_of,
+)
 from .parquet import read_parquet, texts_in, with_texts
 from .roles import Columns, named, read_as
 from .synonyms import rename_hint

@@ -37,7 +37,7 @@ CONSTANTS = ("law", "unit", NAMES, *MARKS)
 KNOWN = (*NUMBERS, "mean", "mask", *LABELS, *CONSTANTS)
 EXPECTED = (
     "expected location with scale, or with aleatoric and epistemic (variances), and the target; several outputs "
-    "numbered, as target_0, target_1 and location_0, location_1, or with their names, as target_age and location_age"
+    "with names, as target_age and location_age, or numbered, as target_0, target_1 and location_0, location_1"
 )
 
 
