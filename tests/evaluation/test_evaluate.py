@@ -36,7 +36,7 @@ def with_draws(seed: int, cases: int = 60, outputs: int = 2) -> Cases:
 
 def test_rows_are_complete():
     calibration, test = cases_of(draw(0)), cases_of(draw(1))
-    result = evaluate(calibration, test, recalibrations=QUICK)
+    result = evaluate(calibration, test, recalibrations=QUICK, metrics="all")
     per_metric = {}
     for name in plugins.usual("metrics"):
         leveled = "level" in plugins.options("metrics", plugins.load("metrics", name))

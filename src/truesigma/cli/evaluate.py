@@ -45,7 +45,7 @@ def evaluate(
     ],
     recalibrate: Recalibrations = "none,sigma,aux",
     metrics: Annotated[
-        str | None, Option(autocompletion=names_of("metrics"), help="Comma list, as nll,uce:bins=10.")
+        str | None, Option(autocompletion=names_of("metrics"), help="Comma list, as nll,uce:bins=10; or all.")
     ] = None,
     recipe: Recipe = "exact",
     like: Like = None,

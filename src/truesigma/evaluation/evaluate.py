@@ -128,8 +128,8 @@ def evaluate(
         calibration: the cases the recalibrations are fitted on, never the test cases; a list is pooled.
         test: the cases to score, or a list of repeated runs.
         recalibrations: names, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`.
-        metrics: names likewise; None for all. Metrics with a level are scored at 50, 90, 95 and 99 % unless told. Those
-            that sort all cases, such as AUSE, only for sets that fit into memory.
+        metrics: names likewise, or "all"; None for the ten that say most. Metrics with a level are scored at 50, 90, 95
+            and 99 % unless told. Those that sort all cases, such as AUSE, only for sets that fit into memory.
         recipe: "exact", "paper", "code", or the path of a TOML file.
         law: "normal" or "laplace", for files that do not say it.
         mask_missing: leave out the elements of files whose target is missing.

@@ -22,6 +22,17 @@ from .recipe import Recipe
 from .sets import CaseSet
 
 LEVELS = (0.5, 0.9, 0.95, 0.99)
+SUMMARY = (
+    "rmse",
+    "nll",
+    "crps",
+    "coverage:level=0.9",
+    "width:level=0.9",
+    "ence",
+    "uce",
+    "rank_correlation",
+    "ause",
+)
 Asked = tuple[str, ModuleType, dict[str, Any]]  # a metric's name, its module, and the options that were given
 
 
@@ -50,9 +61,11 @@ class Item:
 
 
 def asked_metrics(metrics: Iterable[Named] | Named | None) -> list[Asked]:
-    """The metrics that were chosen, with their options; None for all."""
-    chosen = plugins.usual("metrics") if metrics is None else each(metrics)
-    return [plugins.parse("metrics", metric) for metric in chosen]
+    """The metrics that were chosen, with their options; None for the few that say most, "all" for all."""
+    chosen = list(SUMMARY if metrics is None else each(metrics))
+    if chosen == ["all"]:
+        chosen = plugins.usual("metrics")
+    return [plugins.parse("metrics", one) for one in chosen]
 
 
 def items_of(asked: Iterable[Asked], recipe: Recipe, part: Any) -> list[Item]:

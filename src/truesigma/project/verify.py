@@ -308,7 +308,7 @@ def _scores(path: Path, calibration: Cases, test: Any, chosen: list[str]) -> str
     """Score again, and compare row by row; a user's own file is code, and not run."""
     said = read_json(path)
     ours = [label for label in chosen if label.partition(":")[0] in plugins.names("recalibrate")]
-    made = evaluate(calibration, test, recalibrations=ours, recipe=said["recipe"])
+    made = evaluate(calibration, test, recalibrations=ours, metrics="all", recipe=said["recipe"])
     again = json.loads(json_text({"rows": made.rows, "questions": made.questions}))
     for kind, keys, values in (
         ("rows", ("part", "metric", "level"), ("value",)),
