@@ -154,7 +154,7 @@ def test_a_table_of_bounds_from_calibrate_to_apply(tmp_path, run):
         "--recalibrate", "none,sigma,conformal,cqr",
     )  # fmt: skip
     assert code == 0
-    assert "Winkler 90 %" in out
+    assert "width 90 %" in out
     given = ("--calibration", tmp_path / "old.csv", "--test", tmp_path / "new.csv", "-o", tmp_path / "r.html")
     assert run("report", *given, "--recalibrate", "sigma,cqr")[0] == 0
     assert run("report", *given, "--recalibrate", "sigma")[0] == 0

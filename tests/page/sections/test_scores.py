@@ -14,7 +14,7 @@ from truesigma.page.sections import scores
 def test_scores_are_those_of_the_evaluation():
     fitted_on, test = make(seed=1), make()
     found = scores.table_of(subject_of(test, fitted_on=fitted_on))
-    expected = ts.evaluate(fitted_on, test, recalibrations=["none", "sigma"])
+    expected = ts.evaluate(fitted_on, test, recalibrations=["none", "sigma"], metrics="all")
     for score in found:
         for label in ("none", "sigma"):
             value = expected.value(label, score.name, score.options.get("level"))
