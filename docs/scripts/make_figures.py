@@ -10,17 +10,20 @@ from pathlib import Path
 
 import numpy as np
 
-from truesigma import Prediction, metrics, recalibrate
-from truesigma.diagrams import _style, calibration, coverage, rejection
+from truesigma import Draws, Prediction, decompose, metrics, recalibrate
+from truesigma.diagrams import _style, calibration, coverage, history, region, rejection, shift
 from truesigma.files.disk import write_atomically
 
 HERE = Path(__file__).parents[1]
+RESULTS = HERE.parent / "paper" / "results"
+MONTHS = 227.0  # of the target's range [0, 1]: ages of 1 to 228 months
 ROOT = Path(os.environ.get("TRUESIGMA_DATA", HERE.parents[1] / "shared" / "data"))
 
 
 def main() -> None:
     reading()
     referring()
+    gallery()
     path = ROOT / "predictions" / "efficientnetb4_boneage.npz"
     if path.is_file():
         for name, value in before_after(path).items():
@@ -63,20 +66,56 @@ def referring() -> None:
     _save(fig, "referring.png")
 
 
+def gallery() -> None:
+    """One picture of each diagram: DenseNet-201 on bone age and EfficientNet-B4 on needle tips, from our own draws."""
+    network = RESULTS / "boneage_densenet201"
+    fitted_on, before = (residuals(network, split, MONTHS) for split in ("valid", "test"))
+    y = np.zeros_like(before.location)  # draws are kept as residuals
+    fitted = recalibrate.sigma.fit(fitted_on, np.zeros_like(fitted_on.location))
+    both = {"none": before, "sigma": fitted(before)}
+    fig, ax = _style.figure(ratio=0.85)
+    calibration.draw(calibration.table(before, y, spacing="mass"), ax[0, 0], unit="months", log=True)
+    _save(fig, "gallery-calibration.png")
+    fig, ax = _style.figure(ratio=0.85)
+    coverage.draw({name: coverage.table(one, y) for name, one in both.items()}, ax[0, 0])
+    _save(fig, "gallery-coverage.png")
+    fig, ax = _style.figure(ratio=0.85)
+    rejection.draw({"sigma": rejection.table(both["sigma"], y)}, ax[0, 0], unit="months")
+    _save(fig, "gallery-rejection.png")
+    fig, ax = _style.figure(ratio=0.85)
+    other = residuals(network, "test_clahe", MONTHS)
+    shift.draw(shift.table(before, {"after CLAHE": other}), ax[0, 0], unit="months")
+    _save(fig, "gallery-shift.png")
+    fig, ax = _style.figure(ratio=0.85)
+    history.draw(history.table(network / "history.csv"), ax[0, 0])
+    _save(fig, "gallery-history.png")
+    tips, others = (residuals(RESULTS / "oct_efficientnet_b4", split)[:, :2] for split in ("valid", "test"))
+    held = recalibrate.region.fit(tips, np.zeros_like(tips.location))
+    fig, ax = _style.figure(ratio=0.85)
+    region.draw(region.table(held, others, np.zeros_like(others.location), case=3), ax[0, 0])
+    _save(fig, "gallery-region.png")
+
+
+def residuals(network: Path, split: str, unit: float = 1.0) -> Prediction:
+    """What a network of ours said of a split, as residuals: the target is 0."""
+    with np.load(network / "draws.npz") as stored:
+        mean, log_variance = (stored[f"{split}.{k}"][0].astype(float) for k in ("residual", "log_variance"))
+    made = decompose(Draws(unit * mean, unit**2 * np.exp(log_variance)))
+    return made.with_arrays(lambda part: part[:, 0]) if made.location.shape[1] == 1 else made
+
+
 def before_after(path: Path) -> dict[str, float]:
     """The README's picture, and the numbers in its caption."""
     with np.load(path, allow_pickle=False) as file:
         stored = {key: np.asarray(file[key], dtype=np.float64) for key in file}
-    months = 227.0  # of the target's range [0, 1], ages of 1 to 228 months
-
     def read(split: str) -> Prediction:
         a = stored[f"sd_{split}_alea"] ** 2
         e = np.maximum(stored[f"sd_{split}_total"] ** 2 - a, 0)
-        return Prediction(months * stored[f"mu_{split}"], aleatoric=months**2 * a, epistemic=months**2 * e)
+        return Prediction(MONTHS * stored[f"mu_{split}"], aleatoric=MONTHS**2 * a, epistemic=MONTHS**2 * e)
 
-    fitted = recalibrate.sigma.fit(read("calib"), months * stored["target_calib"])
+    fitted = recalibrate.sigma.fit(read("calib"), MONTHS * stored["target_calib"])
     # The five test passes are on the first axis.
-    whole, targets = read("test"), list(months * stored["target_test"])
+    whole, targets = read("test"), list(MONTHS * stored["target_test"])
     parts = [
         Prediction(location, aleatoric=a, epistemic=e)
         for location, a, e in zip(whole.location, whole.aleatoric, whole.epistemic)

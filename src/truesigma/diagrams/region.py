@@ -108,6 +108,6 @@ def draw(table: Outline, ax: Axes = None, *, image: Any = None, title: str = "",
             ax.plot(
                 *table.target, marker="x", color=look("", 1)["color"], linestyle="none", zorder=4, label=word
             )
-        ax.set_title(title)
-        ax.legend(loc="best")
+        ax.set_title(title, pad=18)
+        ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, columnspacing=1)  # nothing inside is covered
     return ax
