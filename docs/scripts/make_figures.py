@@ -108,6 +108,7 @@ def before_after(path: Path) -> dict[str, float]:
     """The README's picture, and the numbers in its caption."""
     with np.load(path, allow_pickle=False) as file:
         stored = {key: np.asarray(file[key], dtype=np.float64) for key in file}
+
     def read(split: str) -> Prediction:
         a = stored[f"sd_{split}_alea"] ** 2
         e = np.maximum(stored[f"sd_{split}_total"] ** 2 - a, 0)

@@ -109,5 +109,6 @@ def draw(table: Outline, ax: Axes = None, *, image: Any = None, title: str = "",
                 *table.target, marker="x", color=look("", 1)["color"], linestyle="none", zorder=4, label=word
             )
         ax.set_title(title, pad=18)
-        ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, columnspacing=1)  # nothing inside is covered
+        # Above the panel, where it covers nothing.
+        ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, columnspacing=1)
     return ax
