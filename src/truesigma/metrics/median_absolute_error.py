@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.ranking import columns_of
+from ..core.ranking import columns_of, sort_with_places
 from ..core.values import Cases, Prediction
 
 TITLE = "median absolute error"
@@ -40,9 +40,10 @@ def resampled(
 ) -> Callable[[Host], float]:
     """Return the score as a function of how often each case counts; sorts once."""
     found = columns_of(prediction, target, weight=weight)
-    size, where = np.abs(found.residual).ravel(), np.flatnonzero(found.weight > 0)
-    where = where[np.argsort(size[where], kind="stable")]
-    size, weights, case = size[where], found.weight.ravel()[where], where // found.weight.shape[1]
+    where = np.flatnonzero(found.weight > 0)
+    size, order = sort_with_places(np.abs(found.residual).ravel()[where])
+    where = where[order]
+    weights, case = found.weight.ravel()[where], where // found.weight.shape[1]
 
     def score(times: Host) -> float:
         held = np.cumsum(weights * times[case])

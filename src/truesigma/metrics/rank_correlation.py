@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.law import Undefined
-from ..core.ranking import columns_of
+from ..core.ranking import columns_of, sort_with_places
 from ..core.values import Cases, Prediction
 
 TITLE = "rank correlation"
@@ -47,11 +47,13 @@ def resampled(
     """Return the score as a function of how often each case counts; sorts once."""
     found = columns_of(prediction, target, weight=weight)
     some = np.flatnonzero(found.weight > 0)
-    some = some[np.argsort(found.scale.ravel()[some], kind="stable")]  # sums run faster over neighbours
+    scale, order = sort_with_places(found.scale.ravel()[some])
+    some = some[order]  # sums run faster over neighbours
     weights, case = found.weight.ravel()[some], some // found.weight.shape[1]
-    places = [
-        np.unique(v.ravel()[some], return_inverse=True)[1] for v in (np.abs(found.residual), found.scale)
-    ]
+    error, order = sort_with_places(np.abs(found.residual).ravel()[some])
+    of_error = np.empty_like(order)
+    of_error[order] = _numbers(error)
+    places = (of_error, _numbers(scale))
 
     def score(times: Host) -> float:
         share = weights * times[case]
@@ -64,6 +66,11 @@ def resampled(
         return float(np.clip((of_first * second).sum() / np.sqrt(spread), -1, 1))
 
     return score
+
+
+def _numbers(rising: Host) -> Host:
+    """The number of each value among the different ones."""
+    return np.cumsum(np.concatenate([[0], rising[1:] != rising[:-1]]))
 
 
 def _middle_ranks(place: Host, share: Host) -> Host:
