@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.evaluation.card import calibrate, factor_text, read_card
+from truesigma.evaluation.card import calibrate, read_card
+from truesigma.evaluation.text import factor_text
 from truesigma.files.disk import BadFile
 from truesigma.files.store import write
 
@@ -116,6 +117,7 @@ def test_without_the_split():
 OWN = """
 from truesigma import Prediction
 class Double:
+    factor = 2.0
     def __call__(self, prediction, *, group=None):
         return Prediction(prediction.location, aleatoric=4 * prediction.aleatoric)
     def to_dict(self):
@@ -130,9 +132,7 @@ def from_dict(stored):
 def test_a_card_of_ones_own_plugin_needs_its_file(tmp_path):
     (tmp_path / "double.py").write_text(OWN)
     made = calibrate(simulated(), str(tmp_path / "double.py"))
-    assert (
-        factor_text(made.recalibration.to_dict()) == "factor 2"
-    )  # nothing is said of an error it does not have
+    assert factor_text(made.recalibration) == "factor 2"  # nothing is said of an error it does not have
     write(made, tmp_path / "card.json")
     with pytest.raises(BadFile, match="no recalibration is called 'double'"):
         read_card(tmp_path / "card.json")

@@ -329,7 +329,7 @@ def test_the_remedy_is_what_the_cases_ask_for():
         for off, words in zip(quiet, said)
     )
     assert remedy(sites(20)) is None
-    assert candidates(ts.Cases(ts.Prediction([0.0], aleatoric=[1.0]), [0.0])) == ["none", "sigma", "isotonic"]
+    assert candidates(ts.Cases(ts.Prediction([0.0], aleatoric=[1.0]), [0.0])) == ["none", "isotonic", "sigma"]
 
 
 def test_outputs_in_large_numbers_do_not_decide_for_all():

@@ -121,7 +121,7 @@ def test_results_print_as_their_tables():
 
 def test_a_network_trained_here_is_not_asked_for_its_unit():
     """Its mark says that units, order and scale are right: what is left is a training of few steps, or by heart."""
-    small, large = ({"name": "sigma", "factor": factor} for factor in (0.04, 8.0))
+    small, large = (ts.recalibrate.sigma.Sigma(factor, None) for factor in (0.04, 8.0))
     assert factor_doubt(small, "a1b2").startswith(
         "a factor of 0.04 is far from 1: the network's own sigma is 25 times"
     )
@@ -142,7 +142,7 @@ def test_a_part_that_says_nothing_of_the_errors_is_not_doubted():
         p = ts.Prediction(0 * aleatoric, aleatoric=aleatoric, epistemic=noise)
         fitted = ts.recalibrate.two_factor.fit(p, np.sqrt(aleatoric) * rng.normal(size=500))
         small.append(fitted.epistemic)
-        assert factor_doubt(fitted.to_dict()) == ""
+        assert factor_doubt(fitted) == ""
         wrong = ts.recalibrate.two_factor.fit(p, 40 * np.sqrt(aleatoric) * rng.normal(size=500))
-        assert factor_doubt(wrong.to_dict()).startswith(f"a factor of {max(wrong.factors):.3g} is far from 1")
+        assert factor_doubt(wrong).startswith(f"a factor of {max(wrong.factors):.3g} is far from 1")
     assert min(small) == 0 < max(small) < 0.3

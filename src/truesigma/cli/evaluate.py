@@ -141,8 +141,7 @@ def calibrate(
 ) -> None:
     """Fit one recalibration and write its card, for `apply`."""
     from ..evaluation.card import calibrate as fit
-    from ..evaluation.card import factor_text
-    from ..evaluation.text import factor_doubt
+    from ..evaluation.text import factor_doubt, factor_text
     from ..files.described import describe_file
     from ..files.store import write
 
@@ -171,9 +170,9 @@ def calibrate(
         card = fit(cases, choices[0], recipe=recipe, data={**data, **about}, refer=asked)
     write(card, out)
     described = card.to_dict()
-    if doubt := factor_doubt(described["recalibration"], card.data.get("checkpoint", "")):
+    if doubt := factor_doubt(card.recalibration, card.data.get("checkpoint", "")):
         warnings.warn(doubt, stacklevel=1)
-    shown = factor_text(described["recalibration"])
+    shown = factor_text(card.recalibration)
     words = f"{choices[0]} fitted on {number_of(card.data['cases'], 'case')}{': ' + shown if shown else ''}"
     words += f"; written to {out}" + ("" if card.refer is None else f"\n{card.refer.words}")
     deliver(words, described, json)

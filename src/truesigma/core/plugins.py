@@ -50,6 +50,7 @@ SAID: dict[str, Any] = {
     "BETTER": "lower",  # or "higher", or "nominal"
     "UNITS": 0,  # the power of the target's unit: 0, 1, 2, "volume" or "log"
     "PROPER": False,  # no prediction scores better than the truth, so that recalibrations may be chosen by it
+    "TIMES": 1,  # what tables multiply it by
     "OF_SIZE": False,  # it judges the size of sigma, whatever the law of the errors is
     "BOTH_ERRORS": False,  # its two kinds of error differ, so that tables show both
 }

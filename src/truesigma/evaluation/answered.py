@@ -27,7 +27,9 @@ def _summed_answers(
     """Skill, centre and size, from a pass over each set; what is not a sum has no answer, and says why."""
     plain = choose_all(["none"], calibration.recipe)["none"]
     every = {"none": Fit(plain, plain.module.Identity())}
-    every |= {fit.chosen.label: fit for fit in fits if fit.chosen.name != "cqr"}  # whose bounds have no sigma
+    every |= {
+        fit.chosen.label: fit for fit in fits if "bounds" not in fit.chosen.needs
+    }  # those have no sigma
     outputs = math.prod(calibration.outputs or ()) if calibration.outputs == test.outputs else 0
     apart = 1 < outputs <= MOST_OUTPUTS
     fitted = [(fit.chosen.module, fit.fitted) for fit in every.values()]

@@ -239,27 +239,6 @@ def outputs_of(prediction: Prediction) -> int:
     return math.prod(prediction.location.shape[1:])
 
 
-def factor_text(fitted: Mapping[str, Any]) -> str:
-    """The factor, or the factors, of a stored recalibration in words; "" if it has none.
-
-    >>> factor_text({"name": "sigma", "factor": 1.9, "standard_error": 0.05})
-    'factor 1.9, standard error 0.05'
-    """
-    if "factor" in fitted.get("common", ()):
-        each = ", ".join(f"{name} {one['factor']:.4g}" for name, one in fitted["groups"].items())
-        return f"factors {each}; {fitted['common']['factor']:.4g} for other groups"
-    if "factors" in fitted:
-        return "factors " + ", ".join(f"{factor:.4g}" for factor in fitted["factors"])
-    if not isinstance(fitted.get("factor"), float):
-        return ""
-    words = f"factor {fitted['factor']:.6g}"
-    if "standard_error" not in fitted:  # a file of the user's need not have one
-        return words
-    error = fitted["standard_error"]
-    unknown = "its standard error unknown: all cases are of one group"
-    return f"{words}, {unknown if error is None else f'standard error {error:.6g}'}"
-
-
 def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
     """Read the card in a JSON file; an error says what about it is unknown.
 

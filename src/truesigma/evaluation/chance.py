@@ -16,7 +16,6 @@ from ..core.values import Cases
 from .inference.clustered import output_means, view_of
 
 SETS = 100
-BY_SIZE = ("uce", "ence")  # scores that judge the size of sigma, whatever the law of the errors
 
 
 def calibrated_range(
@@ -55,7 +54,9 @@ def calibrated_range(
         return [None] * len(requests)
     asked = [request(plugins.load("metrics", name), options) for name, options in requests]
     found = np.full((sets, len(asked)), np.nan)
-    by_size = [k for k, (name, _) in enumerate(requests) if name in BY_SIZE]
+    by_size = [
+        k for k, (name, _) in enumerate(requests) if plugins.said(plugins.load("metrics", name), "OF_SIZE")
+    ]
     by_law = [k for k in range(len(asked)) if k not in by_size]
 
     def score(places: list[int], drawn: Iterator[Host]) -> None:

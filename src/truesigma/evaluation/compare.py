@@ -22,7 +22,7 @@ from ..core.scores import Mean
 from ..core.values import Cases, changed
 from ..files.provenance import versions
 from .bootstrap import estimate
-from .fit import Choice, Chosen, Named, choose_all, each, fit, label_of
+from .fit import Choice, Named, choose_all, each, fit, label_of
 from .recipe import Recipe, load_recipe
 from .replicates import Finish, Replicates, Resampling, Rows, from_rows, metric_rows
 from .scoring import items_of
@@ -142,7 +142,7 @@ def compare(
     several = plugins.usual("recalibrate") if several == ["all"] else several
     choices = choose_all(["none", *several], chosen)
     # If groups are to be repaired, they must be in every fold; without patients, cases are then divided.
-    sites = cases.patient is None and any(map(_repairs_groups, choices.values()))
+    sites = cases.patient is None and any("groups" in one.needs for one in choices.values())
     fold = fold_of(changed(cases, group=None) if sites else cases, folds=folds, seed=seed)
     by: Any = "case" if sites or cases.cluster is None else "patient"
     plan = Resampling.of(cases, by=by, replicates=replicates, level=level, seed=seed)
@@ -192,19 +192,19 @@ def candidates(cases: Cases) -> list[str]:
 
     >>> from truesigma import Prediction
     >>> candidates(Cases(Prediction([[1.0, 2.0]], aleatoric=[[1.0, 1.0]], epistemic=[[0.1, 0.1]]), [[1.0, 2.0]]))
-    ['none', 'sigma', 'sigma_by_output', 'two_factor', 'isotonic']
+    ['none', 'isotonic', 'sigma', 'sigma_by_output', 'two_factor']
     """
     outputs = math.prod(cases.prediction.location.shape[1:])
     groups = 0 if cases.group is None else len(np.unique(cases.first_group))
     known = {
-        "none": True,
-        "sigma": True,
-        "sigma_by_output": 1 < outputs <= MOST_OUTPUTS,
-        "sigma_by_group": 1 < groups <= MOST_GROUPS,
-        "two_factor": cases.prediction.epistemic is not None,
-        "isotonic": True,
+        "outputs": 1 < outputs <= MOST_OUTPUTS,
+        "groups": 1 < groups <= MOST_GROUPS,
+        "split": cases.prediction.epistemic is not None,
     }
-    return [name for name, of_use in known.items() if of_use]
+    each = {name: plugins.load("recalibrate", name) for name in plugins.usual("recalibrate")}
+    quick = [name for name, module in each.items() if plugins.said(module, "REMEDY")]
+    some = [name for name in quick if all(known.get(need) for need in plugins.needs(each[name], {}))]
+    return sorted(some, key=lambda name: not plugins.said(each[name], "REFERENCE"))
 
 
 def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None:
@@ -218,13 +218,13 @@ def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None
     >>> remedy_words(remedy(Cases(Prediction(0 * y, aleatoric=0 * y + 0.25), y)))
     'cross-fitted on the calibration cases, sigma would be chosen: it lowers CRPS by 7.4 % [4.5, 10]'
     """
-    names = candidates(cases)
-    together = cases.patient if "sigma_by_group" in names else cases.cluster
+    names, chosen = candidates(cases), load_recipe(recipe)
+    needed = set().union(*(one.needs for one in choose_all(names, chosen).values()))
+    together = cases.patient if "groups" in needed else cases.cluster
     units = len(cases) if together is None else len(np.unique(together))
     if units < FEWEST or math.prod(cases.prediction.location.shape) > LARGEST:
         return None
-    chosen = load_recipe(recipe)
-    several = "sigma_by_output" in names and chosen.tables["elements"]["outputs"] == "separate"
+    several = "outputs" in needed and chosen.tables["elements"]["outputs"] == "separate"
     known = _of_one_size(chosen.applied(cases)) if several else cases
     with warnings.catch_warnings(action="ignore"):  # about groups that a fold lacks
         return compare(known, recalibrations=names, metric="crps", replicates=300, recipe=chosen)
@@ -259,10 +259,6 @@ def remedy_words(found: Comparison, beside: str = "") -> str:
         f"{found.choice} would be chosen: it lowers {found.metric.upper()} by {gain:.2g} % "
         f"[{ends[0]:.2g}, {ends[1]:.2g}]{chance}{own}"
     )
-
-
-def _repairs_groups(chosen: Chosen) -> bool:
-    return chosen.name == "sigma_by_group" or chosen.settings.get("by") == "group"
 
 
 def fold_of(cases: Cases, *, folds: int = 10, seed: int = 0) -> Host:

@@ -40,6 +40,11 @@ class Chosen:
         return label_of(self.name, self.options)
 
     @property
+    def needs(self) -> set[str]:
+        """What the cases must have."""
+        return plugins.needs(self.module, plugins.settled("recalibrate", self.module, self.settings))
+
+    @property
     def part(self) -> Any:
         """The part of the uncertainty that is recalibrated, and kept."""
         return self.settings.get("part", "total")
@@ -123,7 +128,9 @@ def fit_set(
             fits[label] = Fit(one, fit(one, whole, cases.recipe))
         except (Refusal, NotWhole) as problem:
             failed[label] = problem
-    if failed and (unfitted is None or all(one.chosen.name == "none" for one in fits.values())):
+    if failed and (
+        unfitted is None or all(plugins.said(one.chosen.module, "REFERENCE") for one in fits.values())
+    ):
         raise next(iter(failed.values()))
     return fits, count
 

@@ -62,9 +62,8 @@ class Gathering:
         found: Sums = {}
         for number, (module, given) in enumerate(self.chosen):
             options = plugins.settled("recalibrate", module, given)
-            known = cases
-            repaired = "groups" in plugins.needs(module, options)
-            if chunk.of and cases.patient is None and (cases.group is None or repaired):
+            known, by_group = cases, "groups" in plugins.needs(module, options)
+            if chunk.of and cases.patient is None and (cases.group is None or by_group):
                 # Pieces of a case are correlated: they form a cluster, like a patient's cases.
                 known = changed(cases, patient=np.array([chunk.of]))
             try:

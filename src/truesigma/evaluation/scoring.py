@@ -80,10 +80,10 @@ def items_of(asked: Iterable[Asked], recipe: Recipe, part: Any) -> list[Item]:
         for level in levels:
             chosen = options if level is None else {**options, "level": level}
             found.append(Item(name, metric, chosen, plain))
-        if name == "uce" and "error" not in given:
-            # The two conventions really differ, so both are always shown, the recipe's under the plain name.
+        if plugins.said(metric, "BOTH_ERRORS") and "error" not in given:
+            # The recipe's under the plain name.
             other = "draws" if options.get("error", "mean") == "mean" else "mean"
-            found.append(Item(f"uce_{other}", metric, {**options, "error": other}, plain))
+            found.append(Item(f"{name}_{other}", metric, {**options, "error": other}, plain))
     return found
 
 

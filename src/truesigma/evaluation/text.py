@@ -3,11 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..core import plugins
 from ..core.checks import number_of
 from ..core.notebook import html_table
+from ..core.recalibration import Recalibration, factors_of
 from .verdicts import NONE, lines
 
 if TYPE_CHECKING:  # results print themselves as these tables
@@ -178,21 +180,31 @@ def short(value: float | None, times: float = 1, digits: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _base(metric: str) -> str:
-    """The plug-in behind a row's name."""
-    return "uce" if metric in ("uce_mean", "uce_draws") else metric
+def _metric_of(row: str) -> tuple[ModuleType | None, str]:
+    """The metric behind the name of a row, and which of its two errors the name says, as in `uce_draws`.
+
+    It is None for a file of one's own that was scored at another time.
+    """
+    if (metric := plugins.known("metrics", row)) is not None:
+        return metric, ""
+    name, _, error = row.rpartition("_")
+    metric = plugins.known("metrics", name)
+    return (metric, error) if metric is not None and plugins.said(metric, "BOTH_ERRORS") else (None, "")
 
 
-def _about(metric: str, name: str, default: str) -> str:
-    """A constant of the metric's plug-in; the default for a user's own file that was scored at another time."""
-    return str(getattr(plugins.known("metrics", _base(metric)), name, default))
+def _times(metric: ModuleType | None) -> int:
+    """What a table multiplies the score by."""
+    return 1 if metric is None else int(plugins.said(metric, "TIMES"))
 
 
 def _title(cell: tuple[str, Mapping[str, Any]]) -> str:
     label, row = cell
-    words = [_about(row["metric"], "TITLE", row["metric"])]
-    if _base(row["metric"]) == "uce":
-        words.append("x100" if row["metric"] == "uce" else f"x100 ({row['metric'][4:]})")
+    metric, error = _metric_of(row["metric"])
+    words = [getattr(metric, "TITLE", row["metric"])]
+    if _times(metric) != 1:
+        words.append(f"x{_times(metric)}")
+    if error:
+        words.append(f"({error})")
     if row["level"] is not None:
         words.append(f"{100 * row['level']:.10g} %")
     taken = {item.partition("=")[0] for item in label.partition(":")[2].split(",")}
@@ -203,7 +215,7 @@ def _title(cell: tuple[str, Mapping[str, Any]]) -> str:
 def _number(row: Mapping[str, Any] | None) -> str:
     if row is None or row["value"] is None:
         return DASH
-    times = 100 if _base(row["metric"]) == "uce" else 1
+    times = _times(_metric_of(row["metric"])[0])
     spread = "" if row["sd"] is None else f" +- {short(row['sd'], times, 2)}"
     return short(row["value"], times) + spread
 
@@ -213,7 +225,8 @@ def _best(shown: Sequence[Mapping[str, Any] | None]) -> list[int]:
     found = [(k, row) for k, row in enumerate(shown) if row is not None and row["value"] is not None]
     if len(found) < 2:
         return []
-    better, level = _about(found[0][1]["metric"], "BETTER", "lower"), found[0][1]["level"]
+    metric, level = _metric_of(found[0][1]["metric"])[0], found[0][1]["level"]
+    better = "lower" if metric is None else plugins.said(metric, "BETTER")
     if better == "nominal" and level is None:
         return []
     sign = -1 if better == "higher" else 1
@@ -230,20 +243,41 @@ def _caption(evaluation: "Evaluation") -> str:
     return f"recipe {evaluation.recipe.name}: {', '.join(counts)}{runs}{unit}"
 
 
-def factor_doubt(fitted: Mapping[str, Any], checkpoint: str = "") -> str:
-    """What to look for if a factor of a stored recalibration is far from 1; "" if none is.
+def factor_text(fitted: Recalibration) -> str:
+    """Say what factor was fitted, or what factors; "" if there is none.
+
+    >>> from truesigma.recalibrate import sigma, two_factor
+    >>> factor_text(sigma.Sigma(1.9, 0.05)), factor_text(two_factor.TwoFactor((1.0, 2.0)))
+    ('factor 1.9, standard error 0.05', 'factors 1 (aleatoric), 2 (epistemic)')
+    """
+    factors = factors_of(fitted)
+    if "" not in factors:
+        each = ", ".join(f"{one.value:.4g} ({name})" for name, one in factors.items())
+        return f"factors {each}" if each else ""
+    one = factors[""]
+    if one.standard_error is not None:
+        return f"factor {one.value:.6g}, standard error {one.standard_error:.6g}"
+    known = hasattr(fitted, "standard_error")
+    words = ", its standard error unknown: all cases are of one group" if known else ""
+    return f"factor {one.value:.6g}{words}"
+
+
+def factor_doubt(fitted: Recalibration, checkpoint: str = "") -> str:
+    """Say what to look for if a factor is far from 1; "" if none is.
 
     One of two parts of the variance may say nothing about the errors, so that its factor is near 0: the larger counts.
     A checkpoint's mark says that the predictions were written here, so that units, order and scale are right.
 
-    >>> factor_doubt({"name": "sigma", "factor": 1.9})
+    >>> from truesigma.recalibrate.sigma import Sigma
+    >>> factor_doubt(Sigma(1.9, None))
     ''
-    >>> factor_doubt({"name": "sigma", "factor": 217.0}).split(".")[0]
+    >>> factor_doubt(Sigma(217.0, None)).split(".")[0]
     'a factor of 217 is far from 1'
     """
-    factors = fitted.get("factors", [fitted.get("factor")])
-    factors = [max(factors)] if fitted.get("name") == "two_factor" else factors
-    far = [one for one in factors if isinstance(one, float) and not USUAL[0] <= one <= USUAL[1]]
+    factors = factors_of(fitted).values()
+    parts = [one.value for one in factors if one.of_part]
+    values = [*(one.value for one in factors if not one.of_part), *([max(parts)] if parts else [])]
+    far = [value for value in values if not USUAL[0] <= value <= USUAL[1]]
     if not far:
         return ""
     if checkpoint and far[0] < 1:
@@ -263,21 +297,20 @@ def factor_doubt(fitted: Mapping[str, Any], checkpoint: str = "") -> str:
     )
 
 
-def _factors(recalibrations: Mapping[str, Any], checkpoint: str) -> list[str]:
+def _factors(recalibrations: Mapping[str, Recalibration], checkpoint: str) -> list[str]:
     """The factors of fitted recalibrations, by their labels, and doubts about them."""
     notes = []
     for label, fitted in recalibrations.items():
-        described = fitted.to_dict()
-        if isinstance(described.get("factor"), float):
-            error = described.get("standard_error")
-            notes.append(
-                f"{label}: factor {described['factor']:.6g}" + ("" if error is None else f" +- {error:.2g}")
-            )
-        if "factors" in described:
-            pairs = zip(described["factors"], described["standard_errors"])
-            each = (f"{f:.4g}" + ("" if error is None else f" +- {error:.2g}") for f, error in pairs)
-            notes.append(f"{label}: factors {', '.join(each)}")
-        if doubt := factor_doubt(described, checkpoint):
+        factors = factors_of(fitted)
+        digits, word = (6, "factor") if "" in factors else (4, "factors")
+        each = [
+            f"{one.value:.{digits}g}"
+            + ("" if one.standard_error is None else f" +- {one.standard_error:.2g}")
+            for one in factors.values()
+        ]
+        if each:
+            notes.append(f"{label}: {word} {', '.join(each)}")
+        if doubt := factor_doubt(fitted, checkpoint):
             notes.append(f"{label}: {doubt}")
     return notes
 

@@ -10,6 +10,7 @@ from ..core import Binned, Bins, Cases, Error, Outputs, Prediction, Spacing, Und
 TITLE = "UCE"
 BETTER = "lower"
 UNITS = 2
+TIMES = 100  # as the paper shows it
 OF_SIZE = True
 BOTH_ERRORS = True
 

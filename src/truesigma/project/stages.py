@@ -9,9 +9,8 @@ import numpy as np
 from ..core.checks import number_of, per_cent
 from ..core.decompose import decompose
 from ..core.values import Cases, Draws
-from ..evaluation.card import factor_text
 from ..evaluation.evaluate import evaluate
-from ..evaluation.text import evaluation_table, plain_text
+from ..evaluation.text import evaluation_table, factor_text, plain_text
 from ..files.disk import write_rows, write_text
 from ..files.store import write
 from .dropout_check import one_pass
@@ -170,7 +169,7 @@ def fit_card(work: Work) -> Made:
     write(work.card, work.folder / "card.json")
     chosen, why = work.asked
     words = f"{chosen} on {number_of(len(work.fitted_on), 'case')}"
-    shown = factor_text(work.card.recalibration.to_dict())
+    shown = factor_text(work.card.recalibration)
     words += f": {shown}" if shown else ""
     if work.project.calibrate.split == "valid":
         words += "; these cases chose the epoch, too, so the factor may be too small: a split 'calibration' would not"
