@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from truesigma.core.cases import Cases
 from truesigma.core.plugins import load
-from truesigma.core.values import Cases, Prediction
+from truesigma.core.values import Prediction
 from truesigma.evaluation.evaluate import evaluate
 from truesigma.files.npz import list_members, open_members, read_members
 

@@ -7,8 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from truesigma.core.cases import Cases
 from truesigma.core.recalibration import Recalibration
-from truesigma.core.values import Cases, Prediction
+from truesigma.core.values import Prediction
 from truesigma.evaluation.evaluate import Evaluation, evaluate
 
 from .plan import FILE, Ensemble, Experiments, Planned, read_plan

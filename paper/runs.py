@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from truesigma.core.arrays import Host
+from truesigma.core.cases import Cases
 from truesigma.core.decompose import decompose
 from truesigma.core.law import LAWS
-from truesigma.core.values import Cases, Draws
+from truesigma.core.values import Draws
 from truesigma.files.disk import BadFile, read_json
 from truesigma.files.npz import list_members, open_members, read_members
 from truesigma.files.tables import read_table

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from truesigma.core.values import Cases
+from truesigma.core.cases import Cases
 from truesigma.evaluation.bootstrap import paired
 
 from ..drawing import title

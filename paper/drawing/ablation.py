@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from truesigma.core.values import Cases
+from truesigma.core.cases import Cases
 from truesigma.diagrams._style import PAGE, style
 from truesigma.diagrams._style import figure as new_figure
 

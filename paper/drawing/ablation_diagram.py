@@ -12,8 +12,8 @@ import numpy as np
 from truesigma.core import plugins
 from truesigma.core.arrays import Host
 from truesigma.core.bins import Spacing
+from truesigma.core.cases import Cases
 from truesigma.core.elements import Error, Outputs
-from truesigma.core.values import Cases
 from truesigma.diagrams._bins import Calibration, bin_runs
 from truesigma.diagrams._style import PAGE, figure, power_only
 

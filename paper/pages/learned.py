@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from truesigma.core.cases import Cases
 from truesigma.core.checks import per_cent
 from truesigma.core.law import Undefined
-from truesigma.core.values import Cases, Prediction
+from truesigma.core.values import Prediction
 from truesigma.evaluation.evaluate import evaluate
 
 from ..claims.intervals import held

@@ -4,12 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from . import diagrams, metrics, recalibrate
+from .core.cases import Cases
 from .core.decompose import decompose
 from .core.law import Empirical, Laplace, Law, Normal, Undefined
 from .core.recalibration import Recalibration, load_recalibration
 from .core.student import Student
 from .core.tally import Tally
-from .core.values import Cases, Draws, Interval, Prediction
+from .core.values import Draws, Interval, Prediction
 from .evaluation.card import Card, calibrate, read_card
 from .evaluation.evaluate import Evaluation, evaluate
 from .evaluation.fit import fit

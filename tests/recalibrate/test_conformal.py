@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from samples import draw
 
 from truesigma import Laplace, Prediction, evaluate, load_recalibration, metrics
-from truesigma.core.values import Cases
+from truesigma.core.cases import Cases
 from truesigma.recalibrate import conformal
 from truesigma.recalibrate._ranks import KEPT
 

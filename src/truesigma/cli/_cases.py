@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ._output import say
 
 if TYPE_CHECKING:
-    from ..core.values import Cases
+    from ..core.cases import Cases
 
 
 def read_set(path: Path, how: Mapping[str, Any], *, name_rows: bool = False) -> "Cases":

@@ -24,7 +24,7 @@ from ._output import check_output, deliver
 from ._settings import typed, words_of_call
 
 if TYPE_CHECKING:
-    from ..core.values import Cases
+    from ..core.cases import Cases
 
 ENDINGS = (".pdf", ".png", ".svg")
 Drawn = tuple[Any, Any]  # axes, and plain values of what they show

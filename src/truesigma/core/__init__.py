@@ -9,6 +9,7 @@ Plug-ins need no more than what is exported here.
 
 from .arrays import Array, Host, like, namespace, to_host
 from .bins import Bins, Spacing, assign, bin_edges
+from .cases import Cases
 from .cells import segment_sums
 from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
 from .errors import Refusal
@@ -29,7 +30,7 @@ from .recalibration import (
 from .scores import Binned, Mean, Pit, edges_over, measure, request, score_of
 from .sums import Sum, accumulate, add_sums, flat, join_sums
 from .tally import Tally
-from .values import Cases, Draws, Prediction, changed, check_prediction
+from .values import Draws, Prediction, changed, check_prediction
 
 __all__ = ["Array", "Host", "like", "namespace", "to_host"]
 __all__ += ["Bins", "Spacing", "assign", "bin_edges"]

@@ -15,9 +15,10 @@ import numpy as np
 
 from .arrays import Array, Host, chunk_size, like, namespace, on_host, to_host, total
 from .by_case import Bounds, ByCase, laws_of
+from .cases import Cases, unread
 from .checks import check_choice, check_finite, check_level, check_weight, nothing_left
 from .law import Law, Pairs, Undefined, central_bounds, has_terms, too_few_for
-from .values import Cases, Prediction, raw_spread, take, unread
+from .values import Prediction, raw_spread, take
 
 T = TypeVar("T")
 Outputs = Literal["separate", "mean"]

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from .arrays import Array, expand, namespace
-from .values import Cases, Prediction, changed
+from .cases import Cases
+from .values import Prediction, changed
 
 T = TypeVar("T", Array, Prediction, Cases)
 

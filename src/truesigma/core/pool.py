@@ -7,9 +7,10 @@ import numpy as np
 
 from .arrays import expand, namespace
 from .by_case import Stated, join_laws
+from .cases import Cases
 from .checks import nothing_left
 from .errors import Refusal
-from .values import Cases, Prediction, changed
+from .values import Prediction, changed
 
 PARTS = ("location", "aleatoric", "epistemic", "spread", "mask")  # of a prediction
 LABELS = ("weight", "group", "patient", "fold", "id")  # of cases

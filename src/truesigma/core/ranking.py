@@ -12,11 +12,12 @@ from typing import Any, Literal
 import numpy as np
 
 from .arrays import Host, float_bits, to_host
+from .cases import Cases, unread
 from .checks import check_choice, check_target, check_weight, nothing_left
 from .elements import Block
 from .law import variance_ratio
 from .sums import Gathered, accumulate, flat
-from .values import Cases, Prediction, unread
+from .values import Prediction
 
 By = Literal["case", "element"]
 AT_A_TIME = 1 << 14  # keys whose area is added up in the cache

@@ -21,25 +21,14 @@ import numpy as np
 
 from . import plugins
 from .arrays import Host, namespace
+from .cases import Cases, check_alone, check_target_given
 from .checks import check_choice, check_enough, check_kind
 from .elements import NO_ALEATORIC, NO_SPLIT, Part, blocks
 from .errors import Refusal
 from .law import Law, Undefined, law_of_moment
 from .sums import Sum
 from .tally import Tally
-from .values import (
-    UNHEARD,
-    Cases,
-    Draws,
-    Interval,
-    Prediction,
-    changed,
-    check_alone,
-    check_prediction,
-    check_target_given,
-    raw_spread,
-    sound,
-)
+from .values import UNHEARD, Draws, Interval, Prediction, changed, check_prediction, raw_spread, sound
 
 Fitted = TypeVar("Fitted", covariant=True)
 Options = ParamSpec("Options")

@@ -16,13 +16,14 @@ import numpy as np
 from . import plugins
 from .arrays import Array, Host, extremes, namespace, pack
 from .bins import Bins, Spacing, assign, bin_edges
+from .cases import Cases, unread
 from .cells import cell_totals, unit_counts
 from .checks import nothing_left
 from .elements import Elements, Error, Outputs, Terms, Through, blocks, check_outputs
 from .law import Undefined
 from .sketches import Sketch
 from .sums import Gathered, OfElements, Statistic, Sum, accumulate_each, flat, weighted_sum
-from .values import Cases, Prediction, changed, unread
+from .values import Prediction, changed
 
 PIT_CELLS = 1000
 Options = Mapping[str, Any]

@@ -16,10 +16,11 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from .arrays import Array, chunk_size, keep_memory, namespace, to_hosts, total, workers
+from .cases import Cases, unread
 from .elements import Block, Elements, Outputs, Terms, Through, block_makers
 from .law import Undefined
 from .sketches import Sketch
-from .values import Cases, Prediction, unread
+from .values import Prediction
 
 Sum = Any  # a numpy array, something with `merge`, or the `Undefined` that says why there is none: values that add up
 Sums = dict[Any, Sum]

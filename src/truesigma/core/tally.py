@@ -14,6 +14,7 @@ import numpy as np
 
 from . import plugins
 from .arrays import pack
+from .cases import Cases, check_alone, unread
 from .cells import members
 from .checks import check_group, check_level, nothing_left
 from .elements import Error, Outputs, check_error, check_outputs
@@ -22,7 +23,7 @@ from .factors import BY_OUTPUT, cluster_sums, factor_of, factor_plan, factor_sum
 from .law import Undefined
 from .scores import Request, plan, request, value_of
 from .sums import OfElements, Statistic, Sum, accumulate_each, add_sums, join_sums
-from .values import Cases, Prediction, check_alone, unread
+from .values import Prediction
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.values import Cases, Prediction, check_alone, check_target_given
+from ..core.cases import Cases, check_alone, check_target_given
+from ..core.values import Prediction
 
 Run = tuple[Prediction, Any, Any]
 

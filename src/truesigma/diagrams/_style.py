@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.values import Cases
+from ..core.cases import Cases
 from ..files.disk import write_atomically
 
 Axes = Any  # matplotlib.axes.Axes; the package does not import matplotlib until something is drawn

@@ -11,9 +11,10 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.bins import Spacing
+from ..core.cases import Cases
 from ..core.checks import per_cent
 from ..core.elements import Error, Outputs
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 from ._bins import Calibration, bin_runs
 from ._repeats import runs
 from ._style import (

@@ -11,11 +11,12 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host
+from ..core.cases import Cases
 from ..core.checks import check_level
 from ..core.law import Undefined
 from ..core.ranking import rank
 from ..core.scores import measure, request
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 from ..files.disk import plain
 from ._repeats import runs
 from ._style import GREY, Axes, axes_or_new, labelled, look, style

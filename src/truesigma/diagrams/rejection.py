@@ -10,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Host
+from ..core.cases import Cases
 from ..core.checks import check_choice
 from ..core.ranking import By, keep_lowest, rank
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 from ..files.disk import plain
 from ._style import GREY, INK, PALE, Axes, axes_or_new, labelled, look, note_power, scientific, strip, style
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import to_host
+from ..core.cases import Cases
 from ..core.law import Undefined
-from ..core.values import Cases
 from .fit import each
 from .replicates import By, Replicates, Resampling, Score, replicate
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host, like
+from ..core.cases import Cases
 from ..core.checks import check_whole
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
@@ -19,7 +20,7 @@ from ..core.law import Law, Undefined
 from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration, degrees_of_freedom
 from ..core.scores import Mean
-from ..core.values import Cases, changed
+from ..core.values import changed
 from ..files.provenance import versions
 from .bootstrap import estimate
 from .fit import Choice, Named, choose_all, each, fit, label_of

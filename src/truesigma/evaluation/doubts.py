@@ -4,9 +4,9 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.by_case import of_each
+from ..core.cases import Cases
 from ..core.law import Bounded, central_bounds
 from ..core.ranking import Columns, columns_of
-from ..core.values import Cases
 from .replicates import MANY
 
 CODES = tuple(float(sign * (10**k - 1)) for k in (2, 3, 4, 5, 6) for sign in (1, -1))  # 99, -99, 999, ...

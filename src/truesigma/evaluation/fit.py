@@ -8,11 +8,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Union, overload
 
 from ..core import plugins
+from ..core.cases import Cases
 from ..core.errors import Refusal
 from ..core.law import Undefined
 from ..core.recalibration import CaseSums, Recalibration
 from ..core.tally import Tally
-from ..core.values import Cases
 from ..files.fileset import NotWhole
 from .passes import CASES, Gathering, pass_over
 from .recipe import Recipe, load_recipe

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host, to_host
+from ..core.cases import Cases
 from ..core.checks import number_of
 from ..core.errors import Refusal
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 from .sets import CaseSet
 
 ALARMS = 0.05  # share of sets of new cases that raise a warning although they are like those fitted on

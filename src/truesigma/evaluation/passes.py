@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host
+from ..core.cases import Cases
 from ..core.cells import labelled
 from ..core.elements import Outputs
 from ..core.errors import Refusal
@@ -22,7 +23,7 @@ from ..core.recalibration import Recalibration, applied
 from ..core.scores import Request, plan, range_plan, request, variance_sums
 from ..core.sketches import KEPT
 from ..core.sums import OfElements, Statistic, Sum, accumulate_each, add_sums, join_sums
-from ..core.values import Cases, Prediction, changed
+from ..core.values import Prediction, changed
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.described import without_code
 from ..files.disk import BadFile, fingerprint

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
+from ..core.cases import Cases
 from ..core.cells import labelled
 from ..core.law import Bounded
 from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration, applied
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 from .inference.clustered import View, output_means, view_of
 from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, log_size
 from .inference.summed import SummedView

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ..core.arrays import namespace
+from ..core.cases import Cases
 from ..core.decompose import decompose
 from ..core.elements import Part
 from ..core.law import Undefined
 from ..core.outputs import case_means
-from ..core.values import Cases, Draws, Prediction, changed
+from ..core.values import Draws, Prediction, changed
 from ..files.toml import check_keys, read_toml
 
 FOLDER = Path(__file__).parent / "recipes"

@@ -17,12 +17,12 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host, workers
+from ..core.cases import Cases
 from ..core.checks import check_level
 from ..core.elements import blocks
 from ..core.factors import factor_of
 from ..core.law import Undefined
 from ..core.scores import Mean, Options, Summed, outputs_in, request, value_of, weight_of
-from ..core.values import Cases
 
 By = Literal[
     "auto", "case", "patient", "group"

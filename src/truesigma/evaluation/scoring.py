@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..core import plugins
+from ..core.cases import Cases
 from ..core.cells import labelled
 from ..core.checks import NothingLeft, nothing_left
 from ..core.errors import Refusal
 from ..core.law import Undefined
 from ..core.recalibration import JointRegion, Recalibration, applied
 from ..core.scores import Request, edges_from, measure, range_plan, request, value_of
-from ..core.values import Cases, Prediction, changed
+from ..core.values import Prediction, changed
 from ..files.fileset import NotWhole
 from .fit import Chosen, Fit, Named, each, label_of
 from .passes import Ranging, Scoring, Sums, Wanted, pass_over

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import like, to_host
+from ..core.cases import Cases
 from ..core.decompose import decompose
 from ..core.errors import Refusal
 from ..core.law import Law
 from ..core.pool import pool
-from ..core.values import Cases, Draws, Prediction, changed
+from ..core.values import Draws, Prediction, changed
 from ..engine import Engine, load_engine
 from ..files.described import describe_file, describe_files, without_code
 from ..files.fileset import MOST, FileSet, is_volume, open_fileset, read_whole

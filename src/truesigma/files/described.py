@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.arrays import to_host
+from ..core.cases import Cases
 from ..core.law import Law
-from ..core.values import Cases, Draws, Prediction
+from ..core.values import Draws, Prediction
 from .disk import check_like, fingerprint
 from .fileset import FileSet
 from .roles import ROLES, taken_columns

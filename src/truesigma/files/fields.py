@@ -17,10 +17,11 @@ import numpy as np
 
 from ..core.arrays import Host, as_array, to_host
 from ..core.by_case import Stated
+from ..core.cases import Cases
 from ..core.checks import WrongValue
 from ..core.decompose import decompose
 from ..core.law import Law, Normal, law_from_dict
-from ..core.values import Cases, Draws, Prediction
+from ..core.values import Draws, Prediction
 from .bounds import about, scale_of
 
 PARTS = ("scale", "variance", "aleatoric", "epistemic")

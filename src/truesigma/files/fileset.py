@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.cases import Cases
 from ..core.checks import check_weight
 from ..core.law import Law
 from ..core.pool import pool
-from ..core.values import Cases, Prediction, take
+from ..core.values import Prediction, take
 from .chunks import chunked_cases, open_source
 from .chunks.reader import Fields, Opened
 from .disk import BadFile

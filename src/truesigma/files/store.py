@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.cases import Cases
 from ..core.checks import WrongValue
 from ..core.decompose import decompose
 from ..core.law import Law
-from ..core.values import Cases, Draws, Prediction
+from ..core.values import Draws, Prediction
 from .columns import case_table, fields_table, frame_table, table_fields
 from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists, read_json, write_json
 from .fields import from_fields, to_fields

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import numpy as np
 
 from ..core.arrays import Host
+from ..core.cases import Cases
 from ..core.checks import nothing_left
 from ..core.elements import Elements, blocks
 from ..core.law import Undefined
 from ..core.scores import weight_of
-from ..core.values import Cases
 
 # From some elements (case, output), the places of their cases and their weights, to a value and a weight of each case.
 OfCases = Callable[[Elements, Host, Host], tuple[Host, Host]]

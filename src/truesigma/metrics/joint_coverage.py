@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
+from ..core.cases import Cases, unread
 from ..core.checks import check_level
 from ..core.elements import Elements
 from ..core.recalibration import JointRegion
-from ..core.values import Cases, Prediction, unread
+from ..core.values import Prediction
 from ._joint import mean_over_cases
 
 TITLE = "joint coverage"

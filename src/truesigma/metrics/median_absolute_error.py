@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
+from ..core.cases import Cases
 from ..core.ranking import columns_of, sort_with_places
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 
 TITLE = "median absolute error"
 BETTER = "lower"

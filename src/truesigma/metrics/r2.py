@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
+from ..core.cases import Cases
 from ..core.law import Undefined
 from ..core.ranking import columns_of
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 
 TITLE = "R^2"
 BETTER = "higher"

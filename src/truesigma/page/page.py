@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.arrays import workers
-from ..core.values import Cases, Draws, Prediction
+from ..core.cases import Cases
+from ..core.values import Draws, Prediction
 from ..evaluation.fit import Choice, each
 from ..evaluation.recipe import Recipe
 from ..evaluation.replicates import By

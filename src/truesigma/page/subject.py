@@ -10,9 +10,10 @@ import numpy as np
 from ..core import plugins
 from ..core.arrays import Host, to_host
 from ..core.by_case import Stated, of_each
+from ..core.cases import Cases
 from ..core.checks import check_level, check_weight
 from ..core.law import variance_ratio
-from ..core.values import Cases, Draws, Prediction, changed
+from ..core.values import Draws, Prediction, changed
 from ..evaluation.card import Card, describe
 from ..evaluation.fit import Choice, choose_all, each, fit_around
 from ..evaluation.questions import answers

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from ..core.values import Cases
+from ..core.cases import Cases
 from ..metrics import rmse
 
 if TYPE_CHECKING:

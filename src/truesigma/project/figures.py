@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..core.cases import Cases
 from ..core.law import Undefined
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 
 ROW = 3  # calibration diagrams side by side
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.cases import Cases
 from ..core.checks import number_of, per_cent
 from ..core.decompose import decompose
-from ..core.values import Cases, Draws
+from ..core.values import Draws
 from ..evaluation.evaluate import evaluate
 from ..evaluation.text import evaluation_table, factor_text, plain_text
 from ..files.disk import write_rows, write_text

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import plugins
-from ..core.values import Cases
+from ..core.cases import Cases
 from ..evaluation.card import Card, calibrate, read_card, referral
 from ..evaluation.evaluate import evaluate
 from ..evaluation.fit import choose

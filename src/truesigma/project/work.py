@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core import plugins
+from ..core.cases import Cases
 from ..core.recalibration import Across
-from ..core.values import Cases, changed
+from ..core.values import changed
 from ..evaluation.card import Card, describe
 from ..evaluation.compare import remedy, remedy_words
 from ..evaluation.fit import Fit, choose, fit_around

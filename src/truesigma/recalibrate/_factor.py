@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Host
+from ..core.cases import Cases
 from ..core.checks import check_choice, check_enough, nothing_left
 from ..core.elements import Error, Outputs, Part, check_error, check_outputs
 from ..core.errors import Refusal
@@ -19,7 +20,7 @@ from ..core.law import Undefined
 from ..core.recalibration import Factor, select_part
 from ..core.sums import Statistic, Sum, accumulate_each
 from ..core.tally import Tally
-from ..core.values import Cases, changed
+from ..core.values import changed
 
 Solver = Literal["closed", "gradient"]
 

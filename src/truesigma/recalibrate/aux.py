@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Array, Host, like, namespace, to_host
+from ..core.cases import Cases
 from ..core.cells import segment_sums
 from ..core.checks import check_choice, check_whole
 from ..core.elements import Block, Elements, Outputs, Part
@@ -24,7 +25,7 @@ from ..core.outputs import case_means
 from ..core.recalibration import CaseSums, on_predictions, on_sums, rescale, restored, select_part, stored
 from ..core.sketches import Sketch
 from ..core.sums import Statistic, Sum, accumulate_each, flat
-from ..core.values import Cases, Prediction, changed
+from ..core.values import Prediction, changed
 from ._factor import both_sums, factor_of
 
 TITLE = "aux scaling"

@@ -21,12 +21,13 @@ import numpy as np
 
 from ..core.arrays import Host, to_host
 from ..core.by_case import ByCase
+from ..core.cases import Cases
 from ..core.checks import check_group
 from ..core.elements import Part
 from ..core.errors import Refusal
 from ..core.law import Empirical
 from ..core.recalibration import on_cases, on_predictions, select_part, with_law
-from ..core.values import Cases, Prediction, changed
+from ..core.values import Prediction, changed
 from ._ranks import Promise, Ranks, check_promise, half_of, observed, ranks_of
 from ._shift import CovariateShift, features_of, shift_from
 

@@ -17,10 +17,11 @@ import numpy as np
 
 from ..core.arrays import Host, to_host
 from ..core.by_case import Stated
+from ..core.cases import Cases
 from ..core.errors import Refusal
 from ..core.law import Bounded
 from ..core.recalibration import on_cases, on_predictions, with_law
-from ..core.values import Cases, Prediction, changed, check_prediction
+from ..core.values import Prediction, changed, check_prediction
 from ._ranks import Promise, check_promise, observed, ranks_of
 
 TITLE = "conformalized quantiles"

@@ -16,11 +16,12 @@ import numpy as np
 
 from ..core.arrays import Host, to_host
 from ..core.by_case import one_output
+from ..core.cases import Cases
 from ..core.decompose import decompose
 from ..core.errors import Refusal
 from ..core.law import cases_needed
 from ..core.recalibration import on_cases, on_predictions, restored, stored, with_law
-from ..core.values import Cases, Draws, Prediction, changed
+from ..core.values import Draws, Prediction, changed
 from ._ranks import SLACK, Ranks, check_promise, observed, symmetric_law, thinned
 
 TITLE = "CV+"

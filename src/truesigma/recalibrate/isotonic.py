@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.cases import Cases
 from ..core.elements import Part
 from ..core.law import Empirical
 from ..core.recalibration import observed_z, on_cases, on_predictions, restored, select_part, stored, with_law
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 
 TITLE = "isotonic"
 REMEDY = True

@@ -6,9 +6,10 @@ $$v' = A + E \\quad\\text{or}\\quad v' = A$$
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.cases import Cases
 from ..core.elements import Part
 from ..core.recalibration import CaseSums, on_predictions, on_sums, restored, select_part, stored
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 
 TITLE = "none"
 REFERENCE = True

@@ -17,13 +17,14 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Host, like, namespace, to_host
+from ..core.cases import Cases
 from ..core.checks import check_enough, check_level
 from ..core.elements import Part, blocks
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Undefined, cases_needed
 from ..core.recalibration import on_cases, on_predictions, select_part
-from ..core.values import Cases, Interval, Prediction, check_prediction
+from ..core.values import Interval, Prediction, check_prediction
 from ._ranks import Promise, Ranks, check_promise, ranks_of
 
 TITLE = "joint region"

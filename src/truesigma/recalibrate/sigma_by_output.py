@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.arrays import Array, like
+from ..core.cases import Cases
 from ..core.checks import nothing_left
 from ..core.elements import Error, Part
 from ..core.errors import Refusal
@@ -31,7 +32,7 @@ from ..core.recalibration import (
 )
 from ..core.sums import Sum
 from ..core.tally import Tally
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 from ._factor import both_sums, factor_of
 from ._factor import gather as gather_one
 

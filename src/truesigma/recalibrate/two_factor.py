@@ -13,13 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.arrays import Host
+from ..core.cases import Cases
 from ..core.checks import check_enough
 from ..core.elements import Outputs, blocks, check_outputs
 from ..core.errors import Refusal
 from ..core.factors import cluster_covariance
 from ..core.law import Undefined
 from ..core.recalibration import Factor, on_cases, on_predictions, rescale, restored, stored
-from ..core.values import Cases, Prediction, check_prediction
+from ..core.values import Prediction, check_prediction
 
 TITLE = "two factors"
 NEEDS = ("split",)

@@ -18,11 +18,12 @@ from scipy.special import stdtr, stdtrit
 
 from ...core.arrays import Host
 from ...core.by_case import law_at, of_each, usual_law
+from ...core.cases import Cases
 from ...core.factors import cluster_covariance
 from ...core.law import Empirical, Law, central_bounds, has_terms
 from ...core.ranking import columns_of
 from ...core.student import Student
-from ...core.values import Cases, Prediction
+from ...core.values import Prediction
 
 BAGS = 1000  # of clusters, whose sums vary as those of the clusters do
 MANY = 64  # outputs, beyond which thirds are not taken within each

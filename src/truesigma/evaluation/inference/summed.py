@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
+from ...core.cases import Cases
 from ...core.law import Law
 from ...core.ranking import columns_of
-from ...core.values import Cases, Prediction
+from ...core.values import Prediction
 from .clustered import Measured, View, gather
 
 WEIGHT, TARGET, SPREAD, ERROR, RESIDUAL, SQUARE, Z, POWER = range(8)  # terms that are summed, of each element

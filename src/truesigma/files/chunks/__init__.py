@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ...core.cases import Cases
 from ...core.law import Law
-from ...core.values import Cases
 from ..disk import BadFile
 from ..fields import from_fields
 from ..find import CaseFiles, ending_of

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...core.cases import Cases
 from ...core.decompose import decompose
 from ...core.law import Law, Normal
-from ...core.values import Cases, Draws, Prediction
+from ...core.values import Draws, Prediction
 from ...files.disk import UNREADABLE, reason
 from ...files.images import ENDINGS, is_image, is_series
 from ..data.archive import complain

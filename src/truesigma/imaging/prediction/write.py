@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.cases import Cases
 from ...core.recalibration import Across
-from ...core.values import Cases, Draws, Prediction
+from ...core.values import Draws, Prediction
 from ...evaluation.apply import interval_fields, refer_fields
 from ...evaluation.card import Card
 from ...files.fields import law_text, to_fields

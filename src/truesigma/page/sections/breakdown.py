@@ -8,10 +8,10 @@ import numpy as np
 
 from ...core import plugins
 from ...core.arrays import Host
+from ...core.cases import Cases
 from ...core.cells import labelled
 from ...core.law import Undefined
 from ...core.outputs import output_of
-from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.inference.estimates import LEAST, RISK
 from ...evaluation.questions import MOST_GROUPS as MOST

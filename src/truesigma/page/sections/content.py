@@ -6,9 +6,9 @@ import numpy as np
 
 from ...core.arrays import Host
 from ...core.by_case import laws_of
+from ...core.cases import Cases
 from ...core.law import Undefined
 from ...core.ranking import columns_of
-from ...core.values import Cases
 from ..blocks import Section, before_after, choice, columns, controls, figure, paragraph
 from ..numbers import percent
 from ..subject import Subject

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.special import stdtrit
 
+from ...core.cases import Cases
 from ...core.checks import number_of
 from ...core.recalibration import factors_of
-from ...core.values import Cases
 from ...evaluation.bootstrap import Estimate
 from ...evaluation.compare import remedy, remedy_words
 from ...evaluation.doubts import doubts, few_clusters

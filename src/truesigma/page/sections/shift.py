@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core.arrays import Host
+from ...core.cases import Cases
 from ...core.ranking import rank
-from ...core.values import Cases, Prediction
+from ...core.values import Prediction
 from ...diagrams.shift import Shift
 from ...diagrams.shift import table as shift_table
 from ...evaluation.bootstrap import Estimate, estimate

@@ -1,0 +1,176 @@
+"""Cases: predictions with their targets, and who they belong to."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+from .arrays import Array, Host, as_array, to_host
+from .checks import (
+    check_draws,
+    check_group,
+    check_groups,
+    check_names,
+    check_target,
+    check_weight,
+    number_of,
+    target_beside,
+)
+from .errors import Refusal
+from .notebook import html_table
+from .values import Draws, Prediction, changed, check_prediction, rows_of, take, trusted
+
+LABELS = ("patient", "fold", "id")  # of cases, one name each
+SHOWN = 8  # cases, and numbers of one, in a notebook
+
+
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """Predictions with their targets: what a file holds and what `evaluate` takes.
+
+    `patient` says which cases belong together, `group` what is looked at apart (a site, a scanner): names, or a mapping
+    from columns to names. Without `patient`, cases of a `group` are taken to belong together. `fold` is the part whose
+    model had not seen the case, where each was predicted by a model of the others. `id` names the cases,
+    `names` the outputs, `unit` is the target's unit, `checkpoint` the network where it is known, `sampling` how it was
+    drawn from, as "masks=common seed=0 draws=25". `draws` keeps what the prediction was made of, for the recipes that
+    decompose it in another way; the prediction's mask holds for them, too. `shift` says to whom `weight` makes the
+    cases alike.
+
+    >>> Cases(Prediction([1.0, 2.0], aleatoric=[0.1, 0.1], epistemic=[0.0, 0.1]), [1.1, 1.7], unit="mm")
+    Cases(2 cases, normal, in mm)
+    """
+
+    prediction: Prediction
+    target: Array
+    _: KW_ONLY
+    group: Any = None
+    patient: Any = None
+    fold: Any = None
+    weight: Array = None
+    unit: str = ""
+    names: tuple[str, ...] = ()
+    id: Any = None
+    draws: Draws | None = None
+    checkpoint: str = ""
+    sampling: str = ""
+    shift: Any = None
+    _read: ClassVar[bool] = True  # whether the numbers of the target have been looked at
+
+    def __post_init__(self) -> None:
+        prediction, draws = self.prediction, self.draws
+        check_prediction(prediction)
+        target = check_target(prediction.location, prediction.mask, self.target)
+        check_weight(self.weight, prediction.location, prediction.mask)
+        weight = None if self.weight is None else as_array("weight", self.weight)
+        labels = {name: check_group(getattr(self, name), len(prediction), name) for name in LABELS}
+        labels["group"] = check_groups(self.group, len(prediction))
+        names = check_names(self.names, prediction.location)
+        vars(self).update(target=target, weight=weight, names=names, **labels)
+        if draws is not None:
+            check_draws(draws, prediction)
+            vars(self).update(draws=changed(draws, mask=prediction.mask))
+
+    @property
+    def groups(self) -> dict[str, Any]:
+        """What is looked at apart, by its column; a single array is called "group".
+
+        >>> sorted(Cases(Prediction([1.0], aleatoric=[0.1]), [1.1], group={"site": ["A"], "sex": ["f"]}).groups)
+        ['sex', 'site']
+        """
+        if self.group is None:
+            return {}
+        return dict(self.group) if isinstance(self.group, Mapping) else {"group": self.group}
+
+    @property
+    def first_group(self) -> Any:
+        """The names of the first column, which is what a recalibration by group repairs; None without."""
+        return first_group(self.group)
+
+    @property
+    def cluster(self) -> Any:
+        """The names of the cases that belong together: patients, else the first group; None: each by itself."""
+        return self.first_group if self.patient is None else self.patient
+
+    @property
+    def counted(self) -> int:
+        """How many cases have a target that counts: those that the mask does not hide whole."""
+        mask = self.prediction.mask
+        return len(self) if mask is None else int(to_host(mask).reshape(len(self), -1).any(axis=1).sum())
+
+    @staticmethod
+    def concat(*parts: "Cases | Iterable[Cases]") -> "Cases":
+        """Several sets as one, one after another, without their draws; unit and marks are those of the first.
+
+        >>> one = Cases(Prediction([1.0], scale=[0.1]), [1.1])
+        >>> Cases.concat(one, one)
+        Cases(2 cases, normal)
+        """
+        from .pool import pool
+
+        return pool(cases for part in parts for cases in ([part] if isinstance(part, Cases) else part))
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def __getitem__(self, index: Any) -> "Cases":
+        rows = rows_of(index)
+        names = ("prediction", "target", "weight", "group", *LABELS, "draws")
+        return changed(self, **{name: take(getattr(self, name), rows) for name in names})
+
+    def __repr__(self) -> str:
+        unit = f", in {self.unit}" if self.unit else ""
+        return f"Cases({number_of(len(self), 'case')}, {self.prediction.law.name}{unit})"
+
+    def _repr_html_(self) -> str:
+        """The first cases, for a notebook."""
+        some, unit = self[:SHOWN], f" ({self.unit})" if self.unit else ""
+        made = some.prediction
+        numbers = {f"target{unit}": some.target, f"location{unit}": made.location, f"scale{unit}": made.scale}
+        labels = {name: names for name in LABELS if (names := getattr(some, name)) is not None} | some.groups
+        columns = {
+            **{name: [str(one) for one in names] for name, names in labels.items()},
+            **{name: [_shown(row) for row in to_host(part)] for name, part in numbers.items()},
+        }
+        rest = [f"and {len(self) - SHOWN:,} more"] if len(self) > SHOWN else []
+        return html_table(list(columns), list(zip(*columns.values())), repr(self), rest)
+
+
+def _shown(row: Host) -> str:
+    """The numbers of one case, or how many there are."""
+    return ", ".join(f"{one:.4g}" for one in row.ravel()) if row.size <= SHOWN else f"{row.size} numbers"
+
+
+def unread(prediction: Any, target: Any = None, *, weight: Any = None, patient: Any = None) -> Cases:
+    """Cases for one pass, which looks at their numbers itself, block by block in the cache; or the cases given."""
+    if isinstance(prediction, Cases):
+        check_alone(prediction, target, weight, patient)
+        return prediction
+    check_prediction(prediction)
+    check_target_given(target)
+    patient = check_group(patient, len(prediction), "patient")
+    target = target_beside(prediction.location, target)
+    parts = {"prediction": prediction, "target": target, "weight": weight, "patient": patient}
+    return trusted(Cases, **parts, _read=False)
+
+
+def check_alone(value: Any, *others: Any) -> None:
+    """Refuse targets, weights or names beside what holds its own."""
+    if any(one is not None for one in others):
+        kind = type(value).__name__
+        raise Refusal(
+            f"targets, weights or names are given beside a {kind}, which holds its own; give it alone, or the arrays."
+        )
+
+
+def check_target_given(target: Any) -> None:
+    """Refuse a prediction without its target."""
+    if target is None:
+        raise Refusal("a prediction is given without its target; expected both, or cases.")
+
+
+def first_group(group: Any) -> Any:
+    """The names themselves, or those of the first column.
+
+    >>> first_group({"site": ["A", "B"], "sex": ["f", "m"]})
+    ['A', 'B']
+    """
+    return next(iter(group.values()), None) if isinstance(group, Mapping) else group
