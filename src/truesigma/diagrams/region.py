@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.arrays import Host, to_host
 from ..core.checks import check_whole
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction
 from ..files.disk import plain
 from ..recalibrate.region import Region
 from ._style import Axes, axes_or_new, look, style
@@ -38,7 +38,12 @@ class Outline:
 
 
 def table(
-    region: Region, prediction: Prediction, target: Any = None, *, case: int = 0, level: float | None = None
+    region: Region,
+    prediction: Prediction | Cases,
+    target: Any = None,
+    *,
+    case: int = 0,
+    level: float | None = None,
 ) -> Outline:
     """The border of one case's region.
 
@@ -62,6 +67,8 @@ def table(
 
     Reference: Laves et al., MELBA 2021, Figure 5, with a region that holds both coordinates at once.
     """
+    if isinstance(prediction, Cases):
+        prediction, target = prediction.prediction, prediction.target
     check_whole("case", case, 0)
     if case >= len(prediction):
         raise ValueError(f"case is {case}, and there are {len(prediction)}; expected one of them, from 0.")

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.bins import assign, bin_edges
 from ..core.ranking import rank
-from ..core.values import Prediction
+from ..core.values import Cases, Prediction
 from ..evaluation.detection import aupr, auroc, fpr95
 from ..files.disk import plain
 from ._style import Axes, axes_or_new, look, note_power, style
@@ -45,8 +45,8 @@ class Shift:
 
 
 def table(
-    prediction: Prediction,
-    shifted: Prediction | Mapping[str, Prediction],
+    prediction: Prediction | Cases,
+    shifted: Prediction | Cases | Mapping[str, Prediction | Cases],
     *,
     name: str = "unshifted",
     bins: int = 40,
@@ -69,7 +69,7 @@ def table(
 
     Reference: Laves et al., MELBA 2021, section 4.2, Figure 7.
     """
-    sets = {"shifted": shifted} if isinstance(shifted, Prediction) else dict(shifted)
+    sets = {"shifted": shifted} if isinstance(shifted, Prediction | Cases) else dict(shifted)
     if not sets or name in sets:
         raise ValueError(
             f"shifted holds the sets {sorted(sets)}; expected at least one, none called {name!r}."
@@ -89,8 +89,9 @@ def table(
     return Shift(np.exp(edges), share, median, *scores)
 
 
-def _variance(prediction: Prediction) -> Host:
+def _variance(given: Prediction | Cases) -> Host:
     """Variance of each case, averaged over its outputs that count."""
+    prediction = given.prediction if isinstance(given, Cases) else given
     return rank(prediction, prediction.location).variance
 
 
