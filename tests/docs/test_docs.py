@@ -18,7 +18,10 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 RUN = [
     ROOT / "README.md",
-    *(DOCS / f"{name}.md" for name in ("index", "gallery", "reading", "choosing", "cases", "limits", "guarantees")),
+    *(
+        DOCS / f"{name}.md"
+        for name in ("index", "gallery", "reading", "choosing", "cases", "limits", "guarantees")
+    ),
 ]
 
 
