@@ -68,7 +68,7 @@ def table(
     Reference: Laves et al., MELBA 2021, Figure 5, with a region that holds both coordinates at once.
     """
     if isinstance(prediction, Cases):
-        prediction, target = prediction.prediction, prediction.target
+        target, prediction = prediction.target, prediction.prediction
     check_whole("case", case, 0)
     if case >= len(prediction):
         raise ValueError(f"case is {case}, and there are {len(prediction)}; expected one of them, from 0.")
