@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host, to_host
+from ..core.cases import Cases
 from ..core.checks import check_whole
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 from ..files.disk import plain
 from ..recalibrate.region import Region
 from ._style import Axes, axes_or_new, look, style

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.bins import assign, bin_edges
+from ..core.cases import Cases
 from ..core.ranking import rank
-from ..core.values import Cases, Prediction
+from ..core.values import Prediction
 from ..evaluation.detection import aupr, auroc, fpr95
 from ..files.disk import plain
 from ._style import Axes, axes_or_new, look, note_power, style
