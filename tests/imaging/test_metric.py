@@ -151,15 +151,16 @@ def test_what_one_batch_lacks_the_whole_lacks():
 
 def test_laws_do_not_mix():
     metric = fill(TallyMetric(), draw(5))
-    fill(metric, draw(5, law="laplace"))
+    before = metric.compute()
     with pytest.raises(ValueError, match="different likelihoods"):
-        metric.compute()
+        fill(metric, draw(5, law="laplace"))
+    assert metric.compute() == before
 
 
 def test_groups_have_tallies_of_their_own():
     sample = draw(7, mask=True, weight=True)
     group = np.array(["Basel", "Oslo"] * 20)
-    metric = TallyMetric(groups=["Basel", "Oslo", "Wien"], edges=[0.1, 1.0, 9.0])
+    metric = TallyMetric(edges=[0.1, 1.0, 9.0])
     for start, (prediction, target, weight) in zip(range(0, 40, 7), batches(sample)):
         metric.update(prediction, target, weight=weight, group=group[start : start + 7])
     found = metric.compute()
@@ -170,11 +171,9 @@ def test_groups_have_tallies_of_their_own():
     summary = {start + name: value for start, t in names.items() for name, value in t.summary().items()}
     assert_same(found, summary)
     assert sigma.fit(metric.tally).standard_error == pytest.approx(sigma.fit(tally).standard_error, rel=1e-9)
-    with pytest.raises(ValueError, match="group 'Bern' is none of this metric's groups"):
-        metric.update((torch.zeros(2), torch.ones(2)), torch.ones(2), group=["Basel", "Bern"])
+    with pytest.raises(ValueError, match="give the group of every case"):
+        metric.update((torch.zeros(2), torch.ones(2)), torch.ones(2))
     assert_same(metric.compute(), summary)
-    with pytest.raises(ValueError, match="prediction is a Tensor; expected a Prediction"):
-        metric.update(torch.zeros(2), torch.ones(2))
 
 
 def work(rank, folder):
@@ -182,10 +181,10 @@ def work(rank, folder):
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
     sample = draw(6, cases=101, law="laplace", weight=True)
-    metric = TallyMetric(groups=("even", "odd"))
+    metric = TallyMetric()
     for number, (prediction, target, weight) in enumerate(batches(sample)):
         if number % 2 == rank:
-            metric.update(prediction, target, weight=weight, group=[metric.groups[rank]] * len(target))
+            metric.update(prediction, target, weight=weight, group=[("even", "odd")[rank]] * len(target))
     found = {name: float(value) for name, value in metric.compute().items()}
     with metric.sync_context():
         found["standard_error"] = sigma.from_tally(metric.tally).standard_error
@@ -232,7 +231,7 @@ def test_the_examples_of_the_page(tmp_path, monkeypatch):
 def test_patients_are_those_of_a_tally():
     rng = np.random.default_rng(0)
     y, names = rng.normal(size=60), [f"p{k // 4}" for k in range(60)]
-    metric, tally = TallyMetric(patients=sorted(set(names))), ts.Tally.empty()
+    metric, tally = TallyMetric(), ts.Tally.empty()
     for some in (slice(0, 30), slice(30, 60)):  # the eighth patient is in both
         p = ts.Prediction(0 * y[some], aleatoric=0 * y[some] + 0.5)
         metric.update(p, y[some], patient=names[some])
@@ -243,7 +242,5 @@ def test_patients_are_those_of_a_tally():
     assert found.standard_error != pytest.approx(
         ts.calibrate(ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 0.5), y)).recalibration.standard_error
     )
-    with pytest.raises(ValueError, match="'px' is none of this metric's patients"):
-        metric.update(p, y[some], patient=["px"] * 30)
-    with pytest.raises(ValueError, match="give the patient of every case"):
+    with pytest.raises(ValueError, match="expected a patient in every add"):
         metric.update(p, y[some])
