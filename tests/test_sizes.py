@@ -5,7 +5,7 @@ from collections import Counter
 from code_lines import SOURCE, Size, by_file, measure
 
 FULLEST = 24  # files of a folder, its own docstring's included
-LONGEST_FILE = 420  # lines of a file, all counted
+LONGEST_FILE = 480  # lines of a file, all counted
 LONGEST_FUNCTION = 60  # lines of code
 NUMERIC = ("core", "metrics", "recalibrate")
 MOST_LINES = {"numeric half": 5_900, "whole": 28_000}  # of code

@@ -128,7 +128,7 @@ def _program(
 
 
 def _short_warnings() -> Callable[..., None]:
-    """What shows a warning in one line, and the same words only once: several stages of a run may find them."""
+    """Show each warning in one line, and the same words only once, since several stages of a run may raise them."""
     said: set[str] = set()
 
     def show(message: Any, *_: Any, **__: Any) -> None:

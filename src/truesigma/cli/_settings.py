@@ -1,4 +1,4 @@
-"""What a recipe says, given on the command line: `--set train.batch=8`, in the recipe's own words."""
+"""A recipe's settings given on the command line, in the recipe's own words: `--set train.batch=8`."""
 
 import tomllib
 import typing

@@ -32,7 +32,7 @@ Drawn = tuple[Any, Any]  # axes, and plain values of what they show
 
 @dataclass(frozen=True)
 class FigureRequest:
-    """What is to be shown, and how. calibration: the cases to fit on; None: nothing is recalibrated."""
+    """A figure as it was asked for. calibration: the cases to fit on; None: nothing is recalibrated."""
 
     files: list[Path]
     calibration: Path | None

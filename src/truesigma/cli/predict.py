@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SampleWords:
-    """What `--set sample.` takes. masks: common to all images, or independent, as published; None: the card's, or
-    common. batch: cases at a time. precision: None: the run's. compile: for minutes; pays on a GPU with many images.
+    """The keys of `--set sample.`: masks, common to all images or independent as published (None: the card's, or
+    common); batch, cases at a time; precision (None: the run's); compile, which takes minutes and pays on a GPU with
+    many images.
     moments: keep location and variances only.
     """
 
@@ -60,7 +61,7 @@ class Drawing:
 
     @property
     def counted(self) -> tuple[str, int]:
-        """What there are several of for each case, and how many."""
+        """What each case gets, members or draws, and how many."""
         return ("member", len(self.runs)) if self.single else ("draw", self.how["draws"])
 
     @property

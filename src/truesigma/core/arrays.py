@@ -1,4 +1,4 @@
-"""The one seam to the array API: numpy, torch, JAX and CuPy arrays in, the same kind out, on the device where they are.
+"""All that touches the array API: numpy, torch, JAX and CuPy arrays in, the same kind out, on the same device.
 
 `array_api_compat` supplies the common functions; what it lacks (the normal distribution function, sums by
 segment, the way to the host) is here, once for each library.
@@ -58,7 +58,7 @@ def as_array(name: str, values: Any) -> Array:
 
 @cache
 def _numpy_namespace() -> Any:
-    """Asked for at every step of a formula; and not before the first, because it imports all that numpy has."""
+    """Look up numpy's namespace once, when it is first needed, because that imports all of numpy."""
     return array_namespace(np.zeros(0))
 
 
@@ -84,7 +84,7 @@ def namespace(*arrays: Array) -> Any:
 
 
 def on_host(values: Array) -> Array:
-    """A tensor in the memory of the processor as the numpy array that it also is; other arrays as they are.
+    """View a tensor on the CPU as a numpy array, without a copy; other arrays stay as they are.
 
     numpy is the faster of the two there: torch's threads wait for each other after every operation.
     """
@@ -107,13 +107,13 @@ def like(values: Host, example: Array) -> Array:
 
 
 def expand(name: str, values: Array, shape: tuple[int, ...]) -> Array:
-    """View `values` in `shape`: (case,) stands for every output, length 1 on an output axis for all of it."""
+    """View `values` in `shape`: (case,) holds for every output, and an output axis of length 1 for the whole axis."""
     same = tuple(values.shape) == shape
     return values if same else namespace(values).broadcast_to(with_axes(name, values, shape), shape)
 
 
 def with_axes(name: str, values: Array, shape: tuple[int, ...], case: int = 0) -> Array:
-    """`values` with as many axes as `shape`, each of its length, or 1; `case` is the axis that must have its length."""
+    """Give `values` as many axes as `shape`, each of its length or 1; only the axis `case` must be of full length."""
     if values.ndim == case + 1:  # one for all outputs of a case
         values = namespace(values).reshape(values, (*values.shape, *[1] * (len(shape) - values.ndim)))
     fits = values.ndim == len(shape) and values.shape[case] == shape[case]
@@ -147,7 +147,7 @@ def chunk_size(values: Array) -> int:
 
 
 def special(values: Array) -> Any:
-    """The functions of the array's library that the array API lacks."""
+    """The array library's own functions that the array API lacks."""
     if is_torch_array(values):
         return import_module("torch.special")
     if is_jax_array(values):
@@ -159,13 +159,13 @@ def special(values: Array) -> Any:
 def keep_memory() -> None:
     """Make the C library reuse the memory of a chunk's arrays, instead of asking the system for new pages each time.
 
-    glibc keeps freed blocks that are no larger than one that was freed before; other libraries take no notice.
+    glibc keeps freed blocks that are no larger than one it has freed before; other C libraries ignore this.
     """
     np.empty(1 << 24, dtype=np.uint8)
 
 
 def total(values: Array) -> Array:
-    """The sum of all values, without axes and where they are; of booleans, how many are true.
+    """Sum all values on their device, to an array without axes; for booleans, count the true ones.
 
     >>> float(total(np.array([0.5, 1.0])))
     1.5
@@ -196,7 +196,7 @@ def _total_of_rows(flat: Array) -> Array:
 
 
 def float_bits(values: Array) -> Array:
-    """The bits of positive numbers in float64, as whole numbers: they rise as the numbers do. JAX's on the host.
+    """The float64 bits of positive numbers as integers, which sort as the numbers do; for JAX on the host.
 
     >>> (float_bits(np.array([1.0, 1.5, 2.0])) >> 51).tolist()
     [2046, 2047, 2048]
@@ -206,13 +206,13 @@ def float_bits(values: Array) -> Array:
 
 
 def widen(values: Array) -> Array:
-    """The values in float64, where their library has it: JAX does only when x64 is enabled."""
+    """Convert to float64 where the library has it: JAX does only when x64 is enabled."""
     xp = namespace(values)
     return values if is_jax_array(values) else xp.astype(values, xp.float64, copy=False)
 
 
 def pack(example: Array, *numbers: Any) -> Array:
-    """Numbers, and arrays without axes, as one array (number,) beside the example; nothing leaves its device.
+    """Join numbers and arrays without axes to one array (number,) on the example's device.
 
     >>> pack(np.zeros(1), 2.0, np.float64(3.0))
     array([2., 3.])
@@ -226,7 +226,7 @@ def pack(example: Array, *numbers: Any) -> Array:
 
 
 def to_hosts(arrays: Sequence[Array]) -> list[Host]:
-    """Each array in float64 on the host; those of a GPU in one transfer."""
+    """Copy each array to the host in float64; arrays on a GPU in one transfer."""
     on_gpu = [is_torch_array(a) and a.device.type != "cpu" for a in arrays]
     if not on_gpu or not all(on_gpu):
         return [to_host(a).astype(np.float64, copy=False) for a in arrays]
@@ -236,7 +236,7 @@ def to_hosts(arrays: Sequence[Array]) -> list[Host]:
 
 
 def workers(example: Array) -> int:
-    """How many threads to use: numpy's own arithmetic has one, other libraries and devices have their own.
+    """Count the threads to use: numpy computes with one alone, other libraries and devices bring their own.
 
     As many as the process has cores, or OMP_NUM_THREADS where the environment sets it, as clusters do; for tensors as
     many as torch would use.

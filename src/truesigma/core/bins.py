@@ -37,7 +37,7 @@ def bin_edges(values: Array, *, bins: int = 15, spacing: Spacing = "width", weig
 
 
 def check_bins(bins: int, spacing: str) -> None:
-    """Refuse what is not a number of bins, or a spacing of theirs."""
+    """Refuse a wrong number of bins or an unknown spacing."""
     check_whole("bins", bins, 1)
     check_choice("spacing", spacing, "width", "mass")
 
@@ -95,7 +95,7 @@ def assign(values: Array, edges: Host, *, closed: bool = True) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """What is summed in each bin of the variance: weight, error and variance; `total` is the weight of all elements."""
+    """Weight, error and variance summed in each bin of the variance; `total` is the weight of all elements."""
 
     count: Host
     error: Host
@@ -104,7 +104,7 @@ class Bins:
 
     @property
     def filled(self) -> "Bins":
-        """The bins that hold something, with means in place of sums."""
+        """The bins that are not empty, with means in place of sums."""
         some = self.count > 0
         n = self.count[some]
         return Bins(n, self.error[some] / n, self.variance[some] / n, self.total)

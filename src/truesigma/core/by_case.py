@@ -1,4 +1,4 @@
-"""What differs from case to case: a law for each, one of a few, as recalibrations by group give; or bounds alone."""
+"""Laws that differ from case to case, one of a few as recalibrations by group give; or bounds alone."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from .law import Law, Undefined, cases_needed, law_from_dict
 
 @dataclass(frozen=True, eq=False)
 class ByCase:
-    """The law of each case. A prediction that has it is scored law by law, and answers `interval` as any other.
+    """A law for each case. A prediction with it is scored law by law, and has an `interval` like any other.
 
     >>> from truesigma import Normal, Prediction, Student
     >>> law = ByCase((Normal(), Student(3.0)), [0, 1, 1])
@@ -72,7 +72,7 @@ class ByCase:
         return self._by_law(z, lambda law: law.crps(z, cdf))
 
     def _by_law(self, z: Array, of: Callable[[Law], Array]) -> Array:
-        """`of` the law of each case, an array like z."""
+        """Compute `of` for the law of each case, an array like z."""
         found = of(self.laws[0])
         for number, law in enumerate(self.laws[1:], start=1):
             mine = like((self.index == number).astype(np.float64), z) > 0
@@ -117,7 +117,7 @@ class Bounds(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """Bounds that are known at some levels, for each case: predicted quantiles, as they are or conformalized.
+    """Bounds for each case at some levels: predicted quantiles, as they are or conformalized.
 
     >>> Stated((0.9,), np.array([[-1.0, 2.0]]), np.array([[1.0, 1.5]])).crossed(0.9)   # the second is empty
     1
@@ -178,7 +178,7 @@ class Stated:
 
 
 def one_output(values: Host, output: int) -> Host:
-    """What belongs to an output, of values with two axes before those of outputs; without these it is that of all."""
+    """Select one output of values with two axes before those of outputs; values without output axes hold for all."""
     return values if values.ndim < 3 else values.reshape(*values.shape[:2], -1)[:, :, output]
 
 
@@ -187,7 +187,7 @@ def _differs(what: str, instead: str) -> Undefined:
 
 
 def laws_of(law: Law, cases: int) -> Iterator[tuple[Law, Host]]:
-    """Each law with the numbers of its cases: a single one with all of them, unless it differs by case."""
+    """List each law with the numbers of its cases; a law that does not differ by case comes with all of them."""
     if not isinstance(law, ByCase):
         yield law, np.arange(cases)
         return
@@ -209,17 +209,17 @@ def join_laws(laws: Sequence[tuple[Law, int]]) -> Law:
 
 
 def law_at(law: Law, index: Any) -> Law:
-    """The law of some cases, by what an array of them on the host would be indexed with."""
+    """The law of some cases; `some` is any index of a host array over cases."""
     return ByCase(law.laws, law.index[index]) if isinstance(law, ByCase) else law
 
 
 def usual_law(law: Law) -> Law:
-    """The law, or that of most cases, where one must do for all: in a picture."""
+    """The law, or that of most cases where a picture must choose one."""
     return law.laws[int(np.bincount(law.index).argmax())] if isinstance(law, ByCase) else law
 
 
 def of_each(law: Law, of: Callable[[Law], float], example: Array) -> Any:
-    """`of` the law: a number, or an array that goes with the example, (case, output...), where it differs by case."""
+    """Compute `of` for the law: a number, or an array (case, output...) like the example where laws differ by case."""
     if not isinstance(law, ByCase):
         return of(law)
     values = np.array([of(one) for one in law.laws])
@@ -227,5 +227,5 @@ def of_each(law: Law, of: Callable[[Law], float], example: Array) -> Any:
 
 
 def beside(values: Array, example: Array) -> Array:
-    """(case,), or some of its axes, with as many axes as the example has."""
+    """Append axes to (case,) values until they have as many as the example."""
     return namespace(values).reshape(values, (*values.shape, *[1] * (example.ndim - values.ndim)))

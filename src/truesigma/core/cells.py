@@ -1,4 +1,4 @@
-"""Sums and counts in cells, where the elements are: once for each array library that has a way of its own."""
+"""Sums and counts in cells, on the elements' device; each array library with a way of its own has one here."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from .arrays import Array, Host, namespace, to_host
 
 
 def members(group: Host) -> Iterator[tuple[str, Host]]:
-    """Each name in a group, and the places of its cases; all of them found at once, however many names there are.
+    """List each name in a group with the places of its cases, in one sort however many names there are.
 
     >>> {name: places.tolist() for name, places in members(np.array(["b", "a", "b"]))}
     {'a': [1], 'b': [0, 2]}
@@ -21,7 +21,7 @@ def members(group: Host) -> Iterator[tuple[str, Host]]:
 
 
 def labelled(groups: Mapping[str, Host]) -> Iterator[tuple[str, str, Host]]:
-    """Each column with `members` of it; of several columns, a name begins with that of its column.
+    """`members` of each column; if there are several columns, a name begins with its column's.
 
     >>> [name for _, name, _ in labelled({"site": np.array(["A", "B"]), "sex": np.array(["f", "f"])})]
     ['site A', 'site B', 'sex f']
@@ -44,7 +44,7 @@ def segment_sums(index: Array, cells: int, columns: Sequence[Array | None]) -> H
 
 
 def cell_totals(index: Array, cells: int, columns: Sequence[Array | None]) -> Array:
-    """`segment_sums` where the elements are; JAX's on the host, because without x64 it has no float64 to add in."""
+    """`segment_sums` on the elements' device; for JAX on the host, because without x64 it has no float64."""
     if is_torch_array(index):
         import torch
 
@@ -62,7 +62,7 @@ def cell_totals(index: Array, cells: int, columns: Sequence[Array | None]) -> Ar
 
 
 def unit_counts(values: Array, cells: int, weight: Array = None) -> Array:
-    """How many of the values, from 0 to 1, lie in each of so many equal cells, or their weight; the last one is closed.
+    """Count the values from 0 to 1 in each of so many equal cells, or sum their weights; the last cell is closed.
 
     >>> unit_counts(np.array([0.0, 0.4, 0.5, 1.0]), 2)
     array([2., 2.])

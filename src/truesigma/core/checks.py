@@ -1,4 +1,4 @@
-"""Checks of what a caller gives: each error says what was given, what was expected and what to do about it."""
+"""Checks of input: each error says what was given, what was expected and what to do about it."""
 
 import math
 from collections.abc import Mapping, Set
@@ -21,7 +21,7 @@ SMALL = 1e-12  # weights, all below which are kept in float64: float32 would rou
 
 
 def number_of(count: int, noun: str) -> str:
-    """Return how many of something there are, in words.
+    """Write a count with its noun, in the singular or plural.
 
     >>> number_of(1, "case"), number_of(12, "test case")
     ('1 case', '12 test cases')
@@ -43,7 +43,7 @@ def per_cent(share: float, digits: int = 0, kind: str = "f") -> str:
 
 
 class WrongValue(Refusal):
-    """A value that cannot be; `case` is the place of the first one, from 0, so that a file can name its row."""
+    """An impossible value; `case` is the place of the first one, from 0, so that a file can name its row."""
 
     def __init__(self, message: str, case: int) -> None:
         super().__init__(message)
@@ -72,7 +72,7 @@ def check_mask(mask: Any, example: Array, shape: tuple[int, ...]) -> Array:
 
 
 def same_mask(one: Array, other: Array) -> bool:
-    """Whether two masks let the same elements count; None is a mask that lets all."""
+    """Whether two masks let the same elements count; None lets all count."""
     if one is other:
         return True
     masks = [np.array(True) if mask is None else to_host(mask) for mask in (one, other)]
@@ -80,7 +80,7 @@ def same_mask(one: Array, other: Array) -> bool:
 
 
 def check_draws(draws: Any, prediction: Any) -> None:
-    """Refuse draws that are not those a prediction was made of; without a mask of their own they take its mask."""
+    """Refuse draws that the prediction was not made from; draws without a mask take the prediction's."""
     shapes = [tuple(shape) for shape in (draws.mean.shape[1:], prediction.location.shape)]
     if shapes[0] != shapes[1]:
         raise Refusal(
@@ -98,7 +98,7 @@ def check_draws(draws: Any, prediction: Any) -> None:
 
 
 def _recalibrated(prediction: Any, draws: int) -> bool:
-    """Whether the epistemic part is no longer the spread of its draws, which no recalibration changes."""
+    """Whether the prediction was recalibrated: its epistemic part is no longer the spread of its draws."""
     if prediction.spread is None or prediction.epistemic is None:
         return False
     # One case that counts is enough.
@@ -110,7 +110,7 @@ def _recalibrated(prediction: Any, draws: int) -> bool:
 
 
 def check_values(name: str, good: Array, mask: Array, problem: str, expected: str, axis: int = 0) -> None:
-    """Raise for the first case that is not good, where the mask lets it count; `axis` is that of the cases."""
+    """Raise for the first bad case among those that the mask lets count; `axis` is the cases' axis."""
     xp = namespace(good)
     good = good if mask is None else good | ~mask
     if not bool(xp.all(good)):
@@ -140,25 +140,25 @@ def check_finite(
 
 
 def check_whole(name: str, value: Any, least: int) -> None:
-    """A count is a whole number, and no truth value."""
+    """Refuse a count that is not a whole number; True and False are none."""
     if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value >= least):
         raise Refusal(f"{name} is {value!r}; expected a whole number, {least} or more.")
 
 
 def check_kind(name: str, value: Any, kind: type, expected: str) -> None:
-    """A value of ours, of one kind."""
+    """Refuse a value of another class."""
     if not isinstance(value, kind):
         raise Refusal(f"{name} is a {type(value).__name__}; expected {expected}.")
 
 
 def check_choice(name: str, value: Any, *known: Any) -> None:
-    """One of a few words."""
+    """Refuse a word that is not among the choices."""
     if value not in known:
         raise Refusal(f"{name} is {value!r}; expected {' or '.join(map(repr, known))}.")
 
 
 def check_level(level: float, name: str = "level") -> None:
-    """A level is a share such as 0.9, never a percentage and never alpha; and so is a probability."""
+    """Refuse a level or probability that is not a share such as 0.9; percentages and alpha are not meant."""
     if not (isinstance(level, (float, Real)) and 0 < level < 1):
         raise Refusal(f"{name} is {level!r}; expected a number between 0 and 1, such as 0.9 for 90 %.")
 
@@ -168,14 +168,14 @@ class NothingLeft(Refusal):
 
 
 def nothing_left() -> NothingLeft:
-    """The error for data of which the mask or the weights leave nothing."""
+    """Make the error for data of which mask or weights leave nothing."""
     return NothingLeft(
         "no element is left to score: the mask or the weights remove everything. Give at least one case."
     )
 
 
 def check_enough(cases: float) -> None:
-    """A fit needs cases, and more than a single one."""
+    """Refuse to fit on no case, or on a single one."""
     if cases == 0:
         raise nothing_left()
     if cases < 2:
@@ -185,7 +185,7 @@ def check_enough(cases: float) -> None:
 
 
 def check_law(law: Any) -> None:
-    """A law is a value, not its name."""
+    """Refuse what is not a law, such as its name."""
     if isinstance(law, type) or not callable(getattr(law, "quantile", None)):
         raise Refusal(f"law is {law!r}; expected a law such as Normal() or Laplace().")
 
@@ -198,7 +198,7 @@ def check_target(location: Array, mask: Array, target: Any) -> Array:
 
 
 def target_beside(location: Array, target: Any) -> Array:
-    """The same, whose numbers have yet to be looked at."""
+    """The target as an array beside the prediction; its shape is checked here, its numbers are not."""
     target = as_array("target", target)
     namespace(location, target)  # of one library, on one device
     if tuple(target.shape) != tuple(location.shape):
@@ -234,7 +234,7 @@ def check_weight(weight: Any, location: Array, mask: Array) -> Array:
 
 
 def check_heaviest(weight: float) -> None:
-    """The square of the largest weight is a number, too."""
+    """Refuse weights so large that their squares overflow."""
     if weight > 0 and not 1 / HEAVY <= weight <= HEAVY:
         raise Refusal(
             f"the largest weight is {float(weight):.3g}, whose square is beyond what numbers hold; expected one "
@@ -243,7 +243,7 @@ def check_heaviest(weight: float) -> None:
 
 
 def check_group(group: Any, cases: int, name: str = "group") -> Any:
-    """One name for each case, as a numpy array; None stays None."""
+    """Check one name for each case and return a numpy array; None stays None."""
     if group is None:
         return None
     if isinstance(group, str | Mapping | Set) or not hasattr(group, "__len__"):
@@ -261,7 +261,7 @@ def check_group(group: Any, cases: int, name: str = "group") -> Any:
 
 
 def check_groups(group: Any, cases: int) -> Any:
-    """One name for each case, or such an array by column, checked; nothing at all is None."""
+    """Check one name for each case, or such an array by column; an empty mapping becomes None."""
     if not isinstance(group, Mapping):
         return check_group(group, cases)
     checked = {str(column): check_group(names, cases, f"group {column!r}") for column, names in group.items()}
@@ -272,7 +272,7 @@ def check_groups(group: Any, cases: int) -> Any:
 
 
 def _is_empty(one: Any) -> bool:
-    """Whether a name is none: None, or what a table has in an empty cell: NaN, or pandas' NA."""
+    """Whether a name is missing: None, or an empty cell of a table, which is NaN or pandas' NA."""
     try:
         return one is None or bool(one != one)
     except TypeError:  # NA is neither equal to itself nor different

@@ -1,4 +1,4 @@
-"""Elements: what the scores are sums over, a chunk at a time, with what several terms share computed once.
+"""Elements: scores are sums over them, a chunk at a time; what several terms share is computed once.
 
 `outputs="separate"`: an element is one output of one case. `outputs="mean"`: an element is a case, its error and its
 variance averaged over its outputs (the paper: its network has one sigma per image).
@@ -37,14 +37,14 @@ Through = Callable[..., Prediction]  # a recalibration: from (prediction, group=
 
 
 class once(cached_property[T]):
-    """A cached property whose lock, which Python 3.11 has, does not make threads at other blocks wait."""
+    """A cached property without the lock of Python 3.11, so that threads at other blocks do not wait."""
 
     lock = property(lambda self: nullcontext(), lambda self, lock: None)
 
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Target minus location, and what is made of it: the same whatever a recalibration makes of the variances."""
+    """Target minus location and what follows from it; a recalibration of the variances leaves it as it is."""
 
     target: Array
     location: Array
@@ -98,7 +98,7 @@ class Elements:
         return low, high
 
     def finite_reach(self, level: float) -> tuple[Any, Any]:
-        """The same; `Undefined` where an end is infinite."""
+        """The ends of `reach`; an `Undefined` error where one is infinite."""
         low, high = self.reach(level)
         if self.bounds is not None:
             return _uncrossed(low, high, self.bounds, level)
@@ -198,7 +198,7 @@ class Elements:
 
     @once
     def sums(self) -> dict[Any, Any]:
-        """Sums that are known already, by the identity of the array: several scores share them."""
+        """Sums computed so far, by the identity of the array, since several scores share them."""
         return {}
 
     @property
@@ -224,7 +224,7 @@ class Elements:
 
     @once
     def wide(self) -> "Elements":
-        """The same in float64 on the host, for sums that overflow float32."""
+        """The elements in float64 on the host, for sums that overflow float32."""
         mask = None if self.mask is None else to_host(self.mask)
         return self.with_arrays(lambda part: to_host(part).astype(np.float64, copy=False), mask=mask)
 
@@ -239,7 +239,7 @@ class Elements:
             yield self.with_arrays(at, law=law, rows=where[some], bounds=bounds)
 
     def at(self, outputs: slice) -> "Elements":
-        """Some outputs of the same cases."""
+        """Select some outputs of the same cases."""
         return self.with_arrays(lambda part: part[:, outputs])
 
     @property
@@ -285,7 +285,7 @@ class Elements:
         return made
 
     def _columns(self) -> list[Array]:
-        """What `pooled` reduces over the outputs: the variances that count, weights, outputs that count, and terms."""
+        """Collect what `pooled` reduces over the outputs: variances, weights, outputs that count, and terms."""
         weight, total = self.weight, self.total
         xp, size = namespace(total), None if self.law.moment == 2 else self.size
         terms = [total, self.squared, size, self.aleatoric, self.spread]
@@ -304,7 +304,7 @@ class Elements:
 
 
 def _uncrossed(low: Array, high: Array, bounds: Bounds, level: float) -> tuple[Array, Array]:
-    """Bounds that differ by case, all of them finite; an interval whose ends have crossed is a point between."""
+    """Refuse infinite bounds that differ by case; an interval whose ends have crossed becomes the point between."""
     xp = namespace(low)
     if not bool(xp.all(xp.isfinite(high - low))):
         raise Undefined(bounds.too_few_for(level) or ONE_SIDE)
@@ -316,7 +316,7 @@ Block = Elements  # as plug-ins call what a statistic is given
 
 
 def blocks(prediction: Prediction | Cases, target: Any = None, weight: Any = None) -> Iterator[Elements]:
-    """All cases, checked, in blocks of whole cases that fit the cache, or are one case each; all of one law."""
+    """Cut checked cases into blocks of whole cases that fit the cache, or hold one case; each block has one law."""
     makers = block_makers(unread(prediction, target, weight=weight))
     return (block for make in makers for one in make() for block in one.by_law())
 
@@ -324,7 +324,7 @@ def blocks(prediction: Prediction | Cases, target: Any = None, weight: Any = Non
 def block_makers(
     cases: Cases, through: Sequence[Through | None] = (None,)
 ) -> Iterator[Callable[[], list[Elements]]]:
-    """The same of cases, as functions that make blocks of the same ones, so that threads share that work, too.
+    """Yield functions that each make some blocks of the cases, so that threads can share the work.
 
     `through` are recalibrations: a block for each, in the cache; None leaves the cases as they are.
     """
@@ -381,5 +381,5 @@ def check_outputs(outputs: str) -> None:
 
 
 def check_error(error: str) -> None:
-    """Of the mean prediction, or of every draw."""
+    """Refuse an unknown kind of error: that of the mean prediction or of the draws is meant."""
     check_choice("error", error, "mean", "draws")

@@ -1,8 +1,8 @@
-"""Errors that a caller can do something about."""
+"""The error for input that the caller can put right."""
 
 
 class Refusal(ValueError):
-    """What was given cannot be used; the sentence says what it was, what was expected, and what to do.
+    """Raised when input cannot be used; the message says what was given, what was expected, and what to do.
 
     Plug-ins raise it, too. Any other error that comes out of one is a bug of its file, and is shown as that.
     """

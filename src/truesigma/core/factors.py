@@ -1,4 +1,4 @@
-"""What the factors of sigma scaling, and their standard errors, are made of: sums over cases or over clusters."""
+"""The sums over cases or clusters from which the factors of sigma scaling and their standard errors follow."""
 
 from collections.abc import Callable
 from functools import partial, reduce
@@ -39,7 +39,7 @@ def factor_sums(block: Elements, *, outputs: Outputs, error: Error, part: Part) 
 
 
 def each_output(block: Elements, *, statistic: Statistic) -> Array:
-    """A statistic of each output alone, on a last axis."""
+    """Apply a statistic to each output alone; outputs are the last axis of the result."""
     outputs = block.aleatoric.shape[1]
     if outputs > MOST_OUTPUTS:
         raise Undefined(f"there are {outputs} outputs; at most {MOST_OUTPUTS} have a factor each.")
@@ -57,7 +57,7 @@ def cluster_sums(
 
 
 def squares(s: Array, w: Array | float) -> Array:
-    """What `factor_sums` holds, from S and W of each case or cluster; those without weight do not count."""
+    """Compute what `factor_sums` gives, from S and W of each case or cluster; those without weight do not count."""
     if isinstance(w, float):  # the same in every case
         n, sum_s = float(len(s)), total(s)
         return pack(s, n if w else 0.0, n * w, sum_s, total(s * s), sum_s * w, n * w * w)
@@ -80,7 +80,7 @@ def cluster_covariance(influence: Host) -> Host:
 
 
 def cluster_error(mean: Any, count: Any, weight: Any, square: Any, cross: Any, weights: Any) -> Any:
-    r"""The standard error of a weighted mean whose clusters depend on themselves alone; NaN of fewer than two.
+    r"""The standard error of a weighted mean over independent clusters; NaN if there are fewer than two.
 
     It is the root of `cluster_covariance`, with u_c = (S_c - mean W_c) / sum W, from sums that need no clusters:
 

@@ -1,4 +1,4 @@
-"""The law of z in y = location + scale * z: what an interval, a density and a distribution function are made of.
+"""The law of z in y = location + scale * z, which gives intervals, density and distribution function.
 
 `unit` ties the scale to the predicted variance, scale = sqrt((aleatoric + epistemic) / unit), and `moment` is
 the power of |z| whose mean is 1 when the scale is the maximum-likelihood one: 2 for Normal, 1 for Laplace.
@@ -26,7 +26,7 @@ class Undefined(Refusal):
 
 @runtime_checkable
 class Law(Protocol):
-    """What a law offers. Arrays of z come in any kind and go out in the same.
+    """The interface of a law. Arrays of z come in any kind and go out in the same.
 
     A law is `symmetric` where z and -z are equally probable; `variance` is that of z, and `crps` that of the law at z,
     given cdf(z), in units of the scale. What a law does not have is `Undefined`.
@@ -63,7 +63,7 @@ def central_bounds(law: Law, level: float) -> tuple[float, float]:
 
 
 def too_few_for(law: Law, level: float) -> str | None:
-    """Why the central interval of a law is infinite, and how many cases it needs; None where it has what it can have.
+    """Say why the central interval of a law is infinite, and how many cases it needs; None if it is finite.
 
     >>> too_few_for(Empirical([-1.0, 1.0], cases=2), 0.9)
     'the 0.9 interval is infinite: it needs 19 calibration cases (patients, where named), and there are 2.'
@@ -83,7 +83,7 @@ def too_few_for(law: Law, level: float) -> str | None:
 
 
 def cases_needed(needed: int | str, there: int | None) -> str:
-    """How many cases a level needs, in words; where patients are named, they are what is counted."""
+    """Say how many cases a level needs, or how many patients where these are named."""
     said = f"it needs {needed} calibration cases (patients, where named)"
     return said if there is None else f"{said}, and there are {there}"
 
@@ -286,13 +286,13 @@ class Empirical:
 
 
 def _mean_square(first: Array, last: Array) -> Array:
-    """The mean of the squares of all numbers between two."""
+    """The mean square of a uniform variable between two numbers."""
     return (first * first + first * last + last * last) / 3
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """No law at all: what is known are bounds of intervals at some levels, which a prediction holds beside it."""
+    """Stands for an unknown law: the prediction holds bounds of intervals at some levels instead."""
 
     unit: float = 1.0
     moment: int = 2
@@ -331,7 +331,7 @@ LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}
 
 
 def law_of_moment(moment: int | None) -> Law:
-    """The law of a network whose factor is fitted on that moment: all that a tally knows of it."""
+    """The law whose factor is fitted on that moment, which is all that a tally knows of it."""
     return Laplace() if moment == 1 else Normal()
 
 
@@ -349,7 +349,7 @@ def has_terms(law: Law) -> TypeGuard[Normal | Laplace]:
 
 
 def law_from_dict(stored: Mapping[str, Any] | str) -> Law:
-    """The law that `to_dict` described, or the one of that name.
+    """Read back a law from what `to_dict` gave, or by its name.
 
     >>> law_from_dict("laplace")
     Laplace()

@@ -1,4 +1,4 @@
-"""The outputs of cases: one of many, of an array (case, output...), a prediction or cases; or their means."""
+"""Select one output of an array (case, output...), a prediction or cases; or average over outputs."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ T = TypeVar("T", Array, Prediction, Cases)
 
 
 def output_of(values: T, output: int) -> T:
-    """What belongs to one output, without its axes; several axes are counted along the last. None stays None.
+    """Select one output and drop the output axes; several axes are counted along the last. None stays None.
 
     >>> import numpy as np
     >>> output_of(np.array([[1.0, 2.0], [3.0, 4.0]]), 1)

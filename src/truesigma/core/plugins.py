@@ -1,6 +1,6 @@
 """A plug-in is a file in a folder: the folder is the registry, the file's name is the plug-in's name.
 
-A path to a file of one's own (`./mine.py`) works wherever a name does. Options are the keyword arguments of the
+The path of your own file (`./mine.py`) works wherever a name does. Options are the keyword arguments of the
 plug-in's main function that have a plain default; a choice is a name, or a name with options: `name:option=value`.
 """
 
@@ -70,7 +70,7 @@ def names(kind: str) -> list[str]:
 
 
 def in_folder(kind: str) -> tuple[Callable[[str], ModuleType], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a folder, whose plug-ins are loaded when they are named."""
+    """Make the `__getattr__` and `__dir__` of a folder, so that plug-ins are loaded when they are first used."""
 
     def find(name: str) -> ModuleType:
         if name not in names(kind):
@@ -81,7 +81,7 @@ def in_folder(kind: str) -> tuple[Callable[[str], ModuleType], Callable[[], list
 
 
 def usual(kind: str) -> list[str]:
-    """Names of those that are meant where all are asked for; others say `BY_NAME`, and are taken when they are named.
+    """Names of the plug-ins that `all` means; one that says `BY_NAME` is taken only when it is named.
 
     >>> sorted(set(names("metrics")) - set(usual("metrics")))
     ['joint_coverage', 'volume']
@@ -90,7 +90,7 @@ def usual(kind: str) -> list[str]:
 
 
 def said(module: ModuleType, word: str) -> Any:
-    """What a plug-in says of itself, or the default in `SAID`.
+    """Read what a plug-in declares about itself, or the default in `SAID`.
 
     >>> said(load("metrics", "uce"), "BETTER"), said(load("recalibrate", "sigma"), "NEEDS")
     ('lower', ())
@@ -99,7 +99,7 @@ def said(module: ModuleType, word: str) -> Any:
 
 
 def needs(module: ModuleType, options: Mapping[str, Any]) -> set[str]:
-    """What a recalibration needs of cases with these options; "groups:by=group" is a need of that option alone.
+    """List what a recalibration with these options needs of the cases; "groups:by=group" holds for that option alone.
 
     >>> needs(load("recalibrate", "conformal"), {"by": "group"}), needs(load("recalibrate", "conformal"), {"by": "all"})
     ({'groups'}, set())
@@ -114,7 +114,7 @@ def needs(module: ModuleType, options: Mapping[str, Any]) -> set[str]:
 
 
 def load(kind: str, name: str) -> ModuleType:
-    """The plug-in's module, by its name or by the path of its file.
+    """Load a plug-in's module, by its name or by the path of its file.
 
     >>> load("metrics", "uce").BETTER
     'lower'
@@ -187,7 +187,7 @@ def _load_file(path: Path, function: str) -> ModuleType:
 
 
 def own_bug(problem: BaseException) -> str | None:
-    """Where a file of the user's failed, as "FILE, line 3"; None where it refused what it was given, or had no part.
+    """Locate a bug in a user's plug-in file, as "FILE, line 3"; None if it refused its input or had no part in it.
 
     A refusal is a `Refusal`; any other error that comes out of such a file is a bug of that file.
     """
@@ -229,7 +229,7 @@ def is_option(kind: str, name: str) -> bool:
 
 
 def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the given options that the function takes as keywords."""
+    """Keep those of the given options that the function takes as keywords."""
     return {name: given[name] for name in _keywords(function) if name in given}
 
 
@@ -240,7 +240,7 @@ def _keywords(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 
 
 def help_of(kind: str, module: ModuleType) -> str:
-    """The line of help of a plug-in: the first of its main function's docstring, or of its own.
+    """A plug-in's line of help: the first line of its main function's docstring, or of the file's.
 
     >>> help_of("metrics", load("metrics", "mae"))
     "Mean absolute error of the location, in the target's unit."
@@ -310,7 +310,7 @@ def _convert(name: str, value: Any, hint: Any, default: Any) -> Any:
 
 
 def known(kind: str, name: str) -> ModuleType | None:
-    """The plug-in of that name, or the file of one's own with that stem which was loaded last; None for others.
+    """Find the plug-in of that name, or the user's file of that name that was loaded last; None if there is none.
 
     >>> known("metrics", "uce").TITLE, known("metrics", "unheard of")
     ('UCE', None)
@@ -322,7 +322,7 @@ def known(kind: str, name: str) -> ModuleType | None:
 
 
 def address(module: ModuleType) -> str:
-    """What `plugins.load` takes to give this module: the plug-in's name, or the path of its file.
+    """Return what `plugins.load` takes to load this module: the plug-in's name, or the path of its file.
 
     >>> address(load("metrics", "uce"))
     'uce'

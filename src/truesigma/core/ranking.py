@@ -1,4 +1,4 @@
-r"""Sorting cases by their uncertainty: what error is left when the unsure ones are handed to somebody else.
+r"""Sort cases by their uncertainty, to know the error that is left when the unsure ones are referred.
 
 With cases sorted by a key and T(x) the error held by the lowest share x of them, the mean squared error of the kept is
 T(x) / x. Between cases T runs linearly, so a case of weight 2 equals the same case given twice, and cases with
@@ -44,7 +44,7 @@ class Ranked:
 def rank(
     prediction: Prediction | Cases, target: Any = None, *, weight: Any = None, by: By = "case"
 ) -> Ranked:
-    """What can be kept or removed: whole cases, averaged over their outputs, or each element on its own.
+    """Rank what can be kept or rejected: whole cases, averaged over their outputs, or each element on its own.
 
     >>> rank(Prediction([[0.0, 0.0]], aleatoric=[[1.0, 3.0]]), [[1.0, 3.0]]).error
     array([5.])
@@ -67,7 +67,7 @@ def rank(
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """What scores of all elements at once look at, (case, output), in float64 on the host.
+    """All elements as columns (case, output) in float64 on the host, for scores that look at all of them at once.
 
     Elements that do not count have weight 0, and hold harmless numbers.
     """
@@ -83,7 +83,7 @@ class Columns:
 
 
 def columns_of(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> Columns:
-    """All elements at once.
+    """Collect all elements in columns.
 
     >>> columns_of(Prediction([1.0, 2.0], aleatoric=[4.0, 9.0]), [3.0, 3.0]).scale
     array([[2.],
@@ -110,7 +110,7 @@ def columns_of(prediction: Prediction | Cases, target: Any = None, *, weight: An
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """The error held by the cases of the lowest keys: their share of the weight and their error, up to each key."""
+    """Cases kept from the lowest key on: their share of the weight, and their error, up to each key."""
 
     key: Host
     share: Host  # (key + 1,), from 0 to 1
@@ -158,7 +158,7 @@ def keep_lowest(key: Host, error: Host, weight: Host) -> Kept:
 
 
 def sort_with_places(key: Host) -> tuple[Host, Host]:
-    """Numbers as they rise, and the place that each of them had.
+    """Sort numbers, and return the place that each of them had.
 
     numpy sorts numbers in half the time of their places: therefore the first bits of each number are sorted with its
     place behind them. Where the first bits of some are alike, their order is found at the end.
@@ -182,7 +182,7 @@ def sort_with_places(key: Host) -> tuple[Host, Host]:
 
 
 def in_order(key: Host, error: Host, weight: Host) -> Kept:
-    """The same of cases whose keys rise."""
+    """What is kept at each threshold, from cases that are sorted by their keys."""
     new = key[1:] != key[:-1]
     if not new.all():
         first = np.flatnonzero(np.concatenate([[True], new]))

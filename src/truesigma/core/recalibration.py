@@ -1,4 +1,4 @@
-"""What every fitted recalibration is, and the way back from its stored form."""
+"""The interface of a fitted recalibration, and how one is read back from its stored form."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -57,7 +57,7 @@ class Recalibration(Protocol):
 
 
 class Factor(NamedTuple):
-    """A factor of sigma, and its standard error; None of that where there is only one cluster, or none is known.
+    """A factor of sigma and its standard error, which is None if there is only one cluster or none is known.
 
     `of_part` says that it is that of one part of the variance, which may be small beside another.
     """
@@ -68,7 +68,7 @@ class Factor(NamedTuple):
 
 
 def factors_of(fitted: Recalibration) -> dict[str, Factor]:
-    """The factors that a fitted recalibration is shown with, by what each is of; a single one is called "".
+    """The factors that a fitted recalibration shows, by what each scales; a single one is called "".
 
     One that has several says so as `shown_factors`; of others it is the `factor` they have, with its `standard_error`.
 
@@ -106,7 +106,7 @@ def _numbers_in(stored: Any) -> int:
 
 @runtime_checkable
 class JointRegion(Protocol):
-    """What a recalibration also is where it is about all outputs of a case at once: a region around each prediction."""
+    """A recalibration of all outputs of a case at once: it puts a region around each prediction."""
 
     def contains(self, prediction: Prediction, target: Any, *, level: float | None = None) -> Host:
         """Whether all outputs lie inside, (case,)."""
@@ -127,7 +127,7 @@ class JointRegion(Protocol):
 
 @runtime_checkable
 class Across(Protocol):
-    """What a recalibration also is where it takes the predictions of several models for a case apart, as CV+ does."""
+    """A recalibration that needs the predictions of several models for a case separately, as CV+ does."""
 
     def of_members(self, draws: Draws) -> Prediction: ...
 
@@ -135,7 +135,7 @@ class Across(Protocol):
 def applied(
     recalibration: Recalibration, prediction: Prediction, *, group: Any = None, draws: Draws | None = None
 ) -> Prediction:
-    """What a recalibration makes of a prediction, or of the draws that it was made of, where it asks for these."""
+    """Apply a recalibration to a prediction, or to the draws behind it where the recalibration asks for these."""
     if not isinstance(recalibration, Across):
         return recalibration(prediction, group=group)
     if draws is None:
@@ -167,7 +167,7 @@ def on_predictions(call: Callable[..., Prediction]) -> OnEither:
 
 
 class CaseSums(NamedTuple):
-    """Cases by what a fit needs to know of them: sums that add up over batches and files, and the law."""
+    """Sums over cases that are enough for a fit, and the law; they add up over batches and files."""
 
     sums: Mapping[str, Sum]
     law: Law
@@ -266,12 +266,12 @@ def on_cases(
 def on_sums(
     gather: Callable[..., dict[str, Sum]],
 ) -> Callable[[Callable[Concatenate[Any, Options], Fitted]], Fitting[Options, Fitted]]:
-    """Let a fit on what `gather` knows of cases be called with these; where they are in files, in many at a time."""
+    """Let a fit on gathered sums be called with cases; of cases in files, many are gathered at a time."""
     return partial(on_cases, gather=gather)
 
 
 def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
-    """The recalibration that `to_dict` described.
+    """Read back a recalibration from what its `to_dict` gave.
 
     >>> load_recalibration({"name": "none", "part": "total"})
     Identity(part='total')
@@ -293,7 +293,7 @@ def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
 
 
 def select_part(prediction: Prediction, part: Part) -> Prediction:
-    """The prediction whose variance is that part: all of it, or the aleatoric one alone as in Levi et al.
+    """The prediction with the total variance, or with the aleatoric part alone as in Levi et al.
 
     >>> select_part(Prediction([0.0], aleatoric=[1.0], epistemic=[3.0]), "aleatoric").scale
     array([1.])
@@ -311,7 +311,7 @@ def select_part(prediction: Prediction, part: Part) -> Prediction:
 
 
 def _with(prediction: Prediction, **parts: Any) -> Prediction:
-    """The prediction with other parts, and the spread as it was before any recalibration; bounds do not outlast it."""
+    """Replace parts of a prediction; its spread stays that of the network, and bounds are dropped."""
     return changed(prediction, **{"spread": raw_spread(prediction), "bounds": None, **parts})
 
 
@@ -334,7 +334,7 @@ def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple
 
 
 def stored(name: str) -> Callable[[Any], dict[str, Any]]:
-    """The `to_dict` of a recalibration that is made of plain values: its name and its fields.
+    """The `to_dict` of a recalibration whose fields are plain values: its name and its fields.
 
     >>> from truesigma.recalibrate.sigma import Sigma
     >>> Sigma(2.0, None).to_dict()
@@ -348,7 +348,7 @@ def _plain(value: Any) -> Any:
 
 
 def restored(kind: Callable[..., Fitted]) -> Callable[[Mapping[str, Any]], Fitted]:
-    """The `from_dict` of a recalibration that is made of plain values: back from what `stored` gave, but its name."""
+    """The `from_dict` that goes with `stored`, for a recalibration whose fields are plain values."""
     return lambda given: kind(**{name: _tuples(value) for name, value in given.items()})
 
 

@@ -1,4 +1,4 @@
-"""What a metric sums, which its file says once as `SUMS`: the mean of a term, sums in bins of the variance, or the PIT.
+"""The kinds of sums that a metric's file can declare as `SUMS`: a mean, sums in bins of the variance, or the PIT.
 
 Each kind knows its statistic (what a block of cases adds up to), what each case adds (for the bootstrap) and the value
 that follows from the sums. Memory, files, tallies and the bootstrap all plan with these, so that a new kind
@@ -34,7 +34,7 @@ Edges = Mapping[Any, Host | Undefined]  # of bins, by the key of a request; or w
 
 @dataclass(frozen=True, eq=False)
 class Mean:
-    """The weighted mean of `terms` over all elements; `finish` makes the score of it."""
+    """The weighted mean of `terms` over all elements, from which `finish` makes the score."""
 
     terms: Callable[..., Terms]
     finish: Callable[..., float] = float
@@ -44,7 +44,7 @@ class Mean:
         return f"{name} {options['level']}" if "level" in options else name
 
     def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
-        """What a block of cases adds up to: (weight, weighted sum of the terms)."""
+        """Sum up a block of cases: (weight, weighted sum of the terms)."""
         terms = _with(self.terms, options)
 
         def sums(e: Elements) -> Array:
@@ -53,7 +53,7 @@ class Mean:
         return OfElements(sums, outputs_in(options))
 
     def by_case(self, cases: Cases, options: Options) -> tuple[int, Parts]:
-        """The same of each case on its own: how many columns its row has, and what its elements add to them."""
+        """Prepare sums for each case: the number of columns in its row, and what its elements add to them."""
 
         def parts(e: Elements, weight: Host) -> Any:
             found = _with(self.terms, options)(e)
@@ -147,7 +147,7 @@ def bin_sums(elements: Elements, *, edges: Host, closed: bool, error: Error) -> 
 
 
 def variance_sums(elements: Elements, *, keep: int | None = None, ends: bool = False) -> Sum:
-    """The variances, to find edges from: all of them or only their `ends`; or a sketch, each up to `keep`."""
+    """Gather variances to find edges from: all of them, only their `ends`, or a sketch that keeps up to `keep`."""
     variance, weight = flat(elements.variance, elements.weight)
     if keep is not None:
         return Sketch.of(variance, variance, weight, keep=keep)
@@ -162,7 +162,7 @@ Summed = Mean | Binned | Pit
 
 
 class Request(NamedTuple):
-    """A number to compute: what is summed for it, and all options of its metric."""
+    """A score to compute: its kind of sums, and all options of its metric."""
 
     sums: Summed
     options: Options
@@ -178,7 +178,7 @@ def request(metric: ModuleType, options: Options) -> Request:
 
 
 def _kinds(requests: Mapping[Any, Request]) -> dict[Any, tuple[Outputs, int, Spacing]]:
-    """What the bins of each request that has some are of: elements, their number and their spacing."""
+    """Collect which elements the bins of each request hold, how many bins there are, and their spacing."""
     return {
         key: (outputs_in(one.options), one.options["bins"], one.options["spacing"])
         for key, one in requests.items()
@@ -288,7 +288,7 @@ def weight_of(elements: Elements) -> Host:
 
 
 def outputs_in(options: Options) -> Outputs:
-    """What the elements are, which options say; each output where they do not."""
+    """Read from the options what an element is; each output on its own if they do not say."""
     outputs: Outputs = options.get("outputs", "separate")
     check_outputs(outputs)
     return outputs
@@ -311,7 +311,7 @@ def _with(function: Callable[..., Any], options: Options) -> Callable[..., Any]:
 
 
 def _counted(total: float) -> float:
-    """The weight of all elements, which some must have."""
+    """The weight of all elements, which must not be 0."""
     if not total > 0:
         raise nothing_left()
     return total

@@ -1,4 +1,4 @@
-"""Sketches of the variance: what edges and bins are found from in one pass, in little memory, merged in any order.
+"""Sketches of the variance: edges and bins from one pass, in little memory, merged in any order.
 
 A `Sketch` holds single elements while they are few, and then sums in cells that are as narrow as the range of the
 variances allows.
@@ -35,7 +35,7 @@ class Grid(NamedTuple):
 
     @staticmethod
     def over(ends: tuple[float, float], keep: int) -> "Grid":
-        """The finest grid from one end to the other, in the place of more than so many elements.
+        """Make the finest grid between the ends that has no more cells than so many elements.
 
         A wider range never has a finer cell at any place, and its cells are unions of finer ones: so cells that are
         merged are the same in any order.
@@ -89,7 +89,7 @@ class Sketch:
 
     @staticmethod
     def of(variance: Array, error: Array, weight: Array = None, *, keep: int = SINGLE) -> "Sketch":
-        """Some elements (1-D arrays); weight 0 leaves one out."""
+        """Make a sketch of some elements (1-D arrays); weight 0 leaves one out."""
         if weight is not None:
             some = weight > 0
             variance, error, weight = variance[some], error[some], weight[some]
@@ -103,7 +103,7 @@ class Sketch:
 
     @staticmethod
     def of_points(sums: Host, low: float, high: float, *, keep: int = SINGLE) -> "Sketch":
-        """A sketch from sums (3, point) of elements that all have, nearly, the mean variance of their point."""
+        """Make a sketch from sums (3, point) of elements whose variances are all close to their point's mean."""
         sums = sums[:, sums[0] > 0]
         bits = float_bits(np.clip(sums[2] / sums[0], low, high))
         if bits.size > keep:
@@ -112,7 +112,7 @@ class Sketch:
 
     @staticmethod
     def in_cells(bits: Array, columns: list[Array], ends: tuple[float, float], keep: int) -> "Sketch":
-        """The sums of columns, beside the bits of their variances, in all cells from one end to the other."""
+        """Make a sketch by summing columns, beside the bits of their variances, in all cells between the ends."""
         grid = Grid.over(ends, keep)
         start, end = grid.place(float_bits(np.array(ends)))
         place = grid.place(bits)
@@ -172,7 +172,7 @@ class Sketch:
         return np.array([self.ends[0], *inner, self.ends[1]])
 
     def bins(self, *, bins: int = 15, spacing: Spacing = "width") -> Bins:
-        """What lies in each bin: only what shares a cell with an edge can be in a bin next to its own."""
+        """Sum up each bin; only a point that shares a cell with an edge may land in the bin next to its own."""
         edges, variance = self.edges(bins=bins, spacing=spacing), self.variance
         if self.grid:
             # The mean of equal variances may be rounded to below them; on an edge they belong above, however they

@@ -96,7 +96,7 @@ def accumulate_each(cases: Cases, plans: Iterable[tuple[Through | None, Plan]]) 
 
 
 def _in_order(work: Callable[[Any], Sums], makers: Iterator[Any], threads: int) -> Iterator[Sums]:
-    """What becomes of each block, by so many threads, in the order of the blocks; only a few are held at a time.
+    """Work on the blocks with so many threads; results come in the order of the blocks, and few are held at a time.
 
     The caller's thread is one of them: where it only waits, two threads often share a core for the first milliseconds.
     """

@@ -248,7 +248,7 @@ def _requests(levels: tuple[float, ...], outputs: Outputs, error: Error) -> list
 
 @lru_cache(maxsize=64)
 def _plan(settings: tuple[Any, ...]) -> dict[str, Statistic]:
-    """What is summed up: what the metrics ask for, the weight, and the factors."""
+    """Plan the sums: those that the metrics ask for, the weight, and the factors."""
     levels, edges, outputs, error, by_output = settings
     asked = {one.sums.key(name, one.options): one for name, one in _requests(levels, outputs, error)}
     known = {} if edges is None else dict.fromkeys(asked, np.array(edges))

@@ -34,14 +34,14 @@ UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what is outside a m
 
 
 def trusted(kind: type[T], **values: Any) -> T:
-    """Make a value of ours without the checks that a stranger's arrays get."""
+    """Make a value without the checks that a user's arrays get."""
     made = object.__new__(kind)
     vars(made).update(values)  # what is not given has its default from the class
     return made
 
 
 def changed(value: T, **parts: Any) -> T:
-    """The same value with other parts, unchecked: `dataclasses.replace` for values of ours.
+    """Copy a value with some parts replaced and no checks: `dataclasses.replace` for values that we made.
 
     >>> changed(Prediction([0.0], scale=[1.0]), aleatoric=np.array([4.0])).scale
     array([2.])
@@ -150,7 +150,7 @@ class Interval:
 
 @dataclass(frozen=True, eq=False, init=False)
 class Prediction:
-    """What is predicted for each case: a location, how uncertain it is, and the law of z in y = location + scale * z.
+    """The prediction for each case: a location, its uncertainty, and the law of z in y = location + scale * z.
 
     The uncertainty is given by name, in one of three ways: `scale` (the standard deviation of a Normal law, b of a
     Laplace law), `variance`, or the variances `aleatoric` and `epistemic`. Where the split into the two is unknown,

@@ -1,4 +1,4 @@
-"""What all diagrams share: journal column widths, colours that colour-blind readers can tell apart, and saving.
+"""Shared by all diagrams: journal column widths, colours that colour-blind readers can tell apart, and saving.
 
 Colours are those of Okabe and Ito; every series also has its own marker and line, so that grey print stays readable.
 """

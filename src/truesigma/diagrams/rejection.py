@@ -23,7 +23,7 @@ STEPS = 100
 
 @dataclass(frozen=True, eq=False)
 class Rejection:
-    """What is kept at each threshold, and at each rejected share compared with the best and the blind order."""
+    """Error of the kept cases by threshold, and by rejected share beside the best and a blind order."""
 
     threshold: Host  # (100,), from the largest variance to the smallest
     rejected: Host  # share of the cases above each threshold

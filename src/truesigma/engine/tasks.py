@@ -1,4 +1,4 @@
-"""What the engines share: the file that keeps a task's sums, and the shape of the tree they are merged in."""
+"""Shared by the engines: the file that keeps a task's sums, and the tree in which sums are merged."""
 
 import hashlib
 import json

@@ -222,7 +222,7 @@ def refer_fields(card: Card, value: Prediction | Draws) -> dict[str, Any]:
 
 
 def bound_names(level: float) -> tuple[str, str]:
-    """What the bounds of an interval are called, in tables and in exported models.
+    """Name the bounds of an interval, as in tables and exported models.
 
     >>> bound_names(0.9)
     ('lower_90', 'upper_90')
@@ -319,7 +319,7 @@ def _append(table: "pa.Table", columns: Mapping[str, Any]) -> "pa.Table":
 
 
 def _other_columns(source: Path, fields: Mapping[str, Any], columns: Columns | None) -> dict[str, Any]:
-    """What a file contains besides the fields, as arrays; cells that numpy has no type for become text."""
+    """Read the other columns of a file as arrays; cells that numpy has no type for become text."""
     if check_suffix(source) == ".npz":
         names = list(list_members(source))
         beside = [name for name, role in zip(names, renamed(names, columns)) if role not in fields]

@@ -1,4 +1,4 @@
-"""What chance alone does: the scores of a model whose sigma is true, on equally many cases."""
+"""Scores by chance alone: those of a model whose sigma is true, on equally many cases."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

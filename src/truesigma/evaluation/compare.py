@@ -232,7 +232,7 @@ def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None
 
 
 def _of_one_size(cases: Cases) -> Cases:
-    """The same with every output in units of its RMSE."""
+    """Divide every output by its RMSE, so that no output counts more than another."""
     p = cases.prediction
     found = columns_of(p, cases.target, weight=cases.weight)
     square = (found.weight * found.residual**2).sum(axis=0) / np.maximum(found.weight.sum(axis=0), 1e-300)
@@ -247,7 +247,7 @@ def _of_one_size(cases: Cases) -> Cases:
 
 
 def remedy_words(found: Comparison, beside: str = "") -> str:
-    """What a comparison would choose, and what it gains over none, compared with what another one gains."""
+    """Say which recalibration a comparison chooses, what it gains over none, and what another one gains."""
     said = "cross-fitted on the calibration cases, "
     rows = {row["recalibration"]: row for row in found.rows}
     row, none, other = rows[found.choice], rows["none"], rows.get(beside, {}).get("change")
@@ -305,7 +305,7 @@ def _cross_fitted(
     fit_on: Callable[[Cases], Recalibration],
     metrics: list[tuple[ModuleType, Mapping[str, Any]]],
 ) -> list[tuple[Rows, Finish] | Undefined]:
-    """What each case adds to each metric under a recalibration fitted on the other folds."""
+    """Score each case under a recalibration fitted on the other folds, metric by metric."""
     from scipy.sparse import csr_array, vstack
 
     order = np.argsort(fold, kind="stable")  # the cases fold by fold, as their rows are stacked

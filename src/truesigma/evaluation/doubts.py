@@ -1,4 +1,4 @@
-"""What looks more like a mistake than a finding in two sets of cases; it is said before any number."""
+"""Find what looks like a mistake in calibration and test cases; it is said before any number."""
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
 
 
 def few_clusters(cases: Cases) -> str:
-    """What to know of a standard error that counts few patients, or groups; "" if there are enough, or none."""
+    """Warn of a standard error that counts few patients, or groups; "" if there are enough, or none."""
     if cases.cluster is None:
         return ""
     counts = columns_of(cases.prediction, cases.target, weight=cases.weight).weight.any(axis=1)

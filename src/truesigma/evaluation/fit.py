@@ -195,7 +195,7 @@ def choose_all(choices: Iterable[Choice], recipe: Recipe) -> dict[str, Chosen]:
 
 
 def each(choices: Any) -> Iterable[Any]:
-    """What was chosen, as a list: a single name becomes a list of one, and so does a pair of a name and its options.
+    """List the choices: a single name becomes a list of one, and so does a pair of a name and its options.
 
     >>> each("sigma"), each(("aux", {"hidden": 4})), each(["none", "sigma"])
     (['sigma'], [('aux', {'hidden': 4})], ['none', 'sigma'])

@@ -240,7 +240,7 @@ def _all_the_same(one: Cases, other: Cases) -> bool:
 
 
 def _columns(cases: Cases) -> list[Any]:
-    """What is compared of each case."""
+    """List the columns by which cases are compared."""
     return [cases.prediction.location, cases.prediction.aleatoric, cases.target]
 
 

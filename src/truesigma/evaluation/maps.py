@@ -34,7 +34,7 @@ LEVEL = 1  # of compression, as nibabel has it: 6 takes twice as long and saves 
 
 @dataclass(frozen=True)
 class Maps:
-    """What was made of one case: its location's file, the files written, and how many voxels count."""
+    """The result for one case: its location's file, the files written, and how many voxels count."""
 
     source: str
     files: tuple[str, ...]
@@ -125,7 +125,7 @@ def _job(card: Card, levels: Sequence[float], law: Law | str | None) -> str:
 
 
 def _finished(progress: Path, job: str) -> dict[str, Maps]:
-    """What the same job wrote before it was stopped, by the marks of the cases, if it is still there unchanged."""
+    """Find the unchanged maps that the same job wrote before it was stopped, by the marks of the cases."""
     found = {}
     for line in progress.read_text(encoding="utf-8").splitlines() if progress.is_file() else ():
         try:

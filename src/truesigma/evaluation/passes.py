@@ -54,7 +54,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Gathering:
-    """What each recalibration needs to know of cases to be fitted on them; keys are NUMBER/NAME."""
+    """The pass that gathers what each recalibration needs to be fitted; keys are NUMBER/NAME."""
 
     chosen: Sequence[tuple[ModuleType, Mapping[str, Any]]]
 
@@ -101,7 +101,7 @@ class Ranging:
 
 @dataclass(frozen=True, eq=False)
 class Scoring:
-    """What scores sum, by their keys; also KEY/GROUP for each group if asked for."""
+    """The pass that sums up scores, by their keys; also KEY/GROUP for each group if asked for."""
 
     fitted: Sequence[tuple[ModuleType, Recalibration]]
     wanted: Sequence[Wanted]
@@ -131,7 +131,7 @@ class Scoring:
 
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """What skill, centre and size after each recalibration are computed from; keys are NUMBER/NAME."""
+    """The pass for skill, centre and size after each recalibration; keys are NUMBER/NAME."""
 
     fitted: Sequence[tuple[ModuleType, Recalibration]]
     constant: Sequence[float]

@@ -111,7 +111,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _clamp(cases: Cases) -> Draws:
-    """What the published code does to its outputs: means to [0, 1], log-variances to 0 at most."""
+    """Clamp outputs as the published code does: means to [0, 1], log-variances to 0 at most."""
     draws = cases.draws
     assert draws is not None
     xp = namespace(draws.mean)
@@ -126,7 +126,7 @@ def _clamp(cases: Cases) -> Draws:
 
 
 def _clamp_sigma(prediction: Prediction) -> Prediction:
-    """What the published code does to the sigma of a case: 1 at most; its aleatoric part already is."""
+    """Clamp the sigma of a case to 1 at most, as the published code does; its aleatoric part already is."""
     xp, mask = namespace(prediction.location), prediction.mask
     aleatoric, epistemic = (case_means(a, mask) for a in (prediction.aleatoric, prediction.epistemic))
     beyond = aleatoric + epistemic > 1

@@ -177,7 +177,7 @@ class Resampling:
 
 
 def clusters_by(cases: Cases, by: By = "auto") -> str:
-    """What is drawn, and counted in standard errors: "case", "patient", or "group" if groups take the patients' place.
+    """Choose what is drawn, and counted in standard errors: "case", "patient", or "group" where it stands for patients.
 
     "auto" takes patients if they are named, otherwise groups if there are 20 or more, otherwise cases.
 

@@ -48,7 +48,7 @@ class Item:
 
     @property
     def request(self) -> Request | None:
-        """What it sums; None for a metric that is not a sum and needs all cases at once."""
+        """The sums to ask for; None for a metric that needs all cases at once."""
         return request(self.metric, self.options) if hasattr(self.metric, "SUMS") else None
 
     def score(self, prediction: Prediction, cases: Cases, recalibration: Recalibration) -> float | Undefined:

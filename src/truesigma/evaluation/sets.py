@@ -201,7 +201,7 @@ def open_set(
 
 
 def _apart(given: Given, name: str) -> tuple[list[Cases], list[str | Path]]:
-    """What is in memory, and what is in files."""
+    """Separate cases in memory from files."""
     parts = list(given) if isinstance(given, list | tuple) else [given]
     if not parts:
         raise Refusal(f"{name} is empty; expected Cases, or the path of a file of cases.")

@@ -25,7 +25,7 @@ Judged = tuple[str, str]  # the verdict, and its words
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """What a verdict rests on: an estimate, its interval, and whether chance alone would seldom give it."""
+    """The evidence of a verdict: an estimate, its interval, and whether chance alone would seldom give it."""
 
     value: float | None
     low: float | None
@@ -102,7 +102,7 @@ def size(reply: Reply) -> Judged:
 
 
 def _although(factor: float, parts: Mapping[str, Any]) -> str:
-    """What intervals hold, if that does not go with the factor: a few large errors decide the size of sigma."""
+    """Say what the intervals hold where it contradicts the factor: a few large errors decide the size of sigma."""
     held, expected = parts.get("content"), parts.get("content_by_size")
     if held is None or expected is None or abs(math.log(factor)) <= math.log(1 + NEAR):
         return ""
@@ -189,7 +189,7 @@ JUDGES = {"skill": skill, "centre": centre, "size": size, "knowing": knowing, "s
 
 
 def told(rows: Sequence[Row], label: str) -> dict[str, dict[str, Row]]:
-    """What is said about each question: the answer before and after recalibration, or one if nothing changes."""
+    """Word each question: the answer before and after recalibration, or one answer if nothing changes."""
     before, after = (whole(rows, name) for name in (NONE, label))
     found = {}
     for key, last in after.items():
@@ -301,7 +301,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def times(value: float, low: float | None = None, high: float | None = None) -> str:
-    """What a factor says about the sigma that needs it.
+    """Say in words what a factor means for the sigma that needs it.
 
     >>> times(2.0, 1.9, 2.1), times(0.5, 0.4, 0.625)
     ('2.00 times too small [1.90, 2.10]', '2.0 times too large [1.6, 2.5]')

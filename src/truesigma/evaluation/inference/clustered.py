@@ -35,7 +35,7 @@ STEP = 0.05  # of log s, by which the law is differentiated
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What the questions look at, (case, output): elements of weight 0 do not count, and have harmless values."""
+    """The columns (case, output) that the questions look at; elements of weight 0 have harmless values."""
 
     target: Host
     location: Host
@@ -98,7 +98,7 @@ class View:
 
     @staticmethod
     def _counting(view: "View") -> "View":
-        """The same without cases in which nothing counts, and with clusters renumbered."""
+        """Drop the cases in which nothing counts, and number the clusters again."""
         some = (view.weight > 0).any(axis=1)
         names = ("target", "location", "scale", "weight")
         kept = {name: getattr(view, name)[some] for name in names}

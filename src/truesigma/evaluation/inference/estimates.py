@@ -1,4 +1,4 @@
-"""What each of the five questions looks at: an estimate, its interval, and how often chance alone is that far off."""
+"""The estimate behind each of the five questions, its interval, and how often chance alone is that far off."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -27,7 +27,7 @@ PATIENT, GROUP, PIECES = "patient ", "group ", "case "  # and a name: the sums o
 def gather_terms(
     cases: Cases, prediction: Prediction, constant: Host, *, apart: bool, piece_of: str = ""
 ) -> dict[str, Host]:
-    """What some cases add: the sums of all outputs, of each output if they are `apart`, and of their products."""
+    """Sum up some cases: over all outputs, over each output if they are `apart`, and products of outputs."""
     columns = columns_of(prediction, cases.target, weight=cases.weight)
     terms = _terms(View(**vars(columns), code=np.arange(len(cases)), law=prediction.law), constant)
     each = terms.sum(axis=1, keepdims=True)
