@@ -143,9 +143,10 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     _check_inputs(seen, wishes, parts)
     cases = {name: len(rows) for name, rows in parts.items()}
     units = [*wishes.unit] or [unit_in(name) for name in wishes.target]
-    size, reason, scale = _layout(seen, wishes, units, gpu)
+    points, wishes = _points(seen, wishes, units)
+    size, reason, scale = _layout(seen, wishes, units, gpu, bool(points))
     backbone, backbone_reason = _backbone(seen, gpu) if wishes.backbone is None else (wishes.backbone, "")
-    varied = propose_variation(seen, wishes.target, units, size, scaled=bool(scale))
+    varied = propose_variation(seen, wishes.target, units, size, scaled=bool(scale), points=points)
     epochs, epochs_reason = _epochs(cases["train"], backbone, seen, size, gpu)
     home = Path(os.path.abspath(recipe)).parent
     pretrained, pretrained_reason = _pretrained(backbone, home, wishes.weights)
@@ -254,8 +255,24 @@ def split_rows(
     return rows_of
 
 
+def _points(seen: Survey, wishes: Wishes, units: list[str]) -> tuple[str, Wishes]:
+    """Return the coordinates of points if all targets are such, and the wishes with what these are counted in.
+
+    units: of the targets; those of points in pixels are filled in.
+    """
+    found = seen.landmarks(wishes.target, units)
+    columns = [column for point in found for column in point.columns]
+    squeezed = wishes.mm_per_pixel == "0"
+    if squeezed or sorted(columns) != sorted(wishes.target) or len({point.unit for point in found}) > 1:
+        return "", wishes
+    if found[0].unit == "px":
+        units[:] = units if any(units) else ["px"] * len(units)
+        wishes = replace(wishes, spacing=wishes.spacing or "1")
+    return ",".join(columns), wishes
+
+
 def _layout(
-    seen: Survey, wishes: Wishes, units: Sequence[str], gpu: bool
+    seen: Survey, wishes: Wishes, units: Sequence[str], gpu: bool, points: bool
 ) -> tuple[float | str, str, dict[str, Any]]:
     """Return size, its reason, and the scale if images are resampled to one."""
     from ..imaging.data.prepare import Layout
@@ -271,7 +288,7 @@ def _layout(
         scale = {"mm_per_pixel": str(wishes.mm_per_pixel), "spacing": spacing}
         return _number(wishes.size or "0"), "", {key: _number(value) for key, value in scale.items() if value}
     proposed = wishes.mm_per_pixel is None and (sides or wishes.size is None)
-    found = propose_scale(seen, units, gpu, wishes.spacing, wishes.size or "") if proposed else None
+    found = propose_scale(seen, units, gpu, wishes.spacing, wishes.size or "", points) if proposed else None
     if found is None:
         return (*_size(seen, gpu), {}) if wishes.size is None else (_number(wishes.size), "", {})
     options = {"mm_per_pixel": found.mm_per_pixel, "spacing": found.spacing}

@@ -49,17 +49,20 @@ def unit_in(column: str) -> str:
 
 
 def propose_scale(
-    seen: Survey, units: Sequence[str], gpu: bool, spacing: str = "", size: str = ""
+    seen: Survey, units: Sequence[str], gpu: bool, spacing: str = "", size: str = "", points: bool = False
 ) -> Scale | None:
     """Propose a scale if a target is physical, pixel sizes are known, and images differ; None otherwise.
 
+    Points in the image always have one, which is that of their coordinates: mm, or pixels of the files.
+
     spacing: columns or a number that the user has named; "" for what the files or the table say.
     size: pixels that the user wants; "" if the scale may choose them.
+    points: whether the targets are coordinates; spacing is "1" for those in pixels.
     """
     from ..imaging.data.rows import check_alike, per_axis, spacings
 
     unit = next(filter(is_physical, units), "")
-    if not spacing and not unit:
+    if not spacing and not unit and not points:
         return None
     column = spacing or ("" if seen.spacings else ",".join(seen.pixel))
     apart = spacings(seen.rows, column, seen.table) if column else seen.spacings
@@ -73,7 +76,7 @@ def propose_scale(
         [seen.names[k] for k in there], [head.shape[1:] for head in seen.heads if head], known.tolist()
     )
     varies = bool((np.ptp(known, axis=0) > 1e-3 * known.mean(0)).any())
-    if not varies and len(seen.shapes) == 1:
+    if not points and not varies and len(seen.shapes) == 1:
         return None  # all alike: the pixels say it
     largest = seen.extents(apart).max(0)
     # As fine as most images are, or as coarse as the longest side needs.
@@ -84,6 +87,8 @@ def propose_scale(
     pixels = sides or [MULTIPLE * math.ceil(extent / mm / MULTIPLE) for extent, mm in zip(largest, scale)]
     what = f"pixels are {seen.scale_text()}" if not spacing else f"pixels differ by {spacing}"
     differ = what if varies else "images differ in size"
+    if points:
+        unit, differ = "", "coordinates keep their meaning: images are not squeezed"
     why = f"a target in {unit} is a matter of mm, and {differ}: squeezed to one size it would be lost"
     return Scale(_short(scale), _short([int(n) for n in pixels]), column, why if unit else differ)
 

@@ -42,7 +42,12 @@ class Varied:
 
 
 def propose_variation(
-    seen: Survey, target: Sequence[str], unit: Sequence[str], size: float | str, scaled: bool
+    seen: Survey,
+    target: Sequence[str],
+    unit: Sequence[str],
+    size: float | str,
+    scaled: bool,
+    points: str = "",
 ) -> Varied:
     """Propose how training images vary.
 
@@ -51,6 +56,7 @@ def propose_variation(
         target, unit: columns, and one unit for all, or one each.
         size: that images are brought to; 0: as they are.
         scaled: whether images are resampled to one scale, and so padded.
+        points: columns of the coordinates of points, joined, if all targets are such.
     """
     kinds = kinds_of(target, unit)
     options: dict[str, Any] = {"flip": False, "turn": False, "rotate": 0.0, "scale": 0.0, "shift": 0}
@@ -59,10 +65,10 @@ def propose_variation(
         min(seen.shapes[0][1:]) if str(size) == "0" else min(int(float(one)) for one in str(size).split(","))
     )
     near = max(1, round(NEAR * side))
-    points = _points(seen, target, unit) if kinds == {"place"} and str(size) == "0" and not scaled else ""
     if points:
-        options |= {"flip": True, "rotate": DEGREES, "scale": SHARE, "shift": near, "coordinates": points}
-        reasons["coordinates"] = "by their names"
+        options |= {"rotate": DEGREES, "scale": SHARE, "shift": near, "coordinates": points}
+        reasons["flip"] = "left and right have names"
+        reasons["coordinates"] = "by their names and values"
     elif kinds & {"place", "angle"}:
         reasons["flip"] = "targets are places or angles, which would move"
     elif "count" in kinds:
@@ -107,16 +113,6 @@ def _kind(name: str, unit: str) -> str:
         if re.fullmatch(pattern, unit.strip()):
             return kind
     return next((kind for kind in ("count", "size", "state", "amount") if words & {*WORDS[kind]}), "other")
-
-
-def _points(seen: Survey, target: Sequence[str], unit: Sequence[str]) -> str:
-    """Join the columns that are x, y (and z) of points in pixels, in this order; "" if they are not."""
-    from ..imaging.data.variation import axis_of
-
-    axes, found = "xyz"[: seen.dimensions], [axis_of(name) for name in target]
-    pixels = all(one.strip() in ("", "px", "pixel", "pixels") for one in unit) and len(seen.shapes) == 1
-    whole = len(target) % len(axes) == 0 and found == [*axes] * (len(target) // len(axes))
-    return ",".join(target) if pixels and whole else ""
 
 
 def _longer_than_wide(seen: Survey) -> bool:

@@ -7,15 +7,27 @@ import torch
 from torch import nn
 
 from truesigma.core import plugins
-from truesigma.imaging.backbones import any_timm, densenet201, efficientnet_b4, resnet101, small, small3d
+from truesigma.imaging.backbones import (
+    any_timm,
+    densenet201,
+    efficientnet_b4,
+    efficientnet_lite0,
+    points,
+    resnet101,
+    small,
+    small3d,
+)
 from truesigma.imaging.network.two_head import build, rebuild
 from truesigma.imaging.recipe import load_recipe
 
-LARGE = {"resnet101": 2048, "densenet201": 1920, "efficientnet_b4": 1792, "efficientnet_lite2": 1280}
+LARGE = {
+    "resnet101": 2048, "densenet201": 1920, "efficientnet_b4": 1792, "efficientnet_lite2": 1280,
+    "efficientnet_lite0": 1280,
+}  # fmt: skip
 
 
 def test_every_file_of_the_folder_is_tested_here() -> None:
-    assert set(plugins.names("backbones")) == {*LARGE, "small", "small3d", "any_timm"}
+    assert set(plugins.names("backbones")) == {*LARGE, "small", "small3d", "any_timm", "points"}
 
 
 @pytest.mark.parametrize(("name", "features"), LARGE.items())
@@ -109,3 +121,44 @@ def test_runs_of_before_keep_their_plain_network(name: str) -> None:
     assert len(plain.state_dict()) < len(net.state_dict())
     with pytest.raises(ValueError, match="design = 'wide' of backbone"):
         build(f"{name}:design=wide", 1, 2, load_recipe("exact"))
+
+
+def test_weights_under_other_names_and_in_the_same_order_are_taken() -> None:
+    source, _ = efficientnet_lite0.build(3)
+    files = {
+        f"layer{k}.{name.split('.')[-1]}": value
+        for k, (name, value) in enumerate(source.state_dict().items())
+    }
+    grey, settled = (efficientnet_lite0.build(n, settled=True)[0] for n in (1, 3))
+    for net in (grey, settled):
+        efficientnet_lite0.put_in_order(net, files | {"_fc.weight": torch.zeros(1000, 1280)})
+    image = torch.randn(2, 1, 64, 64)
+    expected = source.eval()(image.expand(-1, 3, -1, -1))
+    assert torch.equal(
+        settled.train()(image.expand(-1, 3, -1, -1)), expected
+    )  # statistics are kept in training
+    assert torch.allclose(grey.eval()(image), expected, atol=1e-4)
+    with pytest.raises(ValueError, match="another version"):
+        efficientnet_lite0.put_in_order(settled, dict(reversed(files.items())))
+
+
+def test_a_map_with_one_peak_is_the_place_of_the_peak() -> None:
+    net, features = points.build(1, points=1)
+    two = build("points:points=1", 1, 2, load_recipe("own"), seed=0)
+    two.aim([(0, 1)], (10.0, 20.0), (40.0, 50.0), (64, 96))
+    peak = torch.full((1, 1, 16, 24), -20.0)
+    peak[0, 0, 3, 9] = 20.0
+    for one in (net, two.backbone):
+        one.maps = nn.Sequential()
+        one.joined[0] = nn.Sequential()
+        one.joined[0].forward = lambda _: peak
+    x, y = net(torch.zeros(1, 1, 64, 96))[0, :2].tolist()
+    assert (x, y) == pytest.approx((9.5 / 24, 3.5 / 16))
+    mean, _ = two.eval()(torch.zeros(1, 1, 64, 96))
+    # The middle of the cell (3, 9) of 4 pixels each, in pixels counted from the first one's centre.
+    assert (mean[0] * torch.tensor([40.0, 50.0]) + torch.tensor([10.0, 20.0])).tolist() == pytest.approx(
+        [37.5, 13.5]
+    )
+    assert features == 4 + points.BESIDE
+    with pytest.raises(ValueError, match="finds 1 points"):
+        two.aim([(0, 1), (2, 3)], (0.0,) * 4, (1.0,) * 4, (64, 96))

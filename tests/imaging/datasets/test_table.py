@@ -346,3 +346,55 @@ def test_several_columns_are_looked_at_apart(tmp_path):
     by_name = {line.split(",")[0]: tuple(line.split(",")[3:]) for line in rows}
     assert list(zip(*apart.values())) == [by_name[name] for name in data.splits["test"].name]
     assert Fold(0, 3).of(data).splits["held"].columns == ("site", "sex")
+
+
+@pytest.mark.parametrize("unit", ["px", "mm"])
+def test_points_in_images_of_many_sizes_stay_where_they_are_seen(tmp_path, unit):
+    rng = np.random.default_rng(0)
+    lines = ["image,tip_x,tip_y,apart,split"]
+    for k in range(24):
+        rows, columns = rng.integers(20, 41, 2)
+        x, y, apart = rng.uniform(4, columns - 5), rng.uniform(4, rows - 5), rng.uniform(0.5, 1.5)
+        across, down = np.arange(columns) - x, np.arange(rows) - y
+        image = 255 * np.exp(-(across**2 + down[:, None] ** 2) / 8)
+        Image.fromarray(image.astype(np.uint8)).save(tmp_path / f"{k}.png")
+        by = 1.0 if unit == "px" else apart
+        lines.append(f"{k}.png,{by * x},{by * y},{apart},{['train', 'valid', 'test'][k % 3]}")
+    make_table(tmp_path, lines)
+    spacing = {"px": "1", "mm": "apart"}[unit]
+    options = {"csv": "table.csv", "target": "tip_x,tip_y", "coordinates": "tip_x,tip_y", "spacing": spacing}
+    varied = {"rotate": 30.0, "scale": 0.2, "shift": 3}
+    data = table.load(str(tmp_path), **options, **varied, size="96,112", mm_per_pixel=0.6)
+    assert data.places is not None
+    split = data.splits["train"]
+    images = split.images.float()
+
+    def centres(images):
+        weight = images * (images > 40)
+        total = weight.sum((1, 2, 3))
+        return torch.stack(
+            [
+                (weight.sum((1, 2)) @ torch.arange(112.0)) / total,
+                (weight.sum((1, 3)) @ torch.arange(96.0)) / total,
+            ],
+            1,
+        )
+
+    def pixels(target):
+        return torch.tensor(data.places.offset) + torch.tensor(data.places.factor) * target
+
+    assert (centres(images) - pixels(split.target)).abs().max() < 0.1
+    images, target = data.augment(images, split.target, torch.Generator().manual_seed(0))
+    inside = ((pixels(target) > 12) & (pixels(target) < 84)).all(1)
+    assert inside.sum() > 3
+    assert (centres(images) - pixels(target))[inside].abs().max() < 0.3
+    with pytest.raises(ValueError, match="not squeezed"):
+        table.load(str(tmp_path), **options, size=64)
+
+
+def test_half_is_what_published_weights_expect(tmp_path):
+    prepare = table.load(str(make_folder(tmp_path)), normalise="half").prepare
+    assert prepare(torch.tensor([0, 255], dtype=torch.uint8).reshape(2, 1, 1, 1)).flatten().tolist() == [
+        -1.0,
+        1.0,
+    ]

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ...core.checks import number_of
+from .augment import Places
 from .inputs import Inputs, with_planes
 
 Prepare = Callable[[Tensor], Tensor]
@@ -149,6 +150,7 @@ class DataSet:
         unit: one per output, e.g. ("months",).
         offset, factor: (output,).
         inputs: what the inputs of the splits are, if they have any.
+        places: which outputs are coordinates, if any are.
 
     >>> split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([[0.0], [1.0]]), ("a", "b"))
     >>> same = lambda images, target, generator: (images, target)
@@ -166,6 +168,7 @@ class DataSet:
     offset: Tensor
     factor: Tensor
     inputs: Inputs = field(default_factory=Inputs)
+    places: Places | None = None
 
     def __post_init__(self) -> None:
         if not self.splits:

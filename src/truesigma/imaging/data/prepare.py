@@ -31,19 +31,27 @@ class Layout:
             around their centre, never squeezed. Empty: squeezed to the size.
         dimensions: 2 or 3; 0: deduced from the files.
         each: each image will be normalised by itself, so that 8 bits and more may be mixed: all are float32.
+        anchored: images are padded or cropped at the far ends alone, so that their first pixels lie on each other, and
+            a place in mm from there is the same place in all of them.
 
     >>> Layout.of("48,64,48", 1.5)
-    Layout(size=(48, 64, 48), mm_per_pixel=(1.5,), dimensions=0, each=False)
+    Layout(size=(48, 64, 48), mm_per_pixel=(1.5,), dimensions=0, each=False, anchored=False)
     """
 
     size: tuple[int, ...] = ()
     mm_per_pixel: tuple[float, ...] = ()
     dimensions: int = 0
     each: bool = False
+    anchored: bool = False
 
     @classmethod
     def of(
-        cls, size: int | str = 0, mm_per_pixel: float | str = "", dimensions: int = 0, normalise: str = "set"
+        cls,
+        size: int | str = 0,
+        mm_per_pixel: float | str = "",
+        dimensions: int = 0,
+        normalise: str = "set",
+        coordinates: str = "",
     ) -> Layout:
         """A layout from the options of a data set: numbers, or text with commas between them."""
         sides, scale = per_axis("size", size), per_axis("mm_per_pixel", mm_per_pixel)
@@ -53,9 +61,15 @@ class Layout:
             raise ValueError(
                 "mm_per_pixel needs a size: the pixels of every axis that images are padded or cropped to"
             )
-        if normalise not in ("set", "image"):
-            raise ValueError(f"normalise is {normalise!r}; expected 'set' or 'image'")
-        return cls(tuple(int(side) for side in sides), scale, dimensions, normalise == "image")
+        if normalise not in ("set", "image", "half"):
+            raise ValueError(f"normalise is {normalise!r}; expected 'set', 'image' or 'half'")
+        if coordinates and sides and not scale:
+            raise ValueError(
+                "coordinates need images at one scale, not squeezed to a size: give mm_per_pixel, too, and spacing = 1 "
+                "if they are in pixels of the files"
+            )
+        whole = tuple(int(side) for side in sides)
+        return cls(whole, scale, dimensions, normalise == "image", bool(coordinates))
 
     def stored(self, path: str | Path, spacing: Sequence[float] = ()) -> NDArray[Any]:
         """One image file in this layout: (channel, *space), uint8 if it was uint8, otherwise float32.
@@ -69,7 +83,7 @@ class Layout:
         known = spacing or read_header(path, dimensions=self.dimensions).spacing
         if not known:
             raise ValueError(NO_SPACING)
-        return resampled(image, *self._grids(known, image.ndim - 1))
+        return resampled(image, *self._grids(known, image.ndim - 1), anchored=self.anchored)
 
     def crops(self, shape: Sequence[int], spacing: Sequence[float]) -> bool:
         """Whether an image (channel, *space) loses more than a pixel at its borders for lack of room."""
@@ -120,7 +134,12 @@ def as_stored(image: NDArray[Any], size: Sequence[int] = ()) -> NDArray[Any]:
 
 
 def resampled(
-    image: NDArray[Any], spacing: Sequence[float], mm_per_pixel: Sequence[float], size: Sequence[int]
+    image: NDArray[Any],
+    spacing: Sequence[float],
+    mm_per_pixel: Sequence[float],
+    size: Sequence[int],
+    *,
+    anchored: bool = False,
 ) -> NDArray[Any]:
     """An image on a grid of `size` pixels of `mm_per_pixel` around its centre, so that a mm is as long in all images.
 
@@ -131,6 +150,7 @@ def resampled(
         image: (channel, *space).
         spacing, mm_per_pixel: mm between pixels of each axis, before and after.
         size: pixels of each axis afterwards.
+        anchored: the first pixels have one centre, instead of the images.
 
     >>> resampled(np.array([[[0, 0, 8, 8]]], np.uint8), (1, 1), (1, 2), (1, 4)).tolist()
     [[[0, 1, 7, 0]]]
@@ -138,7 +158,7 @@ def resampled(
     values = np.asarray(image, np.float32)
     outside = values.min()
     for axis, (before, after, count) in enumerate(zip(spacing, mm_per_pixel, size), start=1):
-        weights = _weights(values.shape[axis], count, after / before)
+        weights = _weights(values.shape[axis], count, after / before, anchored)
         # One product of matrices for each axis; a row of zeros is a pixel outside.
         moved = np.moveaxis(values, axis, -1) @ weights.T
         values = np.moveaxis(np.where(weights.any(1), moved, outside), -1, axis)
@@ -146,9 +166,10 @@ def resampled(
 
 
 @lru_cache(maxsize=256)
-def _weights(before: int, after: int, step: float) -> NDArray[np.float32]:
+def _weights(before: int, after: int, step: float, anchored: bool = False) -> NDArray[np.float32]:
     """The matrix (after, before) from an axis to another of pixels `step` times as large, around the same centre."""
-    centre = (before - 1) / 2 + (np.arange(after) - (after - 1) / 2) * step
+    middle = (before - 1) / 2 - (after - 1) / 2 * step
+    centre = (0 if anchored else middle) + np.arange(after) * step
     width = max(1.0, step)
     weights = np.maximum(0.0, 1 - np.abs(np.arange(before) - centre[:, None]) / width)
     inside = np.abs(centre - (before - 1) / 2) < before / 2 + EDGE

@@ -50,29 +50,10 @@ class Variation:
         """The augmentation for targets of these columns, which are offset + factor * scaled.
 
         dimensions: of the images. square: whether rows and columns have the same length.
-        pixel: its mm along each axis, if known: images are then turned so that lengths in mm stay.
+        pixel: its mm along each axis, if known: images are then turned so that lengths in mm stay, and coordinates are
+            in mm.
         """
-        if unknown := [name for name in self.coordinates if name not in columns]:
-            raise ValueError(f"coordinates has {', '.join(unknown)}; expected some of {', '.join(columns)}")
-        if len(self.coordinates) % dimensions:
-            raise ValueError(
-                f"coordinates has {len(self.coordinates)} columns; expected {dimensions} for each point, "
-                f"{'x, y and z' if dimensions == 3 else 'x and y'}"
-            )
-        turned = [
-            name
-            for k, name in enumerate(self.coordinates)
-            if axis_of(name) not in ("", "xyz"[k % dimensions])
-        ]
-        if turned:
-            raise ValueError(
-                f"coordinates is {', '.join(self.coordinates)}, where {turned[0]} is in the place of "
-                f"{'xyz'[self.coordinates.index(turned[0]) % dimensions]}; expected {', '.join('xyz'[:dimensions])} of "
-                "the first point, then of the next"
-            )
-        at = [columns.index(name) for name in self.coordinates]
-        points = tuple(tuple(at[k : k + dimensions]) for k in range(0, len(at), dimensions))
-        places = Places(points, offset, factor) if points else None
+        places = self.places(columns, offset, factor, dimensions, pixel)
         steps: list[Step] = []
         if self.turn:
             steps += [partial(flip, axis=-1 - axis) for axis in range(dimensions)]
@@ -95,6 +76,43 @@ class Variation:
         if self.intensity:
             steps.append(partial(intensity, strength=self.intensity))
         return chain(*steps)
+
+    def places(
+        self,
+        columns: tuple[str, ...],
+        offset: tuple[float, ...],
+        factor: tuple[float, ...],
+        dimensions: int,
+        pixel: tuple[float, ...] = (),
+    ) -> Places | None:
+        """The outputs that are coordinates, in pixels of the images that the network sees; arguments as for `step`."""
+        if unknown := [name for name in self.coordinates if name not in columns]:
+            raise ValueError(f"coordinates has {', '.join(unknown)}; expected some of {', '.join(columns)}")
+        if len(self.coordinates) % dimensions:
+            raise ValueError(
+                f"coordinates has {len(self.coordinates)} columns; expected {dimensions} for each point, "
+                f"{'x, y and z' if dimensions == 3 else 'x and y'}"
+            )
+        turned = [
+            name
+            for k, name in enumerate(self.coordinates)
+            if axis_of(name) not in ("", "xyz"[k % dimensions])
+        ]
+        if turned:
+            raise ValueError(
+                f"coordinates is {', '.join(self.coordinates)}, where {turned[0]} is in the place of "
+                f"{'xyz'[self.coordinates.index(turned[0]) % dimensions]}; expected {', '.join('xyz'[:dimensions])} of "
+                "the first point, then of the next"
+            )
+        at = [columns.index(name) for name in self.coordinates]
+        points = tuple(tuple(at[k : k + dimensions]) for k in range(0, len(at), dimensions))
+        length = [1.0] * len(columns)
+        for k, output in enumerate(at):
+            length[output] = (pixel * dimensions if len(pixel) == 1 else pixel or (1.0,) * dimensions)[
+                -1 - k % dimensions
+            ]
+        known = [tuple(value / one for value, one in zip(values, length)) for values in (offset, factor)]
+        return Places(points, *known) if points else None
 
 
 def axis_of(name: str) -> str:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,21 +111,23 @@ def load(
         seed: for the split, where the table does not split.
         skip_broken: leave out images that cannot be read, with a warning, instead of stopping.
         memory: GB that all images may take in memory; larger sets are streamed from disk.
-        normalise: images by the mean and sd of the training "set", or each "image" by its own, as MRI needs.
+        normalise: images by the mean and sd of the training "set", or each "image" by its own, as MRI needs, or by
+            "half": to [-1, 1] if they have 8 bits, as published weights expect, otherwise to an sd of one half.
         flip: mirror training images left-right at random (only for targets that this leaves alone).
         turn: mirror them along every axis and swap rows and columns, for images without an up.
         rotate: turn them by up to this many degrees.
         scale: enlarge or shrink them by up to this share; never where the target is a size.
         shift: shift them by up to this many pixels.
         intensity: vary their contrast and brightness by about this share.
-        coordinates: target columns that are pixels, x, y (and z) of each point: they move with the image.
+        coordinates: target columns that are x, y (and z) of points, counted from the centre of the first pixel: they
+            move with the image. In pixels of the files, or in what `spacing` is in if there is a mm_per_pixel.
 
     Returns:
         DataSet of uint8 or float32 images (channel, *space), targets in `unit`.
     """
     folder = Path(root)
     columns, beside = comma_words(target), comma_words(inputs)
-    layout = Layout.of(size, mm_per_pixel, dimensions, normalise)
+    layout = Layout.of(size, mm_per_pixel, dimensions, normalise, coordinates)
     # A split or group column may be missing only if it was not asked for by another name.
     asked = [split] if split not in ("", "split") else []
     several = comma_words(group) if "," in group and not {"(", "{"} & set(group) else []
@@ -175,20 +178,19 @@ def load(
     units = tuple(word.strip() for word in unit.split(","))
     units = units * len(columns) if len(units) == 1 else units
     prepare = Normalise(top=1.0, each=True) if layout.each else _normalise(parts["train"])
-    moved = tuple(comma_words(coordinates))
-    if moved and size:
-        raise ValueError(
-            "coordinates are pixels of the files, and a size makes others of them: resize the files first"
-        )
+    if normalise == "half":
+        eight, same = prepare.top == 255, (0.5,) * len(prepare.sd)
+        sd = tuple(2 * one for one in prepare.sd)
+        prepare = replace(prepare, mean=same if eight else prepare.mean, sd=same if eight else sd)
     space = parts["train"].shape[1:]
-    varied = Variation(flip, turn, rotate, scale, shift, intensity, moved).step(
-        tuple(columns), tuple(low.tolist()), tuple((high - low).tolist()), len(space), space[-1] == space[-2],
-        layout.mm_per_pixel,
-    )  # fmt: skip
+    variation = Variation(flip, turn, rotate, scale, shift, intensity, tuple(comma_words(coordinates)))
+    scaling = tuple(columns), tuple(low.tolist()), tuple((high - low).tolist()), len(space)
+    varied = variation.step(*scaling, space[-1] == space[-2], layout.mm_per_pixel)
+    places = variation.places(*scaling, layout.mm_per_pixel)
     augment = leaving_planes(varied, len(known))
     kind = torch.float64 if far_from_zero(low, high - low) else torch.float32
     offset, factor = torch.from_numpy(low).to(kind), torch.from_numpy(high - low).to(kind)
-    return DataSet(folder.resolve().name, parts, prepare, augment, units, offset, factor, known)
+    return DataSet(folder.resolve().name, parts, prepare, augment, units, offset, factor, known, places)
 
 
 def read(
@@ -199,10 +201,13 @@ def read(
     spacing: float | str = "",
     dimensions: int = 0,
     normalise: str = "set",
+    coordinates: str = "",
 ) -> Tensor:
     """One image file as this data set stores it: uint8 or float32 (channel, *space); spacing: in numbers."""
     apart = per_axis("spacing", spacing)
-    return torch.from_numpy(Layout.of(size, mm_per_pixel, dimensions, normalise).stored(path, apart))
+    return torch.from_numpy(
+        Layout.of(size, mm_per_pixel, dimensions, normalise, coordinates).stored(path, apart)
+    )
 
 
 def _index(

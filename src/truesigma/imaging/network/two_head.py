@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +127,31 @@ class TwoHead(nn.Module):
         nn.init.zeros_(last.weight)
         with torch.no_grad():
             last.bias.copy_(known.clamp(min=SMALLEST_VARIANCE).log())
+
+    def aim(
+        self,
+        points: Sequence[Sequence[int]],
+        offset: Sequence[float],
+        factor: Sequence[float],
+        space: Sequence[int],
+    ) -> None:
+        """Start the mean at the places that a backbone with heat maps finds, for outputs that are coordinates.
+
+        points: the outputs of each, x first. offset, factor: of each output, from scaled targets to pixels.
+        space: sides of the images, in pixels, x last.
+        """
+        known = getattr(self.backbone, "points", 0)
+        if not known or not isinstance(self.mean, nn.Linear):
+            return
+        if known != len(points):
+            raise ValueError(f"the backbone finds {known} points, and the data has {len(points)}")
+        with torch.no_grad():
+            self.mean.weight.zero_()
+            for point, outputs in enumerate(points):
+                for axis, (output, side) in enumerate(zip(outputs, reversed(space))):
+                    # A share s of the side is the pixel s side - 1/2.
+                    self.mean.weight[output, 2 * point + axis] = side / factor[output]
+                    self.mean.bias[output] = -(0.5 + offset[output]) / factor[output]
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Images (case, channel, *space) -> mean (case, output), log-variance (case, 1) or (case, output)."""

@@ -60,15 +60,15 @@ class Job:
         if self.recipe.loss in ("faithful", "mse") and isinstance(self.net, TwoHead):
             # If the variance weighs the mean's errors, another start would train the mean differently.
             self.net.expect(splits["train"].target.var(0, correction=0))
+        if (found := self.data.places) is not None and isinstance(self.net, TwoHead):
+            self.net.aim(found.points, found.offset, found.factor, self.train.shape[1:])
         return replace(self, data=replace(self.data, splits=splits))
 
 
 def channels_last(images: Tensor) -> Tensor:
-    """Images on a GPU with their channels innermost, which its convolutions want; elsewhere as they are."""
-    if images.device.type != "cuda" or images.ndim not in (4, 5):
-        return images
-    layout = torch.channels_last if images.ndim == 4 else torch.channels_last_3d
-    return images.contiguous(memory_format=layout)
+    """Images with their channels innermost, which convolutions want: on a processor, too, if they are 2-D."""
+    layouts = {4: torch.channels_last} | ({5: torch.channels_last_3d} if images.device.type == "cuda" else {})
+    return images.contiguous(memory_format=layouts[images.ndim]) if images.ndim in layouts else images
 
 
 def seed_of(*parts: int) -> int:
