@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import torch
-from timm.layers import BatchNormAct2d
+from timm.layers.norm_act import BatchNormAct2d
 from torch import Tensor, nn
 
 from ..network.timm_features import timm_features
