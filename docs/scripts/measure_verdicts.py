@@ -104,7 +104,7 @@ def culprit(rows: list[Row], name: str, others: Iterable[str]) -> dict[str, bool
         said = headline(rows, label, "sigma scaling")
         place = said.find(name)
         alone = place >= 0 and not any(other in said for other in others)
-        found |= {f"alone, {when}": alone, f"first, {when}": 0 <= place < len(said.partition(".")[0])}
+        found |= {f"alone, {when}": alone, f"first, {when}": 0 <= place < len(said.partition(". ")[0])}
     return found
 
 

@@ -17,15 +17,16 @@ def elements(seed=0, cases=60, outputs=2, clusters=15):
 
 
 def slow_error(values, weight, code):
-    """se of a weighted mean: sqrt(C / (C - 1) sum_c u_c^2) / sum w, u_c = sum of w (x - mean) in cluster c."""
+    """se of a weighted mean: sqrt((C - 1) / C sum_c (u_c / (1 - h_c))^2) / sum w, u_c = sum of w (x - mean) in c."""
     total = math.fsum(weight.ravel())
     middle = math.fsum((weight * values).ravel()) / total
-    u = {}
+    u, h = {}, {}
     for i in range(len(values)):
         for j in range(values.shape[1]):
             u[code[i]] = u.get(code[i], 0.0) + weight[i, j] * (values[i, j] - middle)
+            h[code[i]] = h.get(code[i], 0.0) + weight[i, j] / total
     size = len(u)
-    return middle, math.sqrt(size / (size - 1) * math.fsum(x * x for x in u.values())) / total
+    return middle, math.sqrt((size - 1) / size * math.fsum((u[c] / (1 - h[c])) ** 2 for c in u)) / total
 
 
 def test_the_mean_and_its_error_are_those_of_the_loop():

@@ -173,9 +173,9 @@ def test_questions_count_patients_inside_of_groups():
     )
     wide, narrow = (row["high"] - row["low"] for row in (low, high))
     assert wide > 1.3 * narrow  # four images that share half of their error
-    row = asked["site A"]  # wider still, by Holm over four groups
+    row = asked["site A"]
     assert row["estimate"] == pytest.approx(low["estimate"])
-    assert row["high"] - row["low"] > wide
+    assert row["high"] - row["low"] == pytest.approx(wide)  # of its own: the family is in the verdicts
 
 
 def test_folds_and_guarantees_go_by_patient():

@@ -177,7 +177,9 @@ def test_the_group_that_is_off_is_named():
     sigma = np.where(site == "C", test.sigma / 1.6, test.sigma)
     rows = ask(calibration.cases(), test.cases(sigma=sigma, group=site))
     assert [name for name in "ABC" if "size" in off(rows, group=name)] == ["C"]
-    assert "C (size" in headline(rows, "none")
+    assert headline(rows, "none").startswith(
+        "Sigma is 1.61 times too small for C and the right size elsewhere"
+    )
 
 
 def test_patients_are_clusters_and_not_asked_about():
@@ -263,8 +265,8 @@ def test_false_alarms_are_few(errors):
         for question in off(questions(*made, pairs)):
             found[question] += 1
     if errors == "t5":
-        assert found.pop("shape") > 5
-    assert max(found.values()) <= 8
+        assert found.pop("shape") > 1
+    assert sum(found.values()) <= 7
 
 
 @pytest.mark.parametrize("law", ["normal", "laplace", "t5"])

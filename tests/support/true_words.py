@@ -35,6 +35,10 @@ def words_are_true(question, words, w, before=None, groups=None):
         was = dict(zip(groups, before or [None] * len(groups)))
         named = zip(said[::2], said[1::2])
         return all(words_are_true(question, text, groups[name], was[name]) for name, text in named)
+    odd = re.fullmatch(rf"(.*?); all others need x{N}{BETWEEN}", words)
+    if odd:  # what is off for some and not for most; each is a row of its own, which is judged there
+        value, low, high = map(number, odd.groups()[1:])
+        return low <= value <= high and "times too" in odd[1]
     rules = [rule for rule in RULES if rule[0] == question]
     for _, pattern, judge in rules:
         found = re.fullmatch(pattern, words)
@@ -98,7 +102,6 @@ def _times(groups, w, before):
     factor = w.size[0][0]
     off = w.off
     asked = factor if side == "small" else 1 / factor
-    (seen, _), (known, _) = w.size
     was = None if before is None else before.size[0][0]
     return (
         near(value, asked)
@@ -110,17 +113,19 @@ def _times(groups, w, before):
             or (was is not None and (was > 1) == (factor > 1) and before.off["size"] is not False)
         )
         and (said is None or off["differ"] is not False)
-        and (one is None or (near(one, known) and near(other, seen)))
+        and (one is None or (near(one, before.size[1][0]) and near(other, before.size[0][0])))
         and (worse is None or abs(math.log(factor)) > abs(math.log(was)))
     )
 
 
 def _right(groups, w, before):
-    fine, value, low, high, _ = groups
+    fine, value, low, high, besides = groups
     factor = w.size[0][0]
     off = w.off
-    calm = off["size" if before is None else "after"] is not True
-    narrow = fine is None or (number(low) >= 0.9 - 0.01 and number(high) <= 1.1 + 0.01)
+    calm = off["size" if before is None else "after"] is not True or (besides or "").startswith(
+        (", like", ", but")
+    )
+    narrow = not fine or (number(low) >= 0.9 - 0.01 and number(high) <= 1.1 + 0.01)
     return calm and near(value, factor) and number(low) <= factor <= number(high) and narrow
 
 
@@ -181,6 +186,10 @@ def _follows(groups, w, before):
     return _gap(*groups, w, off=False) and w.off["shape"] is not True
 
 
+def _may_be_chance(groups, w, before):
+    return _gap(*groups, w) and w.off["shape"] is not True
+
+
 def _one_side(groups, w, before):
     aside = [w.only(j).z[:, 0] for j in range(w.outputs)]
     aside = max(abs(z.mean()) / z.std() * math.sqrt(w.cases) for z in aside)
@@ -213,13 +222,14 @@ def _few(groups, w, before):
 THIRDS = rf"(its thirds|thirds of the prediction) hold {N}, {N}, {N} %"
 GAP = rf"gap {N}, chance {N} %"
 FEW = r"cannot be told: too few cases or groups \((\d+)\)"
+FEWER = "(?:too few cases or patients for a verdict; )?"
 WORSE = "(, and recalibration made it worse)?"
-APART = rf"(; calibration and test disagree(: they ask for factors of {N} and {N})?{WORSE})?"
+APART = rf"(; calibration and test disagree(: they ask for factors of {N} and {N}){WORSE})?"
 THOUGH = rf"(?:, though its 90 % intervals hold {N} %)?"
 RULES = [
     (
         "skill",
-        rf"(?:(no better|hardly better|cannot be told)(?: than| from) a constant; )?RMSE (?:is|{N}(?: mm)?,) "
+        rf"{FEWER}(?:(no better|hardly better|cannot be told)(?: than| from) a constant; )?RMSE (?:is|{N}(?: mm)?,) "
         rf"{N} % of the targets' sd; skill {N}",
         _skill,
     ),
@@ -228,7 +238,12 @@ RULES = [
     ("centre", rf"(no sign of a bias, which may be up to) {N} % of an output's RMSE", _at_most_each),
     ("centre", rf"((?:(?:; )?(?:output \d+: )?predictions are too (?:low|high) by {N}(?: mm)?{BETWEEN})+)", _biased),
     ("size", rf"(still )?{N} times too (small|large){BETWEEN}{THOUGH}{APART}", _times),
-    ("size", rf"(?:(right size)|no sign of the wrong size): needs x{N}{BETWEEN}(; calibration .*)?", _right),
+    ("size", rf"(?:(right size)|no sign of the wrong size): needs x{N}{BETWEEN}()", _right),
+    (
+        "size",
+        rf"()needs x{N}{BETWEEN}(, which may be chance|, like the others|, but tails heavier than the Normal law's .*)",
+        _right,
+    ),
     ("knowing", rf"errors grow with sigma: rank correlation {N}; {THIRDS}", _grows),
     ("knowing", rf"no sign against it: rank correlation {N}; {THIRDS}", _knows),
     ("knowing", rf"no sign that sigma knows which cases are hard: rank correlation {N}", _no_rank),
@@ -240,6 +255,7 @@ RULES = [
     ("knowing", FEW, _few),
     ("shape", FEW, _few),
     ("shape", rf"(?:errors follow|no sign against) the Normal law: {GAP}", _follows),
+    ("shape", rf"a difference from the Normal law that may be chance: {GAP}", _may_be_chance),
     ("shape", rf"errors lie to one side of the Normal law; {GAP}", _one_side),
     (
         "shape",

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-CLEAR, SURE = 1.8, 3.3  # standard errors: nothing below the first is off, everything beyond the second is
+CLEAR, SURE = 1.8, 3.8  # standard errors: nothing below the first is off, everything beyond the second is
 CACHED = ("skill", "bias", "size", "uneven", "rank", "gap", "off")
 
 

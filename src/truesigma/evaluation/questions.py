@@ -2,13 +2,14 @@
 
 Is it any good (`skill`)? Is it centred (`centre`)? Is sigma the right size (`size`)? Does it know the hard cases
 (`knowing`)? Is the shape right (`shape`)? None of them hides another. A verdict is "off" if the data show it, "fine"
-if they show the opposite, and "unclear" if they show neither. Several outputs, or groups, are judged so that all of
-them together run the risk of one being called off by chance (Holm); their intervals are as wide as that requires.
+if they show the opposite, and "unclear" if they show neither. All rows, of all questions, outputs, groups and
+recalibrations, are one family: of true models, at most 5 % have any row that is called off (Holm). What a recalibration
+leaves as it was is asked once. The intervals are 95 % each, for themselves.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,11 @@ from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration, applied
 from ..core.values import Prediction
 from .inference.clustered import View, output_means, view_of
-from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, log_size
+from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, few_to_judge, log_size, typical
 from .inference.summed import SummedView
 from .recipe import Recipe
 from .replicates import By, clusters_by
-from .verdicts import JUDGES, NONE, Reply, bias_share, biases
+from .verdicts import JUDGES, NONE, Reply, bias_share, biases, culprit_words, distance
 
 QUESTIONS = {
     "skill": "Is it any good?",
@@ -76,20 +77,10 @@ def questions(
     # One patient says nothing about others: there is nothing to draw again, and nothing is proven.
     grouped = clusters != "case" or (by != "case" and test.patient is not None)
     groups = groups_of(test, clusters)
-    rows: list[Row] = []
+    none = recalibrated.get(NONE)
+    found: list[Found] = []
     for label, (fitted_on, tested) in recalibrated.items():
-        if isinstance(tested.law, Bounded):
-            reason = "bounds alone say nothing of sigma and its law; look at their coverage"
-            told = [row for row in rows if row["recalibration"] == NONE and row["question"] in OF_LOCATION]
-            rows += [{**row, "recalibration": label} for row in told]
-            rows += [
-                row
-                for row in unanswered([label], reason)
-                if row["recalibration"] == label and not (told and row["question"] in OF_LOCATION)
-            ]
-            continue
-        if label != NONE and NONE in recalibrated and tested is recalibrated[NONE][1]:
-            rows += _as_before(rows, label)
+        if isinstance(tested.law, Bounded) or (label != NONE and none is not None and tested is none[1]):
             continue
         known, seen = (view_of(c, p, grouped=grouped) for c, p in ((calibration, fitted_on), (test, tested)))
         constant = output_means(known.target, known.weight)
@@ -98,12 +89,34 @@ def questions(
         each = [_of_output(whole, j) for j in range(outputs)] if 1 < outputs <= MOST_OUTPUTS else []
         counting = (columns_of(tested, test.target, weight=test.weight).weight > 0).any(axis=1)
         apart = [
-            replace(whole, test=seen.cases(inside[counting]), group=name)
+            replace(whole, test=seen.cases(inside[counting]), group=name, inside=inside[counting])
             for name, inside in groups.items()
             if inside[counting].sum() >= LEAST
         ]
-        rows += _ask(rows, [whole], each, apart)
-    return rows
+        found += _ask(whole, each, apart)
+    rows, asked = _judged(found), {one.asked.recalibration for one in found}
+    return [
+        row
+        for label, (_, tested) in recalibrated.items()
+        for row in (_of(rows, label) if label in asked else _left_as_it_was(rows, label, tested))
+    ]
+
+
+def _of(rows: Sequence[Row], label: str) -> list[Row]:
+    return [row for row in rows if row["recalibration"] == label]
+
+
+def _left_as_it_was(rows: Sequence[Row], label: str, tested: Prediction) -> list[Row]:
+    """The rows of what leaves predictions, or at least their location, unchanged."""
+    if not isinstance(tested.law, Bounded):
+        return _as_before(rows, label)
+    reason = "bounds alone say nothing of sigma and its law; look at their coverage"
+    told = [row for row in _as_before(rows, label) if row["question"] in OF_LOCATION]
+    return told + [
+        row
+        for row in unanswered([label], reason)
+        if row["recalibration"] == label and not (told and row["question"] in OF_LOCATION)
+    ]
 
 
 def _as_before(rows: Sequence[Row], label: str) -> list[Row]:
@@ -111,33 +124,56 @@ def _as_before(rows: Sequence[Row], label: str) -> list[Row]:
     return [{**row, "recalibration": label} for row in rows if row["recalibration"] == NONE]
 
 
-def _ask(rows: Sequence[Row], *families: Sequence[Asked]) -> list[Row]:
-    """The rows of one recalibration: all cases, then each output and each group; `rows` holds those of none."""
-    asked = [row for row in rows if (row["recalibration"], row["question"]) == (NONE, "size")]
-    sizes = {(r["output"], r["group"]): {**r["parts"], "verdict": r["verdict"]} for r in asked}
-    known = [[replace(one, before=sizes.get((one.output, one.group))) for one in some] for some in families]
-    found = []
-    for question in QUESTIONS:
-        # Biases of outputs may cancel, so all together are off if one of them is: they share one risk.
-        joined = [known[0] + known[1], *known[2:]] if question == "centre" else known
-        found += _family(question, joined)
-    return found
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The answer to one question about all cases, an output or a group."""
+
+    question: str
+    asked: Asked
+    answer: Answer
+
+    @property
+    def place(self) -> tuple[str, int | None, str | None]:
+        return self.question, self.asked.output, self.asked.group
+
+
+def _ask(whole: Asked, *families: Sequence[Asked]) -> list[Found]:
+    """The answers about one recalibration: all cases, then each output and each group."""
+    each = [whole, *(one for family in families for one in _beside_others(family))]
+    nothing = Answer(None, reason="nothing counts")
+    return [
+        Found(question, one, ANSWERS[question](one) if one.test.clusters else nothing)
+        for question in QUESTIONS
+        for one in each
+    ]
+
+
+def _beside_others(family: Sequence[Asked]) -> list[Asked]:
+    """After recalibration, the parts of a family with the typical size of the others."""
+    sizes = [log_size(one.test) for one in family]
+    made = []
+    for number, (one, own) in enumerate(zip(family, sizes)):
+        rest = [size for k, size in enumerate(sizes) if k != number and size is not None]
+        if rest and own is not None and one.recalibration != NONE:
+            one = replace(one, others=typical(rest, own.value))
+        made.append(one)
+    return made
 
 
 def summed_answers(
     calibration: Mapping[str, Sequence[SummedView]], test: Mapping[str, Sequence[SummedView]]
 ) -> list[Row]:
     """The questions that sums can answer, by the label of each recalibration: all outputs, then each of them."""
-    rows: list[Row] = []
+    found: list[Found] = []
     for label, (seen, *parts) in test.items():
         if label != NONE and NONE in test and np.array_equal(seen.sums, test[NONE][0].sums):
-            rows += _as_before(rows, label)
             continue
         known, *own = calibration[label]
         whole = Asked(label, seen, known, np.zeros(1), log_size(known))
         each = [replace(whole, test=t, calibration=c, output=j) for j, (t, c) in enumerate(zip(parts, own))]
-        rows += _ask(rows, [whole], each)
-    return rows
+        found += _ask(whole, each)
+    rows = _judged(found)
+    return [row for label in test for row in _of(rows, label) or _as_before(rows, label)]
 
 
 def answers(
@@ -192,27 +228,57 @@ def _of_output(whole: Asked, number: int) -> Asked:
     return replace(whole, test=test, calibration=calibration, constant=constant, output=number)
 
 
-def _family(question: str, families: Sequence[Sequence[Asked]]) -> list[Row]:
-    """The rows of one question: all cases, then outputs and groups, each family with its risk."""
-    answer = ANSWERS[question]
-    rows = []
-    for asked in families:
-        found = [answer(one) if one.test.clusters else Answer(None, reason="nothing counts") for one in asked]
-        for one, reply, risk in zip(asked, found, holm([reply.chance for reply in found])):
-            rows.append(_row(question, one, reply, risk))
-    return _never_cancel(question, rows)
+def _judged(found: Sequence[Found]) -> list[Row]:
+    """Rows with their verdicts, all of which share one risk."""
+    before = {one.place: one.answer for one in found if one.asked.recalibration == NONE}
+    new = [one for one in found if one.asked.recalibration == NONE or not _is_known(one, before)]
+    risks = holm([one.answer.chance for one in new])
+    off = {
+        one.place: one.answer.chance <= risk
+        for one, risk in zip(new, risks)
+        if one.asked.recalibration == NONE
+    }
+    known = {id(one): one.answer.chance <= risk for one, risk in zip(new, risks)}
+    rows: list[Row] = []
+    for label in dict.fromkeys(one.asked.recalibration for one in found):
+        for question in QUESTIONS:
+            mine = [one for one in found if (one.asked.recalibration, one.question) == (label, question)]
+            first = {
+                (row["output"], row["group"]): row for row in _of(rows, NONE) if row["question"] == question
+            }
+            made = [_row(one, known.get(id(one), off.get(one.place, False)), len(new), first) for one in mine]
+            rows += _never_cancel(
+                question, _culprits(mine, made, first.get((None, None))) if question == "size" else made
+            )
+    return rows
 
 
-def _row(question: str, asked: Asked, found: Answer, risk: float) -> Row:
-    ends = (None, None) if found.bounds is None else found.bounds(risk)
-    low, high = (None if end is None or not math.isfinite(end) else end for end in ends)
-    unit, law = asked.test.unit, asked.test.law.name
-    off, parts = found.chance <= risk, dict(found.parts or {})
-    reply = Reply(found.value, low, high, off, parts, found.reason, unit, law, asked.test.several)
-    verdict, words = JUDGES[question](reply)
+def _is_known(one: Found, before: Mapping[Any, Answer]) -> bool:
+    """Whether a recalibration left this as it was, to rounding, so that it is no further question."""
+    first = before.get(one.place)
+    pairs = () if first is None else ((first.value, one.answer.value), (first.chance, one.answer.chance))
+    return bool(pairs) and all(
+        a is not None and b is not None and math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-12) for a, b in pairs
+    )
+
+
+def _row(one: Found, off: bool, family: int, before: Mapping[Any, Row]) -> Row:
+    asked, found = one.asked, one.answer
+    low, high = (None if e is None or not math.isfinite(e) else e for e in found.bounds or (None, None))
+    parts = dict(found.parts) | {"chance": found.chance, "family": family}
+    if one.question == "size" and asked.recalibration != NONE:
+        first = before.get((asked.output, asked.group))
+        parts |= _since(first, found, off=off, apart=asked.others is not None)
+    several = asked.test.several
+    reply = Reply(
+        found.value, low, high, off, parts, found.reason, asked.test.unit, asked.test.law.name, several
+    )
+    verdict, words = JUDGES[one.question](reply)
+    if verdict == "fine" and few_to_judge(asked.test):
+        verdict, words = "unclear", f"too few cases or patients for a verdict; {words}"
     return {
         "recalibration": asked.recalibration,
-        "question": question,
+        "question": one.question,
         "output": asked.output,
         "group": asked.group,
         "estimate": found.value,
@@ -220,9 +286,57 @@ def _row(question: str, asked: Asked, found: Answer, risk: float) -> Row:
         "high": high,
         "verdict": verdict,
         "words": words,
-        "level": 1 - risk,
+        "level": 1 - RISK,
         "parts": parts,
     }
+
+
+def _since(first: Row | None, found: Answer, *, off: bool, apart: bool) -> Row:
+    """What a recalibration did to the size of sigma."""
+    if first is None or first["estimate"] is None or found.value is None:
+        return {}
+    before, after = (abs(math.log(parts["test"])) for parts in (first["parts"], found.parts))
+    own = {name: first["parts"][name] for name in ("test", "calibration")} | {"verdict": first["verdict"]}
+    return {"before": own, "differ": off and not apart, "worse": off and after > before + 0.01}
+
+
+def _culprits(found: Sequence[Found], rows: list[Row], before: Row | None) -> list[Row]:
+    """Where sigma is off for some outputs, or some groups, and not for most, these are named before all together."""
+    whole = found[0].asked
+    known = [name for name, _ in (before or {"parts": {}})["parts"].get("culprits", ())]
+    for kind in ("group", "output"):
+        each = [(one.asked, row) for one, row in zip(found, rows) if row[kind] is not None]
+        odd = sorted((one for one in each if one[1]["verdict"] == "off"), key=lambda one: -distance(one[1]))
+        # After one factor for two groups, both are off, and the good one was not before.
+        odd = [one for one in odd if _name(one[1], kind) in known] or odd
+        if not odd or 2 * len(odd) > len(each):
+            continue
+        rest = None
+        if isinstance(whole.test, View):
+            rest = log_size(_without(whole.test, [asked for asked, _ in odd]))
+        ends = None if rest is None else [math.exp(min(v, 700)) for v in (rest.value, *rest.bounds(RISK))]
+        names = [_name(row, kind) for _, row in odd]
+        named = [[name, row["estimate"]] for name, (_, row) in zip(names, odd)]
+        parts = {**rows[0]["parts"], "culprits": named, "rest": ends, "differ": False}
+        words = culprit_words(names, [row["words"] for _, row in odd], ends)
+        rows[0] = {**rows[0], "verdict": "off", "words": words, "parts": parts}
+        break
+    return rows
+
+
+def _name(row: Row, kind: str) -> str:
+    return f"output {row[kind]}" if kind == "output" else str(row[kind])
+
+
+def _without(view: View, odd: Sequence[Asked]) -> View:
+    """All cases but those of some groups, or all outputs but some."""
+    weight = view.weight.copy()
+    for asked in odd:
+        weight[
+            slice(None) if asked.inside is None else asked.inside,
+            slice(None) if asked.output is None else asked.output,
+        ] = 0.0
+    return replace(view, weight=weight).cases(np.ones(len(weight), dtype=bool))
 
 
 def _never_cancel(question: str, rows: list[Row]) -> list[Row]:
@@ -230,6 +344,8 @@ def _never_cancel(question: str, rows: list[Row]) -> list[Row]:
     for kind in ("output", "group"):
         each = [row for row in rows if row[kind] is not None]
         off = [row for row in each if row["verdict"] == "off"]
+        if "culprits" in rows[0]["parts"]:
+            break
         cancelled = len(off) == len(each) and rows[0]["verdict"] != "off"
         if off and ((question, kind) == ("centre", "output") or cancelled):
             rows[0] = {**rows[0], **_said_of_each(question, kind, rows[0], off)}
@@ -244,7 +360,7 @@ def _never_cancel(question: str, rows: list[Row]) -> list[Row]:
 def _said_of_each(question: str, kind: str, whole: Row, off: list[Row]) -> Row:
     if question == "centre":
         off = sorted(off, key=lambda row: -abs(row["parts"]["z"]))
-    named = [f"{f'output {row[kind]}' if kind == 'output' else row[kind]}: {row['words']}" for row in off[:3]]
+    named = [f"{_name(row, kind)}: {row['words']}" for row in off[:3]]
     words = "; ".join(named) + (f"; and {len(off) - 3} more" if len(off) > 3 else "")
     return {"verdict": "off", "words": words, "parts": {**whole["parts"], "apart": kind}}
 

@@ -95,10 +95,30 @@ def size(reply: Reply) -> Judged:
         words = f"{still}{times(reply.value, reply.low, reply.high)}"
         return "off", words + _although(reply.value, reply.parts) + _disagreement(reply)
     ends = (reply.low, reply.high)
-    asks = f"needs x{figures(reply.value, *ends, apart=0)} {between(*ends, apart=0)}"
+    asks = f"needs x{figures(reply.value, *ends, apart=1)} {between(*ends, apart=1)}"
     if reply.low >= 1 - NEAR and reply.high <= 1 + NEAR:
-        return "fine", f"right size: {asks}" + _disagreement(reply)
-    return "unclear", f"no sign of the wrong size: {asks}" + _disagreement(reply)
+        return "fine", f"right size: {asks}"
+    if reply.high < 1 and reply.parts.get("heavy"):
+        law = LAWS.get(reply.law, reply.law)
+        return "unclear", f"{asks}, but tails heavier than the {law} law's do not let the size be told"
+    if reply.low > 1 or reply.high < 1:
+        why = "like the others" if reply.parts.get("like the others") else "which may be chance"
+        return "unclear", f"{asks}, {why}"
+    return "unclear", f"no sign of the wrong size: {asks}"
+
+
+def culprit_words(names: Sequence[str], words: Sequence[str], rest: Sequence[float] | None) -> str:
+    """Those for which sigma is the wrong size, the gravest first, and what the others need."""
+    named = [f"{name}: {said}" for name, said in zip(names[:3], words)]
+    named += [f"and {len(names) - 3} more"] if len(names) > 3 else []
+    if rest is not None:
+        named.append(f"all others need x{figures(*rest, apart=1)} {between(*rest[1:], apart=1)}")
+    return "; ".join(named)
+
+
+def distance(row: Row) -> float:
+    """How far the size of sigma is from the right one, as a logarithm."""
+    return abs(math.log(row["estimate"])) if row["question"] == "size" and row["estimate"] else 0.0
 
 
 def _although(factor: float, parts: Mapping[str, Any]) -> str:
@@ -117,11 +137,9 @@ def _disagreement(reply: Reply) -> str:
     found = reply.parts
     if not found.get("differ"):
         return ""
-    if "before" in found:  # where the factors were named
-        worse = ", and recalibration made it worse" if found.get("worse") else ""
-        return f"; calibration and test disagree{worse}"
-    asked = f"{figures(found['calibration'])} and {figures(found['test'])}"
-    return f"; calibration and test disagree: they ask for factors of {asked}"
+    asked = f"{figures(found['before']['calibration'])} and {figures(found['before']['test'])}"
+    worse = ", and recalibration made it worse" if found.get("worse") else ""
+    return f"; calibration and test disagree: they ask for factors of {asked}{worse}"
 
 
 def knowing(reply: Reply) -> Judged:
@@ -129,7 +147,7 @@ def knowing(reply: Reply) -> Judged:
     rank = parts.get("rank_correlation")
     bounds = parts.get("rank_bounds")
     ranked = "" if rank is None or bounds is None else f"rank correlation {figures(rank, *bounds)}"
-    if parts.get("wrong_way"):
+    if reply.off and parts.get("wrong_way"):
         return "off", f"sigma ranks the cases the wrong way: {ranked}"
     if reply.value is None or reply.low is None or reply.high is None:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
@@ -182,6 +200,8 @@ def shape(reply: Reply) -> Judged:
         return "off", f"{kind} the {law} law: {per_cent(beyond, 1)} % lie beyond its 99 % interval; {gap}"
     if reply.high <= CLOSE:
         return "fine", f"errors follow the {law} law: {gap}"
+    if reply.value > reply.parts["reference"]:
+        return "unclear", f"a difference from the {law} law that may be chance: {gap}"
     return "unclear", f"no sign against the {law} law: {gap}"
 
 
@@ -194,7 +214,8 @@ def told(rows: Sequence[Row], label: str) -> dict[str, dict[str, Row]]:
     found = {}
     for key, last in after.items():
         first = before[key]
-        changed = first["words"] != last["words"] and (key == "size" or first["verdict"] != last["verdict"])
+        moved = first["words"] != last["words"] and first["verdict"] != last["verdict"]
+        changed = moved or (key == "size" and "before" in last["parts"])
         found[key] = {"before": first, "after": last} if changed else {"": last}
     return found
 
@@ -224,6 +245,8 @@ def headline(rows: Sequence[Row], label: str, title: str = "") -> str:
         words = str(after["skill"]["words"]).partition(";")[0]
         said.append(f"{words[:1].upper()}{words[1:]}.")
     said.append(_size_sentence(before["size"], after["size"], label, title))
+    if "off" in (before["size"]["verdict"], after["size"]["verdict"]) and after["skill"]["verdict"] != "off":
+        said.reverse()
     faults = []
     if after["centre"]["verdict"] == "off":
         faults.append("predictions are biased")
@@ -233,7 +256,9 @@ def headline(rows: Sequence[Row], label: str, title: str = "") -> str:
         faults.append(f"sigma misses the hard cases of every {apart}" if apart else words)
     if after["shape"]["verdict"] == "off":
         faults.append("errors do not have the shape that the intervals assume")
-    whom = for_whom_not(rows, label)
+    whom = for_whom_not(
+        rows, label, besides=[name for row in (before, after) for name, _ in culprits_of(row["size"])]
+    )
     if whom:
         faults.append(f"not for everyone: {whom}")
     if faults:
@@ -250,10 +275,12 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
     }
     if before["estimate"] is None:
         words["unclear"] = "Whether sigma is the right size cannot be told"
-    first = words[before["verdict"]]
+    first = f"Sigma is {_for_culprits(before)}" if culprits_of(before) else words[before["verdict"]]
     if label == NONE:
         return f"{first}."
     named = title or label
+    if culprits_of(before) or culprits_of(after):
+        return _of_culprits(before, after, first, named)
     apart = [row["parts"].get("apart") for row in (before, after)]
     if apart[0] and apart[0] == apart[1]:
         return f"{first}, before and after {named}."
@@ -268,6 +295,34 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
     return f"{first}, before and after {named}." if same else f"{first}; after {named} {then}."
 
 
+def culprits_of(row: Row) -> Sequence[tuple[str, float]]:
+    """Outputs or groups whose sigma is the wrong size where that of most is not, the gravest first."""
+    return row["parts"].get("culprits", ())
+
+
+def _for_culprits(row: Row, there: Sequence[str] = ()) -> str:
+    """How wrong sigma is for the gravest, and for all others; "there" where it was just named."""
+    name, value = culprits_of(row)[0]
+    said = f"{times(value)} {'there' if name in there else f'for {name}'}"
+    rest = row["parts"].get("rest")
+    if rest is None:
+        return said
+    if rest[1] >= 1 - NEAR and rest[2] <= 1 + NEAR:
+        return f"{said} and the right size elsewhere"
+    return said + (
+        f", {times(rest[0])} elsewhere" if rest[1] > 1 or rest[2] < 1 else ", with no sign of that elsewhere"
+    )
+
+
+def _of_culprits(before: Row, after: Row, first: str, named: str) -> str:
+    if culprits_of(after):
+        return (
+            f"{first}; after {named} it is {_for_culprits(after, [name for name, _ in culprits_of(before)])}."
+        )
+    then = {"fine": "it is the right size", "unclear": "there is no sign that it is off"}
+    return f"{first}; after {named} {then.get(after['verdict'], f'it is {_wrong_size(after)}')}."
+
+
 def _further(before: Row, after: Row) -> bool:
     """Whether, by the estimates, recalibration moved sigma away from the right size, as it can with few cases."""
     both = before["estimate"] and after["estimate"]
@@ -280,9 +335,9 @@ def _wrong_size(row: Row) -> str:
     return times(row["estimate"]) + _although(row["estimate"], row["parts"]) if row["estimate"] else ""
 
 
-def for_whom_not(rows: Sequence[Row], label: str) -> str:
-    """Outputs and groups for which something is off that is not off for all of them."""
-    found: dict[str, list[str]] = {}
+def for_whom_not(rows: Sequence[Row], label: str, besides: Sequence[str] = ()) -> str:
+    """Outputs and groups for which something is off that is not off for all of them, the gravest size first."""
+    found: dict[str, list[Row]] = {}
     common = {question for question, row in whole(rows, label).items() if row["verdict"] == "off"}
     for kind in ("output", "group"):
         parts = [row for row in rows if row["recalibration"] == label and row[kind] is not None]
@@ -291,8 +346,13 @@ def for_whom_not(rows: Sequence[Row], label: str) -> str:
             off = [row for row in asked if row["verdict"] == "off"]
             for row in () if question in common and len(off) == len(asked) else off:
                 name = f"output {row[kind]}" if kind == "output" else str(row[kind])
-                found.setdefault(name, []).append(question)
-    names = [f"{name} ({', '.join(asked)})" for name, asked in found.items()]
+                found.setdefault(name, []).append(row)
+    gravest = sorted(found.items(), key=lambda one: -max(map(distance, one[1])))
+    names = [
+        f"{name} ({', '.join(row['question'] for row in some)})"
+        for name, some in gravest
+        if name not in besides
+    ]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 

@@ -3,7 +3,11 @@ r"""Estimates whose standard errors count clusters: cases, or patients whose cas
 Each estimate carries its influences, what every element adds to its error. They are summed within a cluster, so that
 elements of one cluster may depend on each other in any way:
 
-$$\mathrm{se}^2 = \frac{C}{C - 1} \sum_c \Bigl(\sum_{i \in c} \psi_i\Bigr)^2$$
+$$\mathrm{se}^2 = \frac{C - 1}{C} \sum_c \Bigl(\frac{\sum_{i \in c} \psi_i}{1 - h_c}\Bigr)^2, \qquad
+  C_e = \frac{1}{\sum_c h_c^2}$$
+
+with h_c the share of a cluster in all weight: clusters of unequal size tell as much as C_e equal ones, and intervals
+are Student's with C_e - 1 degrees. With equal clusters this is the usual error with C / (C - 1).
 
 Arrays have the axes (case, output); an element of weight 0 does not count, whatever its value.
 """
@@ -11,6 +15,7 @@ Arrays have the axes (case, output); an element of weight 0 does not count, what
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +36,8 @@ CELLS = 200  # of the probability integral transform, at whose edges the gap is 
 REPLICATES = 500
 TAIL = 0.05  # beyond it, the reference of the gap is continued as the tail of a Gaussian process
 STEP = 0.05  # of log s, by which the law is differentiated
+MOST_DRAWN = 4096  # errors of a set whose kurtosis is simulated
+FEWEST = 5  # clusters of equal weight, below which nothing is called off, nor fine
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +58,8 @@ class View:
 
     @property
     def effective(self) -> float:
-        """As many clusters as these tell, if a few of their elements carry most of the weight."""
-        square = float((self.weight**2).sum())
-        if not square:
-            return 0.0
-        return self.clusters * float(self.weight.sum()) ** 2 / (square * np.count_nonzero(self.weight))
+        """As many clusters of equal weight as these tell."""
+        return effective(shares_of(self.weight, self.code, self.clusters))
 
     @property
     def several(self) -> bool:
@@ -122,14 +126,15 @@ class Clustered:
 
     value: Host
     influence: Host
+    share: Host  # (cluster,), of all weight
 
     @property
-    def clusters(self) -> int:
-        return len(self.influence)
+    def effective(self) -> float:
+        return effective(self.share)
 
     @property
     def covariance(self) -> Host:
-        return cluster_covariance(self.influence)
+        return cluster_covariance(spread_out(self.influence, self.share))
 
     @property
     def error(self) -> float:
@@ -153,17 +158,17 @@ class Measured:
         return self.value - reach, self.value + reach
 
     def chance(self, truth: float = 0.0) -> float:
-        """The probability of an estimate at least as far from the truth as this one."""
+        """The probability of an estimate at least as far from the truth as this one; 1 where clusters are too few."""
+        if not math.isfinite(self.error) or self.freedom < FEWEST - 1:
+            return 1.0
         if self.error == 0:
             return float(self.value == truth)
-        if not math.isfinite(self.error) or self.freedom <= 0:
-            return 1.0
         return 2 * float(stdtr(self.freedom, -abs(self.value - truth) / self.error))
 
 
 def measured(found: Clustered) -> Measured:
-    """The first number with Student's law of C - 1 degrees."""
-    return Measured(float(found.value[0]), found.error, found.clusters - 1)
+    """The first number with Student's law of C_e - 1 degrees."""
+    return Measured(float(found.value[0]), found.error, found.effective - 1)
 
 
 def difference(first: Measured, second: Measured) -> Measured:
@@ -173,6 +178,29 @@ def difference(first: Measured, second: Measured) -> Measured:
     below = sum(one.error**2 * part for one, part in zip((first, second), parts) if one.error > 0)
     freedom = square**2 / below if 0 < below < math.inf else min(first.freedom, second.freedom)
     return Measured(first.value - second.value, math.sqrt(square), freedom)
+
+
+def shares_of(weight: Host, code: Host, clusters: int) -> Host:
+    """The share of each cluster in all weight, (cluster,)."""
+    held = np.bincount(code, weights=weight.sum(axis=1), minlength=clusters)
+    return held / max(float(held.sum()), 1e-300)
+
+
+def effective(share: Host) -> float:
+    """As many equal clusters as these tell: 1 / sum h^2."""
+    square = float((share**2).sum())
+    return 1 / square if square else 0.0
+
+
+def spread_out(influence: Host, share: Host) -> Host:
+    """Influences as large as if each cluster had not drawn the estimate to itself; alike for equal clusters."""
+    size = len(share)
+    return influence * ((size - 1) / size / np.maximum(1 - share, 1e-9))[:, None]
+
+
+def gathered(value: Host, influence: Host, weight: Host, code: Host, clusters: int) -> Clustered:
+    """An estimate from the (case, number) influences."""
+    return Clustered(value, gather(influence, code, clusters), shares_of(weight, code, clusters))
 
 
 def gather(influence: Host, code: Host, clusters: int) -> Host:
@@ -185,21 +213,62 @@ def mean(values: Host, weight: Host, code: Host, clusters: int) -> Clustered:
     whole = weight.sum()
     found = float((weight * values).sum() / whole)
     influence = (weight * (values - found)).sum(axis=1, keepdims=True) / whole
-    return Clustered(np.array([found]), gather(influence, code, clusters))
+    return gathered(np.array([found]), influence, weight, code, clusters)
 
 
 def log_ratio(above: Host, below: Host, weight: Host, code: Host, clusters: int) -> Clustered:
     """The logarithm of the ratio of two means over the same elements."""
     top, bottom = float((weight * above).sum()), float((weight * below).sum())
     influence = (weight * (above / top - below / bottom)).sum(axis=1, keepdims=True)
-    return Clustered(np.array([math.log(top / bottom)]), gather(influence, code, clusters))
+    return gathered(np.array([math.log(top / bottom)]), influence, weight, code, clusters)
 
 
 def log_size(power: Host, weight: Host, code: Host, clusters: int, moment: int) -> Clustered:
     """log s, s^moment the mean of `power`: |z|^moment over that of the law."""
     found = mean(power, weight, code, clusters)
     size = float(found.value[0])
-    return Clustered(np.array([math.log(size) / moment]), found.influence / (moment * size))
+    return Clustered(np.array([math.log(size) / moment]), found.influence / (moment * size), found.share)
+
+
+def tails(view: View) -> tuple[bool, float]:
+    """Whether tails are too heavy to say that sigma is too large; and how much wider the error of log s is to be taken.
+
+    Few cases of a heavy-tailed law seldom hold the large errors that make up its variance, and seem too small for it.
+    """
+    size = output_means(view.power, view.weight) ** (1 / view.law.moment)
+    z = np.divide(view.z, size, out=np.zeros_like(view.z), where=size > 0)
+    whole = view.weight.sum()
+    square, fourth = (float((view.weight * z**k).sum() / whole) for k in (2, 4))
+    power = np.abs(z) ** view.law.moment
+    mean = float((view.weight * power).sum() / whole)
+    spread = float((view.weight * power**2).sum() / whole) / mean**2 - 1
+    wider = max(1.0, view.law.moment / math.sqrt(max(spread, 1e-12)))
+    return fourth / square**2 > _usual_kurtosis(usual_law(view.law), int((view.weight > 0).sum())), wider
+
+
+def _usual_kurtosis(law: Law, count: int) -> float:
+    """The kurtosis that so many errors of the law exceed in a tenth of all sets."""
+    grid = 2 ** (math.ceil(4 * math.log2(max(count, 4))) / 4)
+    limit, own = _simulated_kurtosis(_quantiles(law).tobytes(), round(min(grid, MOST_DRAWN)))
+    return own + (limit - own) * math.sqrt(min(1.0, MOST_DRAWN / grid))
+
+
+@lru_cache(maxsize=256)
+def _simulated_kurtosis(quantiles: bytes, count: int) -> tuple[float, float]:
+    """That limit for at most some thousands, and the kurtosis of the law itself."""
+    values = np.frombuffer(quantiles)
+    z = np.random.default_rng(0).choice(values, size=(REPLICATES, count))
+    found = (z**4).mean(axis=1) / (z**2).mean(axis=1) ** 2
+    return float(np.quantile(found, 0.9)), float((values**4).mean() / (values**2).mean() ** 2)
+
+
+def bagged(view: View, most: int, rng: np.random.Generator) -> Host:
+    """(bag, 2): weight and power that clusters hold, or bags of them where they are more than `most`."""
+    code, bags = view.code, view.clusters
+    if bags > most:
+        code, bags = (rng.permutation(bags) % most)[code], most
+    columns = np.stack([view.weight.sum(axis=1), (view.weight * view.power).sum(axis=1)], axis=1)
+    return gather(columns, code, bags)
 
 
 def output_means(values: Host, weight: Host) -> Host:
@@ -239,6 +308,7 @@ class Shape:
 
     share: Host  # (place,)
     influence: Host  # (bag, place)
+    effective: float  # bags of equal weight
 
 
 def shape(z: Host, power: Host, weight: Host, code: Host, clusters: int, law: Law) -> Shape:
@@ -257,7 +327,8 @@ def shape(z: Host, power: Host, weight: Host, code: Host, clusters: int, law: La
     share = below.sum(axis=0)
     excess = (weight * (power / mean_power - 1)).sum(axis=1) / (law.moment * weight.sum())
     refitted = np.bincount(bag, weights=excess, minlength=bags)[:, None] * _slope(usual_law(law))
-    return Shape(share, below - mass[:, None] * share + refitted)
+    influence = spread_out(below - mass[:, None] * share + refitted, mass)
+    return Shape(share, influence, effective(mass))
 
 
 def gap(test: Shape, calibration: Shape | None = None, seed: int = 0) -> Gap:
@@ -268,10 +339,8 @@ def gap(test: Shape, calibration: Shape | None = None, seed: int = 0) -> Gap:
     for one in (test, calibration):
         if one is None:
             continue
-        size = max(len(one.influence), 2)
-        freedom = rng.chisquare(size - 1, size=(REPLICATES, 1)) / (
-            size - 1
-        )  # few clusters know their error badly
+        size, degrees = max(len(one.influence), 2), max(one.effective - 1, 1)
+        freedom = rng.chisquare(degrees, size=(REPLICATES, 1)) / degrees  # few know their error badly
         drawn = rng.normal(size=(REPLICATES, len(one.influence))) @ one.influence
         noise += drawn * math.sqrt(size / (size - 1)) / np.sqrt(freedom)
         square += size / (size - 1) * (one.influence**2).sum(axis=0)

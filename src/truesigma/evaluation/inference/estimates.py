@@ -1,33 +1,37 @@
 """The estimate behind each of the five questions, its interval, and how often chance alone is that far off."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from ...core.arrays import Host
+from ...core.factors import cluster_error
 from ...core.law import Law, central_bounds, has_terms
-from ..verdicts import NONE
+from ..verdicts import HARDLY, NONE
 from . import clustered, ordered
-from .clustered import Clustered, Measured, View, difference, measured
+from .clustered import Measured, View, difference, measured
 from .summed import ERROR, SPREAD, SQUARE, SummedView, Z
 
-RISK = 0.05  # that something is called off by chance
+RISK = 0.05  # that anything of a true model is called off; and that an interval misses
 LEAST = 20  # cases of a group that is judged
 CONTENT = 0.9  # level of the intervals whose content is shown in thirds
-Bounds = Callable[[float], tuple[float, float]]
+WRONG_WAY = 0.2  # of the risk of the question about hard cases: that sigma ranks them the wrong way
+EXCHANGES = 399  # of clusters between two sets
+MOST_CLUSTERS = 500  # that are exchanged one by one; of more, bags
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """An estimate, the probability of one as far off by chance, and its interval by risk; None if it cannot be told."""
+    """An estimate with its 95 % interval, and the p-value of the verdict "off"; None if it cannot be told."""
 
     value: float | None
     chance: float = 1.0
-    bounds: Bounds | None = None
-    parts: Mapping[str, Any] | None = None
+    bounds: tuple[float, float] | None = None
+    parts: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
 
 
@@ -39,10 +43,13 @@ class Asked:
     test: View | SummedView
     calibration: View | SummedView
     constant: Host  # (output,): mean of the calibration targets
-    reference: Measured | None  # log size of all calibration cases, which a recalibration makes 0
-    before: Mapping[str, Any] | None = None  # the sizes without recalibration
+    reference: Measured | None  # log size of the cases that were fitted on, which a recalibration makes 0
+    others: Measured | None = (
+        None  # the typical log size of the other groups, or outputs, after recalibration
+    )
     output: int | None = None
     group: str | None = None
+    inside: Host | None = None  # (case,): those of the group, among all that are asked about
 
 
 def _skill(asked: Asked) -> Answer:
@@ -64,14 +71,12 @@ def _skill(asked: Asked) -> Answer:
     parts: dict[str, Any] = {"rmse": math.sqrt(sums[0] / weight), "sd": math.sqrt(sums[2] / weight)}
     parts["r2"] = 1 - sums[0] / sums[2] if sums[2] else None
     if sums[0] == 0:
-        return Answer(1.0, bounds=lambda risk: (1.0, 1.0), parts=parts)
-    ratio = found()
-
-    def bounds(risk: float) -> tuple[float, float]:
-        low, high = ratio.bounds(risk)
-        return (1 - math.exp(high) if high < 700 else -math.inf), 1 - math.exp(low)
-
-    return Answer(1 - math.exp(ratio.value), bounds=bounds, parts=parts)
+        return Answer(1.0, bounds=(1.0, 1.0), parts=parts)
+    ratio, hardly = found(), math.log(1 - HARDLY)
+    low, high = ratio.bounds(RISK)
+    ends = (1 - math.exp(high) if high < 700 else -math.inf), 1 - math.exp(low)
+    chance = ratio.chance(hardly) if ratio.value > hardly else 1.0
+    return Answer(1 - math.exp(ratio.value), chance, ends, parts)
 
 
 def _centre(asked: Asked) -> Answer:
@@ -87,7 +92,7 @@ def _centre(asked: Asked) -> Answer:
         parts = {"z": float((weight * z).sum()), "rmse": math.sqrt(float((weight * square).sum()))}
     if moved:  # the law was fitted on the calibration cases, and has their error
         found = replace(difference(found, _bias(asked.calibration)), value=found.value)
-    return Answer(found.value, found.chance(), found.bounds, parts)
+    return Answer(found.value, found.chance(), found.bounds(RISK), parts)
 
 
 def _bias(view: View | SummedView) -> Measured:
@@ -106,33 +111,74 @@ def log_size(view: View | SummedView) -> Measured | None:
     return measured(clustered.log_size(power, view.weight, view.code, view.clusters, view.law.moment))
 
 
+def typical(sizes: Sequence[Measured], own: float) -> Measured:
+    """The median of several log sizes, which one odd one does not move; of two middle ones what is nearest to `own`."""
+    error = math.sqrt(float(np.mean([one.error**2 for one in sizes])) / len(sizes))
+    error *= math.sqrt(math.pi / 2) if len(sizes) > 2 else 1
+    values = sorted(one.value for one in sizes)
+    low, high = values[(len(values) - 1) // 2], values[len(values) // 2]
+    return Measured(min(max(own, low), high), error, min(one.freedom for one in sizes))
+
+
 def _size(asked: Asked) -> Answer:
     seen, known = log_size(asked.test), log_size(asked.calibration)
-    if seen is None or (asked.recalibration != NONE and (known is None or asked.reference is None)):
+    after = asked.recalibration != NONE
+    if seen is None or (after and (known is None or asked.reference is None)):
         return Answer(None, reason="every error is 0")
     parts: dict[str, Any] = {"test": math.exp(seen.value)}
     parts["calibration"] = None if known is None else math.exp(known.value)
     parts["content"] = _content(asked.test)
     parts["content_by_size"] = _promised(asked.test, parts["test"])
-    parts["differ"] = False
-    if known is not None and asked.group is None:  # of a group, calibration cases of all groups cannot tell
-        between = difference(seen, known)
-        parts["differ"] = between.chance() <= RISK
-    found = seen
-    if asked.recalibration != NONE:
+    found = judged = seen
+    if after:
         assert known is not None
         assert asked.reference is not None
         # An output may have had a factor of its own, whose error is that of its own calibration cases.
-        found = difference(seen, replace(known, value=asked.reference.value))
-        if asked.before:
-            parts["before"] = {name: asked.before[name] for name in ("test", "calibration", "verdict")}
-            parts["worse"] = _worse(seen, math.log(asked.before["test"]))
+        found = judged = difference(seen, replace(known, value=asked.reference.value))
+    if asked.others is not None:
+        # After one factor for all, where one is bad the good ones are off, too: the odd one is looked for.
+        assert known is not None
+        own = seen if asked.output is None else difference(seen, replace(known, value=0.0))
+        judged = difference(own, asked.others)
+        parts["like the others"] = True
+    chance = max(judged.chance(), found.chance())  # the odd one, and itself of the wrong size
+    if after and asked.others is None and chance < RISK:
+        chance = replace(judged, error=judged.error * _wider(asked.test, asked.calibration)).chance()
+    if judged.value < 0 and isinstance(asked.test, View):
+        heavy, wider = clustered.tails(asked.test)
+        parts["heavy"] = heavy
+        chance = 1.0 if heavy else max(chance, replace(judged, error=judged.error * wider).chance())
+    low, high = found.bounds(RISK)
+    ends = math.exp(max(low, -700)), math.exp(high) if high < 700 else math.inf
+    return Answer(math.exp(found.value), chance, ends, parts)
 
-    def bounds(risk: float) -> tuple[float, float]:
-        low, high = found.bounds(risk)
-        return math.exp(max(low, -700)), math.exp(high) if high < 700 else math.inf
 
-    return Answer(math.exp(found.value), found.chance(), bounds, parts)
+def _wider(seen: View | SummedView, known: View | SummedView) -> float:
+    """How much wider than Student's law the ratio of two sets' sizes is, over its error, by exchanging clusters."""
+    if isinstance(seen, SummedView) or isinstance(known, SummedView):
+        return 1.0
+    rng = np.random.default_rng(0)
+    held = [clustered.bagged(view, MOST_CLUSTERS, rng) for view in (seen, known)]
+    size, columns = len(held[0]), np.concatenate(held)
+    places = rng.random((EXCHANGES, len(columns))).argpartition(size - 1, axis=1)[:, :size]
+    chosen = np.zeros((EXCHANGES, len(columns)))
+    np.put_along_axis(chosen, places, 1.0, axis=1)
+    weight, power = columns.T
+    terms = np.stack([np.ones(len(columns)), weight, power, power**2, power * weight, weight**2], axis=1)
+    means, errors = [], []
+    for sums in ((chosen @ terms).T, ((1 - chosen) @ terms).T):
+        mean = sums[2] / sums[1]
+        means.append(np.log(mean))
+        errors.append(cluster_error(mean, *sums[[0, 1, 3, 4, 5]]) / mean)
+    ratio = np.abs(means[0] - means[1]) / np.hypot(*errors)
+    usual = float(stdtrit(max(len(columns) - 2, 1), 1 - RISK / 2))
+    return max(1.0, float(np.quantile(ratio, 1 - RISK)) / usual)
+
+
+def few_to_judge(view: View | SummedView) -> bool:
+    """Whether these cases, or patients, are so few that nothing is called fine either."""
+    known = view.effective if isinstance(view, View) else view.clusters
+    return known < clustered.FEWEST
 
 
 def _content(view: View | SummedView, level: float = CONTENT, size: Host | float = 1.0) -> float | None:
@@ -154,11 +200,6 @@ def _promised(view: View | SummedView, size: float) -> float | None:
     return float((view.weight * view.of_law(held)).sum() / view.weight.sum())
 
 
-def _worse(after: Measured, before: float) -> bool:
-    """Whether log s of the same cases is further from 0 than before, wherever the truth is in its interval."""
-    return all(abs(end) > abs(end - after.value + before) + 0.01 for end in after.bounds(RISK))
-
-
 def _knowing(asked: Asked) -> Answer:
     view = asked.test
     if isinstance(view, SummedView):
@@ -171,9 +212,10 @@ def _knowing(asked: Asked) -> Answer:
     rank = measured(ordered.rank_correlation(error, view.scale, *size))
     parts: dict[str, Any] = {"rank_correlation": None, "constant": cells["sigma"] is None}
     parts["commonest"] = ordered.commonest(view.scale, view.weight) if parts["constant"] else None
+    wrong_way = 1.0
     if 0 < rank.error < math.inf:
         parts |= {"rank_correlation": rank.value, "rank_bounds": list(rank.bounds(RISK))}
-        parts["wrong_way"] = rank.bounds(RISK / 5)[1] < 0
+        wrong_way = min(1.0, rank.chance() / WRONG_WAY) if rank.value < 0 else 1.0
     found = ordered.log_means(square, list(split.values()), *size) if split else None
     if view.effective < LEAST:
         return Answer(None, parts=parts, reason=f"too few cases or groups ({view.effective:.0f})")
@@ -181,7 +223,7 @@ def _knowing(asked: Asked) -> Answer:
         what = (
             "the errors of a third are all 0" if split else "sigma and prediction hardly differ between cases"
         )
-        return Answer(None, parts=parts, reason=what)
+        return Answer(None, wrong_way, parts=parts, reason=what)
     inside = view.holds(CONTENT)
     # Tested on |z|, whose means are less at the mercy of a few large errors: z^2 alarms in 9 to 11 % of true models.
     sizes = ordered.log_means(np.sqrt(square), list(split.values()), *size)
@@ -195,14 +237,15 @@ def _knowing(asked: Asked) -> Answer:
         parts[name] = {"mean_square": [math.exp(v) for v in found.value[three]], "content": held}
         outer = found.influence[:, three] @ np.array([-1.0, 0.0, 1.0])
         step = float(found.value[three][2] - found.value[three][0])
-        ratios[name] = measured(Clustered(np.array([step]), outer[:, None]))
+        ratios[name] = measured(replace(found, value=np.array([step]), influence=outer[:, None]))
         parts[name]["log_ratio"] = step
-        own = Clustered(sizes.value[three], sizes.influence[:, three])
+        own = replace(sizes, value=sizes.value[three], influence=sizes.influence[:, three])
         uneven[name] = (ordered.equal_thirds(own), -float(np.ptp(own.value)))
     first = next(iter(ratios.values()))
-    parts["chance"] = ordered.equal_thirds(sizes)
+    uneven_chance = min(1.0, ordered.equal_thirds(sizes) / (1 - WRONG_WAY))
+    parts["chance"], parts["wrong_way"] = min(uneven_chance, wrong_way), wrong_way < uneven_chance
     parts["clearest"] = min(uneven, key=lambda name: uneven[name])
-    return Answer(first.value, parts["chance"], first.bounds, parts)
+    return Answer(first.value, parts["chance"], first.bounds(RISK), parts)
 
 
 def _shape(asked: Asked) -> Answer:
@@ -234,11 +277,9 @@ def _shape(asked: Asked) -> Answer:
         "inside_50": _content(view, 0.5, size),
     }
 
-    def bounds(risk: float) -> tuple[float, float]:
-        reach = found.reach(risk)
-        return max(found.value - reach, 0.0), min(found.value + reach, 1.0)
-
-    return Answer(found.value, found.chance(), bounds, parts)
+    reach = found.reach(RISK)
+    ends = max(found.value - reach, 0.0), min(found.value + reach, 1.0)
+    return Answer(found.value, found.chance(), ends, parts)
 
 
 ANSWERS: dict[str, Callable[[Asked], Answer]] = {

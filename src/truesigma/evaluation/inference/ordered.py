@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import fdtrc
 
 from ...core.arrays import Host
-from .clustered import MANY, Clustered, gather
+from .clustered import FEWEST, MANY, Clustered, gathered
 
 ROUNDING = 1e-9  # between logarithms of means, below which they are equal
 
@@ -51,16 +51,16 @@ def log_means(
                 return None
             found.append(math.log(held / whole))
             influence.append((inside * (values / held - 1 / whole)).sum(axis=1))
-    return Clustered(np.array(found), gather(np.stack(influence, axis=1), code, clusters))
+    return gathered(np.array(found), np.stack(influence, axis=1), weight, code, clusters)
 
 
 def equal_thirds(found: Clustered) -> float:
     """The p-value of Hotelling's test that thirds are equal among themselves, for all keys together."""
     keys = found.value.size // 3
     contrast = np.kron(np.eye(keys), np.array([[1.0, -1.0, 0.0], [0.0, -1.0, 1.0]]))
-    off, size = contrast @ found.value, found.clusters
+    off, size = contrast @ found.value, found.effective
     rank = len(off)
-    if size <= rank + 1 or np.abs(off).max() < ROUNDING:
+    if size <= max(rank + 1, FEWEST) or np.abs(off).max() < ROUNDING:
         return 1.0
     covariance = contrast @ found.covariance @ contrast.T
     square = float(off @ np.linalg.pinv(covariance, hermitian=True) @ off)
@@ -85,11 +85,10 @@ def rank_correlation(first: Host, second: Host, weight: Host, code: Host, cluste
         moved = r * s + above_r(s) + above_s(r)
         influence[some, j] = mine * (moved - (mine * moved).sum() / max(mine.sum(), 1e-300))
     if spread.min() < 1e-12:  # rounding: all values are the same
-        return Clustered(np.array([0.0]), np.zeros((clusters, 1)))
+        return gathered(np.array([0.0]), np.zeros((len(code), 1)), weight, code, clusters)
     scale = math.sqrt(float(spread.prod()))
-    return Clustered(
-        np.array([product / scale]), gather(influence.sum(axis=1, keepdims=True) / scale, code, clusters)
-    )
+    moved_by = influence.sum(axis=1, keepdims=True) / scale
+    return gathered(np.array([product / scale]), moved_by, weight, code, clusters)
 
 
 def _middle_ranks(place: Host, share: Host) -> tuple[Host, Callable[[Host], Host]]:

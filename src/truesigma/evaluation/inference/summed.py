@@ -81,8 +81,10 @@ class SummedView:
         slope[list(influence)] = list(influence.values())
         if self.clusters < 2:
             return Measured(value, math.inf, self.clusters - 1)
-        square = self.clusters / (self.clusters - 1) * float(slope @ self.products @ slope)
-        return Measured(value, math.sqrt(max(square, 0.0)), self.clusters - 1)
+        # Clusters of equal weight: what each one's own share adds is not in the sums.
+        known = max(self.weight**2 / float(self.products[WEIGHT, WEIGHT]), 1 + 1e-9)
+        square = known / (known - 1) * float(slope @ self.products @ slope)
+        return Measured(value, math.sqrt(max(square, 0.0)), known - 1)
 
     def log_ratio(self) -> Measured:
         """The logarithm of the mean squared error over that of the constant."""
